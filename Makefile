@@ -27,7 +27,7 @@ help:
 	@echo "make test          every test there is (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
-	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions per message"
+	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions, sockstamp on it"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
 	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps          what the build needs, by apt"
@@ -61,6 +61,7 @@ kernel-shell:
 kernel-series:
 	@scripts/deps.sh test
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- series $(SERIES_ARGS)
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- test --kernel patched
 
 # The quick part of `make test`, before each commit.
 check:

@@ -56,6 +56,7 @@ elif [ "$mode" = test ]; then
 	base+=(openjdk-17-jre-headless) # For Apache Spark.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
+	base+=(mmdebstrap) # Bare trees of Debian, for scripts/bare.sh.
 	base+=(bc bison flex libssl-dev openssl patch rsync xxd) # The kernel of kernel/series, and its selftests.
 fi
 

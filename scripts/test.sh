@@ -3,7 +3,7 @@
 # Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
 #
 #   test.sh            every step, as root (dependencies included)
-#   test.sh STEP...    only these; root is needed for `tests`, `collector` and `kernels`. `unit` is a part of `tests` that needs none
+#   test.sh STEP...    only these; root is needed for `tests`, `collector`, `kernels` and `bare`. `unit` is a part of `tests` that needs none
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
 # harness keeps to itself); the summary repeats it. A measurement of time that missed and is tried again writes
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc deny generated tests release msrv fuzz miri sql-spark collector kernels series doctests)
+all=(rustfmt clang-format clippy doc deny generated tests release msrv fuzz miri sql-spark collector kernels count series bare doctests)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet machine has none to three.
 most_retries=5
@@ -22,11 +22,11 @@ most_stolen=20
 # Seconds that a test binary may be silent, which is what its longest test takes, some four times over.
 patience=400
 
-# Steps that measure nothing run beside `tests`, in what it leaves of the processors, if it is to run.
-beside=(release msrv fuzz miri)
+# Steps that give the same for the same files. A run of everything leaves them out if they have passed with these.
+remembered=(fuzz miri series bare)
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
-declare -A limits=([tests]=7200 [kernels]=3600 [series]=3600 [release]=3600 [msrv]=3600 [fuzz]=3600 [miri]=3600)
+declare -A limits=([tests]=3600 [kernels]=3600 [series]=3600)
 limit=1200
 
 # One step, as the loop below calls this script again: what a step starts ends with it.
@@ -186,9 +186,13 @@ step_collector() {
 	programs only otel_collector --test-threads=1
 }
 
+is_debian() {
+	grep -qx 'ID=debian' /etc/os-release && [ "$(uname -m)" = x86_64 ]
+}
+
 # Debian's kernels in QEMU. On the kernel that runs here the same tests are a part of `tests`.
 step_kernels() {
-	if ! grep -qx 'ID=debian' /etc/os-release || [ "$(uname -m)" != x86_64 ]; then
+	if ! is_debian; then
 		echo "SKIP kernels: they are Debian's for x86_64, from the mirror that its apt uses; this is another system"
 		return
 	fi
@@ -196,15 +200,34 @@ step_kernels() {
 	"$target/debug/sockstamp-lab" test --host
 }
 
-# The kernel of kernel/series, its selftests, its instructions, and sockstamp's tests on it. Built only when that folder has changed since.
+# The instructions of a message that sockstamp measures, on Debian's newest kernel.
+step_count() {
+	if ! is_debian; then
+		echo "SKIP count: it counts on Debian's kernel, from the mirror that its apt uses; this is another system"
+		return
+	fi
+	build
+	"$target/debug/sockstamp-lab" count
+}
+
+# The kernel of kernel/series, its selftests, its instructions, and sockstamp's tests on it.
 step_series() {
-	if ! grep -qx 'ID=debian' /etc/os-release || [ "$(uname -m)" != x86_64 ]; then
+	if ! is_debian; then
 		echo "SKIP series: its source is Debian's, from the mirror that its apt uses; this is another system"
 		return
 	fi
 	build
 	"$target/debug/sockstamp-lab" series
 	"$target/debug/sockstamp-lab" test --kernel patched
+}
+
+# README's own set-up, in trees of Debian that have nothing else.
+step_bare() {
+	if ! is_debian || ! command -v mmdebstrap >/dev/null; then
+		echo "SKIP bare: trees of Debian come from the mirror that its apt uses; this is another system"
+		return
+	fi
+	scripts/bare.sh bookworm trixie
 }
 
 step_doctests() {
@@ -243,7 +266,7 @@ for step in "${steps[@]}"; do
 done
 
 # Plain `sudo make test` arrives here without the caller's cargo on PATH.
-if [[ " ${steps[*]} " =~ " "(tests|collector|kernels)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
+if [[ " ${steps[*]} " =~ " "(tests|collector|kernels|bare)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
 	cat >&2 <<-'END'
 		make test needs root, and cargo: its tests create network namespaces and cgroups, and load BPF programs. Run:
 		  sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make test
@@ -252,15 +275,16 @@ if [[ " ${steps[*]} " =~ " "(tests|collector|kernels)" " ]] && { [ "$(id -u)" !=
 fi
 
 logs=$(mktemp -d)
+running=
 
 # Under sudo: what was built here must stay the user's.
 # shellcheck disable=SC2153
 finish() {
-	# They are in process groups of their own, which a key at the terminal does not reach.
-	[ ${#running[@]} = 0 ] || kill "${running[@]}"
+	# It is in a process group of its own, which a key at the terminal does not reach.
+	[ -z "$running" ] || kill "$running"
 	rm -rf "$logs"
 	if [ -n "${SUDO_UID:-}" ]; then
-		find "$target" ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 -exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
+		find "$target" scripts/tried ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 -exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
 	fi
 }
 trap finish EXIT
@@ -272,20 +296,20 @@ if [ $# = 0 ]; then
 fi
 
 failed=0
-declare -A running=() began=()
 : >"$logs/summary"
 
-start() { # STEP COMMAND...
-	began[$1]=$SECONDS
-	timeout --kill-after=30 "${limits[$1]:-$limit}" "${@:2}" "$0" --step "$1" &
-	running[$1]=$!
+is_remembered() { # STEP
+	[[ " ${remembered[*]} " == *" $1 "* ]]
 }
 
-# Wait for a step, and note how it ended.
-end() { # STEP
-	local status=0 result=ok
-	wait "${running[$1]}" || status=$?
-	unset "running[$1]"
+# Run a step, and note how it ended.
+run() { # STEP
+	local began=$SECONDS status=0 result=ok
+	timeout --kill-after=30 "${limits[$1]:-$limit}" "$0" --step "$1" > >(tee "$logs/$1.log") 2>&1 &
+	running=$!
+	wait "$running" || status=$?
+	running=
+	sleep 0.2 # tee may have some left.
 	if [ "$status" != 0 ]; then
 		result=FAILED
 		failed=1
@@ -293,37 +317,19 @@ end() { # STEP
 	if [ "$status" = 124 ]; then
 		result=TIMEOUT
 	fi
-	printf '%-8s %-14s %4d s\n' "$result" "$1" $((SECONDS - began[$1])) >>"$logs/summary"
-}
-
-is_beside() { # STEP
-	[[ " ${steps[*]} " == *" tests "* && " ${beside[*]} " == *" $1 "* ]]
-}
-
-# Other tasks go first, whatever these do: chrt(1).
-start_beside() {
-	local step
-	for step in "${steps[@]}"; do
-		if is_beside "$step"; then
-			start "$step" chrt --idle 0 >"$logs/$step.log" 2>&1
-		fi
-	done
+	printf '%-8s %-14s %4d s\n' "$result" "$1" $((SECONDS - began)) >>"$logs/summary"
+	if [ "$result" = ok ] && is_remembered "$1" && ! grep -q '^SKIP ' "$logs/$1.log"; then
+		scripts/tried.sh keep "$1"
+	fi
 }
 
 for step in "${steps[@]}"; do
 	printf '\n== %s\n' "$step"
-	if is_beside "$step"; then
-		[ -n "${running[$step]:-}" ] || start_beside
-		end "$step"
-		cat "$logs/$step.log"
-		continue
+	if [ $# = 0 ] && is_remembered "$step" && scripts/tried.sh is "$step"; then
+		echo "SKIP $step: it has passed with the files that are here now (scripts/tried/$step)" | tee "$logs/$step.log"
+	else
+		run "$step"
 	fi
-	if [ "$step" = tests ]; then
-		start_beside
-	fi
-	start "$step" > >(tee "$logs/$step.log") 2>&1
-	end "$step"
-	sleep 0.2 # tee may have some left.
 done
 
 printf '\n== summary\n'

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds sockstamp in a bare tree of a release of Debian, with the packages that deps.sh installs and no others, and starts it.
+#
+#   bare.sh SUITE...    bookworm, trixie
+#
+# Needs root, mmdebstrap, and the sources of all crates: a build on this host has fetched them. Rust is this host's.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+rustup_home=${RUSTUP_HOME:-$HOME/.rustup}
+work=$(mktemp -d /var/tmp/sockstamp-bare.XXXXXX)
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+# The mirror of this host, as its apt knows it.
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)
+
+# In namespaces of its own: its mounts and processes end with it.
+inside() { # TREE COMMAND...
+	local tree=$1
+	shift
+	# shellcheck disable=SC2016 # The inner shell expands it.
+	unshare --mount --pid --fork --kill-child bash -euc '
+		tree=$1 cargo_home=$2 rustup_home=$3
+		shift 3
+		mkdir -p "$tree/src" "$tree$cargo_home" "$tree$rustup_home"
+		mount --bind "$PWD" "$tree/src"
+		mount -o remount,bind,ro "$tree/src"
+		mount --bind "$cargo_home" "$tree$cargo_home"
+		mount --bind "$rustup_home" "$tree$rustup_home"
+		mount -t proc proc "$tree/proc"
+		mount --rbind /sys "$tree/sys"
+		mount --bind /dev/null "$tree/dev/null"
+		exec chroot "$tree" env --chdir=/src "$@"
+	' inside "$tree" "$cargo_home" "$rustup_home" "CARGO_HOME=$cargo_home" "RUSTUP_HOME=$rustup_home" \
+		"PATH=$cargo_home/bin:/usr/sbin:/usr/bin:/sbin:/bin" CARGO_TARGET_DIR=/target "$@"
+}
+
+for suite; do
+	tree=$work/$suite
+	echo "bare.sh: $suite"
+	mmdebstrap --quiet --variant=minbase --include=make,ca-certificates "$suite" "$tree" "$mirror"
+	inside "$tree" scripts/deps.sh build
+	inside "$tree" cargo build --locked --offline --package sockstamp-cli
+	inside "$tree" /target/debug/sockstamp --version
+	inside "$tree" /target/debug/sockstamp doctor
+	rm -rf --one-file-system "$tree"
+done
