@@ -46,6 +46,7 @@ fn main() -> Result<()> {
         "src/bpf/completions.bpf.c",
         "src/bpf/packets.bpf.c",
         "src/bpf/probe.bpf.c",
+        "src/bpf/symbols.bpf.c",
         "src/bpf/filter_test.bpf.c",
         "src/bpf/sample_test.bpf.c",
     ] {

@@ -6,12 +6,15 @@ mod timer;
 use std::fs::File;
 use std::hint;
 use std::io::{BufRead, BufReader, ErrorKind};
+use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, ProgramMut};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, ProgramInput, ProgramMut};
 
 use crate::error::{Error, Tried};
+use crate::skeleton::symbols::SymbolsSkelBuilder;
 
 const SYMBOLS: &str = "/proc/kallsyms";
 /// The same as `NO_FUNCTION` of `sched.bpf.h`: there is no function.
@@ -29,59 +32,29 @@ pub(crate) struct WakeFunctions {
 
 impl WakeFunctions {
     pub(crate) fn find() -> Result<Self, Error> {
-        let symbols = File::open(SYMBOLS).tried(format!("read {SYMBOLS}"))?;
-        Ok(Self::parse(BufReader::new(symbols)))
-    }
-
-    /// Stop at the last of them: the kernel makes each line anew, for a hundred thousand symbols.
-    fn parse(mut symbols: impl BufRead) -> Self {
-        const NAMES: [&[u8]; 5] = [
-            b"woken_wake_function",
-            b"receiver_wake_function",
-            b"pollwake",
-            b"ep_poll_callback",
-            b"io_poll_wake",
-        ];
-        let mut found = [NO_FUNCTION; NAMES.len()];
-        let mut line = Vec::new();
-        while found.contains(&NO_FUNCTION) && symbols.read_until(b'\n', &mut line).is_ok_and(|read| read > 0)
-        {
-            if let Some(symbol) = Symbol::parse(&line)
-                && let Some(place) = NAMES.iter().position(|name| *name == symbol.name)
-            {
-                found[place] = symbol.address().unwrap_or(NO_FUNCTION);
-            }
-            line.clear();
-        }
-        let [stream, datagram, poll, epoll, uring] = found;
-        Self {
-            stream,
-            datagram,
-            poll,
-            epoll,
-            uring,
-        }
-    }
-}
-
-/// A line such as `ffffffff816db080 t pollwake`, with `[module]` after the name of a module's.
-struct Symbol<'line> {
-    digits: &'line [u8],
-    name: &'line [u8],
-}
-
-impl<'line> Symbol<'line> {
-    fn parse(line: &'line [u8]) -> Option<Self> {
-        let mut fields = line.split(u8::is_ascii_whitespace);
-        Some(Self {
-            digits: fields.next()?,
-            name: fields.nth(1)?,
+        let lookup = "look up functions of the kernel";
+        let mut place = MaybeUninit::uninit();
+        let open = SymbolsSkelBuilder::default().open(&mut place).tried(lookup)?;
+        let skeleton = open.load().tried(lookup)?;
+        let input = ProgramInput::default();
+        skeleton.progs.find_wake_functions.test_run(input).tried(lookup)?;
+        let found = skeleton.maps.bss_data.as_ref();
+        let address = |address: Option<u64>| address.filter(|found| *found != 0).unwrap_or(NO_FUNCTION);
+        Ok(Self {
+            stream: address(found.map(|found| found.wake_stream)),
+            datagram: address(found.map(|found| found.wake_datagram)),
+            poll: address(found.map(|found| found.wake_poll)),
+            epoll: address(found.map(|found| found.wake_epoll)),
+            uring: address(found.map(|found| found.wake_uring)),
         })
     }
+}
 
-    fn address(&self) -> Option<u64> {
-        u64::from_str_radix(str::from_utf8(self.digits).ok()?, 16).ok()
-    }
+/// Parse the address of a line such as `ffffffff816db080 t pollwake`, with `[module]` after the name
+/// of a module's.
+fn address_of(line: &[u8]) -> Option<u64> {
+    let digits = line.split(u8::is_ascii_whitespace).next()?;
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// Return whether the kernel shows us where its functions are: to others it shows zeros
@@ -96,10 +69,9 @@ pub(crate) fn symbols_are_shown() -> Option<bool> {
         opened => opened.ok()?,
     };
     let lines = BufReader::new(symbols).split(b'\n').map_while(Result::ok);
-    let shown = lines.take(ENOUGH).any(|line| {
-        let address = Symbol::parse(&line).and_then(|symbol| symbol.address());
-        address.is_some_and(|address| address != 0)
-    });
+    let shown = lines
+        .take(ENOUGH)
+        .any(|line| address_of(&line).is_some_and(|address| address != 0));
     Some(shown)
 }
 
@@ -131,15 +103,26 @@ pub(crate) fn await_clock(seen_at: &u64) {
 mod tests {
     use super::*;
 
+    /// The address in the kernel's own list.
+    fn listed(name: &str) -> u64 {
+        let symbols = std::fs::read(SYMBOLS).unwrap();
+        let mut lines = symbols.split(|byte| *byte == b'\n');
+        let is_it = |line: &&[u8]| line.split(u8::is_ascii_whitespace).nth(2) == Some(name.as_bytes());
+        lines
+            .find(is_it)
+            .map_or(NO_FUNCTION, |line| address_of(line).unwrap())
+    }
+
     #[test]
-    fn functions_are_found_by_their_whole_name() {
-        let symbols = "0000000000000000 A fixed_percpu_data\n\
-                       ffffffff816db080 t pollwake\n\
-                       ffffffff816db0a0 t pollwake_more\n\
-                       ffffffffc0001000 t io_poll_wake\t[io_uring]\n";
-        let found = WakeFunctions::parse(symbols.as_bytes());
-        assert_eq!(found.poll, 0xffff_ffff_816d_b080);
-        assert_eq!(found.uring, 0xffff_ffff_c000_1000);
-        assert_eq!(found.epoll, NO_FUNCTION);
+    fn wake_functions_are_where_the_kernel_lists_them() {
+        let listed = WakeFunctions {
+            stream: listed("woken_wake_function"),
+            datagram: listed("receiver_wake_function"),
+            poll: listed("pollwake"),
+            epoll: listed("ep_poll_callback"),
+            uring: listed("io_poll_wake"),
+        };
+        assert_ne!(listed.poll, NO_FUNCTION);
+        assert_eq!(WakeFunctions::find().unwrap(), listed);
     }
 }
