@@ -112,6 +112,15 @@ const volatile bool setting_casts = true;
 #define cast_kernel(pointer, type) \
 	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
+/*
+ * Look at a structure without the verifier's trust, where that is rare at run time: helpers refuse
+ * it, and reads are guarded. For each load of a pointer from a trusted structure the verifier
+ * searches all types of the kernel up to four times (type_is_trusted(), type_is_rcu(),
+ * kernel/bpf/verifier.c, v6.18), which takes a millisecond of each start.
+ */
+#define untrusted(pointer, type) \
+	(setting_casts ? (const type *)cast_kernel(pointer, type) : (const type *)(pointer))
+
 /* Read a field of untyped memory, on any kernel. */
 #define kernel_read(pointer, type, field)                                  \
 	({                                                                 \

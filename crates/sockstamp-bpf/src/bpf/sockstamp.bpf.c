@@ -22,6 +22,7 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 	struct bpf_sock *sk = ctx->sk;
+	const struct sk_buff *skb;
 	struct flow *flow;
 
 	if (!sk)
@@ -36,12 +37,13 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 	/* Another user of BPF timestamping selected this socket. */
 	if (!flow)
 		return 0;
+	skb = kern->skb;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-		tx_sendmsg(kern, flow);
+		tx_sendmsg(kern, kern->sk, skb, flow);
 	else if (!setting_by_packets)
-		tx_callback(kern, ctx->op, flow);
+		tx_callback(kern->sk, skb, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
-		tx_snd_hardware(kern->skb, flow);
+		tx_snd_hardware(skb, flow);
 	return 0;
 }
 
@@ -49,6 +51,7 @@ static __always_inline void flow_close(const struct sock *sk)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct bank *bank = this_bank();
+	const struct sock *closed;
 	const struct tcp_sock *tp;
 	struct mark *mark;
 	bool read;
@@ -71,8 +74,9 @@ static __always_inline void flow_close(const struct sock *sk)
 	 * has thrown away what was not read: tcp_close(), v6.18. One that was never accepted has no
 	 * reader.
 	 */
-	if (!read && sk->sk_socket &&
-	    (void *)sk->sk_receive_queue.next != (void *)&sk->sk_receive_queue)
+	closed = untrusted(sk, struct sock);
+	if (!read && closed->sk_socket &&
+	    (void *)closed->sk_receive_queue.next != (void *)&closed->sk_receive_queue)
 		return;
 	receiving_clear(flow->rx.key);
 	bpf_sk_storage_delete(&flows, (void *)sk);
@@ -421,12 +425,14 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
-	if (udp_called(sk) && !demand_met(DEMAND_DATAGRAMS))
-		udp_read_unfollowed(sk, result);
-	else if (udp_called(sk))
-		udp_read(sk, result);
-	else if (!setting_receive_bit && result > 0 && sock_selected(sk) && tcp_known(sk))
+	if (udp_called(sk)) {
+		if (demand_met(DEMAND_DATAGRAMS))
+			udp_read(sk, result);
+		else
+			udp_read_unfollowed(sk, result);
+	} else if (!setting_receive_bit && result > 0 && sock_selected(sk) && tcp_known(sk)) {
 		rx_read(tcp_known(sk), result);
+	}
 	return 0;
 }
 

@@ -89,7 +89,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 
 	if (!record)
 		return;
-	flow_identify(&record->flow, sk);
+	flow_identify(&record->flow, untrusted(sk, struct sock));
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
 	record->group = opening->group & GROUP_INDEX_MASK;
@@ -142,7 +142,8 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 /* Return true if the socket has a file, or had one: then its connection was accepted. */
 static __always_inline bool connection_accepted(const struct sock *sk)
 {
-	return sk->sk_socket || sk->__sk_common.skc_flags & 1UL << SOCK_DEAD;
+	return untrusted(sk, struct sock)->sk_socket ||
+	       sk->__sk_common.skc_flags & 1UL << SOCK_DEAD;
 }
 
 static __always_inline enum verdict connection_failure(const struct mark *mark,

@@ -284,7 +284,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);
 	if (setting_record)
-		flow_identify(&flow->identity, sk);
+		flow_identify(&flow->identity, untrusted(sk, struct sock));
 	return flow;
 }
 

@@ -65,8 +65,11 @@ static __noinline bool task_is_sockstamp(const struct task_struct *task)
 /* Return true if no socket of this task is measured. Tests of two letters reject nearly all. */
 static __always_inline bool task_spared(const struct task_struct *task)
 {
-	return setting_spare_own && task->group_leader->comm[0] == 's' &&
-	       task->group_leader->comm[4] == 's' && task_is_sockstamp(task);
+	if (!setting_spare_own)
+		return false;
+	task = untrusted(task, struct task_struct);
+	return task->group_leader->comm[0] == 's' && task->group_leader->comm[4] == 's' &&
+	       task_is_sockstamp(task);
 }
 
 /*

@@ -32,8 +32,10 @@ static __always_inline struct interface *interface_at(__u32 slot)
 static __always_inline void interface_describe(struct interface *interface,
 					       const struct net_device *device)
 {
-	const struct rtnl_link_ops *ops = device->rtnl_link_ops;
+	const struct rtnl_link_ops *ops;
 
+	device = untrusted(device, struct net_device);
+	ops = device->rtnl_link_ops;
 	bpf_probe_read_kernel_str(interface->name, sizeof(interface->name), device->name);
 	if (ops)
 		bpf_probe_read_kernel_str(interface->kind, sizeof(interface->kind), ops->kind);

@@ -324,7 +324,8 @@ static __always_inline void udp_give_up_held(struct file *file)
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
 static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
 {
-	struct udp_flow *flow = udp_flow_at(sk, skb->dev->ifindex);
+	const struct net_device *device = skb->dev;
+	struct udp_flow *flow = udp_flow_at(sk, device->ifindex);
 	struct bank *bank = this_bank();
 	struct udp_packet packet = {};
 	struct udp_send *send;
@@ -332,7 +333,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	bool corked;
 	__u32 slot, tid;
 
-	if (!flow || !bank || !udp_own_device(sk, skb->dev))
+	if (!flow || !bank || !udp_own_device(sk, device))
 		return;
 	/*
 	 * This is not in a send call: packets that waited for a neighbour's address come in
@@ -345,7 +346,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 		return;
 	udp_name_packet(sk, skb, &packet.name);
 	packet.shared = (__u64)(skb->head + skb->end);
-	packet.ifindex = skb->dev->ifindex;
+	packet.ifindex = device->ifindex;
 	packet.now = bpf_ktime_get_ns();
 	demand_used(DEMAND_DATAGRAMS, packet.now);
 	if (flow->tx_used) {
@@ -355,7 +356,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	}
 	if (!tid)
 		return;
-	packet.interface = interface_slot(skb->dev);
+	packet.interface = interface_slot(device);
 	packet.last = udp_last_fragment(skb);
 	corked = udp_pending(sk);
 	if (corked)

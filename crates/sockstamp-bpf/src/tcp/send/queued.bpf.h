@@ -221,13 +221,13 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
  * SENDMSG: the end of tcp_sendmsg_locked(). skb is the tail of the write queue, or of the
  * retransmit queue if everything has left already.
  */
-static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
+static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, const struct sock *sk,
+				       const struct sk_buff *skb, struct flow *flow)
 {
-	const struct sk_buff *skb = kern->skb;
 	__u32 key = skb_tcp(skb)->seq + skb->len - 1;
 	struct bank *bank = this_bank();
 
-	if (!tx_queued(kern->sk, skb, flow, key))
+	if (!tx_queued(sk, skb, flow, key))
 		return;
 	if (!setting_by_packets ||
 	    (setting_nic_interval && bank && !tx_disturbs_application(skb, skb_tcp(skb), key) &&
@@ -236,10 +236,9 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 }
 
 /* A callback after SENDMSG, which it was asked for. */
-static __always_inline void tx_callback(struct bpf_sock_ops_kern *kern, __u32 op, struct flow *flow)
+static __always_inline void tx_callback(const struct sock *sk, const struct sk_buff *skb, __u32 op,
+					struct flow *flow)
 {
-	const struct sk_buff *skb = kern->skb;
-	const struct sock *sk = kern->sk;
 	struct packet packet;
 
 	switch (op) {
