@@ -83,6 +83,30 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 	sched_note(sk, &flow->waiter, counter, arrival.time);
 }
 
+struct udp_dropping {
+	struct udp_range range;
+	__u64 skb; /* the name of what was dropped */
+};
+
+static long udp_drop_step(__u32 index, struct udp_dropping *dropping)
+{
+	struct udp_flow *flow = dropping->range.flow;
+	struct udp_arrival *arrival;
+	__u64 counter;
+
+	if (dropping->range.counter == flow->rx_tail)
+		return 1;
+	counter = --dropping->range.counter;
+	arrival = udp_arrival_at(flow, counter);
+	if (!arrival || arrival->skb != dropping->skb)
+		return 0;
+	arrival->skb = 0;
+	udp_answer_dropped(flow, counter);
+	/* The last is forgotten, so that drops take no room. */
+	__sync_val_compare_and_swap(&flow->rx_head, counter + 1, counter);
+	return 1;
+}
+
 /*
  * A datagram was dropped after it had reached the socket: no room in its receive buffer, a filter
  * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11). Where
@@ -90,27 +114,19 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
  */
 static __always_inline void udp_arrival_dropped(const struct sock *sk, const struct sk_buff *skb)
 {
-	struct udp_flow *flow = udp_flow_of(sk);
+	struct udp_dropping dropping = {.range = {.flow = udp_flow_of(sk)}};
 	struct bank *bank = this_bank();
-	__u64 head;
 
-	if (!flow || !bank)
+	if (!dropping.range.flow || !bank)
 		return;
 	count(&bank->drops, 1);
-	head = flow->rx_head;
-	/* Datagrams that reach the socket on other CPUs come in between: as many as there may be.
+	dropping.range.counter = dropping.range.flow->rx_head;
+	dropping.skb = udp_name(sk, skb);
+	/*
+	 * Datagrams that reach the socket on other CPUs come in between: as many as there may be.
+	 * The verifier walks a step of bpf_loop() once, and each turn of a loop.
 	 */
-	for (int i = 0; i < UDP_LATEST && head != flow->rx_tail; i++) {
-		struct udp_arrival *arrival = udp_arrival_at(flow, --head);
-
-		if (!arrival || arrival->skb != udp_name(sk, skb))
-			continue;
-		arrival->skb = 0;
-		udp_answer_dropped(flow, head);
-		/* The last is forgotten, so that drops take no room. */
-		__sync_val_compare_and_swap(&flow->rx_head, head + 1, head);
-		return;
-	}
+	bpf_loop(UDP_LATEST, udp_drop_step, &dropping, 0);
 }
 
 /* The skb that the next read will take; 0 if there is none. */
@@ -128,21 +144,36 @@ static __always_inline __u64 udp_next(const struct sock *sk)
 	return 0;
 }
 
+static __always_inline bool udp_is_kept(struct udp_flow *flow, __u64 counter)
+{
+	struct udp_arrival *arrival = udp_arrival_at(flow, counter);
+
+	return !arrival || arrival->skb;
+}
+
+static long udp_kept_step(__u32 index, struct udp_range *range)
+{
+	if (udp_is_kept(range->flow, range->counter))
+		return 1;
+	range->counter++;
+	return 0;
+}
+
 /*
- * The first that was not dropped, from `counter` on. A global function, as those below with a loop,
- * so that the verifier walks it once.
+ * The first that was not dropped, from `counter` on: in most cases this one. A global function, as
+ * those below, so that the verifier walks it once.
  */
 __noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
 {
+	struct udp_range range = {.flow = flow, .counter = counter};
+	__u64 left = head - counter;
+
 	if (!flow)
 		return head;
-	for (int i = 0; i < UDP_LATEST && counter != head; i++, counter++) {
-		struct udp_arrival *arrival = udp_arrival_at(flow, counter);
-
-		if (!arrival || arrival->skb)
-			break;
-	}
-	return counter;
+	if (!left || udp_is_kept(flow, counter))
+		return counter;
+	bpf_loop(left < UDP_LATEST ? left : UDP_LATEST, udp_kept_step, &range, 0);
+	return range.counter;
 }
 
 struct udp_read {
@@ -184,20 +215,35 @@ static __always_inline bool udp_on_its_way(const struct udp_read *read,
 	return device < 0 && stamp && (__u32)stamp == arrival->stamp;
 }
 
+struct udp_way {
+	struct udp_range range;
+	const struct udp_read *read;
+};
+
+static long udp_way_step(__u32 index, struct udp_way *way)
+{
+	struct udp_arrival *arrival = udp_arrival_at(way->range.flow, way->range.counter);
+
+	if (arrival && arrival->skb && udp_on_its_way(way->read, arrival))
+		return 1;
+	way->range.counter++;
+	return 0;
+}
+
 /* The first from `counter` on that is still on its way to the queue; `head` if none is. */
 __noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read, __u64 counter)
 {
+	struct udp_way way = {.range = {.flow = flow}, .read = read};
+	__u64 left;
+
 	if (!flow || !read)
 		return 0;
-	if (read->head - counter > UDP_LATEST)
-		counter = read->head - UDP_LATEST;
-	for (int i = 0; i < UDP_LATEST && counter != read->head; i++, counter++) {
-		struct udp_arrival *arrival = udp_arrival_at(flow, counter);
-
-		if (arrival && arrival->skb && udp_on_its_way(read, arrival))
-			return counter;
-	}
-	return read->head;
+	left = read->head - counter;
+	if (left > UDP_LATEST)
+		left = UDP_LATEST;
+	way.range.counter = read->head - left;
+	bpf_loop(left, udp_way_step, &way, 0);
+	return way.range.counter;
 }
 
 /* Return the stamp of a datagram in the queue, as an arrival has it. */

@@ -180,8 +180,8 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 }
 
 /*
- * Find when the read's first and last byte became readable. Global functions, so the verifier walks
- * them once.
+ * Find when the read's first and last byte became readable. A global function, so the verifier
+ * walks it once.
  */
 __noinline __u32 rx_look(struct flow *flow, struct read *read)
 {
@@ -201,13 +201,24 @@ __noinline __u32 rx_look(struct flow *flow, struct read *read)
 											look;
 }
 
-__noinline enum look rx_look_again(struct flow *flow, struct read *read)
-{
-	enum look look = LOOK_AGAIN;
+struct looking {
+	struct flow *flow;
+	struct read *read;
+	enum look look;
+};
 
-	for (int i = 1; i < LOOKS && look == LOOK_AGAIN; i++)
-		look = rx_look(flow, read);
-	return look;
+static long rx_look_step(__u32 index, struct looking *looking)
+{
+	looking->look = rx_look(looking->flow, looking->read);
+	return looking->look != LOOK_AGAIN;
+}
+
+static __noinline enum look rx_look_again(struct flow *flow, struct read *read)
+{
+	struct looking looking = {.flow = flow, .read = read, .look = LOOK_AGAIN};
+
+	bpf_loop(LOOKS - 1, rx_look_step, &looking, 0);
+	return looking.look;
 }
 
 static __always_inline enum verdict rx_match(struct flow *flow, struct read *read)
