@@ -117,7 +117,8 @@ step_generated() {
 
 # Tests beside the code that need root: they load programs, or make files of other users.
 rooted=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
-	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::)
+	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::
+	sched::tests::)
 
 # Unit and property tests without root, side by side.
 step_unit() {
