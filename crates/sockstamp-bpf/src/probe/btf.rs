@@ -1,9 +1,10 @@
 //! Ask the kernel's BTF for its features.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use libbpf_rs::btf::types::{Composite, Enum, Func, FuncProto, Ptr, Struct, Typedef};
-use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
+use libbpf_rs::btf::{Btf, BtfType, ReferencesType, TypeId};
 
 use crate::facts::Tracepoint;
 use crate::object::quiet_libbpf;
@@ -14,6 +15,7 @@ const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// answer.
 pub(super) struct KernelTypes {
     btf: Option<Btf<'static>>,
+    enumerations: OnceCell<Vec<TypeId>>,
 }
 
 impl KernelTypes {
@@ -23,6 +25,7 @@ impl KernelTypes {
         quiet_libbpf();
         Self {
             btf: Btf::from_vmlinux().ok(),
+            enumerations: OnceCell::new(),
         }
     }
 
@@ -69,8 +72,9 @@ impl KernelTypes {
     /// themselves.
     pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
         let btf = self.btf.as_ref()?;
-        let ids = 1..u32::try_from(btf.len()).ok()?;
-        let mut enumerations = ids.filter_map(|id| btf.type_by_id::<Enum<'_>>(id.into()));
+        // One in fifty types is one: look for them once.
+        let ids = self.enumerations.get_or_init(|| enumerations(btf));
+        let mut enumerations = ids.iter().filter_map(|id| btf.type_by_id::<Enum<'_>>(*id));
         let value = enumerations.find_map(|enumeration| {
             let member = enumeration
                 .iter()
@@ -79,6 +83,12 @@ impl KernelTypes {
         });
         u32::try_from(value?).ok()
     }
+}
+
+fn enumerations(btf: &Btf<'_>) -> Vec<TypeId> {
+    let ids = (1..u32::try_from(btf.len()).unwrap_or_default()).map(TypeId::from);
+    ids.filter(|id| btf.type_by_id::<Enum<'_>>(*id).is_some())
+        .collect()
 }
 
 fn handler<'btf>(btf: &'btf Btf<'_>, tracepoint: Tracepoint) -> Option<Typedef<'btf>> {
