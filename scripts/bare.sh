@@ -23,9 +23,7 @@ inside() { # TREE COMMAND...
 	unshare --mount --pid --fork --kill-child bash -euc '
 		tree=$1 cargo_home=$2 rustup_home=$3
 		shift 3
-		mkdir -p "$tree/src" "$tree$cargo_home" "$tree$rustup_home"
-		mount --bind "$PWD" "$tree/src"
-		mount -o remount,bind,ro "$tree/src"
+		mkdir -p "$tree$cargo_home" "$tree$rustup_home"
 		mount --bind "$cargo_home" "$tree$cargo_home"
 		mount --bind "$rustup_home" "$tree$rustup_home"
 		mount -t proc proc "$tree/proc"
@@ -40,6 +38,8 @@ for suite; do
 	tree=$work/$suite
 	echo "bare.sh: $suite"
 	mmdebstrap --quiet --variant=minbase --include=make,ca-certificates "$suite" "$tree" "$mirror"
+	mkdir "$tree/src"
+	tar --exclude=./target --exclude=./.git --create . | tar --extract --directory "$tree/src"
 	inside "$tree" scripts/deps.sh build
 	inside "$tree" cargo build --locked --offline --package sockstamp-cli
 	inside "$tree" /target/debug/sockstamp --version

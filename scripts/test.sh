@@ -26,7 +26,7 @@ patience=400
 remembered=(fuzz miri series bare)
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
-declare -A limits=([tests]=3600 [kernels]=3600 [series]=3600)
+declare -A limits=([tests]=3600 [kernels]=3600 [series]=3600 [bare]=3600)
 limit=1200
 
 # One step, as the loop below calls this script again: what a step starts ends with it.
