@@ -50,8 +50,8 @@ impl WakeFunctions {
     }
 }
 
-/// Parse the address of a line such as `ffffffff816db080 t pollwake`, with `[module]` after the name
-/// of a module's.
+/// Parse the address of a line such as `ffffffff816db080 t pollwake`, with `[module]` behind a
+/// name of a module.
 fn address_of(line: &[u8]) -> Option<u64> {
     let digits = line.split(u8::is_ascii_whitespace).next()?;
     u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
