@@ -23,7 +23,7 @@ most_stolen=20
 patience=400
 
 # Steps that give the same for the same files. A run of everything leaves them out if they have passed with these.
-remembered=(fuzz miri series bare)
+remembered=(fuzz miri count series bare)
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
 declare -A limits=([tests]=3600 [kernels]=3600 [series]=3600 [bare]=3600)
