@@ -152,6 +152,19 @@ impl Trace {
         Background::start(&measuring("trace", option), target).map(Trace)
     }
 
+    /// Wait until it has shown so many messages of a direction, or for ten seconds.
+    pub fn wait_for(&self, direction: &str, count: usize) {
+        let wanted = format!(r#""direction":"{direction}""#);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(10) {
+            let shown = fs::read_to_string(self.0.output.path()).unwrap();
+            if shown.matches(&wanted).count() >= count {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// End it as Ctrl-C does and return its messages, whose stages add up.
     pub fn finish(self) -> Vec<Value> {
         messages(self.0.finish().0.path())

@@ -185,6 +185,13 @@ impl WatchedLink {
         self.read.lock().unwrap().push(call);
     }
 
+    /// Wait until each send has ended. A kernel that runs no tracing program on top of some tasks
+    /// misses the end of a packet that is followed, and it is given up after five seconds.
+    pub(crate) fn wait_for_sends(&self) {
+        let sent = self.sent.lock().unwrap().len();
+        self.trace.wait_for("tx", sent);
+    }
+
     /// End it all: what was done, seen on the wire, and measured.
     pub(crate) fn finish(self) -> Evidence {
         let messages = self.trace.finish();

@@ -29,6 +29,7 @@ fn pair(setup: &WatchedLink, family: Family) -> (Socket<'_>, Socket<'_>) {
 
 /// Check every send, and that the last device was always named.
 fn check(setup: WatchedLink, device: &str) -> std::result::Result<(), String> {
+    setup.wait_for_sends();
     let evidence = setup.finish();
     for message in of_direction(&evidence.messages, "tx") {
         if message["verdict"] == "valid" {
