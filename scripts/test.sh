@@ -319,7 +319,7 @@ run() { # STEP
 		result=TIMEOUT
 	fi
 	printf '%-8s %-14s %4d s\n' "$result" "$1" $((SECONDS - began)) >>"$logs/summary"
-	if [ "$result" = ok ] && is_remembered "$1" && ! grep -q '^SKIP ' "$logs/$1.log"; then
+	if [ "$result" = ok ] && is_remembered "$1" && ! grep -q "^SKIP $1: " "$logs/$1.log"; then
 		scripts/tried.sh keep "$1"
 	fi
 }
