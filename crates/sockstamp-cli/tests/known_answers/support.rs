@@ -172,10 +172,11 @@ pub(crate) fn sum(report: &Value, name: &str) -> u64 {
 pub(crate) fn explains(names: &[&str], built: &Value, undisturbed: &Value) -> Result<(), String> {
     let direction = direction_of(stage_of(names[0]));
     let figure = |report: &Value, figure: &str| number(&report[direction]["total"][figure]);
-    let counts = [built, undisturbed].map(|report| figure(report, "count"));
-    // Which of the messages that share packets TCP splits depends on when they come: those are
-    // refused.
-    if counts[0].abs_diff(counts[1]) * 10 > counts[1] {
+    // Which of the messages that share packets TCP splits depends on when they come, and those are
+    // refused: all others must be there.
+    let split = |report: &Value| report["verdicts"]["split"].as_u64().unwrap_or(0);
+    let counts = [built, undisturbed].map(|report| figure(report, "count") + split(report));
+    if counts[0] != counts[1] {
         return Err(format!("{} messages against {}", counts[0], counts[1]));
     }
     let more = |name| more(name, built, undisturbed);
