@@ -19,6 +19,8 @@ use crate::plan::{self, Datagrams, Plan, Reads, Stamps};
 pub enum Demand {
     /// A selected UDP socket moves data.
     Datagrams = demand_for::DEMAND_DATAGRAMS,
+    /// A selected UDP socket has a peer, and may send at any time.
+    Sends = demand_for::DEMAND_SENDS,
     /// TCP splits packets of selected sockets: parts of them have no key, and so no callback.
     Parts = demand_for::DEMAND_PARTS,
 }
@@ -126,7 +128,7 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).on_demand(followed),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).on_demand(awaited),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
     program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         probe,                   SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
@@ -137,8 +139,8 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
     program("on_host_queue",          tp(Tracepoint::NetDevQueue),      datagram_path,           PACKET).on_demand(followed),
-    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET).on_demand(followed),
-    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET).on_demand(taken),
+    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      |plan| packets(plan) && !datagram_path(plan), PACKET).on_demand(followed),
+    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| (packets(plan) || plan.untagged) && !plan.host_path, PACKET).on_demand(taken),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
     program("on_consume_skb",         tp(Tracepoint::ConsumeSkb),       datagram_path,           FREED).on_demand(followed),
@@ -191,6 +193,14 @@ fn followed(plan: &Plan) -> &'static [Demand] {
         &[Demand::Datagrams]
     } else {
         &[]
+    }
+}
+
+/// The program that sees the ends of send calls, also of sockets that are idle.
+fn awaited(plan: &Plan) -> &'static [Demand] {
+    match followed(plan) {
+        [] => &[],
+        _ => &[Demand::Datagrams, Demand::Sends],
     }
 }
 

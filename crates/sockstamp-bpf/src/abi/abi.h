@@ -140,6 +140,7 @@ enum tags {
 /* The uses of programs that are attached on demand. */
 enum demand_for {
 	DEMAND_DATAGRAMS, /* a selected UDP socket moves data */
+	DEMAND_SENDS, /* a selected UDP socket has a peer: only the end of its sends shows them */
 	DEMAND_PARTS, /* TCP split packets: parts of them have no key */
 	DEMAND_COUNT,
 };

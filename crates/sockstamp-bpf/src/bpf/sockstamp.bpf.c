@@ -359,8 +359,12 @@ int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (udp_called(sk) && demand_met(DEMAND_DATAGRAMS))
+	if (!udp_called(sk))
+		return 0;
+	if (demand_met(DEMAND_DATAGRAMS))
 		udp_sent(sk, result);
+	else if (result >= 0)
+		udp_sent_unfollowed(sk);
 	return 0;
 }
 
@@ -461,23 +465,6 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	return 0;
 }
 
-SEC("tp_btf/net_dev_queue")
-int BPF_PROG(on_host_queue, const struct sk_buff *skb)
-{
-	hop_queued(skb);
-	return 0;
-}
-
-SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(on_host_xmit, const struct sk_buff *skb, const struct net_device *device)
-{
-	if (setting_hops)
-		hop_started(skb, device);
-	if (!skb->sk)
-		path_xmit(skb, device);
-	return 0;
-}
-
 SEC("perf_event")
 int on_run_clock(struct bpf_perf_event_data *ctx)
 {
@@ -572,17 +559,38 @@ int on_getpeername6(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
-SEC("tp_btf/net_dev_queue")
-int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
+static __always_inline void packet_queued(const struct sk_buff *skb)
 {
 	const struct sock *sk = skb->sk;
 
 	if (!sk)
-		return 0;
+		return;
 	if (udp_packets_followed(sk))
 		udp_queued(sk, skb);
 	else if (setting_by_packets && sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_packet_queued(sk, skb);
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
+{
+	packet_queued(skb);
+	return 0;
+}
+
+/* A function of its own, for the same reason as on_stamp(). */
+static __noinline int on_hop_queued(const struct sk_buff *skb)
+{
+	hop_queued(skb);
+	return 0;
+}
+
+/* With --host-path one program serves both: a packet pays for one call. */
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_host_queue, const struct sk_buff *skb)
+{
+	on_hop_queued(skb);
+	packet_queued(skb);
 	return 0;
 }
 
@@ -595,17 +603,44 @@ static __always_inline void tx_taken(const struct sock *sk, const struct sk_buff
 		tx_part_started(sk, skb, device);
 }
 
+static __always_inline void packet_started(const struct sock *sk, const struct sk_buff *skb,
+					   const struct net_device *device)
+{
+	if (udp_packets_followed(sk))
+		udp_started(sk, skb, device);
+	else if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_taken(sk, skb, device);
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_device *device)
 {
 	const struct sock *sk = skb->sk;
 
-	if (!sk)
-		return 0;
-	if (udp_packets_followed(sk))
-		udp_started(sk, skb, device);
-	else if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_taken(sk, skb, device);
+	if (sk)
+		packet_started(sk, skb, device);
+	return 0;
+}
+
+/* A function of its own, for the same reason as on_stamp(). */
+static __noinline int on_hop_started(const struct sk_buff *skb, const struct net_device *device)
+{
+	hop_started(skb, device);
+	return 0;
+}
+
+/* As on_host_queue(). A datagram is followed from its driver on: look for it first. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_host_xmit, const struct sk_buff *skb, const struct net_device *device)
+{
+	const struct sock *sk = skb->sk;
+
+	if (setting_hops)
+		on_hop_started(skb, device);
+	if (sk)
+		packet_started(sk, skb, device);
+	else
+		path_xmit(skb, device);
 	return 0;
 }
 

@@ -16,7 +16,7 @@ use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::target::Cgroups;
 
-const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Parts];
+const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Sends, Demand::Parts];
 
 /// Interval between trials where the kernel refuses to attach.
 const AGAIN: Duration = Duration::from_secs(1);

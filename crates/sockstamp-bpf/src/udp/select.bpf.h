@@ -78,15 +78,28 @@ static __always_inline void udp_unfollowed(void *sk)
 
 /*
  * A socket has a peer: no hook but those of packets, and of all send calls of the host, shows that
- * it sends.
+ * it sends. While it is idle, the program at the end of send calls is kept, and no other.
  */
 static __always_inline void udp_holds(struct mark *mark)
 {
 	if (!setting_on_demand || setting_packet_bit || mark->holds)
 		return;
 	mark->holds = true;
-	demand_hold(DEMAND_DATAGRAMS, 1);
+	demand_hold(DEMAND_SENDS, 1);
+	demand_raise(DEMAND_SENDS);
 	demand_raise(DEMAND_DATAGRAMS);
+}
+
+/* A send call ends, and its packets were not followed. Others were counted where they began. */
+static __always_inline void udp_sent_unfollowed(struct sock *sk)
+{
+	struct mark *mark;
+
+	if (sk->__sk_common.skc_state != TCP_ESTABLISHED)
+		return;
+	mark = udp_mark(sk);
+	if (mark && mark->holds && demand_met(DEMAND_SENDS))
+		udp_unfollowed(sk);
 }
 
 /* connect(2) of a socket in the target's cgroup: its first sends come before its programs do. */
@@ -104,7 +117,8 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
 		demand_raise(DEMAND_DATAGRAMS);
 		return;
 	}
-	if (!mark->holds && !demand_met(DEMAND_DATAGRAMS))
+	/* Where the ends of its sends are seen, they are counted themselves. */
+	if (!mark->holds && !demand_met(DEMAND_DATAGRAMS) && !demand_met(DEMAND_SENDS))
 		udp_unfollowed(sk);
 	udp_holds(mark);
 }
@@ -182,7 +196,7 @@ static __always_inline void udp_closed(struct bpf_sock *sk)
 		return;
 	mark->kind = 0;
 	if (mark->holds)
-		demand_hold(DEMAND_DATAGRAMS, -1);
+		demand_hold(DEMAND_SENDS, -1);
 	mark->holds = false;
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 	if (!flow)

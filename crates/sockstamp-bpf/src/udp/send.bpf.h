@@ -93,6 +93,15 @@ static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
 
+/* The end of the call counts it if the socket has a peer: here it names another one. */
+static __always_inline void udp_entered_unfollowed(void *sk)
+{
+	struct mark *mark = udp_mark(sk);
+
+	if (mark && !(mark->holds && demand_met(DEMAND_SENDS)))
+		udp_unfollowed(sk);
+}
+
 /*
  * Note the begin of a send: of every send where functions are traced, otherwise of unconnected ones
  * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
@@ -106,8 +115,7 @@ static __always_inline void udp_entered(void *sk)
 	if (!pid_selected(task >> 32))
 		return;
 	if (!demand_met(DEMAND_DATAGRAMS)) {
-		if (udp_mark(sk))
-			udp_unfollowed(sk);
+		udp_entered_unfollowed(sk);
 		return;
 	}
 	flow = udp_flow_of(sk);
