@@ -104,6 +104,7 @@ impl<'a> Measurement<'a> {
             max_cost: self.ceiling(),
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
+            ring_bytes: self.measuring.buffer.next_power_of_two() << 20,
             ..defaults
         };
         if self.recorded == Recorded::Notable {

@@ -63,6 +63,12 @@ pub struct Measuring {
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
           help_heading = HEADING)]
     pub max_memory: u32,
+    /// Keep records of messages in this many megabytes of kernel memory until they are read
+    ///
+    /// `trace`, `record` and `explain` count a record as lost (`ring`) if there is no room for it.
+    #[arg(long, value_name = "MB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024),
+          help_heading = HEADING)]
+    pub buffer: u32,
     /// Request up to RATE stamps per second from NICs that stamp sends, for the whole host
     ///
     /// The NIC's stamp is `snd_hw` in the records of `trace`. By default none are requested: a NIC

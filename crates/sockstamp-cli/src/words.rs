@@ -75,7 +75,10 @@ const COUNTS: &[(&str, &str)] = &[
 
 /// The counters of `lost`.
 const LOST: &[(&str, &str)] = &[
-    ("ring", "Records that user space did not take in time."),
+    (
+        "ring",
+        "Records that user space did not take in time: --buffer makes room for more.",
+    ),
     (
         "evicted",
         "Arrivals dropped before they were read, because a flow had no room for more.",
