@@ -29,9 +29,10 @@ pub(crate) enum Condition {
     UnselectedNoEntry,
     /// The same, with the entry of sends by the callback of selected sockets.
     UnselectedCallback,
-    /// Like [`Condition::Unselected`] without UDP: one hook less per packet that TCP receives, and
-    /// two less per packet that it sends.
-    UnselectedNoUdp,
+    /// Like [`Condition::Unselected`] with `--no-causes`: segments run one program fewer.
+    UnselectedNoCauses,
+    /// Both: the fewest programs that measure both directions.
+    UnselectedFewest,
     /// Like `sockstamp stat`: up to 100 messages per second are measured.
     Default,
     /// The same, with the entry of sends by callback.
@@ -60,7 +61,8 @@ impl Condition {
             Self::Unselected => "unselected",
             Self::UnselectedNoEntry => "unselected-no-entry",
             Self::UnselectedCallback => "unselected-callback",
-            Self::UnselectedNoUdp => "unselected-no-udp",
+            Self::UnselectedNoCauses => "unselected-no-causes",
+            Self::UnselectedFewest => "unselected-fewest",
             Self::Default => "default",
             Self::DefaultCallback => "default-callback",
             Self::Selected => "selected",
@@ -98,7 +100,11 @@ impl Condition {
     fn is_selected(self) -> bool {
         !matches!(
             self,
-            Self::Unselected | Self::UnselectedNoEntry | Self::UnselectedCallback | Self::UnselectedNoUdp
+            Self::Unselected
+                | Self::UnselectedNoEntry
+                | Self::UnselectedCallback
+                | Self::UnselectedNoCauses
+                | Self::UnselectedFewest
         )
     }
 
@@ -115,12 +121,13 @@ impl Condition {
                 ..Target::default()
             },
             record: self == Self::Recorded,
-            udp: self != Self::UnselectedNoUdp,
+            causes: !matches!(self, Self::UnselectedNoCauses | Self::UnselectedFewest),
             entry: match self {
                 Self::UnselectedNoEntry => EntryHook::Off,
-                Self::SelectedCallback | Self::UnselectedCallback | Self::DefaultCallback => {
-                    EntryHook::By(Entry::Callback)
-                }
+                Self::SelectedCallback
+                | Self::UnselectedCallback
+                | Self::UnselectedFewest
+                | Self::DefaultCallback => EntryHook::By(Entry::Callback),
                 _ => EntryHook::By(Entry::Tracepoint),
             },
             sampling: match self {

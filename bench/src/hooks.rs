@@ -19,8 +19,8 @@ const ROUND: Duration = Duration::from_millis(250);
 /// A message is a send and, at the other end, a read. These hooks run for the read; all others,
 /// except those below, for the send.
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
-/// Hooks of UDP, which reject a message of TCP. They are part of neither ratio, because they would
-/// only bring ours and the floor closer together.
+/// Hooks of UDP, which are attached on demand: none of ours runs here. The empty programs on them
+/// are part of neither ratio.
 const UDP_HOOKS: [&str; 8] = [
     "net_dev_queue",
     "net_dev_start_xmit",
@@ -93,6 +93,13 @@ impl Sample {
         self.per_message(wanted, |program| program.runs)
     }
 
+    /// Return how many programs run for a message: an acknowledgement may run one again.
+    fn programs_of_a_message(&self) -> f64 {
+        let programs = self.programs.iter();
+        let often = programs.filter(|program| to_float(program.runs) > self.messages / 2.0);
+        to_float(u64::try_from(often.count()).unwrap_or(u64::MAX))
+    }
+
     pub(crate) fn messages(&self) -> f64 {
         self.messages
     }
@@ -111,6 +118,8 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Condition::Unselected,
         Condition::SelectedCallback,
         Condition::UnselectedCallback,
+        Condition::UnselectedNoCauses,
+        Condition::UnselectedFewest,
         Condition::Default,
         Condition::DefaultCallback,
     ];
@@ -124,7 +133,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     total(
         report,
         "hooks.send",
-        Budget::AtMost(2.5),
+        Budget::AtMost(2.0),
         &selected,
         &floor,
         of_sends,
@@ -132,7 +141,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     total(
         report,
         "hooks.read",
-        Budget::AtMost(2.0),
+        Budget::AtMost(2.5),
         &selected,
         &floor,
         of_reads,
@@ -144,23 +153,51 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Spread::of(&sockops),
         Some(Budget::Exactly(0.0)),
     );
-    let udp = values(&selected, |sample| sample.nanoseconds(of_udp));
-    report.add("hooks.udp", "ns", Spread::of(&udp), None);
     let samples = [&floor, &selected, &unselected].into_iter().chain(&others);
     for (condition, samples) in conditions.iter().zip(samples) {
-        whole(report, &format!("hooks.{}", condition.name()), samples);
+        let name = format!("hooks.{}", condition.name());
+        whole(report, &name, samples, time_budget(*condition));
+        if let Some(budget) = programs_budget(*condition) {
+            let programs = values(samples, Sample::programs_of_a_message);
+            report.add(
+                format!("{name}.programs"),
+                "count",
+                Spread::of(&programs),
+                Some(budget),
+            );
+        }
     }
     for (condition, samples) in conditions.iter().zip(&bulk) {
-        whole(report, &format!("hooks.bulk.{}", condition.name()), samples);
+        whole(report, &format!("hooks.bulk.{}", condition.name()), samples, None);
     }
     report.add_hooks(costs(&floor, &selected, &unselected));
     Ok(())
 }
 
+/// The time of programs for a message that is passed over, and for one that is measured.
+fn time_budget(condition: Condition) -> Option<Budget> {
+    match condition {
+        Condition::Default => Some(Budget::AtMost(250.0)),
+        Condition::Selected => Some(Budget::AtMost(600.0)),
+        _ => None,
+    }
+}
+
+/// The number of programs that a message of an unselected flow runs; the target is a cgroup.
+fn programs_budget(condition: Condition) -> Option<Budget> {
+    match condition {
+        Condition::Unselected
+        | Condition::UnselectedCallback
+        | Condition::UnselectedNoCauses
+        | Condition::UnselectedFewest => Some(Budget::AtMost(2.0)),
+        _ => None,
+    }
+}
+
 /// Report all programs together.
-fn whole(report: &mut Report, name: &str, samples: &[Sample]) {
+fn whole(report: &mut Report, name: &str, samples: &[Sample], budget: Option<Budget>) {
     let all = values(samples, |sample| sample.nanoseconds(|_| true));
-    report.add(name, "ns", Spread::of(&all), None);
+    report.add(name, "ns", Spread::of(&all), budget);
 }
 
 fn total(

@@ -13,14 +13,15 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(200);
 
-const CONDITIONS: [Condition; 12] = [
+const CONDITIONS: [Condition; 13] = [
     Condition::Off,
     Condition::Stamping,
     Condition::Empty,
     Condition::Unselected,
     Condition::UnselectedNoEntry,
     Condition::UnselectedCallback,
-    Condition::UnselectedNoUdp,
+    Condition::UnselectedNoCauses,
+    Condition::UnselectedFewest,
     Condition::Default,
     Condition::DefaultCallback,
     Condition::Selected,
@@ -49,7 +50,7 @@ const MEASURES: [Measure; 3] = [
     Measure {
         name: "p99",
         value: |outcome| to_float(outcome.p99_ns),
-        budget: p99_budget,
+        budget: |_| None,
     },
 ];
 
@@ -58,15 +59,10 @@ fn p50_budget(condition: Condition) -> Option<Budget> {
         Condition::Unselected
         | Condition::UnselectedNoEntry
         | Condition::UnselectedCallback
-        | Condition::UnselectedNoUdp => Some(Budget::AtMost(1.005)),
-        _ => p99_budget(condition),
-    }
-}
-
-fn p99_budget(condition: Condition) -> Option<Budget> {
-    match condition {
-        Condition::Default | Condition::DefaultCallback => Some(Budget::AtMost(1.01)),
-        Condition::Recorded => Some(Budget::AtMost(1.1)),
+        | Condition::UnselectedNoCauses
+        | Condition::UnselectedFewest => Some(Budget::AtMost(1.06)),
+        Condition::Default | Condition::DefaultCallback => Some(Budget::AtMost(1.12)),
+        Condition::Recorded => Some(Budget::AtMost(1.35)),
         _ => None,
     }
 }

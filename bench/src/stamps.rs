@@ -1,9 +1,9 @@
 //! Measure the time until a program has the stamps of each of its sends: SND of a datagram, and
 //! SCHED, SND and ACK of a TCP send. The program looks for stamps after every send, or after every
-//! 32.
+//! 32; or it has one send in 64 stamped.
 
 use std::hint::black_box;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use nix::sys::time::TimeSpec;
 use sockstamp::completions::{Completions, Registration};
 use sockstamp::error_queue::{ErrorQueue, Report as Entry};
-use sockstamp::timestamping::Options;
+use sockstamp::timestamping::{self, MessageOptions, Options};
 use testbed::Family;
 
 use crate::effort::Effort;
@@ -25,7 +25,7 @@ use crate::report::{Budget, Report};
 use crate::service::Service;
 
 const ROUND: Duration = Duration::from_millis(50);
-/// The loop reads the clock after this many sends.
+/// The loop reads the clock after this many sends, of which [`Method::Sampled`] has one stamped.
 const SENDS: u64 = 64;
 /// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
 const ENTRIES: u64 = 96;
@@ -52,6 +52,23 @@ impl Transport {
         }
     }
 
+    /// Report the stamps of single messages alone.
+    fn reporting(self) -> Options {
+        let options = Options::new().software().only_stamps();
+        match self {
+            Self::Tcp => options.tcp_id(),
+            Self::Udp => options.id(),
+        }
+    }
+
+    fn of_a_message(self) -> MessageOptions {
+        let options = MessageOptions::new().tx_software();
+        match self {
+            Self::Tcp => options.tx_sched().tx_ack(),
+            Self::Udp => options,
+        }
+    }
+
     fn stamps_of_a_send(self) -> u64 {
         match self {
             Self::Tcp => 3,
@@ -70,10 +87,12 @@ enum Method {
     Batched,
     /// By the library, from memory that `sockstamp completions` writes.
     Memory,
+    /// As [`Batched`](Method::Batched), of one send in 64.
+    Sampled,
 }
 
 impl Method {
-    const ALL: [Self; 4] = [Self::Off, Self::Naive, Self::Batched, Self::Memory];
+    const ALL: [Self; 5] = [Self::Off, Self::Naive, Self::Batched, Self::Memory, Self::Sampled];
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +154,12 @@ impl Setting {
         let mut reading = self.reading(socket, method, completions)?;
         let (mut sent, started) = (0, Instant::now());
         while started.elapsed() < ROUND {
+            if method == Method::Sampled {
+                self.send_sampled(socket, &message)?;
+                sent += SENDS;
+                reading.read(socket)?;
+                continue;
+            }
             for _ in 0..SENDS {
                 send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
                 sent += 1;
@@ -144,11 +169,26 @@ impl Setting {
             }
         }
         let elapsed = started.elapsed().as_secs_f64();
-        let wanted = sent * self.transport.stamps_of_a_send();
+        let stamped = if method == Method::Sampled {
+            sent / SENDS
+        } else {
+            sent
+        };
+        let wanted = stamped * self.transport.stamps_of_a_send();
         if let Some(stamps) = reading.stamps() {
             ensure!(stamps == wanted, "{method:?}: {stamps} stamps of {wanted}");
         }
         Ok(to_float(sent) / elapsed)
+    }
+
+    /// Send as often as between two looks at the clock, once with a request for stamps.
+    fn send_sampled(self, socket: BorrowedFd<'_>, message: &[u8]) -> Result<()> {
+        let parts = [IoSlice::new(message)];
+        timestamping::send(socket, &parts, None, self.transport.of_a_message())?;
+        for _ in 1..SENDS {
+            send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+        }
+        Ok(())
     }
 
     fn reading(
@@ -163,8 +203,12 @@ impl Setting {
         let queued = registration
             .as_ref()
             .is_none_or(|registration| !registration.has_stamps());
-        if method != Method::Off && queued {
-            self.transport.options().apply(socket)?;
+        match method {
+            Method::Sampled => self.transport.reporting().apply(socket)?,
+            Method::Naive | Method::Batched | Method::Memory if queued => {
+                self.transport.options().apply(socket)?;
+            }
+            _ => {}
         }
         Ok(match (method, registration) {
             (_, Some(registration)) => Box::new(Memory {
@@ -173,7 +217,7 @@ impl Setting {
                 stamps: 0,
             }),
             (Method::Naive, None) => Box::new(Naive { stamps: 0 }),
-            (Method::Batched, None) => Box::new(Batched {
+            (Method::Batched | Method::Sampled, None) => Box::new(Batched {
                 queue: ErrorQueue::new(),
                 stamps: 0,
             }),
@@ -312,6 +356,7 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
             (Method::Naive, Method::Off, None),
             (Method::Batched, Method::Off, None),
             (Method::Memory, Method::Off, memory),
+            (Method::Sampled, Method::Off, None),
         ] {
             let spread = Spread::of_ratios(rates_of(method), rates_of(base));
             let name = format!("{name}.{method:?}/{base:?}").to_lowercase();

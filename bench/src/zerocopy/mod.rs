@@ -37,7 +37,12 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
                     table.note(setting, spread.median);
                 }
                 let name = format!("{name}.{}/classic", method.name());
-                report.add(name, "×", spread, setting.budget(method));
+                report.add(
+                    name,
+                    "×",
+                    spread,
+                    method.is_ours().then_some(Budget::AtLeast(1.0)),
+                );
             }
             let spread = Spread::of_ratios(rates_of(Method::Memory), rates_of(Method::Never));
             let budget = (peer == Peer::Sink).then_some(Budget::AtLeast(0.95));

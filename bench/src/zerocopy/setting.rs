@@ -9,7 +9,6 @@ use super::methods::{Method, Task};
 use super::transport::Transport;
 use crate::network::{Network, Peer};
 use crate::paired::in_turn;
-use crate::report::Budget;
 use crate::service::Service;
 
 const ROUND: Duration = Duration::from_millis(50);
@@ -80,19 +79,5 @@ impl Setting {
             service.stop()?;
             rate
         })
-    }
-
-    pub(super) fn budget(self, method: Method) -> Option<Budget> {
-        match (method, self) {
-            (
-                Method::Memory,
-                Self {
-                    peer: Peer::Sink,
-                    interval: 1,
-                    ..
-                },
-            ) => Some(Budget::AtLeast(1.35)),
-            _ => method.is_ours().then_some(Budget::AtLeast(1.0)),
-        }
     }
 }
