@@ -156,16 +156,16 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_push",                Entry(TcpPushPendingFrames),      tcp_packets,             TCP_SEND),
     program("on_sendpages_begun",     Entry(DoTcpSendpages),            |plan| plan.pages,       "every TCP send out of a file"),
     program("on_sendmsg_begun",       Entry(SENDMSG),                   tcp_packets,             TCP_SEND),
-    program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_functions,           UDP_SEND),
-    program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_functions,           UDP_SEND),
+    program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_begins,              UDP_SEND),
+    program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_begins,              UDP_SEND),
     program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               INGRESS).on_demand(followed),
     program("on_host_ingress",        EveryCgroup("cgroup_skb/ingress"), datagrams_arrive,       INGRESS).on_demand(followed),
     program("on_bind4",               Cgroup("cgroup/bind4"),           udp_callbacks,           BIND),
     program("on_bind6",               Cgroup("cgroup/bind6"),           udp_callbacks,           BIND),
     program("on_connect4",            Cgroup("cgroup/connect4"),        udp_send_ends,           CONNECT),
     program("on_connect6",            Cgroup("cgroup/connect6"),        udp_send_ends,           CONNECT),
-    program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_send_ends,               "every send of an unconnected UDP socket in the target's cgroup"),
-    program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_send_ends,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        unconnected_sends,           "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        unconnected_sends,           "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_getpeername6",        Cgroup("cgroup/getpeername6"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_sock_release",        Cgroup("cgroup/sock_release"),    ends,                    "every socket closed in the target's cgroup"),
@@ -200,6 +200,7 @@ fn followed(plan: &Plan) -> &'static [Demand] {
 fn awaited(plan: &Plan) -> &'static [Demand] {
     match followed(plan) {
         [] => &[],
+        followed if plan.udp_entries => followed,
         _ => &[Demand::Datagrams, Demand::Sends],
     }
 }
@@ -262,6 +263,16 @@ fn udp_callbacks(plan: &Plan) -> bool {
 /// The end of a send call is seen by a tracepoint.
 fn udp_send_ends(plan: &Plan) -> bool {
     udp_calls(plan) || udp_callbacks(plan)
+}
+
+/// Every UDP send shows its beginning.
+fn udp_begins(plan: &Plan) -> bool {
+    udp_functions(plan) || plan.udp_entries
+}
+
+/// Unconnected UDP sends alone show their beginning.
+fn unconnected_sends(plan: &Plan) -> bool {
+    udp_send_ends(plan) && !plan.udp_entries
 }
 
 /// Datagrams are followed through the host.

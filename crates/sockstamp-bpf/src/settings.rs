@@ -27,6 +27,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
         settings.setting_half_closed = plan.half_closed;
         settings.setting_causes = plan.causes;
         settings.setting_on_demand = plan.on_demand;
+        settings.setting_udp_entries = plan.udp_entries;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
         if let Some(callbacks) = facts
             .receive_callbacks

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{EntryHook, Options, Session, Target};
@@ -113,6 +115,49 @@ fn the_callback_at_the_begin_shows_the_entry_as_the_tracepoint_does() {
         callback.0.abs_diff(tracepoint.0) < 10_000,
         "{callback} {tracepoint}"
     );
+}
+
+/// The sender's own clock, read before each call, is the witness of its beginning.
+#[test]
+fn sends_of_connected_udp_sockets_begin_where_their_function_does() {
+    if !probe::functions_can_be_traced() {
+        let line = b"SKIP sends_of_connected_udp_sockets_begin_where_their_function_does: \
+            no function is traced\n";
+        io::stderr().write_all(line).unwrap();
+        return;
+    }
+    let options = Options {
+        record: true,
+        ..Options::default()
+    };
+    let mut begun = Vec::new();
+    let (summary, messages) = measure(options, || {
+        let [sender, reader] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let address = reader.local_addr().unwrap();
+        sender.connect(address).unwrap();
+        for index in 0..100 {
+            begun.push(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
+            // A peer may be named, although there is one.
+            match index % 2 {
+                0 => sender.send(&REQUEST).unwrap(),
+                _ => sender.send_to(&REQUEST, address).unwrap(),
+            };
+            reader.recv(&mut REQUEST.clone()).unwrap();
+        }
+    });
+    let sent: Vec<_> = messages
+        .iter()
+        .filter(|message| message.direction == Direction::Tx)
+        .collect();
+    assert_eq!(sent.len(), begun.len(), "{:?}", summary.verdicts);
+    for (message, begun) in sent.iter().zip(&begun) {
+        assert!(message.verdict.is_valid(), "{message:?}");
+        assert!(message.stages[Stage::TxCopy].is_some(), "{message:?}");
+        let begun = u64::try_from(begun.num_nanoseconds()).unwrap();
+        let [entry, sched] = [message.stamps.entry, message.stamps.sched];
+        let [entry, sched] = [entry, sched].map(|stamp| stamp.unwrap().as_nanos());
+        assert!(begun <= entry && entry <= sched, "{begun}: {message:?}");
+    }
 }
 
 /// The median of `tx.copy`, by this hook.

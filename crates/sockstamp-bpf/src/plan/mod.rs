@@ -69,6 +69,8 @@ pub struct Plan {
     pub follows_datagrams: bool,
     /// Programs that few messages need are attached when the first such message comes.
     pub on_demand: bool,
+    /// The beginning of every UDP send is seen by its function, also of connected sockets.
+    pub udp_entries: bool,
     /// The method for UDP sockets, in both directions, or the reason why there is none.
     pub udp: Result<Datagrams, Reason>,
 }
@@ -125,6 +127,9 @@ impl Plan {
             host_path_obstacle,
             follows_datagrams: host_path && udp.is_ok() && has(Tracepoint::ConsumeSkb),
             on_demand: request.on_demand,
+            udp_entries: udp == Ok(Datagrams::Tracepoints)
+                && can_trace(Function::UdpSendmsg)
+                && can_trace(Function::Udpv6Sendmsg),
             udp,
         }
     }
@@ -134,6 +139,7 @@ impl Plan {
         self.tx == Some(Stamps::Packets)
             || self.waits
             || self.half_closed
+            || self.udp_entries
             || self.rx == Some(Reads::Functions)
             || matches!(self.udp, Ok(Datagrams::Functions { .. }))
     }

@@ -77,12 +77,12 @@ static __always_inline void udp_unfollowed(void *sk)
 }
 
 /*
- * A socket has a peer: no hook but those of packets, and of all send calls of the host, shows that
- * it sends. While it is idle, the program at the end of send calls is kept, and no other.
+ * A socket has a peer: where no function is traced, no hook but those of packets, and of all send
+ * calls of the host, shows that it sends. While it is idle, the program at the end of send calls is kept, and no other.
  */
 static __always_inline void udp_holds(struct mark *mark)
 {
-	if (!setting_on_demand || setting_packet_bit || mark->holds)
+	if (!setting_on_demand || setting_packet_bit || setting_udp_entries || mark->holds)
 		return;
 	mark->holds = true;
 	demand_hold(DEMAND_SENDS, 1);
@@ -112,8 +112,8 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
 	mark = udp_mark(sk);
 	if (!mark)
 		return;
-	/* Its sends call back. */
-	if (setting_packet_bit) {
+	/* Its sends show themselves. */
+	if (setting_packet_bit || setting_udp_entries) {
 		demand_raise(DEMAND_DATAGRAMS);
 		return;
 	}

@@ -157,6 +157,8 @@ struct {
 const volatile bool setting_udp; /* UDP is measured */
 const volatile bool setting_udp_functions; /* its functions are traced, not the socket calls */
 
+const volatile bool setting_udp_entries; /* the functions that send show each begin of a call */
+
 /* Return true if it can be selected; raw sockets may carry the protocol's number too. */
 static __always_inline bool udp_selectable(const struct sock *sk)
 {

@@ -34,6 +34,20 @@ fn udp_needs_the_tracepoints_of_packets_and_the_clock_of_their_stamps() {
 }
 
 #[test]
+fn the_functions_that_send_show_the_beginning_of_each_send_where_they_are_traced() {
+    let plan = plan_of(&Facts::complete());
+    assert!(plan.udp_entries && plan.traces_functions());
+    for function in [Function::UdpSendmsg, Function::Udpv6Sendmsg] {
+        let plan = plan_of(&without(|facts| {
+            facts.functions.insert(function, Some(false));
+        }));
+        assert_eq!((plan.udp, plan.udp_entries), (Ok(Datagrams::Tracepoints), false));
+    }
+    let plan = plan_of(&Facts::complete().with_series());
+    assert_eq!((plan.udp, plan.udp_entries), (Ok(Datagrams::Callbacks), false));
+}
+
+#[test]
 fn functions_of_udp_replace_tracepoints_missing_in_an_older_kernel() {
     let functions = |drops_tell_receiver| Ok(Datagrams::Functions { drops_tell_receiver });
     for tracepoint in [Tracepoint::SockSendLength, Tracepoint::SockRecvLength] {
