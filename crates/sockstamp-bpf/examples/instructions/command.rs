@@ -48,6 +48,13 @@ pub(crate) fn report_all(sockstamp: &Path) {
 
 fn count(sockstamp: &Path, words: &[&str]) -> (u128, f64) {
     let running = Running::start(sockstamp, words);
+    let instructions = count_traffic();
+    let lost = lost(&running.stop());
+    (instructions, lost as f64 / MESSAGES as f64)
+}
+
+/// Return the instructions per message of all that runs on the machine.
+fn count_traffic() -> u128 {
     let mut traffic = Traffic::new(SMALL);
     let begun = Instant::now();
     while begun.elapsed() < BEGIN {
@@ -55,9 +62,23 @@ fn count(sockstamp: &Path, words: &[&str]) -> (u128, f64) {
     }
     let begun = Instant::now();
     traffic.pass(MESSAGES);
-    let instructions = begun.elapsed().as_nanos() / u128::from(MESSAGES);
-    let lost = lost(&running.stop());
-    (instructions, lost as f64 / MESSAGES as f64)
+    begun.elapsed().as_nanos() / u128::from(MESSAGES)
+}
+
+/// Print the count without another tool, and that beside one, which is killed at the end.
+pub(crate) fn report_beside(words: &[String]) {
+    println!("{:<34} {:>7}", "beside.nothing", count_traffic());
+    let (program, arguments) = words.split_first().expect("a command");
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut tool = command.spawn().expect("the command");
+    sleep(BEGIN);
+    let instructions = count_traffic();
+    let ended = tool.try_wait().expect("a child");
+    assert!(ended.is_none(), "it has ended before the traffic: {ended:?}");
+    println!("{:<34} {instructions:>7}", format!("beside.{}", words.join(" ")));
+    tool.kill().expect("kill");
+    tool.wait().expect("an end");
 }
 
 /// Return the number that a complaint of `trace` or `pcap` begins with.

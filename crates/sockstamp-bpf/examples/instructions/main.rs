@@ -6,7 +6,8 @@
 //! one thread, over loopback, as in `kernel/series/count`: a message is sent, acknowledged and
 //! read. Given the path of `sockstamp`, also count with that command next to the traffic
 //! (`command.rs`). With `--programs ROW…` count only these rows, and print how often each program
-//! ran per message and its instructions, including those of the kernel's account of it. Root.
+//! ran per message and its instructions, including those of the kernel's account of it. With
+//! `--beside COMMAND…` count while another tool runs. Root.
 
 mod command;
 mod traffic;
@@ -35,6 +36,10 @@ fn main() -> Result<(), Error> {
     let words: Vec<String> = env::args().skip(1).collect();
     if let Some(("--programs", wanted)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
         return tell_programs(wanted);
+    }
+    if let Some(("--beside", command)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        command::report_beside(command);
+        return Ok(());
     }
     report("sockstamp.nothing", Some(count(None, SMALL)));
     for (name, options) in rows() {
