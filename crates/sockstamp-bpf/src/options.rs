@@ -160,7 +160,7 @@ pub struct Options {
     pub paths: u32,
 }
 
-/// Attaching takes the kernel some 15 ms per program; messages that come meanwhile are not
+/// Attaching takes the kernel some milliseconds in all; messages that come meanwhile are not
 /// measured.
 const IDLE: Duration = Duration::from_secs(10);
 

@@ -34,28 +34,37 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The source of time in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// The host's clock. Two CPUs, emulated on two CPUs of the host: slow, and standing still when
-    /// the host does something else.
+    /// The host's clock. CPUs are emulated on those of the host: slow, and standing still when the
+    /// host does something else.
     Host,
-    /// A nanosecond for each instruction, on one CPU; a CPU that idles is at its next timer at
-    /// once. The same on every host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
+    /// A nanosecond for each instruction; a CPU that idles is at its next timer at once, and
+    /// several CPUs take turns. The same on every host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
     Instructions,
 }
 
 impl Time {
     fn parameters(self) -> &'static [&'static str] {
         match self {
-            Time::Host => &["-accel", "tcg,thread=multi", "-smp", "2"],
-            Time::Instructions => &[
-                "-accel",
-                "tcg,thread=single",
-                "-icount",
-                "shift=0,sleep=off",
-                "-smp",
-                "1",
-            ],
+            Time::Host => &["-accel", "tcg,thread=multi"],
+            Time::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
         }
     }
+
+    /// Return the machine of this time with as many CPUs as it usually has.
+    pub(crate) fn machine(self) -> Machine {
+        let cpus = match self {
+            Time::Host => 2,
+            Time::Instructions => 1,
+        };
+        Machine { time: self, cpus }
+    }
+}
+
+/// The emulated machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine {
+    pub(crate) time: Time,
+    pub(crate) cpus: u32,
 }
 
 /// The purpose of a guest.
@@ -63,7 +72,7 @@ impl Time {
 pub(crate) struct Guest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) image: &'a Image,
-    pub(crate) time: Time,
+    pub(crate) machine: Machine,
     /// The time after which it is killed.
     pub(crate) time_limit: Duration,
     /// The file for its console.
@@ -76,7 +85,7 @@ impl Guest<'_> {
     pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let status = folder.path().join("status");
-        let mut command = qemu(self.kernel, self.image, self.time, folder.path())?;
+        let mut command = qemu(self.kernel, self.image, self.machine, folder.path())?;
         let lines = [
             format!("file,id=console,path={}", self.console.display()),
             "stdio,id=stdout,signal=off".into(),
@@ -137,9 +146,9 @@ fn end_of_interest(lines: &[&str]) -> usize {
 }
 
 /// Boots, with the console on this terminal, until the guest powers off.
-pub(crate) fn interactive(kernel: &Kernel, image: &Image, time: Time) -> Result<()> {
+pub(crate) fn interactive(kernel: &Kernel, image: &Image, machine: Machine) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let mut command = qemu(kernel, image, time, folder.path())?;
+    let mut command = qemu(kernel, image, machine, folder.path())?;
     let status = command.args(["-serial", "mon:stdio"]).status();
     let status = status.context("cannot run QEMU (package qemu-system-x86)")?;
     ensure!(status.success(), "QEMU: {status}");
@@ -147,13 +156,14 @@ pub(crate) fn interactive(kernel: &Kernel, image: &Image, time: Time) -> Result<
 }
 
 /// Without serial lines.
-fn qemu(kernel: &Kernel, image: &Image, time: Time, folder: &Path) -> Result<Command> {
+fn qemu(kernel: &Kernel, image: &Image, machine: Machine, folder: &Path) -> Result<Command> {
     let initrd = folder.join("initrd");
     image.write(&initrd)?;
     let mut command = Command::new("qemu-system-x86_64");
     command
         .args(MACHINE)
-        .args(time.parameters())
+        .args(machine.time.parameters())
+        .args(["-smp", &machine.cpus.to_string()])
         .args(["-append", KERNEL_PARAMETERS]);
     command
         .arg("-kernel")

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let guest = Guest {
         kernel: &kernel,
         image: &image,
-        time: arguments.setting.time(),
+        machine: arguments.setting.machine(),
         time_limit: Duration::from_secs(arguments.time_limit),
         console,
     };

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::choice::Choice;
-use crate::guest::Time;
+use crate::guest::{Machine, Time};
 use crate::image::Image;
 use crate::kernel::Kernel;
 
@@ -29,14 +29,22 @@ pub(crate) struct Setting {
     /// does
     #[arg(long)]
     count_instructions: bool,
+    /// The number of CPUs [default: 2; 1 where instructions are counted]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    cpus: Option<u32>,
 }
 
 impl Setting {
-    /// Return the source of time.
-    pub(crate) fn time(&self) -> Time {
-        match self.count_instructions {
+    /// Return the machine.
+    pub(crate) fn machine(&self) -> Machine {
+        let time = match self.count_instructions {
             true => Time::Instructions,
             false => Time::Host,
+        };
+        let usual = time.machine();
+        Machine {
+            cpus: self.cpus.unwrap_or(usual.cpus),
+            ..usual
         }
     }
 

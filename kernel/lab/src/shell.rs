@@ -11,6 +11,6 @@ use crate::setting::Setting;
 pub(crate) fn run(setting: &Setting) -> Result<ExitCode> {
     let (kernel, mut image) = setting.prepare()?;
     image.file("/lab/interactive", 0o644, Vec::new());
-    guest::interactive(&kernel, &image, setting.time())?;
+    guest::interactive(&kernel, &image, setting.machine())?;
     Ok(ExitCode::SUCCESS)
 }

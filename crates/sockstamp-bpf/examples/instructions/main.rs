@@ -7,14 +7,16 @@
 //! read. Given the path of `sockstamp`, also count with that command next to the traffic
 //! (`command.rs`). With `--programs ROW…` count only these rows, and print how often each program
 //! ran per message and its instructions, including those of the kernel's account of it. With
-//! `--beside COMMAND…` count while another tool runs. Root.
+//! `--beside COMMAND…` count while another tool runs. With `--windows` print how long attaching
+//! and detaching takes per window of measuring. Root.
 
 mod command;
 mod traffic;
 
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use sockstamp_bpf::plan::Entry;
@@ -40,6 +42,9 @@ fn main() -> Result<(), Error> {
     if let Some(("--beside", command)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
         command::report_beside(command);
         return Ok(());
+    }
+    if words.first().is_some_and(|word| word == "--windows") {
+        return tell_windows();
     }
     report("sockstamp.nothing", Some(count(None, SMALL)));
     for (name, options) in rows() {
@@ -72,6 +77,29 @@ fn tell_programs(wanted: &[String]) -> Result<(), Error> {
                 println!("    {program:<30} {time:>7.0} {runs:>8.3}");
             }
         }
+    }
+    Ok(())
+}
+
+/// Windows of measuring that count.
+const WINDOWS: u64 = 20;
+
+/// Print nanoseconds per window: instructions of all CPUs, where the clock counts them.
+fn tell_windows() -> Result<(), Error> {
+    let options = Options {
+        windows: NonZeroU32::new(4),
+        ..selected()
+    };
+    let mut session = Session::start(&options)?;
+    let windows = loop {
+        session.poll(Duration::from_millis(100), &mut drop)?;
+        let windows = session.summary().windows.unwrap_or_default();
+        if windows.count >= WINDOWS {
+            break windows;
+        }
+    };
+    for (name, time) in [("attach", windows.attaching), ("detach", windows.detaching)] {
+        println!("windows.{name:<26} {:>7}", time.0 / windows.count);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(crate) fn run_beside(
     let guest = Guest {
         kernel,
         image: &image,
-        time,
+        machine: time.machine(),
         time_limit: TIME_LIMIT,
         console: &console,
     };

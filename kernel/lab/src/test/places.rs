@@ -208,7 +208,7 @@ impl Task {
         let guest = Guest {
             kernel,
             image: &image,
-            time: self.time,
+            machine: self.time.machine(),
             time_limit: self.time_limit(),
             console,
         };
