@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for clang_format in clang-format-{19,18,17,16} clang-format; do
+for clang_format in clang-format-{19,18,17,16,20,21,22} clang-format; do
 	command -v "$clang_format" >/dev/null && break
 done
 

@@ -5,6 +5,8 @@
 #   deps.sh bench    to build it and run the benchmarks
 #   deps.sh test     to build it and run every test
 #
+# A second argument --simulate asks apt whether it could install them, and installs nothing.
+#
 # Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
 # The servers that tests start for themselves (nginx, postgresql, prometheus, redis) are installed, but neither started nor enabled.
 set -euo pipefail
@@ -17,8 +19,10 @@ fail() {
 mode=${1:-}
 case $mode in
 build | bench | test) ;;
-*) fail "usage: deps.sh build|bench|test" ;;
+*) fail "usage: deps.sh build|bench|test [--simulate]" ;;
 esac
+simulate=${2:-}
+[ -z "$simulate" ] || [ "$simulate" = --simulate ] || fail "usage: deps.sh build|bench|test [--simulate]"
 
 command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust 1.88 or newer (rustup)"
 command -v apt-get >/dev/null || fail "this needs Debian or Ubuntu; elsewhere install what this script lists by hand"
@@ -38,6 +42,30 @@ as_root() {
 	[ "$(id -u)" = 0 ]
 }
 
+# Packages of several versions: the first that is installed, else the first that apt knows.
+refreshed=
+first_of() { # PACKAGE...
+	local package
+	for package; do
+		if installed "$package"; then
+			found=$package
+			return
+		fi
+	done
+	if [ -z "$refreshed" ] && as_root; then
+		apt-get update -qq
+		refreshed=yes
+	fi
+	for package; do
+		if apt-cache show "$package" >/dev/null 2>&1; then
+			found=$package
+			return
+		fi
+	done
+	as_root || fail "apt knows none of $*; its lists may be empty: run 'sudo apt-get update', then this again"
+	fail "apt knows none of $*"
+}
+
 # A system libbpf.so.1 is harmless; its headers and .pc file can be linked instead of the copy that we build.
 if installed libbpf-dev; then
 	echo "deps.sh: warning: libbpf-dev is installed. sockstamp builds and links its own libbpf; should a build" >&2
@@ -53,7 +81,8 @@ elif [ "$mode" = test ]; then
 	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
 	base+=(dropbear-bin openssh-client postgresql) # Commands that wait for their servers; dropbear-bin has no service.
 	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
-	base+=(openjdk-17-jre-headless) # For Apache Spark.
+	first_of openjdk-{17,21}-jre-headless # For Apache Spark. Debian 12 has the first, 13 the other.
+	base+=("$found")
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 	base+=(mmdebstrap) # Bare trees of Debian, for scripts/bare.sh.
@@ -61,38 +90,22 @@ elif [ "$mode" = test ]; then
 fi
 
 # Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's types.
-clangs=(19 18 17 16)
-clang=
-for version in "${clangs[@]}"; do
-	if installed "clang-$version"; then
-		clang=$version
-		break
-	fi
-done
-
-refreshed=
-if [ -z "$clang" ]; then
-	if as_root; then
-		apt-get update -qq
-		refreshed=yes
-	fi
-	for version in "${clangs[@]}"; do
-		if apt-cache show "clang-$version" >/dev/null 2>&1; then
-			clang=$version
-			break
-		fi
-	done
-	if [ -z "$clang" ]; then
-		as_root || fail "apt knows no clang of version 16 to 19; its lists may be empty: run 'sudo apt-get update', then this again"
-		fail "apt knows no clang of version 16 to 19"
-	fi
-fi
+# CI compiles with the first of these, and the programs of the last three were only counted.
+first_of clang-{19,18,17,16,20,21,22}
+clang=${found#clang-}
 base+=("clang-$clang" "libclang1-$clang") # bindgen loads libclang while it runs: no -dev package needed.
 [ "$mode" != test ] || base+=("clang-format-$clang")
 
 mapfile -t wanted < <(missing "${base[@]}")
 if [ ${#wanted[@]} = 0 ]; then
 	exit 0
+fi
+
+if [ -n "$simulate" ]; then
+	echo "deps.sh: could install ${wanted[*]}"
+	[ -n "$refreshed" ] || ! as_root || apt-get update -qq
+	apt-get install -qq --simulate --no-install-recommends "${wanted[@]}" >/dev/null
+	exit
 fi
 
 if ! as_root; then
