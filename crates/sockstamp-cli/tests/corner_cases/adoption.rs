@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
 use sockstamp_bpf::plan::Stamps;
-use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, within_attempts};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{Stat, Trace, number, plan, skip};
@@ -447,16 +447,13 @@ fn under_load_every_message_follows_the_last() {
     pause();
     let mut refused = 0;
     for _ in 0..TIMES {
-        within_attempts(|| {
-            let trace = Trace::start(&["--netns", host.netns_name()]);
-            thread::sleep(Duration::from_millis(200));
-            let messages = Messages::new(trace.finish_whole()?);
-            for &(client, server) in &ends {
-                refused += assert_follow(&messages.sent_from(client));
-                refused += assert_follow(&messages.read_at(server));
-            }
-            Ok(())
-        });
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        thread::sleep(Duration::from_millis(200));
+        let messages = Messages::new(trace.finish_whole().unwrap());
+        for &(client, server) in &ends {
+            refused += assert_follow(&messages.sent_from(client));
+            refused += assert_follow(&messages.read_at(server));
+        }
     }
     stopped.store(true, Ordering::Relaxed);
     streams.into_iter().for_each(Stream::end);

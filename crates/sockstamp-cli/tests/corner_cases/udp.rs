@@ -372,8 +372,10 @@ time.sleep(.6)
 "
         ),
     );
+    trace.wait_for("tx", 41);
     let messages = trace.finish();
     let sent = &of_direction(&messages, "tx")[1..];
+    assert_eq!(sent.len(), 40);
     let shaped: Vec<u64> = sent
         .iter()
         .filter(|message| message["verdict"] == "valid")
@@ -392,9 +394,6 @@ time.sleep(.6)
         .filter(|message| message["verdict"] == "dropped")
         .count();
     assert!(dropped >= 15, "{dropped} of 20 dropped");
-    if sent.len() != 40 {
-        return Err(format!("{} of 40 sends have ended", sent.len()));
-    }
     Ok(())
 }
 

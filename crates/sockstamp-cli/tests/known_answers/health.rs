@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Family, Host, within_attempts};
+use testbed::{Family, Host};
 
-use crate::diagnosis::{TIMEOUT, is_silent, last_line_on, last_line_while};
+use crate::diagnosis::{TIMEOUT, assert_silent, last_line_on, last_line_while};
 use crate::support::{Pair, REAL_TIME};
 
 /// Return the last line of `stat` of a load that has a CPU whenever it wants one: on a busy machine
@@ -34,10 +34,8 @@ fn redis_benchmark_has_no_diagnosis() {
     let words = ["--save", "", "--appendonly", "no"];
     let _server = host.spawn("redis-server", &words).unwrap();
     host.wait_for_port(localhost(6379), TIMEOUT).unwrap();
-    within_attempts(|| {
-        let load = ["redis-benchmark", "-c", "4", "-n", "5000", "-t", "set,get", "-q"];
-        is_silent(quiet_line_on(&host, &load))
-    });
+    let load = ["redis-benchmark", "-c", "4", "-n", "5000", "-t", "set,get", "-q"];
+    assert_silent(&quiet_line_on(&host, &load));
 }
 
 #[test]
@@ -48,10 +46,8 @@ fn iperf3_has_no_diagnosis() {
     pair.server
         .wait_for_port(SocketAddr::new(address, 5201), TIMEOUT)
         .unwrap();
-    within_attempts(|| {
-        let load = ["iperf3", "-c", &address.to_string(), "-t", "2"];
-        is_silent(quiet_line_on(&pair.client, &load))
-    });
+    let load = ["iperf3", "-c", &address.to_string(), "-t", "2"];
+    assert_silent(&quiet_line_on(&pair.client, &load));
 }
 
 #[test]
@@ -67,10 +63,8 @@ fn a_web_server_has_no_diagnosis() {
     fs::write(&file, configuration).unwrap();
     let _server = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
     host.wait_for_port(localhost(8080), TIMEOUT).unwrap();
-    within_attempts(|| {
-        let load = ["wrk", "-t", "1", "-c", "2", "-d", "1", "http://127.0.0.1:8080/"];
-        is_silent(quiet_line_on(&host, &load))
-    });
+    let load = ["wrk", "-t", "1", "-c", "2", "-d", "1", "http://127.0.0.1:8080/"];
+    assert_silent(&quiet_line_on(&host, &load));
 }
 
 #[test]
@@ -78,13 +72,11 @@ fn a_chat_has_no_diagnosis() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve"]);
     let (address, peer) = (pair.address.to_string(), crate::common::peer());
-    within_attempts(|| {
-        let load = [&peer[..], "client", "--count", "30", "--interval-ms", "40"];
-        is_silent(quiet_line_on(
-            &pair.client,
-            &[&load[..], &["--connect", &address]].concat(),
-        ))
-    });
+    let load = [&peer[..], "client", "--count", "30", "--interval-ms", "40"];
+    assert_silent(&quiet_line_on(
+        &pair.client,
+        &[&load[..], &["--connect", &address]].concat(),
+    ));
 }
 
 #[test]
@@ -100,8 +92,6 @@ fn dns_at_a_rate_has_no_diagnosis() {
     host.wait_for_port(localhost(53), TIMEOUT).unwrap();
     let questions = folder.path().join("questions");
     fs::write(&questions, "one.test A\n".repeat(200)).unwrap();
-    within_attempts(|| {
-        let load = ["dig", "-r", "@127.0.0.1", "-f", questions.to_str().unwrap()];
-        is_silent(quiet_line_on(&host, &load))
-    });
+    let load = ["dig", "-r", "@127.0.0.1", "-f", questions.to_str().unwrap()];
+    assert_silent(&quiet_line_on(&host, &load));
 }

@@ -216,11 +216,9 @@ fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<
 
 fn agree(messages: &[Value], sampled: &Value, direction: &str) -> Result<(), String> {
     let all = of_direction(messages, direction);
-    if number(&sampled["messages"]) != all.len() as u64 {
-        return Err(format!("{} messages traced, {}", all.len(), sampled["messages"]));
-    }
-    if let Some(refused) = all.iter().find(|message| message["verdict"] != "valid") {
-        return Err(format!("not every message is valid: {refused}"));
+    assert_eq!(number(&sampled["messages"]), all.len() as u64, "{direction}");
+    for message in &all {
+        assert_eq!(message["verdict"], "valid", "{message}");
     }
     let measured = number(&sampled["measured"]);
     assert!(

@@ -25,11 +25,13 @@ fn waited_for(wall_time: &Value, peer: SocketAddr) -> Result<u64, String> {
     let sum: u64 = waits.iter().map(|wait| number(&wait["ns"])).sum();
     assert_eq!(sum + number(&wall_time["own_ns"]), number(&wall_time["wall_ns"]));
     let peer = peer.to_string();
-    let largest = &waits.first().ok_or("it waited for nothing")?;
-    if largest["kind"] != "waiting" || largest["peer"] != peer.as_str() {
-        return Err(format!("it waited for {largest}"));
+    let for_peer = |wait: &&Value| wait["kind"] == "waiting" && wait["peer"] == peer.as_str();
+    let wait = waits.iter().find(for_peer);
+    let wait = wait.unwrap_or_else(|| panic!("it did not wait for {peer}: {wall_time}"));
+    if waits.first() != Some(wait) {
+        return Err(format!("it waited longer for {}", waits[0]));
     }
-    Ok(number(&largest["ns"]))
+    Ok(number(&wait["ns"]))
 }
 
 /// A database of the newest PostgreSQL here, which refuses to run as root.

@@ -158,9 +158,8 @@ fn packets_of_udp_name_their_messages() {
             let ways = ways.iter().filter(|way| way.packet.direction == direction);
             for way in ways.filter(|way| way.packet.flow.protocol == Protocol::Udp) {
                 let headers = way.packet.headers().unwrap();
-                let Some(message) = named(&messages, way) else {
-                    return Err(format!("no message: {way:?}"));
-                };
+                let message = named(&messages, way);
+                let message = message.unwrap_or_else(|| panic!("no message: {way:?}"));
                 match headers.fragment {
                     None => assert_eq!(message.bytes, payload(way), "{way:?}"),
                     Some(offset) => assert!(message.bytes >= u64::from(offset) + payload(way) - 8, "{way:?}"),
