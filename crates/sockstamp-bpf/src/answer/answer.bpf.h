@@ -87,7 +87,7 @@ static __always_inline void answer_add(struct bank *bank, __u32 group, const str
 				       __u32 weight)
 {
 	if (answer->pipelined)
-		count(&bank->pipelined[DIRECTION_RX], weight);
+		account_pipelined(bank, DIRECTION_RX, weight);
 	if (answer->ns == STAGE_ABSENT)
 		return;
 	account_stage(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);

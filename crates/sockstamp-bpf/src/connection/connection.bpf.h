@@ -124,14 +124,11 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 		return 0;
 	retransmits = opened ? tcp_of(sk)->total_retrans : 0;
 	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
-	count(&bank->syns_again, retransmits);
+	account_connection(bank, direction, verdict, retransmits);
 	if (verdict == VERDICT_VALID) {
-		count(&bank->connections[direction], 1);
 		account_stage(bank, group, opened ? STAGE_CONN_HANDSHAKE : STAGE_CONN_ACCEPT,
 			      now - opening->began, 1);
 		account_part(bank, group, PART_SYN_AGAIN, connection_again(opening), 1);
-	} else if (verdict < VERDICT_COUNT) {
-		count(&bank->refusals[direction][verdict], 1);
 	}
 	if (setting_record && record_wanted(verdict, now - opening->began))
 		connection_record(opening, sk, direction, verdict, now, retransmits);

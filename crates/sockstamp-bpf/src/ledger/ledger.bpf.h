@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The only ledger of messages. Every count is added to the bank of this CPU, which has the sum of
- * all messages, and to the message's group. A message is counted once; if it is measured, it ends
- * once, either with its stages or refused. No other code counts messages.
+ * The only ledger of messages and connections. Every count is added to the bank of this CPU, which
+ * has the sum of all, and to the message's group. Groups have no counts of connections and of
+ * pipelined messages, only their stages: those counts are the host's. A message is counted once; if
+ * it is measured, it ends once, either with its stages or refused. No other code counts messages.
  */
 #ifndef SOCKSTAMP_LEDGER_LEDGER_BPF_H
 #define SOCKSTAMP_LEDGER_LEDGER_BPF_H
@@ -61,6 +62,24 @@ static __always_inline void account_missed(struct bank *bank, __u32 group, enum 
 	account_messages(bank, group, direction, 0, weight);
 	account_measured(bank, group, direction, weight);
 	account_refused(bank, group, direction, verdict, weight);
+}
+
+/* Count a measured message that belongs to no single question or answer. */
+static __always_inline void account_pipelined(struct bank *bank, enum direction direction,
+					      __u32 weight)
+{
+	count(&bank->pipelined[direction], weight);
+}
+
+/* Count a connection that was opened or accepted, or why it was not. */
+static __always_inline void account_connection(struct bank *bank, enum direction direction,
+					       enum verdict verdict, __u32 syns_again)
+{
+	count(&bank->syns_again, syns_again);
+	if (verdict == VERDICT_VALID)
+		count(&bank->connections[direction], 1);
+	else if (verdict < VERDICT_COUNT)
+		count(&bank->refusals[direction][verdict], 1);
 }
 
 static __always_inline void account_retransmits(struct bank *bank, __u32 group, __u32 segments)
