@@ -11,8 +11,8 @@ use sockstamp_model::stage::{Direction, Stage};
 
 use crate::colour::Brush;
 use crate::diagnosis;
+use crate::figures::share;
 use crate::paragraph::{WIDTH, wrapped};
-use crate::text::share;
 
 /// Columns of the names of directions and stages.
 const LABEL: usize = 16;

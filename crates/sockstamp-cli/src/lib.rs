@@ -19,6 +19,7 @@ mod duration;
 mod escape;
 mod explain;
 mod export;
+mod figures;
 mod filter;
 mod groups;
 mod hints;

@@ -12,6 +12,7 @@ use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
 use crate::diagnosis::{self, Owners};
+use crate::figures::share;
 use crate::paragraph::wrapped;
 use crate::{interfaces, listeners};
 
@@ -365,15 +366,6 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: 
         writeln!(output, "   {:<12}{:>7}{max:>45}{share}", part.name(), sum.count)?;
     }
     Ok(())
-}
-
-pub(crate) fn share(part: u128, whole: u128) -> String {
-    if whole == 0 {
-        return "-".to_owned();
-    }
-    // Per mille, rounded: whole numbers print the same everywhere.
-    let tenths = (part * 1000 + whole / 2) / whole;
-    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {

@@ -11,10 +11,9 @@ use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
-mod ring;
+pub(crate) mod ring;
 
 pub(crate) use raw::{bank as Bank, message_record as Record};
-pub(crate) use ring::Ring;
 
 #[expect(
     non_camel_case_types,

@@ -18,8 +18,8 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
-use crate::abi::Ring;
 use crate::abi::raw::packet_loss;
+use crate::abi::ring::Ring;
 use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};

@@ -16,7 +16,8 @@ use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
-use crate::abi::{self, Record, Ring};
+use crate::abi::ring::Ring;
+use crate::abi::{self, Record};
 use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
 use crate::error::{Error, Tried};

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
 
 use super::{Adopted, Session};
-use crate::abi::Ring;
+use crate::abi::ring::Ring;
 use crate::clock::monotonic_now;
 use crate::code_pages;
 use crate::cost::Control;

@@ -8,8 +8,8 @@ use sockstamp_model::verdict::Verdict;
 
 use super::figures::{Answers, Figures, Slowest, Sum};
 use super::{Cause, Finding};
+use crate::figures::share;
 use crate::service::Service;
-use crate::text::share;
 
 /// A condition on a measurement, and the sentence to report if it holds.
 #[derive(Debug)]

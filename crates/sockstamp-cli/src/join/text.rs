@@ -6,8 +6,9 @@ use sockstamp_join::{Host, Quality, Reason};
 
 use super::joined::Joined;
 use super::waterfall;
+use crate::figures::share;
 use crate::paragraph::wrapped;
-use crate::text::{row, share};
+use crate::text::row;
 
 pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     writeln!(output)?;

@@ -9,7 +9,7 @@ use sockstamp_ping::Counters;
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
-use crate::text;
+use crate::{figures, text};
 
 /// The data of a summary.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Summary<'_> {
         let row = |output: &mut dyn Write, name: &str, histogram: &Histogram| {
             write!(output, " {name:<15}")?;
             text::cells(output, histogram)?;
-            writeln!(output, "{:>8}", text::share(histogram.sum_ns(), whole))
+            writeln!(output, "{:>8}", figures::share(histogram.sum_ns(), whole))
         };
         writeln!(
             output,

@@ -1,0 +1,11 @@
+//! Print figures that several outputs have.
+
+/// Return a share of a whole in percent.
+pub(crate) fn share(part: u128, whole: u128) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    // Per mille, rounded: whole numbers print the same everywhere.
+    let tenths = (part * 1000 + whole / 2) / whole;
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
