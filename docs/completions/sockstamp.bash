@@ -164,7 +164,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --format --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -238,16 +238,40 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --buffer)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --nic-stamps)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --by)
+                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow" -- "${cur}"))
+                    return 0
+                    ;;
+                --top)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sort)
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept net.forward net.back" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -258,7 +282,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --worse-than --format --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --worse-than --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -329,10 +353,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --max-memory)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -608,7 +628,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slower-than --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slower-than --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -679,10 +699,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --max-memory)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -786,7 +802,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -857,10 +873,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --max-memory)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -908,7 +920,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -979,10 +991,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --max-memory)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1010,7 +1018,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slower-than --packets --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slower-than --packets --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1081,10 +1089,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --max-memory)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

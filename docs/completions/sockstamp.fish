@@ -375,8 +375,44 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
+comm\t''
+cgroup\t''
+container\t''
+port\t''
+peer\t''
+interface\t''
+proto\t''
+netns\t''
+flow\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l top -d 'Print this many groups as text' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''
+bytes\t''
+total\t''
+tx.copy\t''
+tx.queue\t''
+tx.qdisc\t''
+tx.nic\t''
+tx.network\t''
+rx.nic\t''
+rx.stack\t''
+rx.hol\t''
+rx.wakeup\t''
+rx.app\t''
+app.service\t''
+peer.answer\t''
+conn.handshake\t''
+conn.accept\t''
+net.forward\t''
+net.back\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
-json\t'JSON, all times in nanoseconds'"
+json\t'One JSON object, all times in nanoseconds'
+csv\t'One line per stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -385,6 +421,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l listen -d 'Serve HTTP at this address, instead of the file\'s [default: 127.0.0.1:9776]' -r

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use sockstamp_bpf::programs::{PROGRAMS, Program};
 use sockstamp_bpf::{completions, packets};
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
 /// A file `VERSION.json` for each kernel, and `patched.json`.
@@ -67,6 +68,9 @@ lacks.
 #[derive(Debug, Deserialize)]
 struct Report {
     plan: BTreeMap<String, Method>,
+    /// By stage and part. Results that are older have none.
+    #[serde(default)]
+    parts: BTreeMap<String, BTreeMap<String, PartOf>>,
     udp: Method,
     host_path: HostPath,
     completions: Completions,
@@ -80,6 +84,12 @@ struct Report {
 enum Method {
     Hooks(String),
     Absent(String),
+}
+
+/// A part of a measured stage.
+#[derive(Debug, Deserialize)]
+struct PartOf {
+    absent: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -146,6 +156,10 @@ fn page(kernels: &Kernels) -> String {
         let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Method::text);
         row(&mut text, &format!("`{}`", stage.name()), kernels, cell);
     }
+    for part in Part::ALL.into_iter().filter(|part| varies(kernels, *part)) {
+        let name = format!("`{part}` of `{}`", part.stage());
+        row(&mut text, &name, kernels, |report| report.part(part));
+    }
     row(&mut text, "stages of UDP", kernels, |report| report.udp.text());
     row(&mut text, "`--host-path`", kernels, |report| {
         report.host_path.text()
@@ -172,6 +186,12 @@ fn page(kernels: &Kernels) -> String {
     others(&mut text, "packets", &packets::PROGRAMS);
     others(&mut text, "completions", &completions::PROGRAMS);
     text
+}
+
+/// Return true if a kernel measures the stage, and does not distinguish the part.
+fn varies(kernels: &Kernels, part: Part) -> bool {
+    let mut found = kernels.values().filter_map(|(_, report)| report.found(part));
+    found.any(|found| found.absent.is_some())
 }
 
 fn others<P>(text: &mut String, purpose: &str, programs: &[Program<P>]) {
@@ -255,6 +275,18 @@ impl HostPath {
 }
 
 impl Report {
+    fn found(&self, part: Part) -> Option<&PartOf> {
+        self.parts.get(part.stage().name())?.get(part.name())
+    }
+
+    fn part(&self, part: Part) -> String {
+        match self.found(part).map(|found| found.absent.as_ref()) {
+            None => "–".to_owned(),
+            Some(None) => "yes".to_owned(),
+            Some(Some(reason)) => format!("*absent: {reason}*"),
+        }
+    }
+
     fn state(&self, hook: &str) -> &str {
         let states = self.hooks.iter().filter_map(|line| line.split_once(' '));
         let mut of_hook = states.filter(|(name, _)| *name == hook);
@@ -276,12 +308,14 @@ mod tests {
 
     #[test]
     fn the_page_has_a_column_per_kernel_in_the_order_of_versions() {
-        let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},"udp":{"hooks":"c"},
+        let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},
+            "parts":{"rx.app":{"throttled":{"absent":null},"running":{"absent":null}}},"udp":{"hooks":"c"},
             "host_path":{"reason":null},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
             "library":{"missing_options":[],"own_ids":true,"returned_by_sends":null},
             "hooks":["tp_btf/tcp_probe works","tp_btf/tcp_probe works"]}"#;
-        let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},"udp":{"absent":"no"},
+        let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},
+            "parts":{"rx.app":{"throttled":{"absent":"needs Linux 6.6"},"running":{"absent":null}}},"udp":{"absent":"no"},
             "host_path":{"reason":"none"},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
             "library":{"missing_options":["A","B"],"own_ids":false,"returned_by_sends":false},
@@ -290,6 +324,7 @@ mod tests {
         for line in [
             "| stage | 6.9 | 6.12 |",
             "| `tx.copy` | *absent: needs Linux 6.9* | tp a → b |",
+            "| `throttled` of `rx.app` | *absent: needs Linux 6.6* | yes |",
             "| stages of UDP | *absent: no* | c |",
             "| `--host-path` | *absent: none* | yes |",
             "| options of SO_TIMESTAMPING | all but `A`, `B` | all |",
@@ -304,5 +339,6 @@ mod tests {
                 "{line} is not in\n{page}"
             );
         }
+        assert!(!page.contains("`running`"), "each kernel has it: {page}");
     }
 }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use sockstamp_bpf::facts::{Facts, Function, Tracepoint};
+use sockstamp_bpf::facts::{Facts, Function, Tracepoint, Trial};
 use sockstamp_bpf::plan::{Method, Plan, Request, obstacles};
 use sockstamp_bpf::{Options, Session, Target, probe};
 use sockstamp_model::flow::Protocol;
@@ -38,8 +38,44 @@ fn an_older_kernel_without_any_one_hook_measures_the_other_stages() {
     );
 }
 
+/// Where functions can be traced, the refused one is gone since Linux 6.5.
+#[test]
+fn a_measurement_starts_without_a_program_that_the_kernel_refuses() {
+    let test = "a_measurement_starts_without_a_program_that_the_kernel_refuses";
+    let here = probe::facts();
+    let gone = here.functions[&Function::DoTcpSendpages] == Some(false);
+    let (mut host, function, is_refused) = match probe::functions_can_be_traced() {
+        true => (here.of_an_older_kernel(), Function::DoTcpSendpages, gone),
+        false => (here, Function::SkStreamWaitMemory, true),
+    };
+    host.functions.insert(function, Some(true));
+    // With this callback, waits for the send buffer are seen by a function.
+    host.begin_callback = Some(21);
+    let options = of_this_process();
+    if !is_refused || !obstacles(&host, &options.request()).is_empty() {
+        let line = format!("SKIP {test}: this kernel refuses no program\n");
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let planned = Plan::new(&host, &options.request()).unwrap();
+    assert!(planned.pages || planned.waits);
+    let session = Session::start_on(&host, &options).unwrap();
+    assert_ne!(*session.plan(), planned);
+    // Trials that doctor shows lead to the same plan.
+    let (found, hooks) = probe::try_all(&host, &options).unwrap();
+    assert_eq!(*session.plan(), Plan::new(&found, &options.request()).unwrap());
+    let refused = hooks
+        .iter()
+        .filter(|hook| hook.used && matches!(hook.trial, Trial::Refused(_)));
+    let refused: Vec<_> = refused.map(|hook| hook.section.clone()).collect();
+    assert_eq!(
+        refused,
+        ["fexit", "fentry"].map(|kind| format!("{kind}/{}", function.name()))
+    );
+}
+
 fn measurable(test: &str, host: Facts) -> Option<Facts> {
-    let host = probe::try_what_is_used(host, &Request::default());
+    let host = probe::try_what_is_used(host, &Options::default()).unwrap();
     let Some(obstacle) = obstacles(&host, &Request::default()).into_iter().next() else {
         return Some(host);
     };
@@ -59,7 +95,12 @@ fn without_each(test: &str, host: Facts) {
     let plan = outlook(&host);
     let mut poorer: Vec<_> = poorer(&host)
         .into_iter()
-        .map(|(missing, host)| (missing, probe::try_what_is_used(host, &Request::default())))
+        .map(|(missing, host)| {
+            (
+                missing,
+                probe::try_what_is_used(host, &Options::default()).unwrap(),
+            )
+        })
         .collect();
     poorer.retain(|(_, host)| outlook(host) != plan);
     assert!(!poorer.is_empty(), "nothing makes a difference to this plan");
@@ -148,17 +189,23 @@ fn measures_the_rest(host: &Facts) {
     }
 }
 
-fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
-    let mut messages = Vec::new();
-    let options = Options {
+fn of_this_process() -> Options {
+    Options {
         target: Target {
             pids: vec![std::process::id()],
             ..Target::default()
         },
+        ..Options::default()
+    }
+}
+
+fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
+    let mut messages = Vec::new();
+    let options = Options {
         record: true,
         new_only: true,
         on_demand: None,
-        ..Options::default()
+        ..of_this_process()
     };
     let mut session = Session::start_on(host, &options).unwrap();
     let mut keep = |message| messages.push(message);

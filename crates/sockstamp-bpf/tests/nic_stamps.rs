@@ -24,7 +24,7 @@ const ONE_WAY: Duration = Duration::from_millis(10);
 
 #[test]
 fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
-    let facts = probe::try_what_is_used(probe::facts(), &Request::default());
+    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
     if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
         let line = "SKIP no_packet_is_asked_for_stamps_and_messages_are_measured: no BPF timestamping\n";
         io::stderr().write_all(line.as_bytes()).unwrap();
@@ -32,7 +32,7 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     }
     let mut ptp = facts.clone();
     ptp.stamping_nics.insert("eth0".into());
-    let ptp = probe::try_what_is_used(ptp, &Request::default());
+    let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
     within_attempts(|| {
         for (facts, asks) in [(&facts, true), (&ptp, false)] {
             let (summary, asking) = measure(facts, None);
@@ -53,7 +53,7 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
 #[test]
 fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured() {
     const PER_SECOND: u32 = 10;
-    let facts = probe::try_what_is_used(probe::facts(), &Request::default());
+    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
     if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
         let line = "SKIP nics_are_asked_for_no_more_stamps_than_allowed: no BPF timestamping\n";
         io::stderr().write_all(line.as_bytes()).unwrap();
@@ -61,7 +61,7 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     }
     let mut ptp = facts;
     ptp.stamping_nics.insert("eth0".into());
-    let ptp = probe::try_what_is_used(ptp, &Request::default());
+    let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
     let (summary, asking) = measure(&ptp, NonZeroU32::new(PER_SECOND));
     let most = Duration::from(summary.duration).as_secs_f64() * f64::from(PER_SECOND) + 1.0;
     let stamps = summary.nic_stamps.unwrap();

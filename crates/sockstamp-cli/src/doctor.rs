@@ -9,39 +9,39 @@ mod text;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, bail};
+use sockstamp_bpf::{plan, probe};
 
-use crate::measure::Measurement;
-use crate::measuring::Measuring;
-use crate::output::Format;
-use crate::target::Target;
+use crate::output;
+use crate::stat::{self, Format};
 use report::Report;
 
-/// Options of `doctor`.
-#[derive(Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    #[command(flatten)]
-    /// Options of measuring.
-    pub measuring: Measuring,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-}
+/// Options of `doctor`: those of `stat`, so that any of its command lines can be asked about.
+pub use crate::stat::Options;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let request = Measurement::of(&options.target, &options.measuring)
-        .options()?
-        .request();
-    let report = Report::gather(&request)?;
-    let printed = match options.format {
-        Format::Text => text::report(&report),
-        Format::Json => json::line(&report)?,
+    if options.format == Format::Csv {
+        bail!("doctor prints text or JSON, no CSV");
+    }
+    let mut output = match &options.output {
+        Some(path) => output::create(path)?,
+        None => Box::new(io::stdout()),
     };
-    match io::stdout().write_all(printed.as_bytes()) {
+    let measurement = stat::measurement(options);
+    let mut of_stat = measurement.options()?;
+    let facts = probe::facts();
+    // The command does not run, but its cgroup may admit other programs than the host's.
+    let _place = match plan::obstacles(&facts, &of_stat.request())[..] {
+        [] => measurement.prepare(&mut of_stat)?,
+        _ => None,
+    };
+    let report = Report::gather(&facts, &of_stat)?;
+    let printed = match options.format {
+        Format::Json => json::line(&report)?,
+        Format::Text | Format::Csv => text::report(&report),
+    };
+    let written = output.write_all(printed.as_bytes()).and_then(|()| output.flush());
+    match written {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
         _ => Ok(ExitCode::SUCCESS),

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use crate::Cli;
 
 /// Subcommands that take a filter expression and, except `top`, a command.
-const MEASURING: [&str; 6] = ["stat", "trace", "top", "record", "pcap", "explain"];
+const MEASURING: [&str; 7] = ["stat", "trace", "top", "record", "pcap", "explain", "doctor"];
 /// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
 /// The first word of a filter is one of these: pcap-filter(7).

@@ -165,7 +165,8 @@ pub enum Subcommand {
     /// Show what this kernel and this process can measure, and what is missing
     ///
     /// Print the plan that `stat` would use with the same options, hook by hook. It measures only a
-    /// few messages of its own, over the loopback interface.
+    /// few messages of its own, over the loopback interface. Options that choose no hook change
+    /// nothing, and a COMMAND does not run.
     Doctor(doctor::Options),
     /// Measure continuously, and serve metrics to Prometheus
     ///

@@ -67,20 +67,7 @@ impl Recorded {
     }
 }
 
-impl<'a> Measurement<'a> {
-    /// Make a measurement that only reads counters, without an end.
-    pub(crate) fn of(target: &'a Target, measuring: &'a Measuring) -> Self {
-        Self {
-            target,
-            measuring,
-            command: &[],
-            duration: None,
-            recorded: Recorded::None,
-            groups: None,
-            tag: false,
-        }
-    }
-
+impl Measurement<'_> {
     pub(crate) fn options(&self) -> Result<Options> {
         let defaults = Options::default();
         let mut options = Options {
@@ -113,6 +100,16 @@ impl<'a> Measurement<'a> {
             options.ring_bytes = Recorded::NOTABLE_BYTES;
         }
         Ok(options)
+    }
+
+    /// Make the cgroup of the command, if there is one, and name it as the target.
+    pub(crate) fn prepare(&self, options: &mut Options) -> Result<Option<Prepared>> {
+        if self.command.is_empty() {
+            return Ok(None);
+        }
+        let prepared = Prepared::new(self.command)?;
+        options.target.cgroup = Some(prepared.cgroup().to_owned());
+        Ok(Some(prepared))
     }
 
     /// A measurement that delivers messages keeps its rate, unless the user says otherwise. A
@@ -198,14 +195,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     // Check this first, so that the error names the missing privileges, not a cgroup.
     let facts = probe::facts();
     Plan::new(&facts, &options.request())?;
-    let prepared = match measurement.command {
-        [] => None,
-        words => Some(Prepared::new(words)?),
-    };
-    options.target.cgroup = match &prepared {
-        Some(prepared) => Some(prepared.cgroup().to_owned()),
-        None => options.target.cgroup,
-    };
+    let prepared = measurement.prepare(&mut options)?;
     let quotas = Quotas::of_host();
     let mut session = Session::start_with(facts, &options)?;
     tell_what_is_left_alone(&session, &options)?;

@@ -82,15 +82,7 @@ pub enum Format {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut output = output_of(options)?;
-    let measurement = Measurement {
-        target: &options.target,
-        command: &options.command,
-        duration: options.duration,
-        measuring: &options.measuring,
-        recorded: recorded(options),
-        groups: Grouping::new(options.by.iter().copied()),
-        tag: false,
-    };
+    let measurement = measurement(options);
     // The listeners of a command end with it.
     let listeners = match options.command[..] {
         [] => Some(Listeners::of(&options.target)?),
@@ -126,6 +118,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         _ => {}
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+/// Return the measurement that these options describe.
+pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
+    Measurement {
+        target: &options.target,
+        command: &options.command,
+        duration: options.duration,
+        measuring: &options.measuring,
+        recorded: recorded(options),
+        groups: Grouping::new(options.by.iter().copied()),
+        tag: false,
+    }
 }
 
 /// Return the messages that are examined: all of a command, for its wall time; otherwise slow ones,

@@ -76,7 +76,7 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
         filter: Some("tcp".parse().unwrap()),
         ..Target::default()
     };
-    let requests: [(&[&str], Options); 4] = [
+    let requests: [(&[&str], Options); 5] = [
         (&[], Options::default()),
         (
             &["--host-path", "--no-sched", "--no-causes"],
@@ -91,6 +91,15 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
             &["--entry", "off"],
             Options {
                 entry: EntryHook::Off,
+                ..Options::default()
+            },
+        ),
+        (
+            &["--by", "container", "--no-sched", "--", "a", "command"],
+            Options {
+                new_only: true,
+                on_demand: None,
+                sched: false,
                 ..Options::default()
             },
         ),

@@ -82,8 +82,12 @@ pub struct Facts {
     pub functions_refused: BTreeSet<Function>,
     /// The kernel does not take our sockops program, as far as that was tried.
     pub sockops_refused: bool,
-    /// The target's cgroup does not take our programs for UDP, as far as that was tried.
-    pub datagrams_refused: bool,
+    /// Hooks of cgroups on which the kernel takes no program of ours, as far as tried.
+    pub cgroup_hooks_refused: BTreeSet<&'static str>,
+    /// Hooks of the target's cgroups that others have for themselves, as far as tried.
+    pub cgroup_hooks_taken: BTreeSet<&'static str>,
+    /// Walks over the kernel's objects that it does not let us do, as far as tried.
+    pub walks_refused: BTreeSet<&'static str>,
     /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
     pub socket_bit: Option<bool>,
     /// The kfunc that requests a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
@@ -102,8 +106,11 @@ pub struct Facts {
     pub casts: Option<bool>,
     /// `kfree_skb` shows the socket for which a packet was (its argument `rx_sk`, v6.11).
     pub drops_tell_receiver: Option<bool>,
-    /// Programs of a cgroup see the system call that they run in (`bpf_task_pt_regs`, v6.16).
+    /// Programs of a cgroup see the system call that they run in (`bpf_task_pt_regs`, v5.15).
     pub call_registers: Option<bool>,
+    /// The scheduler sums the time that each run queue of a cgroup was throttled
+    /// (`throttled_clock_self_time` in `struct cfs_rq`, v6.6), and programs can find it.
+    pub quota_clock: Option<bool>,
     /// The scheduler notes when a task got a CPU (`CONFIG_SCHED_INFO`).
     pub sched_info: Option<bool>,
     /// The kernel has perf events, and lets us open one, as far as that was tried.
@@ -176,7 +183,20 @@ impl Facts {
             }
             Hook::Sockops => self.sockops_refused = true,
             Hook::Timer => self.perf_events = Some(false),
-            Hook::Cgroup(_) | Hook::EveryCgroup(_) | Hook::Walk(_) => {}
+            Hook::Cgroup(name) | Hook::EveryCgroup(name) => {
+                self.cgroup_hooks_refused.insert(name);
+            }
+            Hook::Walk(over) => {
+                self.walks_refused.insert(over);
+            }
+        }
+    }
+
+    /// Add that the target's cgroup admits no program of ours on this hook, because others have it
+    /// for themselves.
+    pub fn find_taken(&mut self, hook: Hook) {
+        if let Hook::Cgroup(name) | Hook::EveryCgroup(name) = hook {
+            self.cgroup_hooks_taken.insert(name);
         }
     }
 }
@@ -217,7 +237,9 @@ impl Facts {
             functions: Function::ALL.map(|function| (function, YES)).into(),
             functions_refused: BTreeSet::new(),
             sockops_refused: false,
-            datagrams_refused: false,
+            cgroup_hooks_refused: BTreeSet::new(),
+            cgroup_hooks_taken: BTreeSet::new(),
+            walks_refused: BTreeSet::new(),
             socket_bit: YES,
             tx_timestamping: YES,
             begin_callback: None,
@@ -227,6 +249,7 @@ impl Facts {
             casts: YES,
             drops_tell_receiver: YES,
             call_registers: YES,
+            quota_clock: YES,
             sched_info: YES,
             perf_events: YES,
             sched_clock_stable: YES,
@@ -254,6 +277,14 @@ mod tests {
         facts.refuse(Hook::Sockops);
         facts.refuse(Hook::Timer);
         assert!(facts.sockops_refused && facts.perf_events == Some(false));
+        facts.refuse(Hook::Cgroup("cgroup/connect4"));
+        facts.refuse(Hook::EveryCgroup("cgroup_skb/ingress"));
+        facts.refuse(Hook::Walk("tcp"));
+        assert_eq!(
+            facts.cgroup_hooks_refused,
+            BTreeSet::from(["cgroup/connect4", "cgroup_skb/ingress"])
+        );
+        assert_eq!(facts.walks_refused, BTreeSet::from(["tcp"]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Stage, StageMap};
 
 pub use self::method::Method;
@@ -26,6 +27,8 @@ use crate::facts::{Capability, Facts, Function, Tracepoint};
 pub struct Plan {
     /// The method for each stage.
     pub stages: StageMap<Method>,
+    /// The reason why a part is not distinguished from the rest of its stage, if so.
+    pub parts: PartMap<Option<Reason>>,
     /// The method for TCP sends, if any.
     pub tx: Option<Stamps>,
     /// The hook for the entry of send calls, if any.
@@ -105,9 +108,10 @@ impl Plan {
         let has = |tracepoint| rules::lacks(facts, tracepoint).is_none();
         Self {
             stages: StageMap::from_fn(|stage| rules::method(facts, stage, request)),
+            parts: PartMap::from_fn(|part| rules::part_obstacle(facts, part, request)),
             tx: tx.ok(),
             entry: entry.ok(),
-            waits: (packets || entry == Ok(Entry::Begin)) && can_trace(Function::SkStreamWaitMemory),
+            waits: rules::waits(facts, request.entry),
             pages: packets && can_trace(Function::DoTcpSendpages),
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
@@ -181,6 +185,15 @@ impl Plan {
         callbacks && self.segments && matches!(self.entry, None | Some(Entry::Tracepoint))
     }
 
+    /// Iterate over the parts of measured stages, except the rest of each, with the reason why one
+    /// is not distinguished.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, Option<Reason>)> {
+        let parts = self.parts.iter().filter(|(part, _)| !part.is_rest());
+        parts
+            .filter(|(part, _)| self.stages[part.stage()].is_measured())
+            .map(|(part, reason)| (part, *reason))
+    }
+
     /// Return the stages that will be absent, each with its reason.
     pub fn absent(&self) -> impl Iterator<Item = (Stage, Reason)> {
         let methods = self.methods();
@@ -197,6 +210,7 @@ pub fn obstacles(facts: &Facts, request: &Request) -> Vec<Obstacle> {
         no_btf(facts),
         facts.cgroup2.is_none().then_some(Obstacle::NoCgroup2),
         no_capability(facts),
+        rules::no_walk(facts),
         rules::nothing_to_measure(facts),
     ];
     let outlook = Plan::outlook(facts, request);

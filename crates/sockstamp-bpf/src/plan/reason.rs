@@ -35,6 +35,12 @@ pub enum Reason {
     NeedsFunction(Function),
     /// The kernel lacks a callback.
     NeedsCallback(Callback),
+    /// The kernel lets programs of this kind not call a helper.
+    NeedsHelper(&'static str),
+    /// It is unknown if it does.
+    UnseenHelper(&'static str),
+    /// The kernel did not take a program on a hook of cgroups.
+    CgroupRefused,
     /// The kernel did not take a program on a tracepoint.
     TracepointRefused,
     /// The kernel did not take a program on a function.
@@ -48,6 +54,12 @@ pub enum Reason {
     Callbacks,
     /// The kernel was built without CONFIG_SCHED_INFO.
     NeedsSchedInfo,
+    /// The kernel does not let us open a perf event whose program gets typed arguments.
+    NeedsPerfEvents,
+    /// The scheduler's clock differs between CPUs.
+    UnstableClock,
+    /// The hook for the entry of sends does not see it.
+    UnseenByEntry,
     /// The kernel hides where its functions are.
     NeedsSyslog,
     /// It is unknown if the kernel shows the addresses of its functions.
@@ -74,6 +86,9 @@ impl fmt::Display for Reason {
             Self::NeedsTracepoint(tracepoint) => return write!(f, "needs tracepoint {}", tracepoint.name()),
             Self::NeedsCallback(callback) => return write!(f, "needs callback {}", callback.name()),
             Self::NeedsFunction(function) => return write!(f, "needs function {}", function.name()),
+            Self::NeedsHelper(helper) => return write!(f, "needs helper {helper}"),
+            Self::UnseenHelper(helper) => return write!(f, "helper {helper} could not be tried"),
+            Self::CgroupRefused => "cgroup program refused",
             Self::TracepointRefused => "tracepoint program refused",
             Self::FentryRefused => "fentry refused",
             Self::SockopsRefused => "sockops program refused",
@@ -83,6 +98,9 @@ impl fmt::Display for Reason {
             Self::NeedsBothHosts => "needs the recordings of both hosts",
             Self::Callbacks => "BPF timestamping is used",
             Self::NeedsSchedInfo => "needs CONFIG_SCHED_INFO",
+            Self::NeedsPerfEvents => "needs perf events",
+            Self::UnstableClock => "scheduler's clock unstable",
+            Self::UnseenByEntry => "not seen by this entry",
             Self::NeedsSyslog => "needs CAP_SYSLOG",
             Self::UnseenSymbols => "kernel symbols could not be seen",
             Self::NoNicClock => "no NIC clock",
@@ -112,6 +130,9 @@ pub enum Obstacle {
     /// The process may not load programs.
     #[error("missing {}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary", list(.0))]
     NoCapability(Vec<Capability>),
+    /// The kernel refuses a program that every measurement needs.
+    #[error("this kernel refuses a program that walks over {0}; see `sockstamp doctor`")]
+    NoWalk(&'static str),
     /// No stage can be measured on this kernel.
     #[error("no stage can be measured on Linux {kernel}: {reason}; see `sockstamp doctor`")]
     NothingToMeasure {

@@ -1,7 +1,9 @@
 //! The rules, one by one. If there are several methods, the most precise one comes first.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
 use super::method::Method;
@@ -15,7 +17,14 @@ const BPF_TIMESTAMPING: Release = Release(6, 15);
 const ENTRY_TRACEPOINT: Release = Release(6, 16);
 const CLOCK_OF_STAMPS: Release = Release(5, 18);
 const READ_TRACEPOINTS: Release = Release(6, 12);
-const CALL_REGISTERS: Release = Release(6, 16);
+/// Both ends of a call of accept() are told apart by it.
+const QUOTA_CLOCK: Release = Release(6, 6);
+const CASTS: Release = Release(6, 2);
+const CALL_REGISTERS: &str = "bpf_task_pt_regs";
+/// Hooks of cgroups that show accepts of connections.
+const ACCEPTS: [&str; 2] = ["cgroup/getpeername4", "cgroup/getpeername6"];
+/// The hook of cgroups that shows the end of sockets.
+const RELEASE: &str = "cgroup/sock_release";
 const RECEIVER_OF_DROPS: Release = Release(6, 11);
 
 /// Return the facts as a request wants them to be seen.
@@ -76,6 +85,20 @@ pub(super) fn nothing_to_measure(facts: &Facts) -> Option<Obstacle> {
     })
 }
 
+/// Walks mark the sockets of tasks, adopt connections and take marks off.
+pub(super) fn no_walk(facts: &Facts) -> Option<Obstacle> {
+    facts.walks_refused.first().map(|over| Obstacle::NoWalk(over))
+}
+
+/// Return why hooks of cgroups cannot be used, if so: those that `wanted` picks.
+fn lacks_cgroup_hook(facts: &Facts, wanted: impl Fn(&str) -> bool) -> Option<Reason> {
+    let any = |hooks: &BTreeSet<&'static str>| hooks.iter().any(|hook| wanted(hook));
+    if any(&facts.cgroup_hooks_refused) {
+        return Some(Reason::CgroupRefused);
+    }
+    any(&facts.cgroup_hooks_taken).then_some(Reason::NoFurtherProgram)
+}
+
 /// Return why no flow can be selected, if so.
 fn selection(facts: &Facts) -> Option<Reason> {
     match facts.btf {
@@ -127,7 +150,9 @@ fn packets(facts: &Facts) -> Option<Reason> {
 
 /// Return how reads of TCP are measured, or why they are not.
 pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
-    if let Some(reason) = selection(facts) {
+    // Arrivals that a reset leaves unread are kept until their socket is released.
+    let missing = selection(facts).or_else(|| lacks_cgroup_hook(facts, |hook| hook == RELEASE));
+    if let Some(reason) = missing {
         return Err(reason);
     }
     if !known(facts.stamp_clock) {
@@ -226,6 +251,59 @@ pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
     }
 }
 
+/// Return why a part is not distinguished from the rest of its stage, if so.
+pub(super) fn part_obstacle(facts: &Facts, part: Part, request: &Request) -> Option<Reason> {
+    let absent = method(facts, part.stage(), request).absent();
+    absent.or_else(|| match part {
+        Part::Sndbuf => unseen_waits(facts, request.entry),
+        Part::Cwnd
+        | Part::Rwnd
+        | Part::Pacing
+        | Part::Tsq
+        | Part::Nagle
+        | Part::Cork
+        | Part::Retransmit
+        | Part::DelayedAck => causes(facts, request),
+        Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => {
+            (!known(facts.quota_clock)).then_some(Reason::Needs(QUOTA_CLOCK))
+        }
+        Part::Running | Part::Runnable | Part::Blocked => run_times(facts, request.sched),
+        _ => None,
+    })
+}
+
+/// Return whether waits for room in the send buffer are seen where they happen.
+pub(super) fn waits(facts: &Facts, asked: EntryHook) -> bool {
+    let wanted = stamps(facts) == Ok(Stamps::Packets) || entry(facts, asked) == Ok(Entry::Begin);
+    wanted && lacks_function(facts, Function::SkStreamWaitMemory).is_none()
+}
+
+/// The tracepoint shows each turn of a send call, and so its waits.
+fn unseen_waits(facts: &Facts, asked: EntryHook) -> Option<Reason> {
+    let seen = entry(facts, asked) == Ok(Entry::Tracepoint) || waits(facts, asked);
+    (!seen).then_some(Reason::UnseenByEntry)
+}
+
+fn causes(facts: &Facts, request: &Request) -> Option<Reason> {
+    match request.causes {
+        false => Some(Reason::SwitchedOff),
+        true if segments(facts, request) => None,
+        true => lacks(facts, Tracepoint::TcpProbe),
+    }
+}
+
+/// Return why it is unknown what a task did before it read, if so.
+fn run_times(facts: &Facts, wanted: bool) -> Option<Reason> {
+    match sched(facts, wanted) {
+        Ok(Point::SchedInfo) => None,
+        Err(Reason::InRxApp(reason)) => Some(*reason),
+        Err(reason) => Some(reason),
+        Ok(_) if !known(facts.casts) => Some(Reason::Needs(CASTS)),
+        Ok(_) if !known(facts.perf_events) => Some(Reason::NeedsPerfEvents),
+        Ok(_) => Some(Reason::UnstableClock),
+    }
+}
+
 /// Return why packets cannot be followed through the host, if so.
 pub(super) fn host_path_obstacle(facts: &Facts) -> Option<Reason> {
     let sends = stamps(facts).err();
@@ -239,8 +317,8 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
     if !wanted {
         return Err(Reason::SwitchedOff);
     }
-    if facts.datagrams_refused {
-        return Err(Reason::NoFurtherProgram);
+    if let Some(reason) = lacks_cgroup_hook(facts, |hook| !ACCEPTS.contains(&hook)) {
+        return Err(reason);
     }
     let packets = [
         Tracepoint::KfreeSkb,
@@ -338,13 +416,21 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
             Callback::TcpConnect,
             Point::Callback(Callback::ActiveEstablished),
         ),
-        Stage::ConnAccept => match known(facts.call_registers) {
-            true => connection(facts, Callback::PassiveEstablished, Point::PeerName),
-            false => Err(Reason::Needs(CALL_REGISTERS)),
-        },
+        Stage::ConnAccept => accepted(facts),
         Stage::NetForward | Stage::NetBack => Err(Reason::NeedsBothHosts),
     };
     method.unwrap_or_else(Method::Absent)
+}
+
+fn accepted(facts: &Facts) -> Result<Method, Reason> {
+    if let Some(reason) = lacks_cgroup_hook(facts, |hook| ACCEPTS.contains(&hook)) {
+        return Err(reason);
+    }
+    match facts.call_registers {
+        Some(true) => connection(facts, Callback::PassiveEstablished, Point::PeerName),
+        Some(false) => Err(Reason::NeedsHelper(CALL_REGISTERS)),
+        None => Err(Reason::UnseenHelper(CALL_REGISTERS)),
+    }
 }
 
 /// Each sockops program is called for connections.

@@ -7,33 +7,35 @@ use std::mem::MaybeUninit;
 use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
+use super::cgroup::try_cgroups;
 use crate::error::Error;
 use crate::facts::{Facts, Trial, TriedHook};
 use crate::object::{quiet_libbpf, sections};
-use crate::plan::{self, Plan, Request, missing_capabilities};
-use crate::programs;
+use crate::options::Options;
+use crate::plan::{self, Plan, missing_capabilities};
+use crate::programs::{self, PROGRAMS};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
 
-/// Try every hook that a request would use, including those of each option that costs hooks, and
-/// the substitutes of refused ones. Takes some hundredths of a second per hook; no connection is
-/// touched.
+/// Try every hook that a measurement would use, including those of each option that costs hooks,
+/// and the substitutes of refused ones. Takes some hundredths of a second per hook; no connection
+/// is touched.
 ///
-/// Return the facts including the results.
+/// Return the facts including the results, and those of [`try_what_is_used`]: a measurement is
+/// planned by the same.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is
-/// in the [`Trial`].
-pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook>), Error> {
+/// Those of [`try_what_is_used`]. That of a loader that refuses is in the [`Trial`].
+pub fn try_all(facts: &Facts, options: &Options) -> Result<(Facts, Vec<TriedHook>), Error> {
     let obstacle = obstacle(facts);
     let attempt = |outcome: &dyn Fn() -> libbpf_rs::Result<()>| match obstacle {
         Some(reason) => Trial::Unknown(reason.to_owned()),
         None => outcome().map_or_else(|error| Trial::Refused(root_cause(&error)), |()| Trial::Works),
     };
-    let request = request.with_every_program();
+    let request = options.request().with_every_program();
     let mut found = facts.clone();
     let mut tried = BTreeSet::new();
     let mut hooks = Vec::new();
@@ -57,7 +59,13 @@ pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook
             });
         }
     }
-    for (name, section) in sections(ProbeSkelBuilder::default())? {
+    if !found.functions_refused.is_empty() {
+        found = found.with_functions_traced(functions_can_be_traced());
+    }
+    let found = try_what_is_used(found, options)?;
+    let optional = sections(ProbeSkelBuilder::default())?.into_iter();
+    let optional = optional.filter(|(_, section)| !is_used(section));
+    for (name, section) in optional {
         let trial = attempt(&|| {
             try_one(
                 ProbeSkelBuilder::default().open(&mut MaybeUninit::uninit())?,
@@ -73,19 +81,29 @@ pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook
     Ok((found, hooks))
 }
 
-/// Add the results of trials to the facts, as a request would use the hooks.
-#[must_use]
-pub fn try_what_is_used(mut facts: Facts, request: &Request) -> Facts {
-    if !plan::obstacles(&facts, request).is_empty() {
-        return facts;
+fn is_used(section: &str) -> bool {
+    PROGRAMS.iter().any(|program| program.hook.section() == section)
+}
+
+/// Add the results of the trials that every start makes: they are quick, and tell what loading the
+/// programs would not.
+///
+/// # Errors
+///
+/// Those of opening the target's cgroup, and of attaching to it.
+pub fn try_what_is_used(mut facts: Facts, options: &Options) -> Result<Facts, Error> {
+    let request = options.request();
+    if !plan::obstacles(&facts, &request).is_empty() {
+        return Ok(facts);
     }
     if facts.perf_events == Some(true) {
         facts.perf_events = Some(sched::clock_is_shown());
     }
-    if Plan::outlook(&facts, request).traces_functions() {
+    if Plan::outlook(&facts, &request).traces_functions() {
         facts = facts.with_functions_traced(functions_can_be_traced());
     }
-    facts
+    try_cgroups(&mut facts, options)?;
+    Ok(facts)
 }
 
 /// Return true if the kernel lets functions be traced: load, attach and remove an empty program on

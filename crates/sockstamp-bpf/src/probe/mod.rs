@@ -1,6 +1,7 @@
 //! Gather the facts of the running host. No rule is here: [`crate::plan`] decides.
 
 mod btf;
+mod cgroup;
 mod hooks;
 
 use std::collections::BTreeSet;
@@ -10,26 +11,35 @@ use std::path::Path;
 use libbpf_rs::ProgramType;
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::interface;
-use sockstamp_host::cgroup;
+use sockstamp_host::cgroup::mount;
 
 pub(crate) use self::hooks::obstacle;
 pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
 use crate::facts::{Capability, Facts, Function, ReceiveCallbacks, Tracepoint};
-use crate::{flow, privilege, sched};
+use crate::{flow, plan, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
 pub fn facts() -> Facts {
     let types = KernelTypes::read();
+    let mut facts = by_looking(&types);
+    // Without them, the kernel refuses to answer.
+    if plan::missing_capabilities(&facts).is_empty() {
+        facts.call_registers = calls_are_seen();
+    }
+    facts
+}
+
+fn by_looking(types: &KernelTypes) -> Facts {
     Facts {
         kernel: kernel_release(),
         btf: types.readable(),
         capabilities: Capability::ALL
             .map(|capability| (capability, privilege::in_effect(capability).ok()))
             .into(),
-        cgroup2: cgroup::mount(),
+        cgroup2: mount(),
         tracepoints: Tracepoint::ALL
             .map(|tracepoint| (tracepoint, types.have_tracepoint(tracepoint)))
             .into(),
@@ -39,16 +49,22 @@ pub fn facts() -> Facts {
             .into(),
         functions_refused: BTreeSet::new(),
         sockops_refused: false,
-        datagrams_refused: false,
+        cgroup_hooks_refused: BTreeSet::new(),
+        cgroup_hooks_taken: BTreeSet::new(),
+        walks_refused: BTreeSet::new(),
         socket_bit: types.have_field("sock", &["sk_bpf_cb_flags"]),
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
         begin_callback: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB"),
-        receive_callbacks: receive_callbacks(&types),
+        receive_callbacks: receive_callbacks(types),
         packet_bit: types.enumerator("SK_BPF_CB_TX_EVERY_SKB"),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),
-        call_registers: calls_are_seen(),
+        call_registers: None,
+        quota_clock: both(
+            types.have_field("cfs_rq", &["throttled_clock_self_time"]),
+            types.have_field("sched_entity", &["cfs_rq"]),
+        ),
         sched_info: types.have_field("sched_info", &["last_arrival"]),
         // The documented way to find out: perf_event_open(2).
         perf_events: exists("/proc/sys/kernel/perf_event_paranoid"),
@@ -62,6 +78,10 @@ pub fn facts() -> Facts {
             .collect(),
         processors: processors(),
     }
+}
+
+fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
+    Some(first? && second?)
 }
 
 /// All three or none: reads need all of them.

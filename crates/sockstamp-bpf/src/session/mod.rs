@@ -108,7 +108,7 @@ impl Session {
     ///
     /// Those of [`Session::start`].
     pub fn start_with(facts: Facts, options: &Options) -> Result<Self, Error> {
-        let facts = probe::try_what_is_used(facts, &options.request());
+        let facts = probe::try_what_is_used(facts, options)?;
         Self::start_on(&facts, options)
     }
 

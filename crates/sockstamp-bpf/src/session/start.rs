@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use crate::map_view::Banks;
 use crate::object;
 use crate::options::{Options, Target};
 use crate::plan::{Datagrams, Obstacle, Plan};
+use crate::probe;
 use crate::programs::{self, PROGRAMS};
 use crate::sched;
 use crate::settings;
@@ -52,7 +53,25 @@ impl Session {
     /// Those of [`Session::start`].
     #[doc(hidden)]
     pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
-        let mut plan = Plan::new(facts, &options.request())?;
+        match Self::start_as_planned(facts, options) {
+            Err(refusal @ Error::Bpf { .. }) => Self::start_without_refused(facts, options, refusal),
+            started => started,
+        }
+    }
+
+    /// Start with the substitutes of what the kernel refuses. To find that out takes longer than a
+    /// start.
+    fn start_without_refused(facts: &Facts, options: &Options, refusal: Error) -> Result<Self, Error> {
+        let (found, _) = probe::try_all(facts, options)?;
+        let request = options.request();
+        if Plan::new(&found, &request)? == Plan::new(facts, &request)? {
+            return Err(refusal);
+        }
+        Self::start_as_planned(&found, options)
+    }
+
+    fn start_as_planned(facts: &Facts, options: &Options) -> Result<Self, Error> {
+        let plan = Plan::new(facts, &options.request())?;
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroups = Cgroups::open(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
@@ -60,12 +79,6 @@ impl Session {
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroups.target.metadata().tried("inspect the cgroup")?.ino();
         let mut skeleton = load(options, &plan, facts, cgroup_id)?;
-        if !admits_udp(&mut skeleton, &plan, &cgroups)? {
-            let mut facts = facts.clone();
-            facts.datagrams_refused = true;
-            plan = Plan::new(&facts, &options.request())?;
-            skeleton = load(options, &plan, &facts, cgroup_id)?;
-        }
         let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
         let ring = options
             .record
@@ -274,29 +287,4 @@ fn load(
     settings::apply(&mut open, options, plan, facts, cgroup_id)?;
     open.load()
         .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")
-}
-
-/// Return whether the cgroups admit the programs of UDP next to those of others: the kernel refuses
-/// them if one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
-/// (`hierarchy_allows_attach()` and `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do
-/// nothing in this trial.
-fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroups: &Cgroups) -> Result<bool, Error> {
-    let stop = |skeleton: &mut SockstampSkel<'static>, stopping| {
-        if let Some(data) = skeleton.maps.bss_data.as_mut() {
-            data.stopping = stopping;
-        }
-    };
-    stop(skeleton, true);
-    let mut admits = true;
-    for program in programs::needed(plan).filter(|program| program.hook != Hook::Sockops) {
-        let Some(cgroup) = cgroups.of(program.hook) else {
-            continue;
-        };
-        match object::find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => admits = false,
-            attached => drop(attached.tried(format!("attach {}", program.name))?),
-        }
-    }
-    stop(skeleton, false);
-    Ok(admits)
 }

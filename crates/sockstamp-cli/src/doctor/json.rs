@@ -40,6 +40,7 @@ pub(super) fn report(report: &Report) -> Value {
         "interfaces": report.interfaces.iter().map(interface).collect::<Vec<_>>(),
         "physical_interfaces": report.physical,
         "plan": plan(&report.plan),
+        "parts": parts(&report.plan),
         "host_path": { "available": host_path.is_none(), "reason": host_path },
         "udp": report.plan.udp.map_or_else(absent, |datagrams| hooks(&datagrams)),
         "completions": {
@@ -99,6 +100,18 @@ fn plan(plan: &Plan) -> Map<String, Value> {
         .collect()
 }
 
+/// By stage, so that parts of the same name are distinguished.
+fn parts(plan: &Plan) -> Map<String, Value> {
+    let mut stages = Map::new();
+    for (part, reason) in plan.parts() {
+        let of_stage = stages
+            .entry(part.stage().name())
+            .or_insert_with(|| Value::Object(Map::new()));
+        of_stage[part.name()] = json!({ "absent": reason.map(|reason| reason.to_string()) });
+    }
+    stages
+}
+
 fn method(method: &Method) -> Value {
     method.absent().map_or_else(|| hooks(method), absent)
 }
@@ -146,6 +159,7 @@ mod tests {
                 "missing_capabilities",
                 "mptcp",
                 "obstacles",
+                "parts",
                 "physical_interfaces",
                 "plan",
                 "ready",
@@ -161,6 +175,14 @@ mod tests {
         assert_eq!(
             found["plan"]["tx.copy"],
             json!({ "hooks": "sockops HDR_OPT_LEN → TSTAMP_SENDMSG" })
+        );
+        assert_eq!(
+            found["parts"]["tx.copy"],
+            json!({ "sndbuf": { "absent": "not seen by this entry" } })
+        );
+        assert_eq!(
+            found["parts"]["rx.wakeup"]["throttled"],
+            json!({ "absent": null })
         );
         assert_eq!(found["plan"]["tx.nic"], json!({ "absent": "NIC clock unused" }));
         assert_eq!(

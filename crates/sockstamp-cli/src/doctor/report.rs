@@ -7,8 +7,8 @@ use sockstamp::ReceiveStamping;
 use sockstamp::interface::{self, InterfaceCapabilities};
 use sockstamp_bpf::completions::Offer;
 use sockstamp_bpf::facts::{Capability, Facts, TriedHook};
-use sockstamp_bpf::plan::{self, Plan, Request};
-use sockstamp_bpf::probe;
+use sockstamp_bpf::plan::{self, Plan};
+use sockstamp_bpf::{Options, probe};
 
 use super::library::Library;
 use super::self_test::{self, SelfTest};
@@ -34,11 +34,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Probe the host. `request` is that of the options of `stat`.
-    pub(super) fn gather(request: &Request) -> Result<Self> {
+    /// Probe the host further than by looking. `options` are those of `stat`.
+    pub(super) fn gather(facts: &Facts, options: &Options) -> Result<Self> {
         // First, since every measurement, also that of the self-test, switches it on.
         let receive_stamping = ReceiveStamping::is_on().ok();
-        let (facts, hooks) = probe::try_all(&probe::facts(), request)?;
+        let (facts, hooks) = probe::try_all(facts, options)?;
+        let request = &options.request();
         let obstacles = plan::obstacles(&facts, request);
         let interfaces = interfaces();
         Ok(Self {
@@ -89,7 +90,7 @@ fn physical<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
 pub(super) mod tests {
     use sockstamp::timestamping::Flag;
     use sockstamp_bpf::facts::{Tracepoint, Trial};
-    use sockstamp_bpf::plan::Reason;
+    use sockstamp_bpf::plan::{Reason, Request};
 
     use super::*;
 

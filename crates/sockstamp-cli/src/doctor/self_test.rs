@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sockstamp::ReceiveStamping;
 use sockstamp_bpf::{Options, Session, Target};
+use sockstamp_host::{cgroup, netns};
 use sockstamp_model::verdict::Verdict;
 
 /// The result of the self-test.
@@ -25,20 +26,27 @@ pub(crate) fn run() -> SelfTest {
     measure().unwrap_or_else(|error| SelfTest::Failed(format!("{error:#}")))
 }
 
-/// Measure this process only, so that no other connection is touched.
+/// Measure this connection only, so that no other one is touched. It is chosen by its port: in a
+/// PID namespace, the kernel knows this process by another number.
 fn measure() -> Result<SelfTest> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
     let options = Options {
         target: Target {
-            pids: vec![std::process::id()],
+            // Sockets of a named cgroup are measured, whatever program has them.
+            cgroup: Some(cgroup::root()?),
+            netns: Some(netns::own()?),
+            filter: Some(format!("tcp port {port}").parse()?),
             ..Target::default()
         },
+        new_only: true,
         // Exclude UDP: the probe for receive stamping is a datagram.
         udp: false,
         ..Options::default()
     };
     let mut session = Session::start(&options)?;
     wait_for_stamping()?;
-    exchange().context("cannot talk over the loopback interface")?;
+    exchange(&listener).context("cannot talk over the loopback interface")?;
     session.settle(PATIENCE, &mut drop)?;
     let summary = session.stop(&mut drop)?;
     Ok(SelfTest::Done {
@@ -54,8 +62,7 @@ fn wait_for_stamping() -> Result<()> {
     Ok(())
 }
 
-fn exchange() -> io::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+fn exchange(listener: &TcpListener) -> io::Result<()> {
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (mut server, _) = listener.accept()?;
     let mut bytes = [0; 64];

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use sockstamp::interface::InterfaceCapabilities;
 use sockstamp::timestamping::Flag;
 use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
-use sockstamp_bpf::plan::Stamps;
+use sockstamp_bpf::plan::{Method, Stamps};
 use sockstamp_model::name::Escaped;
+use sockstamp_model::stage::Stage;
 
 use super::library::Library;
 use super::report::Report;
@@ -276,9 +277,17 @@ fn plan(report: &Report) -> Vec<Line> {
         Ok(datagrams) => datagrams.to_string(),
         Err(reason) => format!("absent: {reason}"),
     };
+    let of_stage = |(stage, method): (Stage, &Method)| {
+        let missing = plan.parts().filter(move |(part, _)| part.stage() == stage);
+        let missing = missing
+            .filter_map(|(part, reason)| Some(line(format!("  {part}"), format!("absent: {}", reason?))));
+        [line(stage.name(), method.to_string())]
+            .into_iter()
+            .chain(missing)
+    };
     let stages = plan.methods();
     stages
-        .map(|(stage, method)| line(stage.name(), method.to_string()))
+        .flat_map(of_stage)
         .chain([line("--host-path", host_path), line("of UDP", udp)])
         .collect()
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use socket2::SockRef;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Link, Process};
@@ -413,6 +414,14 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
             "{said}"
         );
         assert_only(&Messages::new(messages(output.path())), &answerer, &[]);
+        let doctor = Command::new(sockstamp())
+            .args(["doctor", "--format", "json", "--cgroup"])
+            .arg(cgroup.path())
+            .output()
+            .unwrap();
+        let plan: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+        let reason = plan["udp"]["absent"].as_str().unwrap();
+        assert!(said.contains(&format!("UDP is not measured: {reason}")), "{plan}");
     }
     // A filter for TCP only avoids the remark.
     let stat = Stat::start(&["--cgroup", top.path().to_str().unwrap(), "tcp"]);

@@ -16,12 +16,13 @@ pub(crate) const BINARY: &str = "sockstamp-bpf/verified";
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const MARK: &str = "#lab doctor ";
 /// Keys of doctor's output that depend on the kernel, and not on this host.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
     "bpf_timestamping",
     "completions",
     "hooks",
     "host_path",
     "library",
+    "parts",
     "plan",
     "ready",
     "udp",

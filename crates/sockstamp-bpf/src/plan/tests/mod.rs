@@ -3,6 +3,7 @@
 mod entry;
 mod host_path;
 mod obstacles;
+mod parts;
 mod reads;
 mod sends;
 mod udp;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{plan_of, required, without};
+use crate::facts::Hook;
 use crate::plan::*;
 
 fn only_obstacle(facts: &Facts) -> String {
@@ -110,4 +111,10 @@ fn windows_and_tags_are_obstacles_where_selected_sockets_do_not_call_back() {
         assert_eq!(obstacles(&older, &request), std::slice::from_ref(&obstacle));
         assert_eq!(Plan::new(&older, &request), Err(obstacle));
     }
+}
+
+#[test]
+fn a_refused_walk_is_an_obstacle() {
+    let facts = without(|facts| facts.refuse(Hook::Walk("task_file")));
+    assert_eq!(required(&facts), Err(Obstacle::NoWalk("task_file")));
 }

@@ -191,3 +191,34 @@ fn the_reason_of_an_excluded_stage_is_the_request() {
         Method::Absent(Reason::InRxApp(&Reason::SwitchedOff))
     );
 }
+
+#[test]
+fn accepts_need_their_hooks_and_the_registers_of_a_call() {
+    let accept = |take: &dyn Fn(&mut Facts)| plan_of(&without(take)).stages[Stage::ConnAccept].absent();
+    assert_eq!(accept(&|_| {}), None);
+    assert_eq!(
+        accept(&|facts| facts.call_registers = Some(false)),
+        Some(Reason::NeedsHelper("bpf_task_pt_regs"))
+    );
+    assert_eq!(
+        accept(&|facts| facts.call_registers = None),
+        Some(Reason::UnseenHelper("bpf_task_pt_regs"))
+    );
+    assert_eq!(
+        accept(&|facts| facts.find_taken(Hook::Cgroup("cgroup/getpeername6"))),
+        Some(Reason::NoFurtherProgram)
+    );
+    assert_eq!(
+        accept(&|facts| facts.refuse(Hook::Cgroup("cgroup/getpeername4"))),
+        Some(Reason::CgroupRefused)
+    );
+}
+
+#[test]
+fn reads_need_to_see_sockets_end() {
+    let plan = plan_of(&without(|facts| {
+        facts.refuse(Hook::Cgroup("cgroup/sock_release"))
+    }));
+    assert!(plan.rx.is_none() && plan.tx.is_some());
+    assert_eq!(plan.stages[Stage::RxApp].absent(), Some(Reason::CgroupRefused));
+}

@@ -1,6 +1,7 @@
 //! Datagrams.
 
 use super::{plan_of, without, without_tracepoint};
+use crate::facts::Hook;
 use crate::plan::*;
 
 #[test]
@@ -83,12 +84,20 @@ fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
 
 #[test]
 fn udp_is_not_measured_where_the_cgroup_takes_no_further_program() {
-    let facts = Facts {
-        datagrams_refused: true,
-        ..Facts::complete()
-    };
-    let plan = plan_of(&facts);
+    let plan = plan_of(&without(|facts| {
+        facts.find_taken(Hook::Cgroup("cgroup_skb/ingress"));
+    }));
     assert_eq!(plan.udp, Err(Reason::NoFurtherProgram));
+    assert!(plan.tx.is_some() && plan.rx.is_some());
+    assert!(plan.stages[Stage::ConnAccept].is_measured());
+}
+
+#[test]
+fn udp_is_not_measured_where_the_kernel_refuses_a_program_of_cgroups() {
+    let plan = plan_of(&without(|facts| {
+        facts.refuse(Hook::Cgroup("cgroup/sendmsg6"));
+    }));
+    assert_eq!(plan.udp, Err(Reason::CgroupRefused));
     assert!(plan.tx.is_some() && plan.rx.is_some());
 }
 
