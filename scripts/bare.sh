@@ -30,11 +30,7 @@ inside() { # TREE COMMAND...
 		mount -t proc proc "$tree/proc"
 		mount --rbind /sys "$tree/sys"
 		mount --bind /dev/null "$tree/dev/null"
-		# Remain process 1 of the namespace: tracing programs do not see that one on every kernel, and
-		# the self-test of doctor would count none of its messages.
-		status=0
-		chroot "$tree" env --chdir=/src "$@" || status=$?
-		exit "$status"
+		exec chroot "$tree" env --chdir=/src "$@"
 	' inside "$tree" "$cargo_home" "$rustup_home" "CARGO_HOME=$cargo_home" "RUSTUP_HOME=$rustup_home" \
 		"PATH=$cargo_home/bin:/usr/sbin:/usr/bin:/sbin:/bin" CARGO_TARGET_DIR=/target "$@"
 }

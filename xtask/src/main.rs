@@ -5,6 +5,7 @@
 mod architecture;
 mod c_manual;
 mod files;
+mod imports;
 mod kernels;
 mod manual;
 mod reference;
@@ -26,7 +27,8 @@ enum Task {
     /// Write man pages, completions, and the references of stages and kernels to docs/
     Generate {
         /// Write nothing; fail if a file is not as it would be generated, or if ARCHITECTURE.md has
-        /// another table of crates than `cargo metadata` gives
+        /// another table of crates than `cargo metadata` gives, or other imports than the files, or
+        /// if files know each other in a circle
         #[arg(long)]
         check: bool,
     },
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
             return write(&files);
         }
         compare(&files)?;
-        architecture::check(root())
+        architecture::check(root())?;
+        imports::check(root())
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
