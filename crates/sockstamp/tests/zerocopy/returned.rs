@@ -1,19 +1,26 @@
 //! Test completions that come back with send calls, on kernels that have them.
 
-use sockstamp::error_queue::ErrorQueue;
+use std::io::Read;
+
+use sockstamp::error_queue::{ErrorQueue, Report};
+use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, How, ZeroCopySender, copies_back};
 
-use crate::common::{LOOPBACKS, PATIENCE, always, send, skip, udp_pair};
+use crate::common::{LOOPBACKS, PATIENCE, always, send, skip, tcp_pair, udp_pair};
 
 const SENDS: u64 = 500;
 
+fn lacking(test: &str) -> bool {
+    let lacking = !copies_back().unwrap();
+    if lacking {
+        skip(test, "this kernel does not return completions by a send");
+    }
+    lacking
+}
+
 #[test]
 fn sends_return_the_completions_of_earlier_ones() {
-    if !copies_back().unwrap() {
-        skip(
-            "sends_return_the_completions_of_earlier_ones",
-            "this kernel does not return completions by a send",
-        );
+    if lacking("sends_return_the_completions_of_earlier_ones") {
         return;
     }
     for address in LOOPBACKS {
@@ -41,6 +48,46 @@ fn sends_return_the_completions_of_earlier_ones() {
         assert!(by.by_sends > SENDS, "{by:?}");
         assert!(by.queue_reads < SENDS, "{by:?}");
         assert_eq!((counters.repeated, counters.foreign), (0, 0));
+    }
+}
+
+/// Stamps share the error queue with completions. Sends take these and leave those, which come by
+/// the rare reads of the queue: each once, since a message of TCP is read before the next is sent.
+#[test]
+fn sends_of_tcp_return_completions_and_leave_its_stamps() {
+    const BYTES: usize = 100;
+    if lacking("sends_of_tcp_return_completions_and_leave_its_stamps") {
+        return;
+    }
+    for address in LOOPBACKS {
+        let (socket, mut receiver) = tcp_pair(address);
+        socket.set_nodelay(true).unwrap();
+        let stamps = timestamping::Options::new().tx_software().id();
+        stamps.only_stamps().apply(&socket).unwrap();
+        let mut sender = ZeroCopySender::new(socket, always()).unwrap();
+        assert!(sender.use_sends().unwrap());
+        let (mut queue, mut ids) = (ErrorQueue::new(), Vec::new());
+        let mut take = |report: Report<'_>| match report {
+            Report::Stamp { stamp, .. } => ids.push(stamp.id),
+            other => panic!("{other:?}"),
+        };
+        for _ in 0..SENDS {
+            assert_eq!(send(&mut sender, vec![0; BYTES], How::default()), None);
+            receiver.read_exact(&mut [0; BYTES]).unwrap();
+            sender.drain(&mut queue, &mut take).unwrap();
+        }
+        assert!(sender.wait_idle(&mut queue, PATIENCE, &mut take).unwrap());
+        sender.drain_queue(&mut queue, &mut take).unwrap();
+        let last_bytes: Vec<u32> = (1..=SENDS as u32).map(|send| send * BYTES as u32 - 1).collect();
+        assert_eq!(ids, last_bytes, "{address}");
+        assert_eq!(
+            std::iter::from_fn(|| sender.next_returned()).count() as u64,
+            SENDS
+        );
+        let by = sender.completion_counters();
+        assert_eq!(by.by_sends + by.by_queue, SENDS, "{by:?}");
+        assert!(by.by_sends > SENDS / 2, "{by:?}");
+        assert!(by.queue_reads < SENDS / 2, "{by:?}");
     }
 }
 

@@ -230,7 +230,12 @@ impl Task {
 
     fn ran(&self, kernel: &str, output: &[u8], in_guest: bool) -> Ran {
         let output = String::from_utf8_lossy(output);
-        let outcomes = protocol::parse(&self.tests, &output);
+        let mut outcomes = protocol::parse(&self.tests, &output);
+        for (test, outcome) in self.tests.iter().zip(&mut outcomes) {
+            if test.must_run_on(kernel) {
+                outcome.forbid_skip();
+            }
+        }
         let facts = asks_for_facts(&self.tests).then(|| {
             Facts::read(kernel, &outcomes, &output, in_guest).with_context(|| format!("kernel {kernel}"))
         });

@@ -33,6 +33,15 @@ impl Outcome {
     pub(crate) fn began(&self) -> bool {
         self.reason.as_deref() != Some(NEVER_BEGAN)
     }
+
+    /// Turn a skip into a failure.
+    pub(crate) fn forbid_skip(&mut self) {
+        if self.result == Verdict::Skipped {
+            let reason = self.reason.as_deref().unwrap_or_default();
+            self.reason = Some(format!("it must run on this kernel, and was skipped: {reason}"));
+            self.result = Verdict::Failed;
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -244,6 +253,25 @@ test result: ok. 1 passed; 0 failed
         assert_eq!(outcomes[0].result, Verdict::Ok);
         assert_eq!(outcomes[0].again.as_deref(), Some("left != right"));
         assert_eq!(outcomes[1].test, "bad");
+    }
+
+    #[test]
+    fn a_forbidden_skip_is_a_failure_and_nothing_else_changes() {
+        let skipped =
+            "#lab begin /x good\nSKIP good: no such hook\ntest result: ok. 1 passed;\n#lab end 0 1 2\n";
+        let passed = skipped.replace("SKIP good: no such hook\n", "");
+        for (output, result, reason) in [
+            (
+                skipped,
+                Verdict::Failed,
+                Some("it must run on this kernel, and was skipped: no such hook"),
+            ),
+            (&passed, Verdict::Ok, None),
+        ] {
+            let mut outcome = parse(&tests(), output).remove(0);
+            outcome.forbid_skip();
+            assert_eq!((outcome.result, outcome.reason.as_deref()), (result, reason));
+        }
     }
 
     #[test]

@@ -19,9 +19,17 @@ pub(crate) struct Test {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     /// The kernels that it is for; none: those of Debian.
-    pub(crate) kernels: Vec<String>,
+    pub(crate) kernels: Vec<Place>,
     /// The source of time in its guests.
     pub(crate) time: Time,
+}
+
+/// A kernel that a line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    kernel: String,
+    /// Whether the kernel has what the test is about, so that a skip is a failure.
+    must_run: bool,
 }
 
 impl Test {
@@ -31,8 +39,17 @@ impl Test {
         let built = Variant::ALL.iter().any(|variant| variant.name() == name);
         match self.kernels.is_empty() {
             true => !built,
-            false => self.kernels.iter().any(|kernel| kernel == name),
+            false => self.place(name).is_some(),
         }
+    }
+
+    /// Return true if it must not skip itself on the kernel of this name.
+    pub(crate) fn must_run_on(&self, name: &str) -> bool {
+        self.place(name).is_some_and(|place| place.must_run)
+    }
+
+    fn place(&self, name: &str) -> Option<&Place> {
+        self.kernels.iter().find(|place| place.kernel == name)
     }
 }
 
@@ -49,7 +66,7 @@ struct Rule<'a> {
 
 #[derive(Debug)]
 enum Verb<'a> {
-    Run { kernels: Vec<&'a str>, time: Time },
+    Run { kernels: Vec<Place>, time: Time },
     Skip { reason: &'a str },
 }
 
@@ -86,7 +103,7 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
             }
             Verb::Run { kernels, time } => {
                 test.time = *time;
-                test.kernels = kernels.iter().map(|&kernel| kernel.to_owned()).collect();
+                test.kernels.clone_from(kernels);
                 chosen.push(test);
             }
         }
@@ -123,7 +140,7 @@ fn rule(line: &str) -> Result<Rule<'_>> {
             time,
         },
         "on" => Verb::Run {
-            kernels: names(kernels)?,
+            kernels: places(kernels)?,
             time,
         },
         "skip" if time == Time::Host => Verb::Skip { reason },
@@ -134,14 +151,22 @@ fn rule(line: &str) -> Result<Rule<'_>> {
     Ok(Rule { binary, test, verb })
 }
 
-fn names(names: &str) -> Result<Vec<&str>> {
-    let names: Vec<&str> = names.split(',').collect();
-    for name in &names {
-        let of_debian = DebianKernel::ALL.iter().any(|release| release.name() == *name);
-        let built = Variant::ALL.iter().any(|variant| variant.name() == *name);
-        ensure!(of_debian || built, "the lab has no kernel {name}");
-    }
-    Ok(names)
+fn places(names: &str) -> Result<Vec<Place>> {
+    names.split(',').map(place).collect()
+}
+
+fn place(name: &str) -> Result<Place> {
+    let (kernel, must_run) = match name.strip_suffix('!') {
+        Some(kernel) => (kernel, true),
+        None => (name, false),
+    };
+    let of_debian = DebianKernel::ALL.iter().any(|release| release.name() == kernel);
+    let built = Variant::ALL.iter().any(|variant| variant.name() == kernel);
+    ensure!(of_debian || built, "the lab has no kernel {kernel}");
+    Ok(Place {
+        kernel: kernel.to_owned(),
+        must_run,
+    })
 }
 
 /// Split off the first word.
@@ -206,6 +231,16 @@ mod tests {
         let places = |test: &Test| kernels.map(|kernel| test.is_for(kernel));
         assert_eq!(places(&chosen[0]), [true, false, false, true, false]);
         assert_eq!(places(&chosen[1]), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_test_must_run_where_its_line_says_so() {
+        let table = "on 7.2,patched! a/x one\nrun a/x *\n";
+        let (chosen, _) = decide(table, vec![test("a/x", "one"), test("a/x", "two")]).unwrap();
+        let places = |test: &Test| ["7.2", "patched"].map(|kernel| test.must_run_on(kernel));
+        assert_eq!(places(&chosen[0]), [false, true]);
+        assert!(chosen[0].is_for("patched"));
+        assert_eq!(places(&chosen[1]), [false, false]);
     }
 
     #[test]
