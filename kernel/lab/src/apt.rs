@@ -54,6 +54,20 @@ impl Apt {
         Ok(names.lines().any(|name| name == package))
     }
 
+    /// Return the names of packages that begin so.
+    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let names = self.call("apt-cache", ["pkgnames", prefix])?;
+        Ok(names.lines().map(str::to_owned).collect())
+    }
+
+    /// Return the newest version of a package.
+    pub(crate) fn version(&self, package: &str) -> Result<String> {
+        let shown = self.call("apt-cache", ["show", "--no-all-versions", package])?;
+        let mut versions = shown.lines().filter_map(|line| line.strip_prefix("Version: "));
+        let version = versions.next().map(str::to_owned);
+        version.with_context(|| format!("{} has no {package}", self.suite))
+    }
+
     /// Downloads packages into a folder.
     pub(crate) fn download(&self, packages: &[String], to: &Path) -> Result<()> {
         let arguments = ["download".to_owned()]

@@ -73,6 +73,17 @@ impl Series {
         self
     }
 
+    /// Keep the first patches alone.
+    pub(crate) fn until(mut self, number: usize) -> Result<Series> {
+        let all = self.patches.len();
+        ensure!(
+            (1..=all).contains(&number),
+            "patches are numbered from 1 to {all}"
+        );
+        self.patches.truncate(number);
+        Ok(self)
+    }
+
     pub(crate) fn patches(&self) -> &[Patch] {
         &self.patches
     }
@@ -145,6 +156,22 @@ mod tests {
         assert_eq!(series.base, "7.3");
         assert_eq!(series.selftests(), ["one", "two"]);
         assert_eq!(series.net_selftests(), ["three.c"]);
+    }
+
+    #[test]
+    fn the_first_patches_are_a_series_as_well() {
+        let (folder, _) = series(PATCH);
+        fs::write(folder.path().join("0002-b.patch"), PATCH.replace("tcp", "udp")).unwrap();
+        let until = |number| Series::read(folder.path()).unwrap().until(number);
+        assert_eq!(
+            until(1).unwrap().touched(),
+            BTreeSet::from(["net/ipv4/tcp.c".to_owned()])
+        );
+        assert_eq!(until(2).unwrap().touched().len(), 2);
+        assert_ne!(until(1).unwrap().key(), until(2).unwrap().key());
+        for number in [0, 3] {
+            assert!(until(number).is_err());
+        }
     }
 
     #[test]

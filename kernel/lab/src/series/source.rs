@@ -15,6 +15,8 @@ use crate::release::Archive;
 use crate::{cache, package};
 
 const SUITE: &str = "trixie-backports";
+/// Its beginning; the kernel's first two numbers follow.
+const PACKAGE: &str = "linux-source-";
 /// Files that some series has changed, as they are in the package. In the tree.
 const PRISTINE: &str = ".pristine";
 /// A file of the tree with the names of changed files, one per line.
@@ -30,10 +32,63 @@ pub(crate) fn tree(series: &Series, folder: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
+/// Return a sentence if the suite has a newer kernel than the tree is.
+pub(crate) fn newer(series: &Series, folder: &Path) -> Result<Option<String>> {
+    let tree = folder.join(format!("linux-{}", series.base));
+    let makefile = fs::read_to_string(tree.join("Makefile")).context("cannot read the cache")?;
+    let ours = release(&makefile).context("the tree has no version")?;
+    let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE)?;
+    let newest = newest(&apt.names(PACKAGE)?).with_context(|| format!("{SUITE} has no {PACKAGE}*"))?;
+    let theirs = numbers(&apt.version(&newest)?);
+    Ok(sentence(&ours, &newest, &theirs))
+}
+
+fn sentence(ours: &[u32], package: &str, theirs: &[u32]) -> Option<String> {
+    let dotted = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
+    (theirs > ours).then(|| {
+        format!(
+            "{SUITE} has {package} with Linux {}, and kernel/series was tried on {}",
+            dotted(theirs),
+            dotted(ours)
+        )
+    })
+}
+
+/// Return the newest by its number: linux-source-7.10 comes after linux-source-7.9.
+fn newest(names: &[String]) -> Option<String> {
+    let numbered = names.iter().filter_map(|name| {
+        let numbers = numbers(name.strip_prefix(PACKAGE)?);
+        (!numbers.is_empty()).then_some((numbers, name))
+    });
+    numbered.max().map(|(_, name)| name.clone())
+}
+
+/// Return the numbers that a version begins with: 7, 3 and 4 of `7.3.4-1~bpo13+1`.
+fn numbers(version: &str) -> Vec<u32> {
+    let upstream = version.split(|letter: char| letter != '.' && !letter.is_ascii_digit());
+    let upstream = upstream.into_iter().next().unwrap_or_default();
+    upstream
+        .split('.')
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+/// Return the version that the kernel's Makefile states.
+fn release(makefile: &str) -> Option<Vec<u32>> {
+    let number = |key: &str| {
+        let mut values = makefile.lines().filter_map(|line| line.strip_prefix(key));
+        values.next()?.trim().parse().ok()
+    };
+    ["VERSION =", "PATCHLEVEL =", "SUBLEVEL ="]
+        .into_iter()
+        .map(number)
+        .collect()
+}
+
 /// Gets the package and unpacks the tree that is in it.
 fn fetch(base: &str, folder: &Path, tree: &Path) -> Result<()> {
     let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE)?;
-    let name = format!("linux-source-{base}");
+    let name = format!("{PACKAGE}{base}");
     ensure!(
         apt.has(&name)?,
         "{SUITE} has no {name} (any more): rebase kernel/series and write its new base into kernel/series/base"
@@ -160,6 +215,21 @@ mod tests {
         assert_eq!(text("old").as_deref(), Some("one\n"));
         apply(&one.without_patches(), tree.path()).unwrap();
         assert_eq!(text("net/new"), None);
+    }
+
+    #[test]
+    fn a_newer_package_is_told_by_its_numbers() {
+        let names = ["linux-source", "linux-source-7.9", "linux-source-7.10"].map(str::to_owned);
+        assert_eq!(newest(&names).as_deref(), Some("linux-source-7.10"));
+        assert_eq!(newest(&names[..1]), None);
+        assert_eq!(numbers("7.3.4-1~bpo13+1"), [7, 3, 4]);
+        let makefile = "# SPDX\nVERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\nEXTRAVERSION =\n";
+        let ours = release(makefile).unwrap();
+        assert_eq!(ours, [7, 3, 4]);
+        assert_eq!(sentence(&ours, "linux-source-7.3", &[7, 3, 4]), None);
+        for theirs in [[7, 3, 5], [7, 10, 0]] {
+            assert!(sentence(&ours, "linux-source-7.10", &theirs).is_some());
+        }
     }
 
     #[test]
