@@ -11,13 +11,29 @@ cd "$(dirname "$0")/.."
 	exit 2
 }
 
+# Texts for people change nothing. Nor do programs in tests/, unless the step runs them.
 case $2 in
-fuzz) inputs=(fuzz crates/sockstamp crates/sockstamp-model crates/sockstamp-ping crates/sockstamp-record scripts/fuzz.sh) ;;
-miri) inputs=(crates/sockstamp Cargo.lock) ;;
-# Programs in tests/ are not counted.
-count) inputs=(crates Cargo.lock Cargo.toml kernel/series/instructions-of-sockstamp-7.2.txt ! -path 'crates/*/tests/*') ;;
-# Texts for people, and counts that the step itself compares, change nothing.
-series) inputs=(kernel/series crates/sockstamp-bpf ! -name README.md ! -name 'instructions*.txt' ! -name 0000-cover-letter.patch) ;;
+fuzz)
+	inputs=(fuzz crates/sockstamp crates/sockstamp-model crates/sockstamp-ping crates/sockstamp-record scripts/fuzz.sh
+		! -path 'crates/*/tests/*')
+	;;
+miri) inputs=(crates/sockstamp crates/sockstamp-model Cargo.lock Cargo.toml ! -path 'crates/*/tests/*') ;;
+count)
+	inputs=(crates Cargo.lock Cargo.toml kernel/lab/src kernel/lab/guest kernel/series/instructions-of-sockstamp-7.2.txt
+		! -path 'crates/*/tests/*' ! -path 'kernel/lab/src/test/*')
+	;;
+# What kernel/lab/tests.txt runs on that kernel, and what it tests. The command's screens and options are the same on
+# every kernel, so that changes to them alone build no kernel.
+series)
+	inputs=(kernel/series kernel/lab Cargo.lock Cargo.toml scripts/c-programs.sh
+		crates/sockstamp crates/sockstamp-bpf crates/sockstamp-capi crates/sockstamp-host crates/sockstamp-model
+		crates/testbed crates/testbed-bpf
+		crates/sockstamp-cli/tests/{common,completions,kernels} crates/sockstamp-cli/tests/corner_cases/{main,rx,tx,uplinks}.rs
+		! -name README.md ! -name NOTES.md ! -name 0000-cover-letter.patch ! -name instructions-of-sockstamp-7.2.txt
+		! -path 'kernel/lab/results/[67]*'
+		! -path 'crates/sockstamp-bpf/tests/groups.rs' ! -path 'crates/sockstamp-bpf/tests/missing_hooks.rs'
+		! -path 'crates/sockstamp-bpf/tests/nic_stamps.rs' ! -path 'crates/sockstamp-bpf/tests/uplinks.rs')
+	;;
 bare) inputs=(scripts/deps.sh scripts/bare.sh) ;;
 *) exit 1 ;;
 esac
