@@ -9,11 +9,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -30,6 +32,8 @@
 #define SMALL  1200
 #define SMALLS 54 /* that fit into an skb */
 #define BULK   (SMALLS * SMALL)
+#define LARGE  60000 /* of a datagram */
+#define MTU    1500 /* that it is cut to; otherwise loopback takes it whole */
 
 /* Patch 13. Where the kernel lacks it, it refuses the control message. */
 #define SCM_ZC_NOTIFICATION 86
@@ -59,6 +63,7 @@ enum traffic {
 	BULK_SENDS,
 	SMALL_SENDS, /* that share skbs */
 	UDP_SENDS,
+	UDP_FRAGMENTS, /* of a large datagram */
 	TCP_SENDMSG,
 	UDP_SENDMSG,
 	ZC_TCP,
@@ -98,6 +103,8 @@ static const struct row rows[] = {
 	{"tcp.receive.by-tracepoints", ONE_WAY, RX_TRACEPOINTS},
 	{"tcp.receive.callbacks", ONE_WAY, SOCKOPS, .cb_flags = SK_BPF_CB_RX_TIMESTAMPING},
 	{"tcp.request.nothing", REQUEST, NOTHING},
+	/* Two calls per packet, as a cached option has, and no option. */
+	{"tcp.request.calls", REQUEST, SOCKOPS, .reserve_none = true},
 	{"tcp.request.option", REQUEST, SOCKOPS, .option_len = 12},
 	{"tcp.request.option-cached", REQUEST, SOCKOPS, .option_len = 12, .cached = true},
 	{"tcp.small.nothing", SMALL_SENDS, NOTHING},
@@ -107,6 +114,7 @@ static const struct row rows[] = {
 	 .stamps = true},
 	{"tcp.small.every-skb", SMALL_SENDS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
 	{"tcp.bulk.nothing", BULK_SENDS, NOTHING},
+	{"tcp.bulk.calls", BULK_SENDS, SOCKOPS, .reserve_none = true},
 	{"tcp.bulk.option", BULK_SENDS, SOCKOPS, .option_len = 12},
 	{"tcp.bulk.option-cached", BULK_SENDS, SOCKOPS, .option_len = 12, .cached = true},
 	{"tcp.bulk.every-skb", BULK_SENDS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
@@ -115,6 +123,14 @@ static const struct row rows[] = {
 	{"udp.send.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING},
 	{"udp.send.stamps", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
 	 .stamps = true},
+	{"udp.send.every-skb", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
+	{"udp.receive.by-tracepoints", UDP_SENDS, RX_TRACEPOINTS},
+	{"udp.receive.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_RX_TIMESTAMPING},
+	{"udp.fragments.nothing", UDP_FRAGMENTS, NOTHING},
+	{"udp.fragments.stamps", UDP_FRAGMENTS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
+	 .stamps = true},
+	{"udp.fragments.every-skb", UDP_FRAGMENTS, SELECT_UDP,
+	 .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
 	/* The price, for others, of control messages that return something. */
 	{"tcp.sendmsg.plain", TCP_SENDMSG, NOTHING},
 	{"tcp.sendmsg.control", TCP_SENDMSG, NOTHING, .control = PRIORITY},
@@ -185,8 +201,8 @@ static int join_cgroup(void)
 
 static bool is_udp(enum traffic traffic)
 {
-	return traffic == UDP_SENDS || traffic == UDP_SENDMSG || traffic == ZC_UDP ||
-	       traffic == STAMPS_UDP;
+	return traffic == UDP_SENDS || traffic == UDP_FRAGMENTS || traffic == UDP_SENDMSG ||
+	       traffic == ZC_UDP || traffic == STAMPS_UDP;
 }
 
 static bool is_zerocopy(enum traffic traffic)
@@ -234,6 +250,34 @@ static void connect_ends(const struct row *row, int ends[2])
 	close(listener);
 	setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(ends[1], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static size_t size(enum traffic traffic)
+{
+	switch (traffic) {
+	case BULK_SENDS:
+		return BULK;
+	case UDP_FRAGMENTS:
+		return LARGE;
+	default:
+		return 64;
+	}
+}
+
+/* Set the MTU of loopback, and return the former one. */
+static int set_mtu(int mtu)
+{
+	struct ifreq request = {.ifr_name = "lo"};
+	int any = socket(AF_INET, SOCK_DGRAM, 0), before;
+
+	if (ioctl(any, SIOCGIFMTU, &request))
+		fail("SIOCGIFMTU");
+	before = request.ifr_mtu;
+	request.ifr_mtu = mtu;
+	if (ioctl(any, SIOCSIFMTU, &request))
+		fail("SIOCSIFMTU");
+	close(any);
+	return before;
 }
 
 static void transfer(int from, int to, size_t len)
@@ -354,7 +398,7 @@ static void messages(const struct row *row, const int ends[2], int number)
 				fail("recv");
 			continue;
 		}
-		transfer(ends[0], ends[1], traffic == BULK_SENDS ? BULK : 64);
+		transfer(ends[0], ends[1], size(traffic));
 		if (traffic == REQUEST)
 			transfer(ends[1], ends[0], 64);
 	}
@@ -431,7 +475,7 @@ static bool attach(struct count *skel, enum hook hook, int cgroup)
 static void count_row(const struct row *row, int cgroup)
 {
 	/* A quarter of it is whole skbs of small sends as well. */
-	bool is_bulk = row->traffic == BULK_SENDS || is_zerocopy(row->traffic);
+	bool is_bulk = size(row->traffic) != 64 || is_zerocopy(row->traffic);
 	int number = is_bulk ? 432 : 4320, ends[2];
 	unsigned long long runs = 0;
 	struct count *skel = NULL;
@@ -493,8 +537,14 @@ int main(int argc, char **argv)
 
 		for (int j = 1; j < argc; j++)
 			asked |= !!strstr(rows[i].name, argv[j]);
-		if (asked)
+		if (asked && rows[i].traffic == UDP_FRAGMENTS) {
+			int mtu = set_mtu(MTU);
+
 			count_row(&rows[i], cgroup);
+			set_mtu(mtu);
+		} else if (asked) {
+			count_row(&rows[i], cgroup);
+		}
 	}
 	return 0;
 }

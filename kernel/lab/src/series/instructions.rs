@@ -27,8 +27,10 @@ pub(crate) struct Limits {
     whole: u64,
     /// The same of what a row has more than the one without programs, which is the hook's price.
     more: u64,
-    /// Instructions that the price may grow by in any case: counts repeat within these.
+    /// Instructions that the price may grow by in any case: counts repeat within these,
     noise: u64,
+    /// or within this per mille of the row.
+    repeats: u64,
 }
 
 /// For counts of the same kernel and compilers.
@@ -36,12 +38,14 @@ pub(crate) const SAME: Limits = Limits {
     whole: 3,
     more: 10,
     noise: 80,
+    repeats: 5,
 };
 /// For others: another compiler makes other code of the same text.
 pub(crate) const OTHERS: Limits = Limits {
     whole: 10,
     more: 30,
     noise: 160,
+    repeats: 10,
 };
 /// For idle rows, where only timers fire: intervals of waking are random.
 const IDLE: u64 = 100;
@@ -92,6 +96,7 @@ fn base(name: &str) -> Option<String> {
     let base = match name.split('.').next()? {
         "command" | "idle" | "zc" | "stamps" => return None,
         "sockstamp" if name.ends_with(".large") => return None,
+        "sockstamp" if name.starts_with("sockstamp.udp.") => "sockstamp.udp.nothing".to_owned(),
         "sockstamp" => "sockstamp.nothing".to_owned(),
         _ if traffic.ends_with(".sendmsg") => format!("{traffic}.plain"),
         _ if traffic == "tcp.receive" => "tcp.send.nothing".to_owned(),
@@ -128,7 +133,7 @@ pub(crate) fn worse(kept: &Counts, found: &Counts, limits: Limits) -> String {
         };
         let complaints = [
             whole(name, before, now, limits),
-            price(name, more(kept, name), more(found, name), limits),
+            price(name, kept, found, limits),
             runs(name, before, now),
         ];
         for complaint in complaints.into_iter().flatten() {
@@ -150,9 +155,11 @@ fn whole(name: &str, before: Count, now: Count, limits: Limits) -> Option<String
 
 /// A hook's price is small next to the message, of which a few percent may be several times as
 /// much.
-fn price(name: &str, before: Option<u64>, now: Option<u64>, limits: Limits) -> Option<String> {
-    let (before, now) = (before?, now?);
-    let most = before + limits.noise.max(before * limits.more / 100);
+fn price(name: &str, kept: &Counts, found: &Counts, limits: Limits) -> Option<String> {
+    let (before, now) = (more(kept, name)?, more(found, name)?);
+    let row = count(kept, name)?.instructions;
+    let noise = limits.noise.max(row * limits.repeats / 1000);
+    let most = before + noise.max(before * limits.more / 100);
     let base = base(name)?;
     (now > most).then(|| format!("{now} instructions more than {base}, above {most} ({before} are kept)"))
 }
@@ -165,16 +172,17 @@ fn runs(name: &str, before: Count, now: Count) -> Option<String> {
 }
 
 /// Rows of sockets that request nothing, on the kernel of the series.
-const UNSELECTED: [&str; 5] = [
+const UNSELECTED: [&str; 6] = [
     "tcp.send.callbacks-of-others",
     "udp.send.callbacks-of-others",
     "sockstamp.unselected",
     "sockstamp.unselected.tcp",
     "sockstamp.unselected.no-causes",
+    "sockstamp.udp.unselected",
 ];
 /// Percentage of a small send that its header option may cost, if the length is cached.
 const OPTION: u64 = 2;
-/// Per thousand: returned completions may cost so much more than those of the error queue, since
+/// Per mille: returned completions may cost so much more than those of the error queue, since
 /// counts repeat within this.
 const REPEATS: u64 = 2;
 
@@ -282,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn the_price_of_a_hook_in_a_long_row_repeats_as_the_row_does() {
+        let kept = "udp.fragments.nothing 237000 0\nudp.fragments.stamps 238000 4\n";
+        let found = |stamps: u64| {
+            let found = format!("udp.fragments.nothing 237000 0\nudp.fragments.stamps {stamps} 4\n");
+            compared(kept, &found, SAME)
+        };
+        assert_eq!(found(239_190), "");
+        assert_ne!(found(239_191), "");
+    }
+
+    #[test]
     fn the_row_without_programs_is_that_of_the_same_messages() {
         for (name, of) in [
             ("tcp.small.option-cached", Some("tcp.small.nothing")),
@@ -289,6 +308,8 @@ mod tests {
             ("udp.sendmsg.control", Some("udp.sendmsg.plain")),
             ("udp.receive.callbacks", Some("udp.send.nothing")),
             ("sockstamp.unselected.tcp", Some("sockstamp.nothing")),
+            ("sockstamp.udp.measured", Some("sockstamp.udp.nothing")),
+            ("sockstamp.udp.nothing", None),
             ("sockstamp.in-step.tagged.large", None),
             ("command.stat", None),
             ("zc.tcp4.each.classic", None),
