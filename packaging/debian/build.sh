@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build sockstamp_VERSION_ARCH.deb from a binary that was built before: build.sh BINARY DIRECTORY. It needs dpkg-deb.
+# Build sockstamp_VERSION_ARCH.deb from a binary that was built before: build.sh BINARY DIRECTORY. It needs dpkg-dev.
 set -eu
 binary=$1
 output=$2
@@ -7,7 +7,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -n 1)
 architecture=$(dpkg --print-architecture)
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$root" "$scratch"' EXIT
 
 install -D -m 755 "$binary" "$root/usr/bin/sockstamp"
 install -D -m 644 "$here/systemd/sockstamp-agent.service" "$root/lib/systemd/system/sockstamp-agent.service"
@@ -16,8 +17,23 @@ install -D -m 644 "$here/prometheus/sockstamp.rules.yml" "$root/usr/share/doc/so
 install -D -m 644 "$here/grafana/sockstamp.json" "$root/usr/share/doc/sockstamp/grafana.json"
 for page in "$here"/../docs/man/*.1; do
 	install -D -m 644 "$page" "$root/usr/share/man/man1/$(basename "$page")"
+	gzip -9n "$root/usr/share/man/man1/$(basename "$page")"
 done
 install -D -m 644 "$here/../docs/completions/sockstamp.bash" "$root/usr/share/bash-completion/completions/sockstamp"
+
+documents=$root/usr/share/doc/sockstamp
+install -m 644 "$here/debian/copyright" "$documents/copyright"
+install -m 644 "$here/../CHANGELOG.md" "$documents/changelog"
+gzip -9n "$documents/changelog"
+
+# The libraries that the binary needs, in the versions that have what it uses: those of this host may be newer than others'.
+depends=$(
+	mkdir "$scratch/debian"
+	echo "Source: sockstamp" >"$scratch/debian/control"
+	binary=$(realpath "$binary")
+	cd "$scratch"
+	dpkg-shlibdeps -O "$binary" | sed -n 's/^shlibs:Depends=//p'
+)
 
 mkdir "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<END
@@ -27,7 +43,7 @@ Architecture: $architecture
 Maintainer: sockstamp's authors <sockstamp@localhost>
 Section: net
 Priority: optional
-Depends: libc6, libelf1 | libelf1t64, zlib1g
+Depends: $depends
 Description: Latency of each message in the Linux network stack
  Measures TCP and UDP messages of unmodified programs, stage by stage, and serves
  the figures to Prometheus. The service sockstamp-agent is not started by itself.

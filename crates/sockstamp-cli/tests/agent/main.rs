@@ -1,5 +1,6 @@
 //! `sockstamp agent`: its figures against those of `stat`, by HTTP and in a real Prometheus.
 
+mod alerts;
 mod churn;
 mod clock_step;
 #[path = "../common/mod.rs"]

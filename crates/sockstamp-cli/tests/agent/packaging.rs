@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use sockstamp_export::catalogue::ALL;
+use sockstamp_export::catalogue::{ALL, Metric};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::common::{python, skip, sockstamp};
+use crate::prometheus::series_of;
 
-fn packaging(path: &str) -> PathBuf {
+pub fn packaging(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../packaging")
         .join(path)
 }
 
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{command:?}: {text}");
@@ -50,6 +51,50 @@ fn dpkg(root: &Path, arguments: &[&str]) -> String {
         .args(arguments))
 }
 
+/// The newest version of glibc's symbols that a program uses.
+fn newest_glibc(program: &str) -> String {
+    let symbols = run(Command::new("objdump").args(["-T", program]));
+    let versions = symbols.split("GLIBC_").skip(1);
+    let versions = versions.filter_map(|rest| {
+        let version = rest
+            .split(|end: char| !end.is_ascii_digit() && end != '.')
+            .next()?;
+        let parts: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+        Some((parts.ok()?, version))
+    });
+    versions.max().unwrap().1.to_owned()
+}
+
+/// Each line of the package's settings that is no comment in words is a valid setting, and one that
+/// is not under an example has its default.
+#[test]
+fn the_settings_of_the_package_are_valid_and_defaults_where_they_say_so() {
+    let text = fs::read_to_string(packaging("systemd/agent.toml")).unwrap();
+    let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let file = NamedTempFile::new().unwrap();
+    let uncommented: Vec<_> = text.lines().filter(is_setting).map(|line| &line[1..]).collect();
+    assert!(uncommented.len() > 15);
+    fs::write(&file, uncommented.join("\n")).unwrap();
+    run(Command::new(sockstamp())
+        .args(["agent", "--check", "--config"])
+        .arg(file.path()));
+    let documented = fs::read_to_string(packaging("../docs/agent.md")).unwrap();
+    let mut is_example = false;
+    for line in text.lines() {
+        is_example = match line {
+            "" => false,
+            words if words.starts_with("# Example") => true,
+            _ => is_example,
+        };
+        let default = line.strip_prefix('#').and_then(|line| line.split_once(" = "));
+        let Some((key, value)) = default.filter(|_| is_setting(&line) && !is_example) else {
+            continue;
+        };
+        let row = format!("| `{key}` | `{value}` |");
+        assert!(documented.contains(&row), "docs/agent.md has no row {row}");
+    }
+}
+
 #[test]
 fn the_debian_package_installs_upgrades_and_goes() {
     let built = TempDir::new().unwrap();
@@ -58,6 +103,12 @@ fn the_debian_package_installs_upgrades_and_goes() {
         .arg("/bin/true")
         .arg(built.path()));
     let package = fs::read_dir(&built).unwrap().next().unwrap().unwrap().path();
+    let depends = run(Command::new("dpkg-deb")
+        .arg("--field")
+        .arg(&package)
+        .arg("Depends"));
+    let needed = newest_glibc("/bin/true");
+    assert!(depends.contains(&format!("libc6 (>= {needed})")), "{depends}");
     let root = empty_root();
     let package = package.to_str().unwrap();
     dpkg(root.path(), &["--install", package]);
@@ -71,6 +122,10 @@ fn the_debian_package_installs_upgrades_and_goes() {
                 .exists()
     );
 
+    for document in ["copyright", "changelog.gz", "sockstamp.rules.yml", "grafana.json"] {
+        let document = root.path().join("usr/share/doc/sockstamp").join(document);
+        assert!(document.exists(), "{}", document.display());
+    }
     fs::write(&settings, "rate_cap = 5\n").unwrap();
     dpkg(root.path(), &["--install", package]);
     assert_eq!(fs::read_to_string(&settings).unwrap(), "rate_cap = 5\n");
@@ -102,7 +157,8 @@ fn the_unit_is_valid_and_has_few_privileges() {
 fn the_dashboard_is_about_metrics_of_the_agent() {
     let text = fs::read_to_string(packaging("grafana/sockstamp.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
-    let known: BTreeSet<_> = ALL.iter().map(|metric| metric.series()).collect();
+    let series = |metric: &&Metric| [vec![metric.series()], series_of(metric)].concat();
+    let known: BTreeSet<_> = ALL.iter().flat_map(series).collect();
     let panels = dashboard["panels"].as_array().unwrap();
     assert!(panels.len() > 5);
     for panel in panels {
@@ -142,11 +198,11 @@ fn a_pod_has_the_capabilities_of_the_unit() {
 }
 
 /// The objects of a chart's release, with these values.
-fn rendered(values: &[&str]) -> String {
+fn rendered(release: &str, values: &[&str]) -> String {
     run(helm()
         .args([
             "template",
-            "sockstamp",
+            release,
             "--namespace",
             "sockstamp",
             "--kube-version",
@@ -161,7 +217,7 @@ fn helm() -> Command {
 }
 
 /// PyYAML reads them.
-fn objects(yaml: &str) -> Vec<Value> {
+pub fn objects(yaml: &str) -> Vec<Value> {
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, yaml).unwrap();
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
@@ -232,7 +288,7 @@ fn the_chart_is_the_daemonset_with_values() {
     run(helm().args(["lint", "--strict"]).arg(packaging("helm/sockstamp")));
     let plain = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     let plain: Vec<_> = objects(&plain);
-    let text = rendered(&[]);
+    let text = rendered("sockstamp", &[]);
     assert_fits(&text, 2);
     let mut released = objects(&text);
     for object in &mut released {
@@ -252,12 +308,15 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
         return skip(name, "there is no Go to build Helm with");
     }
     let settings = "settings=by = [\"container\"\\, \"port\"]\n[target]\nfilter = \"not port 22\"";
-    let text = rendered(&[
+    let values = [
         "--set=tokenSecret=token-of-agents,tlsSecret=identity,port=9000",
         "--set=image.tag=1.2.3,image.pullPolicy=Always,podMonitor.enabled=true",
+        "--set=podMonitor.labels.release=monitoring,hindsight.enabled=true",
+        "--set=hindsight.settings=keep = \"300s\"",
         "--set-string",
         settings,
-    ]);
+    ];
+    let text = rendered("latency", &values);
     assert_fits(&text, 2);
     let objects = objects(&text);
     are_good_settings(&objects);
@@ -266,8 +325,18 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
     let container = &pod["containers"][0];
     assert_eq!(container["image"], "sockstamp:1.2.3");
     assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/readyz");
+    let annotations = &of_kind("DaemonSet")["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations["prometheus.io/port"], "9000");
+    assert_eq!(annotations["prometheus.io/scheme"], "https");
     let settings = of_kind("ConfigMap")["data"]["agent.toml"].as_str().unwrap();
-    for (name, file) in [("token", "/token"), ("tls", "/tls.crt"), ("tls", "/tls.key")] {
+    assert!(settings.contains("keep = \"300s\""), "{settings}");
+    for (name, file) in [
+        ("token", "/token"),
+        ("tls", "/tls.crt"),
+        ("tls", "/tls.key"),
+        ("hindsight", ""),
+    ] {
         let mounts = container["volumeMounts"].as_array().unwrap();
         let mount = mounts.iter().find(|mount| mount["name"] == name).unwrap();
         let path = format!("\"{}{file}\"", mount["mountPath"].as_str().unwrap());
@@ -275,7 +344,15 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
         let volumes = pod["volumes"].as_array().unwrap();
         assert!(volumes.iter().any(|volume| volume["name"] == name));
     }
-    let endpoint = &of_kind("PodMonitor")["spec"]["podMetricsEndpoints"][0];
+    let monitor = of_kind("PodMonitor");
+    assert_eq!(monitor["metadata"]["labels"]["release"], "monitoring");
+    assert_eq!(monitor["spec"]["scrapeNativeHistograms"], true);
+    // The job's name is the value of this label.
+    let label = monitor["spec"]["jobLabel"].as_str().unwrap();
+    let labels = &of_kind("DaemonSet")["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels[label], "sockstamp");
+    assert_eq!(&monitor["spec"]["selector"]["matchLabels"], labels);
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     assert_eq!(
         endpoint["authorization"]["credentials"]["name"],
         "token-of-agents"

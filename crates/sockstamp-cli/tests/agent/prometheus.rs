@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use sockstamp_export::catalogue::{ALL, Kind, Metric};
@@ -26,17 +26,26 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    fn start(target: SocketAddr, options: &[&str]) -> Prometheus {
-        Prometheus::scraping(target, "scheme: http", options)
+    pub fn start(target: SocketAddr, options: &[&str]) -> Prometheus {
+        Prometheus::of_job("sockstamp", target, options)
+    }
+
+    /// Start one with a job of this name.
+    pub fn of_job(job: &str, target: SocketAddr, options: &[&str]) -> Prometheus {
+        Prometheus::with(job, target, "scheme: http", options)
     }
 
     /// Start one whose settings for the scrape have these as well.
     pub fn scraping(target: SocketAddr, how: &str, options: &[&str]) -> Prometheus {
+        Prometheus::with("sockstamp", target, how, options)
+    }
+
+    fn with(job: &str, target: SocketAddr, how: &str, options: &[&str]) -> Prometheus {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("prometheus.yml");
         let settings = format!(
             "global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\n\
-             scrape_configs: [{{job_name: sockstamp, {how}, static_configs: [{{targets: ['{target}']}}]}}]\n"
+             scrape_configs: [{{job_name: {job}, {how}, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
         fs::write(&file, settings).unwrap();
         // Another program may take the port in between; none of the tests does.
@@ -63,23 +72,25 @@ impl Prometheus {
         let mut last = None;
         while start.elapsed() < WAIT {
             if std::net::TcpStream::connect(self.address).is_ok() {
-                let (_, body) = exchange(
-                    self.address,
-                    &format!("/api/v1/query?query={}", encoded(query)),
-                    "",
-                );
-                last = serde_json::from_str::<Value>(&body).ok();
-                let value = last
-                    .as_ref()
-                    .and_then(|answer| answer.pointer("/data/result/0/value/1"));
-                let value = value.and_then(|value| value.as_str()?.parse().ok());
+                let value = self.query_at(query, SystemTime::now());
                 if let Some(value) = value.filter(|value| fits(*value)) {
                     return value;
                 }
+                last = value;
             }
             thread::sleep(Duration::from_millis(100));
         }
         panic!("no answer to {query}: {last:?}");
+    }
+
+    /// The value of a query at this time, if it has one.
+    pub fn query_at(&self, query: &str, time: SystemTime) -> Option<f64> {
+        let time = time.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let path = format!("/api/v1/query?query={}&time={time}", encoded(query));
+        let (_, body) = exchange(self.address, &path, "");
+        let answer = serde_json::from_str::<Value>(&body).ok()?;
+        let value = answer.pointer("/data/result/0/value/1")?;
+        value.as_str()?.parse().ok()
     }
 }
 
@@ -170,7 +181,7 @@ fn the_text_is_as_promtool_wants_it() {
     );
 }
 
-fn promtool(arguments: &[&str], input: Option<&Path>) -> (bool, String) {
+pub fn promtool(arguments: &[&str], input: Option<&Path>) -> (bool, String) {
     let input = input.map_or_else(Stdio::null, |path| fs::File::open(path).unwrap().into());
     let output = Command::new("promtool")
         .args(arguments)
@@ -187,7 +198,8 @@ fn alerts_are_about_metrics_of_the_agent() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/sockstamp.rules.yml");
     let (good, said) = promtool(&["check", "rules", file.to_str().unwrap()], None);
     assert!(good && said.contains("SUCCESS"), "{said}");
-    let known: BTreeSet<_> = ALL.iter().flat_map(|metric| series_of(metric)).collect();
+    let names = |metric: &&Metric| [vec![metric.series()], series_of(metric)].concat();
+    let known: BTreeSet<_> = ALL.iter().flat_map(names).collect();
     let text = fs::read_to_string(file).unwrap();
     let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
     let named: Vec<_> = words.filter(|word| word.starts_with("sockstamp_")).collect();
@@ -197,7 +209,8 @@ fn alerts_are_about_metrics_of_the_agent() {
     }
 }
 
-fn series_of(metric: &Metric) -> Vec<String> {
+/// The series of a metric; those of a native histogram have the metric's name.
+pub fn series_of(metric: &Metric) -> Vec<String> {
     let series = metric.series();
     match metric.kind {
         Kind::Histogram => ["_bucket", "_sum", "_count"]
