@@ -58,6 +58,12 @@ pub trait Naming {
         false
     }
 
+    /// Return true if the labels of the group are not known yet, but will be soon. Until then
+    /// nothing is counted of it; of a group that has ended, at once.
+    fn is_awaited(&self, _: &GroupKey) -> bool {
+        false
+    }
+
     /// Return true if the group may still send or read.
     fn is_alive(&self, key: &GroupKey) -> bool;
 }
@@ -260,6 +266,11 @@ impl<N: Naming> Addition<'_, N> {
     pub fn add(&mut self, group: GroupSummary) {
         let last = self.last.take(&group.key).map(|last| last.0);
         let ended = self.ended.remove(&group.key);
+        if ended.is_none() && self.naming.is_awaited(&group.key) {
+            // A later look counts it from here on.
+            self.ledger.last.extend(last.map(ByKey));
+            return;
+        }
         let counted = match &last {
             Some(last) if **last == group => Arc::clone(last),
             _ => Arc::new(group),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Digits of a container's id: docker, containerd's CRI plugin, CRI-O and podman draw 256 random
 /// bits.
-const ID_LENGTH: usize = 64;
+pub const ID_LENGTH: usize = 64;
 /// Digits of it that people and tools show.
 const SHORT_ID_LENGTH: usize = 12;
 

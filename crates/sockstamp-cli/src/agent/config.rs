@@ -15,6 +15,7 @@ use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
+use super::labels::Label;
 use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;
 use super::tls::TlsTable;
@@ -30,9 +31,9 @@ pub(super) struct Config {
     /// Clients must have the token in this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token_file: Option<PathBuf>,
-    /// The dimensions that series have as labels.
-    #[serde(deserialize_with = "dimensions")]
-    pub(super) by: Vec<Dimension>,
+    /// The labels of series.
+    #[serde(deserialize_with = "labels")]
+    pub(super) by: Vec<Label>,
     /// Messages measured per second, flow and direction.
     pub(super) rate_cap: NonZeroU32,
     /// The part of one core that measuring may cost.
@@ -81,7 +82,9 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9776)),
             token_file: None,
-            by: vec![Dimension::Container, Dimension::Proto],
+            by: [Dimension::Container, Dimension::Proto]
+                .map(Label::Dimension)
+                .to_vec(),
             rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
             max_cost: MaxCost::ONE_PERCENT,
             max_flows: None,
@@ -270,12 +273,22 @@ impl Config {
     /// cgroup, which shows whether a group still exists.
     pub(super) fn grouped(&self) -> Grouped {
         let looked_at = self.rules.iter().flat_map(|rule| rule.matches.dimensions());
-        let wanted = self.by.iter().copied().chain(looked_at);
+        let labelled = self.by.iter().filter_map(|label| label.dimension());
+        let wanted = labelled.chain(looked_at);
         Grouped {
             limit: self.max_groups,
             keep_ended: true,
             ..Grouped::by(Grouping::with(Dimension::Cgroup, wanted))
         }
+    }
+
+    /// Return true if something depends on the names of containers.
+    pub(super) fn needs_details(&self) -> bool {
+        let is_detail = |label: &Label| matches!(label, Label::Detail(_));
+        let of_spans = self.otlp.as_ref().and_then(|table| table.slower_than);
+        self.by.iter().any(is_detail)
+            || self.rules.iter().any(|rule| rule.matches.needs_details())
+            || (of_spans.is_some() && self.grouped().by.contains(Dimension::Container))
     }
 
     /// The scheme of the addresses that the agent serves.
@@ -343,23 +356,23 @@ pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
     Ok(Some(token.to_owned()))
 }
 
-fn dimensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Dimension>, D::Error> {
+fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
-    let mut dimensions = Vec::new();
+    let mut labels = Vec::new();
     for name in names {
         match name.parse().map_err(D::Error::custom)? {
-            refused @ (Dimension::Pid | Dimension::Flow) => {
+            refused @ Label::Dimension(Dimension::Pid | Dimension::Flow) => {
                 return Err(D::Error::custom(format!(
                     "{refused} would make series without end: use comm, port or peer"
                 )));
             }
-            dimension if dimensions.contains(&dimension) => {
-                return Err(D::Error::custom(format!("{dimension} is named twice")));
+            label if labels.contains(&label) => {
+                return Err(D::Error::custom(format!("{label} is named twice")));
             }
-            dimension => dimensions.push(dimension),
+            label => labels.push(label),
         }
     }
-    Ok(dimensions)
+    Ok(labels)
 }
 
 fn within<'de, D: Deserializer<'de>>(deserializer: D, least: u32, most: u32) -> Result<u32, D::Error> {
@@ -457,7 +470,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "127.0.0.1:9776", "as the help says");
         let text = r#"
             listen = "[::1]:0"
-            by = ["container", "comm", "port"]
+            by = ["container", "comm", "port", "image", "node"]
             rate_cap = 10
             max_cost = "0.5%"
             expire = "1.5m"
@@ -479,6 +492,11 @@ mod tests {
         assert_eq!(Config::parse(&toml::to_string(&config).unwrap()).unwrap(), config);
         let grouped = config.grouped();
         assert_eq!(grouped.by.to_string(), "comm,cgroup,container,port,peer");
+        assert!(config.needs_details() && !Config::default().needs_details());
+        let by_pod = Config::parse("by = [\"pod\"]").unwrap();
+        assert_eq!(by_pod.grouped().by.to_string(), "cgroup,container");
+        let matched = Config::parse("[[rule]]\nmatch = { image = \"nginx*\" }").unwrap();
+        assert!(matched.needs_details());
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod config;
 mod figures;
 mod hindsight;
+mod labels;
+mod names;
 mod notify;
 mod otlp;
 mod own;
@@ -38,11 +40,13 @@ use sockstamp_export::otlp::Origin;
 use sockstamp_export::{Exposition, Format, Pieces};
 use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::group::GroupKey;
 use tokio::sync::oneshot;
 
 use self::config::Config;
 use self::figures::Figures;
 use self::hindsight::Hindsight;
+use self::names::Names;
 use self::notify::Notifier;
 use self::otlp::Sender;
 use self::owners::{Owner, Owners};
@@ -84,6 +88,8 @@ pub struct Options {
 const UNASKED: Duration = Duration::from_secs(60);
 /// New groups are looked for this often, where rules may hold for them.
 const NEW_GROUPS: Duration = Duration::from_secs(1);
+/// While containers are looked for, the answer is looked for this often.
+const NAMES: Duration = Duration::from_millis(100);
 /// Scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(200);
 
@@ -112,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let identity = identity(&config)?;
     // First, with the capabilities that measuring drops.
     let prober = Prober::start(probes(&config, &wanted))?;
+    let names = Names::start(kept_names(&config))?;
     let measuring = Measuring::start(&wanted)?;
     let figures = Figures::new(config.limits());
     let mut agent = Agent {
@@ -122,6 +129,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         identity,
         slow: Slow::default(),
         owners: Owners::default(),
+        names,
+        unnamed: Vec::new(),
         prober,
         options,
         config,
@@ -130,6 +139,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         looked: Instant::now(),
         series: None,
         told_of_native: false,
+        is_ending: false,
         notifier: Notifier::new(),
     };
     agent.slow.set(agent.config.page.slower_than);
@@ -254,6 +264,9 @@ struct Agent<'a> {
     /// The last slow messages, for the page.
     slow: Slow,
     owners: Owners,
+    names: Names,
+    /// New groups, of whose containers nothing is known yet, by their slots.
+    unnamed: Vec<(u32, GroupKey)>,
     prober: Prober,
     server: Server,
     /// The certificate of the server, if it uses TLS.
@@ -263,6 +276,8 @@ struct Agent<'a> {
     series: Option<Arc<Exposition>>,
     /// The log has said that a client reads classic histograms.
     told_of_native: bool,
+    /// No later look will count what this one leaves.
+    is_ending: bool,
     notifier: Notifier,
 }
 
@@ -306,18 +321,26 @@ impl Agent<'_> {
         }
     }
 
-    /// Apply the rules to new groups.
+    /// Apply the rules to new groups, as soon as their containers are known.
     fn meet_groups(&mut self) -> Result<()> {
         let session = &mut self.measuring.session;
         let new = session.take_new_groups();
-        if new.is_empty() {
+        if new.is_empty() && self.unnamed.is_empty() {
             return Ok(());
         }
-        let namer = namer(&self.config);
-        for (slot, key) in new {
+        let namer = namer(&self.config, &self.names);
+        // A slot may have another group by now.
+        self.unnamed
+            .retain(|(slot, _)| new.iter().all(|(other, _)| slot != other));
+        for (slot, key) in std::mem::take(&mut self.unnamed).into_iter().chain(new) {
+            let Some(details) = namer.details(&key) else {
+                self.owners.set(slot, Owner::new(&key, None, Arc::default()));
+                self.unnamed.push((slot, key));
+                continue;
+            };
             let rule = namer.rule(&key);
             session.cap_group(slot, Rule::cap(rule))?;
-            self.owners.set(slot, Owner::new(&key, rule));
+            self.owners.set(slot, Owner::new(&key, rule, details));
         }
         Ok(())
     }
@@ -332,10 +355,14 @@ impl Agent<'_> {
             self.notifier.alive(),
         ];
         let looked = UNASKED.saturating_sub(self.looked.elapsed());
-        let looked = match self.config.rules.is_empty() {
+        let looked = match self.config.rules.is_empty() && !self.config.needs_details() {
             true => looked,
-            // Rules hold for a new group soon.
+            // Rules hold for a new group soon, and runtimes forget containers that have ended.
             false => looked.min(NEW_GROUPS),
+        };
+        let looked = match self.unnamed.is_empty() {
+            true => looked,
+            false => looked.min(NAMES),
         };
         dues.into_iter().flatten().fold(looked, Duration::min)
     }
@@ -343,7 +370,11 @@ impl Agent<'_> {
     /// Send the last figures.
     fn end(&mut self) -> Result<()> {
         match self.sender {
-            Some(_) => self.send_series(),
+            Some(_) => {
+                self.is_ending = true;
+                self.look()?;
+                self.send_series()
+            }
             None => Ok(()),
         }
     }
@@ -422,8 +453,11 @@ impl Agent<'_> {
     fn look(&mut self) -> Result<()> {
         // Series without another reader grow in place.
         self.series = None;
-        self.figures
-            .look(&mut self.measuring.session, &namer(&self.config))?;
+        let namer = Namer {
+            waits: !self.is_ending,
+            ..namer(&self.config, &self.names)
+        };
+        self.figures.look(&mut self.measuring.session, &namer)?;
         self.looked = Instant::now();
         Ok(())
     }
@@ -471,6 +505,7 @@ impl Agent<'_> {
         }
         self.slow.set(config.page.slower_than);
         self.figures.set_limits(config.limits());
+        self.names.keep(kept_names(&config));
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
             self.look()?;
             self.figures.rename();
@@ -498,15 +533,28 @@ impl Agent<'_> {
             }
         };
         self.owners = Owners::default();
-        self.figures.finish(old.session, &namer(&self.config))?;
+        self.unnamed.clear();
+        let last = Namer {
+            waits: false,
+            ..namer(&self.config, &self.names)
+        };
+        self.figures.finish(old.session, &last)?;
         self.figures.begin(&mut self.measuring.session)
     }
 }
 
-fn namer(config: &Config) -> Namer<'_> {
+/// Names are kept until series have ended, and for the look before that.
+fn kept_names(config: &Config) -> Duration {
+    config.expire + UNASKED * 2
+}
+
+fn namer<'a>(config: &'a Config, names: &'a Names) -> Namer<'a> {
     Namer {
         by: &config.by,
         rules: &config.rules,
         cgroups: cgroup::mount().unwrap_or_default(),
+        names: Some(names).filter(|_| config.needs_details()),
+        node: &names.node,
+        waits: true,
     }
 }

@@ -2,7 +2,9 @@
 //! group.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use sockstamp_host::container::Details;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
@@ -17,13 +19,16 @@ pub(super) struct Owner {
     slower_than: Option<Nanos>,
     /// The container, empty outside of one; unknown of groups that came just now.
     pub(super) container: Option<Name>,
+    /// What runtimes say of it.
+    pub(super) details: Arc<Details>,
 }
 
 impl Owner {
-    pub(super) fn new(key: &GroupKey, rule: Option<&Rule>) -> Self {
+    pub(super) fn new(key: &GroupKey, rule: Option<&Rule>, details: Arc<Details>) -> Self {
         Self {
             slower_than: rule.and_then(|rule| rule.slower_than).map(Nanos::from),
             container: key.container.clone(),
+            details,
         }
     }
 

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::{Deserializer, Error as _};
@@ -16,8 +17,12 @@ use sockstamp_bpf::GroupCap;
 use sockstamp_export::Labels;
 use sockstamp_export::catalogue;
 use sockstamp_export::ledger::Naming;
+use sockstamp_host::container::Details;
 use sockstamp_model::group::{Dimension, GroupKey};
+use sockstamp_model::name::Name;
 
+use super::labels::{Detail, Label};
+use super::names::Names;
 use super::values::{parsed, some_duration};
 
 /// A rule. The first that matches a group holds for it.
@@ -72,13 +77,24 @@ pub(super) struct Match {
     peer: Option<Prefix>,
     #[serde(skip_serializing_if = "Option::is_none")]
     netns: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_name: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<Pattern>,
 }
 
 impl Match {
     /// The dimensions that the rule uses.
     pub(super) fn dimensions(&self) -> impl Iterator<Item = Dimension> {
         let looks = [
-            (Dimension::Container, self.container.is_some()),
+            (
+                Dimension::Container,
+                self.container.is_some() || self.needs_details(),
+            ),
             (Dimension::Cgroup, self.cgroup.is_some()),
             (Dimension::Comm, self.comm.is_some()),
             (Dimension::Port, self.port.is_some()),
@@ -91,7 +107,29 @@ impl Match {
             .map(|(dimension, _)| dimension)
     }
 
-    fn fits(&self, key: &GroupKey) -> bool {
+    fn details(&self) -> [(&Option<Pattern>, Detail); 4] {
+        [
+            (&self.container_name, Detail::Name),
+            (&self.image, Detail::Image),
+            (&self.pod, Detail::Pod),
+            (&self.namespace, Detail::Namespace),
+        ]
+    }
+
+    /// Return true if it depends on what runtimes say of the container.
+    pub(super) fn needs_details(&self) -> bool {
+        self.details().iter().any(|(pattern, _)| pattern.is_some())
+    }
+
+    fn fits(&self, key: &GroupKey, details: &Details) -> bool {
+        let mut of_details = self.details().into_iter();
+        of_details.all(|(pattern, detail)| {
+            let text = detail.of(details).map(Name::to_string).unwrap_or_default();
+            pattern.as_ref().is_none_or(|pattern| pattern.fits(&text))
+        }) && self.fits_key(key)
+    }
+
+    fn fits_key(&self, key: &GroupKey) -> bool {
         let text = |pattern: &Option<Pattern>, dimension| {
             pattern
                 .as_ref()
@@ -249,9 +287,11 @@ fn complaint(name: &str) -> Option<String> {
     let dimensions = Dimension::ALL.map(Dimension::name);
     let mut taken = own
         .chain(&dimensions)
-        .chain(&["le", "quantile", "otel_metric_overflow"]);
+        .chain(&["le", "quantile", "otel_metric_overflow"])
+        .copied()
+        .chain(Label::names());
     taken
-        .any(|label| *label == name)
+        .any(|label| label == name)
         .then(|| format!("the label {name} has a meaning of its own"))
 }
 
@@ -268,29 +308,54 @@ fn label(key: &GroupKey, dimension: Dimension) -> String {
 /// Names groups by their dimensions and rules.
 #[derive(Debug)]
 pub(super) struct Namer<'a> {
-    pub(super) by: &'a [Dimension],
+    pub(super) by: &'a [Label],
     pub(super) rules: &'a [Rule],
     /// The mount point of cgroups.
     pub(super) cgroups: PathBuf,
+    /// What runtimes say of containers, if anything depends on it.
+    pub(super) names: Option<&'a Names>,
+    /// The name of this host.
+    pub(super) node: &'a str,
+    /// Groups of whose container nothing is known yet wait, for a while.
+    pub(super) waits: bool,
 }
 
 impl<'a> Namer<'a> {
     /// Return the rule that holds for a group.
     pub(super) fn rule(&self, key: &GroupKey) -> Option<&'a Rule> {
-        self.rules.iter().find(|rule| rule.matches.fits(key))
+        let details = self.details(key).unwrap_or_default();
+        self.rules.iter().find(|rule| rule.matches.fits(key, &details))
+    }
+
+    /// Return what runtimes say of the group's container; `None` while it is looked for.
+    pub(super) fn details(&self, key: &GroupKey) -> Option<Arc<Details>> {
+        match (self.names, &key.container) {
+            (Some(names), Some(container)) => names.of(&container.to_string()),
+            _ => Some(Arc::default()),
+        }
     }
 }
 
 impl Naming for Namer<'_> {
+    fn is_awaited(&self, key: &GroupKey) -> bool {
+        self.waits && self.details(key).is_none()
+    }
+
     fn is_left_out(&self, key: &GroupKey) -> bool {
         self.rule(key).is_some_and(|rule| rule.off)
     }
 
     fn labels(&self, key: &GroupKey) -> Labels {
-        let own = self.by.iter();
-        let mut labels: Labels = own
-            .map(|&by| (Cow::Borrowed(by.name()), label(key, by)))
-            .collect();
+        let details = self.details(key).unwrap_or_default();
+        let own = self.by.iter().map(|&by| {
+            let value = match by {
+                Label::Dimension(dimension) => label(key, dimension),
+                Label::Detail(detail) => detail.of(&details).map(Name::to_string).unwrap_or_default(),
+                Label::Node => self.node.to_owned(),
+            };
+            (Cow::Borrowed(by.name()), value)
+        });
+        let mut labels: Labels = own.collect();
         let added = self.rule(key).into_iter().flat_map(|rule| &rule.labels);
         labels.extend(added.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
         labels
@@ -329,6 +394,9 @@ mod tests {
             by: &config.by,
             rules: &config.rules,
             cgroups: PathBuf::new(),
+            names: None,
+            node: "here",
+            waits: true,
         };
         let labels = namer.labels(key);
         labels
@@ -361,6 +429,37 @@ mod tests {
             labels_of(config, &key("", 443, "10.2.0.0")),
             ["container=", "proto=tcp"]
         );
+    }
+
+    /// Of a container, four details; a rule may match each of them.
+    #[test]
+    fn rules_match_what_runtimes_say_of_containers() {
+        let details = Details {
+            name: Some("nginx".into()),
+            image: Some("docker.io/library/nginx:1.27".into()),
+            pod: Some("web-7d4b".into()),
+            namespace: None,
+        };
+        let fits = |condition: &str| {
+            let rule: Rule = toml::from_str(&format!("match = {{ {condition} }}")).unwrap();
+            assert_eq!(
+                rule.matches.dimensions().collect::<Vec<_>>(),
+                [Dimension::Container]
+            );
+            assert!(rule.matches.needs_details());
+            rule.matches.fits(&key("0123", 80, "10.0.0.1"), &details)
+        };
+        assert!(fits("container_name = \"nginx\"") && !fits("container_name = \"web\""));
+        assert!(fits("image = \"*/nginx:*\"") && !fits("image = \"*/redis:*\""));
+        assert!(fits("pod = \"web-*\"") && !fits("pod = \"db-*\""));
+        assert!(fits("namespace = \"\"") && !fits("namespace = \"default\""));
+        assert!(!fits("image = \"*/nginx:*\", namespace = \"default\""));
+    }
+
+    #[test]
+    fn the_host_has_its_name_as_a_label() {
+        let labels = labels_of("by = [\"node\", \"image\"]", &key("a.service", 1, "::1"));
+        assert_eq!(labels, ["node=here", "image="]);
     }
 
     #[test]
@@ -421,6 +520,9 @@ mod tests {
             by: &config.by,
             rules: &config.rules,
             cgroups: PathBuf::new(),
+            names: None,
+            node: "here",
+            waits: true,
         };
         let blue = GroupKey {
             netns: Some(GroupNetns {
@@ -450,6 +552,7 @@ mod tests {
         };
         assert!(label("stage").unwrap_err().contains("a meaning of its own"));
         assert!(label("__a").unwrap_err().contains("no name of a label"));
+        assert!(label("image").is_err() && label("node").is_err());
         assert!(label("\"a-b\"").is_err() && label("team").is_ok());
     }
 }

@@ -8,6 +8,7 @@ mod common;
 mod configuration;
 mod hindsight;
 mod life;
+mod names;
 mod otlp;
 mod packaging;
 mod page;

@@ -30,10 +30,14 @@ pub struct Agent {
 impl Agent {
     /// Start one with these settings and return when it measures.
     pub fn start(settings: &str) -> Agent {
+        Agent::by(Command::new(sockstamp()), settings)
+    }
+
+    /// As [`start`](Self::start), by a command that becomes sockstamp.
+    pub fn by(mut command: Command, settings: &str) -> Agent {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("agent.toml");
         fs::write(&file, settings).unwrap();
-        let mut command = Command::new(sockstamp());
         command
             .args(["agent", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file);

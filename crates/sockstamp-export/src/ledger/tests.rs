@@ -22,6 +22,23 @@ impl Naming for Ports {
     }
 }
 
+/// As [`Ports`], but nothing is known of a port.
+struct Unknown(u16);
+
+impl Naming for Unknown {
+    fn labels(&self, key: &GroupKey) -> Labels {
+        Ports.labels(key)
+    }
+
+    fn is_awaited(&self, key: &GroupKey) -> bool {
+        key.port == Some(self.0)
+    }
+
+    fn is_alive(&self, key: &GroupKey) -> bool {
+        Ports.is_alive(key)
+    }
+}
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn ledger(groups: usize) -> Ledger {
@@ -102,6 +119,35 @@ fn a_new_measurement_adds_nothing_twice() {
     ledger.begin(look(&[group(80, 2)]));
     ledger.add(MINUTE, look(&[group(80, 4)]), Vec::new(), &Ports);
     assert_eq!(messages(&ledger), expected(&[("80", 7)]));
+}
+
+/// Port 80 is not known at the first looks.
+#[test]
+fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
+    let mut ledger = ledger(9);
+    let unknown = Unknown(80);
+    ledger.add(MINUTE, look(&[group(80, 5), group(81, 1)]), Vec::new(), &unknown);
+    assert_eq!(messages(&ledger), expected(&[("81", 1)]));
+    ledger.add(
+        MINUTE,
+        look(&[group(80, 6), group(81, 1)]),
+        Vec::new(),
+        &Unknown(0),
+    );
+    assert_eq!(messages(&ledger), expected(&[("80", 6), ("81", 1)]));
+    // It is asked for anew after a long silence: what was counted stays counted.
+    ledger.add(MINUTE, look(&[group(80, 8), group(81, 1)]), Vec::new(), &unknown);
+    assert_eq!(messages(&ledger), expected(&[("80", 6), ("81", 1)]));
+    ledger.add(
+        MINUTE,
+        look(&[group(80, 9), group(81, 1)]),
+        Vec::new(),
+        &Unknown(0),
+    );
+    assert_eq!(messages(&ledger), expected(&[("80", 9), ("81", 1)]));
+    // No later look has one that has ended.
+    ledger.add(MINUTE, look(&[group(81, 1)]), vec![group(80, 11)], &unknown);
+    assert_eq!(messages(&ledger), expected(&[("80", 11), ("81", 1)]));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the
 //! state files of docker and podman, and in the names of kubelet's log files, at their default
-//! paths; no runtime is contacted.
+//! paths; no runtime is contacted. [`details`] also reads images and pods from these files, and
+//! from those of containerd.
 
 mod file;
 mod names;
@@ -22,6 +23,7 @@ use sockstamp_model::name::Name;
 
 use self::file::entries;
 use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
+pub use self::names::{Details, details};
 use crate::cgroup;
 
 /// A container that was requested by its id or name.

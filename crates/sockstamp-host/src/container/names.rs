@@ -1,4 +1,5 @@
-//! The names of containers, from the files of runtimes. No runtime is contacted.
+//! The names of containers, their images and pods, from the files of runtimes. No runtime is
+//! contacted.
 //!
 //! Names kept by root's runtimes apply to every container. Names kept by a user's podman are that
 //! user's claim, and apply only to containers below that user's cgroups.
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use nix::unistd::{Uid, User};
 use serde::Deserialize;
+use sockstamp_model::container::ID_LENGTH;
 use sockstamp_model::name::Name;
 
 use super::file::{self, entries};
@@ -25,6 +27,10 @@ const PODMAN_LIST: &str = "overlay-containers/containers.json";
 const PODMAN_OF_USER: &str = ".local/share/containers/storage/overlay-containers/containers.json";
 /// kubelet: a link `POD_NAMESPACE_CONTAINER-ID.log` for each container.
 pub(super) const KUBERNETES: &str = "/var/log/containers";
+/// containerd: a directory per namespace of its own, in it one per container that runs, named by
+/// its id, with the settings that its runtime got.
+const CONTAINERD: &str = "/run/containerd/io.containerd.runtime.v2.task";
+const CONTAINERD_FILE: &str = "config.json";
 
 /// Longest time to read a file.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,21 +38,116 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The user that claims it; `None` is root.
 type Source = Option<u32>;
 
+/// What runtimes say of a container besides its id.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The name that people gave it; in Kubernetes, the one that it has in its pod.
+    pub name: Option<Name>,
+    /// The image that it was made from, as the runtime was asked for it.
+    pub image: Option<Name>,
+    /// The pod of Kubernetes.
+    pub pod: Option<Name>,
+    /// The pod's namespace.
+    pub namespace: Option<Name>,
+}
+
+impl Details {
+    /// Take from others what is missing.
+    fn complete(&mut self, others: Self) {
+        let Self {
+            name,
+            image,
+            pod,
+            namespace,
+        } = others;
+        for (mine, theirs) in [
+            (&mut self.name, name),
+            (&mut self.image, image),
+            (&mut self.pod, pod),
+            (&mut self.namespace, namespace),
+        ] {
+            if mine.is_none() {
+                *mine = theirs.filter(|name| !name.is_empty());
+            }
+        }
+    }
+
+    /// Return the details in a name that kubelet gives to its containers, where runtimes keep no
+    /// more: `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
+    fn in_name(name: &str) -> Option<Self> {
+        match name.split('_').collect::<Vec<_>>().as_slice() {
+            ["k8s", container, pod, namespace, _uid, _attempt] => Some(Self {
+                name: Some((*container).into()),
+                image: None,
+                pod: Some((*pod).into()),
+                namespace: Some((*namespace).into()),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// A container as one file has it.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    id: String,
+    /// Names by which users may ask for it.
+    names: Vec<Name>,
+    details: Details,
+}
+
+/// Find what runtimes say of these containers, by their ids as
+/// [`qualified_id`](sockstamp_model::container::Container::qualified_id) has them. Those of whom
+/// nothing is known are left out.
+#[must_use]
+pub fn details(wanted: &BTreeSet<String>) -> BTreeMap<String, Details> {
+    let known: Vec<_> = wanted
+        .iter()
+        .filter_map(|text| Some((text, parsed(text)?)))
+        .collect();
+    let of_root: BTreeSet<_> = known
+        .iter()
+        .filter(|(_, (user, _))| user.is_none())
+        .map(|(_, (_, id))| (*id).to_owned())
+        .collect();
+    let users = known.iter().filter_map(|(_, (user, _))| *user).collect();
+    let mut names = Names::read_with(&users, move || Names::of_these(&of_root));
+    known
+        .into_iter()
+        .filter_map(|(text, (user, id))| Some((text.clone(), names.details.remove(&(user, id.to_owned()))?)))
+        .collect()
+}
+
+/// Parse the id of a container, not of a service, and the user whose claim it is.
+fn parsed(qualified: &str) -> Option<(Source, &str)> {
+    let (user, id) = match qualified.split_once('/') {
+        Some((user, id)) => (Some(user.strip_prefix("user-")?.parse().ok()?), id),
+        None => (None, qualified),
+    };
+    let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then_some((user, id))
+}
+
 /// Names of containers by id, and files that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     found: BTreeMap<(Source, String), Vec<Name>>,
+    details: BTreeMap<(Source, String), Details>,
     pub(super) unread: Vec<String>,
 }
 
 impl Names {
     /// Read all files that can be read; of users, only these.
     pub(super) fn read(users: &BTreeSet<u32>) -> Self {
+        Self::read_with(users, Self::of_system)
+    }
+
+    fn read_with(users: &BTreeSet<u32>, of_system: impl FnOnce() -> Self + Send + 'static) -> Self {
         let of_users: Vec<_> = users
             .iter()
             .map(|&user| (user, file::in_time(PATIENCE, move || list_of_user(user))))
             .collect();
-        let of_system = file::in_time(PATIENCE, || Ok(Self::of_system()));
+        let of_system = file::in_time(PATIENCE, || Ok(of_system()));
         let mut names = of_system().unwrap_or_else(|error| Self {
             unread: vec![format!("the files of docker and podman: {error}")],
             ..Self::default()
@@ -61,21 +162,54 @@ impl Names {
     fn of_system() -> Self {
         let mut names = Self::default();
         for directory in entries(Path::new(DOCKER)) {
-            let read = file::read(&directory, Path::new(DOCKER_FILE), ROOT).and_then(|bytes| docker(&bytes));
-            names.take(None, &format!("{DOCKER_FILE} of {}", shown(&directory)), read);
+            names.take_docker(&directory);
         }
-        let read =
-            file::read(Path::new(PODMAN), Path::new(PODMAN_LIST), ROOT).and_then(|bytes| podman(&bytes));
-        names.take(None, &format!("{PODMAN}/{PODMAN_LIST}"), read);
-        for link in entries(Path::new(KUBERNETES)) {
-            let name = link.file_name().unwrap_or_default().to_string_lossy();
-            names.add(None, kubernetes(&name));
-        }
+        names.take_lists();
         names
     }
 
+    /// Read what there is about these containers.
+    fn of_these(ids: &BTreeSet<String>) -> Self {
+        let mut names = Self::default();
+        if ids.is_empty() {
+            return names;
+        }
+        let namespaces: Vec<_> = entries(Path::new(CONTAINERD)).collect();
+        for id in ids {
+            names.take_docker(&Path::new(DOCKER).join(id));
+            for namespace in &namespaces {
+                let read = file::read(&namespace.join(id), Path::new(CONTAINERD_FILE), ROOT);
+                let read = read.and_then(|bytes| containerd(id, &bytes));
+                names.take(
+                    None,
+                    &format!("{CONTAINERD_FILE} of {id}"),
+                    read.map(|entry| vec![entry]),
+                );
+            }
+        }
+        names.take_lists();
+        names
+    }
+
+    fn take_docker(&mut self, directory: &Path) {
+        let read = file::read(directory, Path::new(DOCKER_FILE), ROOT).and_then(|bytes| docker(&bytes));
+        let what = format!("{DOCKER_FILE} of {}", shown(directory));
+        self.take(None, &what, read.map(|entry| vec![entry]));
+    }
+
+    /// Read the files that have all containers of a runtime.
+    fn take_lists(&mut self) {
+        let read =
+            file::read(Path::new(PODMAN), Path::new(PODMAN_LIST), ROOT).and_then(|bytes| podman(&bytes));
+        self.take(None, &format!("{PODMAN}/{PODMAN_LIST}"), read);
+        for link in entries(Path::new(KUBERNETES)) {
+            let name = link.file_name().unwrap_or_default().to_string_lossy();
+            self.add(None, kubernetes(&name));
+        }
+    }
+
     /// Ignore missing files.
-    fn take(&mut self, source: Source, what: &str, read: io::Result<Vec<(String, Name)>>) {
+    fn take(&mut self, source: Source, what: &str, read: io::Result<Vec<Entry>>) {
         match read {
             Ok(found) => self.add(source, found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -83,12 +217,15 @@ impl Names {
         }
     }
 
-    fn add(&mut self, source: Source, found: impl IntoIterator<Item = (String, Name)>) {
-        for (id, name) in found {
-            let of_id = self.found.entry((source, id)).or_default();
-            if !of_id.contains(&name) {
-                of_id.push(name);
+    fn add(&mut self, source: Source, found: impl IntoIterator<Item = Entry>) {
+        for Entry { id, names, details } in found {
+            let of_id = self.found.entry((source, id.clone())).or_default();
+            for name in names {
+                if !of_id.contains(&name) {
+                    of_id.push(name);
+                }
             }
+            self.details.entry((source, id)).or_default().complete(details);
         }
     }
 
@@ -114,40 +251,117 @@ fn list_of_user(user: u32) -> io::Result<Vec<u8>> {
 }
 
 /// docker writes a name with the slash that its interface has (`config.v2.json`, moby
-/// container/container.go).
-fn docker(config: &[u8]) -> io::Result<Vec<(String, Name)>> {
+/// container/container.go). Labels are those of kubelet where it runs containers by docker.
+fn docker(config: &[u8]) -> io::Result<Entry> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Config {
+    struct File {
         #[serde(rename = "ID")]
         id: String,
         name: String,
+        #[serde(default)]
+        config: Config,
     }
-    let Config { id, name } = serde_json::from_slice(config)?;
-    Ok(vec![(id, name.trim_start_matches('/').into())])
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "PascalCase", default)]
+    struct Config {
+        image: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let File { id, name, config } = serde_json::from_slice(config)?;
+    let name = Name::from(name.trim_start_matches('/'));
+    let mut labels = config.labels.unwrap_or_default();
+    let mut label = |name: &str| labels.remove(&format!("io.kubernetes.{name}")).map(Name::from);
+    let details = Details {
+        name: label("container.name").or_else(|| Some(name.clone())),
+        image: config.image.map(Name::from),
+        pod: label("pod.name"),
+        namespace: label("pod.namespace"),
+    };
+    Ok(Entry {
+        id,
+        names: vec![name],
+        details,
+    })
 }
 
-/// A list of objects with `id` and `names` (containers/storage, containers.go).
-fn podman(list: &[u8]) -> io::Result<Vec<(String, Name)>> {
+/// A list of objects with `id` and `names` (containers/storage, containers.go). podman and CRI-O
+/// keep the name of the image in `metadata`, which is JSON as text.
+fn podman(list: &[u8]) -> io::Result<Vec<Entry>> {
     #[derive(Deserialize)]
-    struct Entry {
+    struct Listed {
         id: String,
         #[serde(default)]
         names: Option<Vec<String>>,
+        #[serde(default)]
+        metadata: Option<String>,
     }
-    let list: Vec<Entry> = serde_json::from_slice(list)?;
-    let named = list.into_iter().flat_map(|Entry { id, names }| {
-        let names = names.into_iter().flatten();
-        names.map(move |name| (id.clone(), name.into()))
-    });
-    Ok(named.collect())
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Metadata {
+        image_name: Option<String>,
+    }
+    let list: Vec<Listed> = serde_json::from_slice(list)?;
+    let entry = |Listed { id, names, metadata }| {
+        let names = names.unwrap_or_default();
+        let first = names.first();
+        let mut details = first
+            .and_then(|name| Details::in_name(name))
+            .unwrap_or_else(|| Details {
+                name: first.map(|name| name.as_str().into()),
+                ..Details::default()
+            });
+        // Other programs that use the storage keep other things there.
+        let metadata = metadata.and_then(|text| serde_json::from_str::<Metadata>(&text).ok());
+        details.image = metadata.and_then(|metadata| metadata.image_name).map(Name::from);
+        Entry {
+            id,
+            names: names.into_iter().map(Name::from).collect(),
+            details,
+        }
+    };
+    Ok(list.into_iter().map(entry).collect())
 }
 
-/// Parse `POD/CONTAINER`: no name in Kubernetes has an underscore.
-fn kubernetes(file: &str) -> Option<(String, Name)> {
+/// The annotations that containerd's CRI plugin adds (containerd pkg/cri/annotations).
+fn containerd(id: &str, config: &[u8]) -> io::Result<Entry> {
+    #[derive(Deserialize)]
+    struct Config {
+        #[serde(default)]
+        annotations: BTreeMap<String, String>,
+    }
+    let Config { mut annotations } = serde_json::from_slice(config)?;
+    let mut annotation = |name: &str| {
+        let found = annotations.remove(&format!("io.kubernetes.cri.{name}"));
+        found.map(Name::from)
+    };
+    Ok(Entry {
+        id: id.to_owned(),
+        names: Vec::new(),
+        details: Details {
+            name: annotation("container-name"),
+            image: annotation("image-name"),
+            pod: annotation("sandbox-name"),
+            namespace: annotation("sandbox-namespace"),
+        },
+    })
+}
+
+/// Parse `POD_NAMESPACE_CONTAINER-ID.log`, and call the container `POD/CONTAINER`: no name in
+/// Kubernetes has an underscore.
+fn kubernetes(file: &str) -> Option<Entry> {
     let (front, id) = file.strip_suffix(".log")?.rsplit_once('-')?;
     match front.split('_').collect::<Vec<_>>().as_slice() {
-        [pod, _namespace, container] => Some((id.to_owned(), format!("{pod}/{container}").into())),
+        [pod, namespace, container] => Some(Entry {
+            id: id.to_owned(),
+            names: vec![format!("{pod}/{container}").into()],
+            details: Details {
+                name: Some((*container).into()),
+                image: None,
+                pod: Some((*pod).into()),
+                namespace: Some((*namespace).into()),
+            },
+        }),
         _ => None,
     }
 }
@@ -156,16 +370,106 @@ fn kubernetes(file: &str) -> Option<(String, Name)> {
 mod tests {
     use super::*;
 
+    fn entry(names: &[&str], details: [&str; 4]) -> Entry {
+        let [name, image, pod, namespace] =
+            details.map(|text| Some(Name::from(text)).filter(|name| !name.is_empty()));
+        Entry {
+            id: "0123".to_owned(),
+            names: names.iter().map(|&name| name.into()).collect(),
+            details: Details {
+                name,
+                image,
+                pod,
+                namespace,
+            },
+        }
+    }
+
     #[test]
     fn each_runtime_keeps_names_in_its_own_way() {
-        let pair = |name: &str| ("0123".to_owned(), Name::from(name));
-        let config = br#"{"ID":"0123","Name":"/web","State":{"Running":true}}"#;
-        assert_eq!(docker(config).unwrap(), [pair("web")]);
-        let list = br#"[{"id":"0123","names":["db","db-alias"],"image":"x"},{"id":"4567"},{"id":"89","names":null}]"#;
-        assert_eq!(podman(list).unwrap(), [pair("db"), pair("db-alias")]);
+        let config =
+            br#"{"ID":"0123","Name":"/web","State":{"Running":true},"Config":{"Image":"nginx:1.27","Labels":{}}}"#;
+        assert_eq!(
+            docker(config).unwrap(),
+            entry(&["web"], ["web", "nginx:1.27", "", ""])
+        );
+        let config = br#"{"ID":"0123","Name":"/web","Config":{"Image":"","Labels":null}}"#;
+        assert_eq!(docker(config).unwrap().details.name, Some("web".into()));
+        let config = br#"{"ID":"0123","Name":"/k8s_nginx_web-7d4b_default_1-2_0","Config":{"Image":"sha256:77","Labels":{
+            "io.kubernetes.container.name":"nginx","io.kubernetes.pod.name":"web-7d4b","io.kubernetes.pod.namespace":"default"}}}"#;
+        assert_eq!(
+            docker(config).unwrap(),
+            entry(
+                &["k8s_nginx_web-7d4b_default_1-2_0"],
+                ["nginx", "sha256:77", "web-7d4b", "default"]
+            )
+        );
+
+        let list = br#"[{"id":"0123","names":["db","db-alias"],"image":"x",
+            "metadata":"{\"image-name\":\"docker.io/library/postgres:16\",\"name\":\"db\"}"},
+            {"id":"4567","metadata":"x"},{"id":"89","names":null}]"#;
+        let list = podman(list).unwrap();
+        assert_eq!(
+            list[0],
+            entry(
+                &["db", "db-alias"],
+                ["db", "docker.io/library/postgres:16", "", ""]
+            )
+        );
+        assert!(list[1..].iter().all(|entry| entry.details == Details::default()));
+        let crio = br#"[{"id":"0123","names":["k8s_nginx_web-7d4b_default_1-2_0"]}]"#;
+        assert_eq!(
+            podman(crio).unwrap()[0].details,
+            entry(&[], ["nginx", "", "web-7d4b", "default"]).details
+        );
+
+        let spec = br#"{"ociVersion":"1.1.0","annotations":{"io.kubernetes.cri.container-name":"nginx",
+            "io.kubernetes.cri.image-name":"docker.io/library/nginx:1.27","io.kubernetes.cri.sandbox-name":"web-7d4b",
+            "io.kubernetes.cri.sandbox-namespace":"default"}}"#;
+        assert_eq!(
+            containerd("0123", spec).unwrap(),
+            entry(
+                &[],
+                ["nginx", "docker.io/library/nginx:1.27", "web-7d4b", "default"]
+            )
+        );
+        assert_eq!(containerd("0123", b"{}").unwrap(), entry(&[], [""; 4]));
+
         let link = "web-7d4b_default_nginx-sidecar-0123.log";
-        assert_eq!(kubernetes(link), Some(pair("web-7d4b/nginx-sidecar")));
+        assert_eq!(
+            kubernetes(link),
+            Some(entry(
+                &["web-7d4b/nginx-sidecar"],
+                ["nginx-sidecar", "", "web-7d4b", "default"]
+            ))
+        );
         assert_eq!(kubernetes("messages.log"), None);
+    }
+
+    #[test]
+    fn files_complete_each_other() {
+        let mut names = Names::default();
+        names.add(None, [entry(&["web"], ["web", "nginx", "", ""])]);
+        names.add(None, [entry(&["a"], ["other", "", "pod", "default"])]);
+        let details = &names.details[&(None, "0123".to_owned())];
+        assert_eq!(*details, entry(&[], ["web", "nginx", "pod", "default"]).details);
+    }
+
+    #[test]
+    fn ids_of_containers_are_looked_up_and_no_other_text() {
+        let id = "0123456789abcdef".repeat(4);
+        assert_eq!(parsed(&id), Some((None, &*id)));
+        assert_eq!(parsed(&format!("user-1000/{id}")), Some((Some(1000), &*id)));
+        for other in [
+            "",
+            "nginx.service",
+            "../../etc",
+            &format!("x/{id}"),
+            &format!("{id}0"),
+        ] {
+            assert_eq!(parsed(other), None, "{other}");
+        }
+        assert!(details(&BTreeSet::from(["nginx.service".to_owned()])).is_empty());
     }
 
     #[test]
@@ -174,6 +478,13 @@ mod tests {
         for nothing in [&b"null"[..], b"[1]", br#"{"Name":1}"#, b"", b"\xff", &nested] {
             assert!(docker(nothing).is_err());
             assert!(podman(nothing).is_err());
+        }
+    }
+
+    #[test]
+    fn settings_of_another_shape_are_an_error() {
+        for nothing in [&b"null"[..], b"[1]", br#"{"annotations":[1]}"#, b"", b"\xff"] {
+            assert!(containerd("0123", nothing).is_err());
         }
     }
 

@@ -32,6 +32,7 @@ use tokio_rustls::rustls::ClientConfig;
 use self::client::{Client, Outcome, Signal};
 use self::spans::Ids;
 use super::config::{OtlpTable, token};
+use super::names::node_name;
 use super::owners::Owner;
 use super::tls;
 use crate::escape::complain;
@@ -266,16 +267,18 @@ impl Drop for Sender {
     }
 }
 
-/// Semantic conventions, "Service" and "Host".
+/// Semantic conventions, "Service" and "Host"; in a pod that is told its node, "Kubernetes".
 fn resource(instance: &str) -> Vec<(&'static str, String)> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim_end().to_owned();
-    vec![
+    let mut resource = vec![
         ("service.name", "sockstamp".to_owned()),
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("service.instance.id", format!("{host}:{instance}")),
         ("host.name", host),
-    ]
+    ];
+    resource.extend(node_name().map(|node| ("k8s.node.name", node)));
+    resource
 }
 
 /// Return a random part of a time, at least half of it.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use sockstamp_explain::timeline::{Placed, Span, Timeline};
 use sockstamp_export::otlp::{number, text};
 use sockstamp_export::wire::Fields;
+use sockstamp_host::container::Details;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
@@ -103,7 +104,31 @@ fn attributes(message: &Message, owner: &Owner) -> Vec<Fields> {
     if let Some(container) = owner.container.as_ref().filter(|name| !name.is_empty()) {
         attributes.push(text("container.id", &container.to_string()));
     }
+    attributes.extend(names(&owner.details));
     attributes
+}
+
+/// Semantic conventions, "Container" and "Kubernetes".
+fn names(details: &Details) -> impl Iterator<Item = Fields> {
+    let Details {
+        name,
+        image,
+        pod,
+        namespace,
+    } = details;
+    let of_container = match pod {
+        Some(_) => "k8s.container.name",
+        None => "container.name",
+    };
+    let named = [
+        (of_container, name),
+        ("container.image.name", image),
+        ("k8s.pod.name", pod),
+        ("k8s.namespace.name", namespace),
+    ];
+    named
+        .into_iter()
+        .filter_map(|(attribute, name)| Some(text(attribute, &name.as_ref()?.to_string())))
 }
 
 /// Return the parts of a stage as attributes: their order within it is not measured.
@@ -112,4 +137,40 @@ fn parts(placed: &Placed) -> Vec<Fields> {
     parts
         .map(|(part, span)| number(&format!("sockstamp.{}_ns", part.name()), span.duration().0))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_have_the_names_of_the_conventions() {
+        let details = |pod: Option<&str>| Details {
+            name: Some("nginx".into()),
+            image: Some("nginx:1.27".into()),
+            pod: pod.map(Into::into),
+            namespace: pod.map(|_| "default".into()),
+        };
+        let encoded = |details: &Details| names(details).map(Fields::into_bytes).collect::<Vec<_>>();
+        let expected = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            let fields = pairs.map(|(name, value)| text(name, value).into_bytes());
+            fields.collect::<Vec<_>>()
+        };
+        let image = ("container.image.name", "nginx:1.27");
+        assert_eq!(
+            encoded(&details(None)),
+            expected(&[("container.name", "nginx"), image])
+        );
+        assert_eq!(
+            encoded(&details(Some("web-7d4b"))),
+            expected(&[
+                ("k8s.container.name", "nginx"),
+                image,
+                ("k8s.pod.name", "web-7d4b"),
+                ("k8s.namespace.name", "default"),
+            ])
+        );
+        assert!(encoded(&Details::default()).is_empty());
+    }
 }
