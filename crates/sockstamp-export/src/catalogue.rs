@@ -120,6 +120,10 @@ metrics! {
         "sockstamp_message_seconds",
         "Time of messages until they left the host (tx), or from their arrival until they were read (rx).",
     ).by(&["direction"]).grouped();
+    HOOKS = histogram(
+        "netstack_latency_seconds",
+        "Time from the RX stamp of the last byte of a read to a hook of netstacklat, if netstacklat is set.",
+    ).by(&["hook"]).grouped();
     PART = counter(
         "sockstamp_part_seconds",
         "Time of messages in a part of a stage; those of tx.queue are the causes of waiting.",

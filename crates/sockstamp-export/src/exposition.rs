@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sockstamp_model::group::{GroupHistogram, GroupSummary};
 
-use crate::catalogue::Metric;
+use crate::catalogue::{HOOKS, Metric};
 use crate::grouped::GROUPED;
 use crate::point::{Labels, Point, Value};
 
@@ -42,12 +42,20 @@ enum Kept {
 pub struct Exposition {
     groups: Vec<Labelled>,
     singles: Vec<Single>,
+    /// The series by netstacklat's names are wanted.
+    has_hooks: bool,
 }
 
 impl Exposition {
     /// Add the series of groups.
     pub(crate) fn add_groups(&mut self, groups: impl IntoIterator<Item = Labelled>) {
         self.groups.extend(groups);
+    }
+
+    /// Have the series by netstacklat's names. Groups must differ by protocol.
+    #[must_use]
+    pub fn with_hooks(self, has_hooks: bool) -> Self {
+        Self { has_hooks, ..self }
     }
 
     /// Add a series; those of a metric are kept together.
@@ -82,7 +90,8 @@ impl Exposition {
     pub fn points(&self, metric: usize, group: usize, each: &mut dyn FnMut(&Point<'_>)) -> bool {
         match GROUPED.get(metric) {
             Some(&(metric, points)) => {
-                let Some(group) = self.groups.get(group) else {
+                let is_wanted = self.has_hooks || !std::ptr::eq(metric, &HOOKS);
+                let Some(group) = self.groups.get(group).filter(|_| is_wanted) else {
                     return false;
                 };
                 points(&group.counts, &mut |values, value| {

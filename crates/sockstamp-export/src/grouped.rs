@@ -1,9 +1,12 @@
 //! The series that each group has.
 
+use sockstamp_model::flow::Protocol;
 use sockstamp_model::group::GroupSummary;
-use sockstamp_model::stage::Direction;
+use sockstamp_model::stage::{Direction, Stage};
 
-use crate::catalogue::{BYTES, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED, RETRANSMITS, STAGE};
+use crate::catalogue::{
+    BYTES, HOOKS, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED, RETRANSMITS, STAGE,
+};
 use crate::point::Value;
 use crate::text::seconds;
 
@@ -14,9 +17,10 @@ type Each<'a> = &'a mut dyn FnMut(&[&'static str], Value<'_>);
 type Series = fn(&GroupSummary, Each<'_>);
 
 /// The metrics of groups, and their series in one.
-pub(crate) static GROUPED: [(&Metric, Series); 8] = [
+pub(crate) static GROUPED: [(&Metric, Series); 9] = [
     (&STAGE, stages),
     (&MESSAGE, times),
+    (&HOOKS, hooks),
     (&PART, parts),
     (&MESSAGES, |group, each| {
         counts(each, |direction| group.direction(direction).messages);
@@ -50,6 +54,23 @@ fn times(group: &GroupSummary, each: Each<'_>) {
         let time = group.direction(direction).time(direction);
         if !time.is_empty() {
             each(&[direction.name()], Value::Histogram(time));
+        }
+    }
+}
+
+/// The points of netstacklat that reads show, from the same distributions as `stat --cumulative`:
+/// the first stage begins at the stamp, and so does the total. The overflow has both protocols,
+/// which no name of netstacklat's has.
+fn hooks(group: &GroupSummary, each: Each<'_>) {
+    let [enqueued, read] = match group.key.proto {
+        Some(Protocol::Tcp) => ["tcp-socket-enqueued", "tcp-socket-read"],
+        Some(Protocol::Udp) => ["udp-socket-enqueued", "udp-socket-read"],
+        None => ["socket-enqueued", "socket-read"],
+    };
+    let stack = group.rx.stages[Stage::RxStack].as_ref();
+    for (hook, histogram) in [(enqueued, stack), (read, Some(&group.rx.total))] {
+        if let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) {
+            each(&[hook], Value::Histogram(histogram));
         }
     }
 }

@@ -56,6 +56,9 @@ pub(super) struct Config {
     pub(super) expire: Duration,
     /// Measure UDP.
     pub(super) udp: bool,
+    /// Serve series by netstacklat's names as well.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) netstacklat: bool,
     /// The messages that are measured.
     pub(super) target: TargetTable,
     /// The identity with which the agent serves HTTPS.
@@ -93,6 +96,7 @@ impl Default for Config {
             max_series: 100_000,
             expire: Duration::from_secs(300),
             udp: true,
+            netstacklat: false,
             target: TargetTable::default(),
             tls: None,
             page: PageTable::default(),
@@ -253,7 +257,7 @@ impl Config {
 
     /// Parse the text of a file; the error begins with line and column.
     fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start).min(text.len());
             let before = text.get(..at).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
@@ -266,7 +270,11 @@ impl Config {
             // The parser explains syntax on several lines.
             let message = error.message().trim().replace('\n', ", ");
             format!("{line}:{column}: {message}")
-        })
+        })?;
+        match config.netstacklat && !config.by.contains(&Label::Dimension(Dimension::Proto)) {
+            true => Err(netstacklat_needs_proto(text)),
+            false => Ok(config),
+        }
     }
 
     /// The dimensions by which the kernel separates groups: also those that only rules use, and the
@@ -338,6 +346,13 @@ impl Config {
     pub(super) fn filter(&self) -> Option<Filter> {
         self.target.filter.as_ref()?.parse().ok()
     }
+}
+
+/// Its names have the protocol in them.
+fn netstacklat_needs_proto(text: &str) -> String {
+    let is_it = |line: &str| line.trim_start().starts_with("netstacklat");
+    let line = text.lines().position(is_it).unwrap_or_default() + 1;
+    format!("{line}:1: netstacklat needs \"proto\" in by: names of hooks begin with the protocol")
 }
 
 /// Read the token in a file.
@@ -507,6 +522,9 @@ mod tests {
         assert!(refusal("by = [\"pid\"]").contains("pid would make series without end"));
         assert!(refusal("by = [\"port\", \"port\"]").contains("named twice"));
         assert!(refusal("by = [\"ports\"]").contains("no dimension is named \"ports\""));
+        let needs = refusal("by = [\"port\"]\nnetstacklat = true");
+        assert!(needs.starts_with("2:1: netstacklat needs \"proto\""), "{needs}");
+        assert!(Config::parse("netstacklat = true").unwrap().netstacklat);
         assert!(refusal("max_series = 3").contains("one group may need"));
         assert!(refusal("max_groups = 5000").contains("1 to 4095"));
         assert!(refusal("expire = \"5\"").contains("needs a unit"));

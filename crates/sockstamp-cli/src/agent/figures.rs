@@ -115,10 +115,10 @@ impl Figures {
         Ok(())
     }
 
-    /// Return all series.
-    pub(super) fn exposition(&mut self, dropped_clients: u64) -> Exposition {
+    /// Return all series, those by netstacklat's names among them if they are wanted.
+    pub(super) fn exposition(&mut self, dropped_clients: u64, has_hooks: bool) -> Exposition {
         let started = self.started();
-        let mut exposition = Exposition::default();
+        let mut exposition = Exposition::default().with_hooks(has_hooks);
         self.ledger.expose(&mut exposition);
         self.counters.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);

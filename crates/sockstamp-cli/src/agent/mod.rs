@@ -442,8 +442,9 @@ impl Agent<'_> {
             self.look()?;
         }
         let (figures, server, prober) = (&mut self.figures, &self.server, &self.prober);
+        let has_hooks = self.config.netstacklat;
         let series = self.series.get_or_insert_with(|| {
-            let mut exposition = figures.exposition(server.dropped());
+            let mut exposition = figures.exposition(server.dropped(), has_hooks);
             prober.expose(&mut exposition);
             Arc::new(exposition)
         });

@@ -39,8 +39,8 @@ fn bucket_of(scrape: &Scrape, stage: &str, q: f64) -> (f64, f64) {
 #[test]
 fn figures_are_those_of_stat() {
     let host = Host::new("agent").unwrap();
-    let agent = Agent::of(&host, "by = [\"comm\"]");
-    let stat = Stat::start(&["--netns", host.netns_name()]);
+    let agent = Agent::of(&host, "by = [\"comm\", \"proto\"]\nnetstacklat = true");
+    let stat = Stat::start(&["--cumulative", "--netns", host.netns_name()]);
     talk(&host, ROUNDS, Duration::from_millis(3));
     let report = stat.finish();
     let scrape = agent.scrape();
@@ -73,6 +73,26 @@ fn figures_are_those_of_stat() {
         let count = scrape.sum("sockstamp_stage_seconds_count", &[&format!("stage=\"{name}\"")]);
         assert_eq!(count, stage(&report, name, "count") as f64, "{name}");
     }
+    // netstacklat's names, for the same distributions.
+    for point in ["enqueued", "read"] {
+        let hook = format!("tcp-socket-{point}");
+        let label = format!("hook=\"{hook}\"");
+        let known = &report["cumulative"]["hooks"][hook];
+        let count = scrape.sum("netstack_latency_seconds_count", &[&label]);
+        assert_eq!(count, number(&known["count"]) as f64, "{label}");
+        let sum = scrape.sum("netstack_latency_seconds_sum", &[&label]);
+        let ratio = sum / (number(&known["sum_ns"]) as f64 / 1e9);
+        assert!(
+            (0.8..1.25).contains(&ratio),
+            "{label}: {sum} s, {ratio} of stat's"
+        );
+    }
+    assert_eq!(
+        scrape
+            .values("netstack_latency_seconds_count", &["hook=\"udp"])
+            .len(),
+        0
+    );
     // The pause of known length, in sums.
     let service = scrape.sum("sockstamp_stage_seconds_sum", &["stage=\"app.service\""]);
     assert!(service >= f64::from(ROUNDS) * 0.003, "{service} s");
