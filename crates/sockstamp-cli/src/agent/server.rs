@@ -4,6 +4,7 @@
 //! [`CONNECTIONS`] of them, and a further one replaces the oldest. The measuring thread answers one
 //! request at a time, and many from the same reading of the counters.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -197,10 +198,8 @@ impl Asker {
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        let given = value
-            .and_then(|value| value.strip_prefix(b"Bearer "))
-            .unwrap_or_default();
-        let differing = token.bytes().zip(given).map(|(mine, theirs)| mine ^ theirs);
+        let given = value.and_then(given).unwrap_or_default();
+        let differing = token.bytes().zip(&*given).map(|(mine, theirs)| mine ^ theirs);
         given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
     }
 
@@ -211,6 +210,44 @@ impl Asker {
         let _ = (&self.waker).write(&[0]);
         answered.await.ok()
     }
+}
+
+/// Return the token in a value of `Authorization`: a program gives it as such, a browser as the
+/// password of a user, whatever its name (RFC 7617).
+fn given(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if let Some(token) = value.strip_prefix(b"Bearer ") {
+        return Some(token.into());
+    }
+    let pair = from_base64(value.strip_prefix(b"Basic ")?)?;
+    let colon = pair.iter().position(|&byte| byte == b':')?;
+    Some(pair[colon + 1..].to_vec().into())
+}
+
+/// Decode what was encoded by RFC 4648, section 4.
+fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let end = text
+        .iter()
+        .rposition(|&byte| byte != b'=')
+        .map_or(0, |last| last + 1);
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0_u32, 0);
+    for &digit in &text[..end] {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count).to_le_bytes()[0]);
+        }
+    }
+    Some(bytes)
 }
 
 async fn serve(
@@ -268,8 +305,13 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
     let is_probe = ["/healthz", "/readyz"].contains(&request.uri().path());
     if !is_probe && !asker.admits(request.headers()) {
         let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
-        let bearer = HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+        for scheme in [
+            "Bearer",
+            "Basic realm=\"sockstamp agent: the token is the password\"",
+        ] {
+            let scheme = HeaderValue::from_static(scheme);
+            response.headers_mut().append(WWW_AUTHENTICATE, scheme);
+        }
         return response;
     }
     let dear = match request.uri().path() {
@@ -431,6 +473,11 @@ mod tests {
                 "Authorization: Bearer secre\r\n",
                 "Authorization: Bearer secret1\r\n",
                 "Authorization: Bearer Secret\r\n",
+                "Authorization: Basic secret\r\n",
+                // a:secre, secret: and :
+                "Authorization: Basic YTpzZWNyZQ==\r\n",
+                "Authorization: Basic c2VjcmV0Og==\r\n",
+                "Authorization: Basic Og==\r\n",
             ] {
                 assert!(
                     get(address, path, header).starts_with("HTTP/1.1 401 "),
@@ -441,9 +488,39 @@ mod tests {
         let post = "POST /snapshot HTTP/1.1\r\nHost: a\r\nSockstamp-Snapshot: 1\r\n\r\n";
         assert!(exchange(address, post.as_bytes()).starts_with("HTTP/1.1 401 "));
         assert!(get(address, "/metrics", "Authorization: Bearer secret\r\n").starts_with("HTTP/1.1 200 "));
+        // A browser asks for a name and a password where it is offered that.
+        let refused = get(address, "/", "");
+        assert!(
+            refused.contains("www-authenticate: Basic realm=") && refused.contains("Bearer"),
+            "{refused}"
+        );
+        // a:secret and :secret
+        for pair in ["YTpzZWNyZXQ=", "OnNlY3JldA=="] {
+            let header = format!("Authorization: Basic {pair}\r\n");
+            assert!(get(address, "/", &header).starts_with("HTTP/1.1 200 "), "{pair}");
+        }
         assert!(
             get(address, "/healthz", "").ends_with("ok\n") && get(address, "/readyz", "").contains("Ready")
         );
+    }
+
+    /// RFC 4648, section 10.
+    #[test]
+    fn base64_is_decoded_as_its_standard_has_it() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmE=", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
+            assert_eq!(from_base64(text.as_bytes()).unwrap(), bytes.as_bytes());
+        }
+        assert_eq!(from_base64(b"+/+/").unwrap(), [0xfb, 0xff, 0xbf]);
+        assert_eq!(from_base64(b"Zm 9v"), None);
+        assert_eq!(from_base64(b"=Zm9v"), None);
     }
 
     #[test]

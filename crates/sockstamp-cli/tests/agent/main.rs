@@ -1,6 +1,9 @@
 //! `sockstamp agent`: its figures against those of `stat`, by HTTP and in a real Prometheus.
 
 mod alerts;
+#[path = "../html/browser.rs"]
+#[expect(dead_code, reason = "this binary presses no keys")]
+mod browser;
 mod churn;
 mod clock_step;
 #[path = "../common/mod.rs"]

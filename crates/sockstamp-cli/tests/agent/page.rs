@@ -1,5 +1,6 @@
 //! The page in headless Chromium.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::process::Command;
 use std::thread;
@@ -9,7 +10,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testbed::Host;
 
+use crate::browser::Page;
 use crate::running::{Agent, exchange, talk};
+
+const WAIT: Duration = Duration::from_secs(60);
 
 /// The page as a browser shows it after four seconds of its own time: one reading of the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {
@@ -29,6 +33,52 @@ fn shown(agent: &Agent, more: &[&str]) -> String {
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Wait until an expression in a page is true.
+fn wait_until(page: &mut Page, expression: &str) {
+    let start = Instant::now();
+    while page.value(expression) != true {
+        let shown = page.value("document.body.innerText");
+        assert!(start.elapsed() < WAIT, "{expression}: {shown}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The token is the password. A click makes the agent explain; the stage in which the only slow
+/// message waited has nearly all of its time.
+#[test]
+fn a_browser_with_the_token_shows_what_makes_messages_slow() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let token = directory.path().join("token");
+    fs::write(&token, "secret\n").unwrap();
+    let agent = Agent::start(&format!(
+        "rate_cap = 1000000\nmax_cost = \"none\"\ntoken_file = {token:?}\n[page]\nslower_than = \"50ms\"\n\
+         [hindsight]\ndirectory = {:?}\nmin_free = 1\n[target]\nnetns = \"{}\"",
+        directory.path(),
+        host.netns_name()
+    ));
+    talk(&host, 50, Duration::from_millis(1));
+    read_one_late(&host);
+    let mut page = Page::at(&format!("http://anyone:secret@{}/", agent.address));
+    wait_until(
+        &mut page,
+        "document.querySelectorAll('#slow details').length === 1",
+    );
+    let share = page.value("parseFloat(document.querySelector('#tail .row').lastChild.textContent)");
+    let stage = page.value("document.querySelector('#tail .row').firstChild.textContent");
+    assert_eq!(stage, "rx.app");
+    assert!(share.as_f64().unwrap() > 90.0, "{share}");
+    // Of all messages, some others took time as well.
+    let all = page.value("document.querySelectorAll('#shares .row').length");
+    assert!(all.as_u64().unwrap() > 1, "{all}");
+    page.click("#explain");
+    wait_until(
+        &mut page,
+        "document.getElementById('explained').textContent.includes('rx.app')",
+    );
+    assert_eq!(page.value("document.getElementById('explain').disabled"), false);
 }
 
 #[test]

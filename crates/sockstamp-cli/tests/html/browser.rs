@@ -28,6 +28,11 @@ pub struct Page {
 impl Page {
     /// Open a file, with what it requests and what it complains about among the events.
     pub fn open(file: &Path) -> Self {
+        Self::at(&format!("file://{}", file.display()))
+    }
+
+    /// As [`open`](Self::open), at this address.
+    pub fn at(url: &str) -> Self {
         let home = tempdir().unwrap();
         let mut child = Command::new("sh")
             .args(["-c", START])
@@ -53,7 +58,6 @@ impl Page {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             page.call(&format!("{domain}.enable"), json!({}));
         }
-        let url = format!("file://{}", file.display());
         page.call("Page.navigate", json!({"url": url}));
         while !page.happened("Page.loadEventFired") {
             let event = page.read();

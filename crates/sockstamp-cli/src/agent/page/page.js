@@ -135,6 +135,16 @@ function bars(place, values, show) {
 	document.getElementById(place).replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
 }
 
+// Stages in which a message is on its way: the others are not part of its time.
+const isOnTheWay = (stage) => /^[tr]x\./.test(stage) && stage !== "tx.network";
+const percent = (value, all) => `${((100 * value) / all).toFixed(1)} %`;
+
+function tail(messages) {
+	if (messages === null) return document.getElementById("tail").replaceChildren(element("p", "No slow messages are kept."));
+	const stages = messages.flatMap((message) => message.stages).filter(({ name }) => isOnTheWay(name));
+	bars("tail", sums(stages.map(({ name, ns }) => ({ labels: name, value: ns })), (name) => name), percent);
+}
+
 // What each cause took, per second, over the last looks.
 const history = new Map();
 function causes(series, seconds) {
@@ -208,13 +218,16 @@ function slow(messages) {
 	if (place.contains(focused)) focused.focus();
 }
 
+// The address of the page may have a name and a token in it, with which nothing is fetched.
+const own = (path) => location.origin + path;
+
 async function explain() {
 	const place = document.getElementById("explained");
 	const button = document.getElementById("explain");
 	button.disabled = true;
 	place.textContent = "The recordings are read.";
 	try {
-		const answer = await fetch("/explain", { method: "POST", headers: { "Sockstamp-Explain": "1" } });
+		const answer = await fetch(own("/explain"), { method: "POST", headers: { "Sockstamp-Explain": "1" } });
 		if (!answer.ok) throw new Error(`the agent answers ${answer.status}`);
 		place.textContent = await answer.text();
 	} catch (error) {
@@ -227,7 +240,7 @@ let before;
 async function look() {
 	const state = document.getElementById("state");
 	try {
-		const answer = await fetch("/metrics", { headers: { Accept: "text/plain" } });
+		const answer = await fetch(own("/metrics"), { headers: { Accept: "text/plain" } });
 		if (!answer.ok) throw new Error(`the agent answers ${answer.status}`);
 		const now = parse(await answer.text());
 		const at = performance.now();
@@ -235,17 +248,19 @@ async function look() {
 		const seconds = before ? (at - before.at) / 1000 : Math.max(1, Date.now() / 1000 - start);
 		const growth = before ? since(now, before.series) : now;
 		table(growth);
-		const shares = growth.get("sockstamp_stage_seconds_sum")?.filter(({ labels }) => /^([tr]x\.)/.test(labels.stage) && labels.stage !== "tx.network");
-		bars("shares", sums(shares, (labels) => labels.stage), (value, all) => `${((100 * value) / all).toFixed(1)} %`);
+		const shares = growth.get("sockstamp_stage_seconds_sum")?.filter(({ labels }) => isOnTheWay(labels.stage));
+		bars("shares", sums(shares, (labels) => labels.stage), percent);
 		causes(growth, seconds);
 		const refused = sums(growth.get("sockstamp_verdicts_total"), (labels) => labels.verdict);
 		refused.delete("valid");
 		for (const [reason, count] of sums(growth.get("sockstamp_losses_total"), (labels) => labels.reason)) refused.set(`lost: ${reason}`, count);
 		bars("refused", refused, (value) => String(value));
 		cost(now, growth, seconds);
-		const kept = await fetch("/slow");
+		const kept = await fetch(own("/slow"));
 		if (!kept.ok) throw new Error(`the agent answers ${kept.status}`);
-		slow(await kept.json());
+		const messages = await kept.json();
+		slow(messages);
+		tail(messages);
 		state.textContent = before ? `The last ${seconds.toFixed(0)} s` : "Since the start of the agent";
 		before = { series: now, at };
 	} catch (error) {
