@@ -150,6 +150,21 @@ fn the_unit_is_valid_and_has_few_privileges() {
         .args(["verify", "--man=no"])
         .arg(&copy));
     assert!(!said.contains("sockstamp-agent.service:"), "{said}");
+    // In tenths; a service without any protection has 96.
+    run(Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--threshold=60"])
+        .arg(&copy));
+    let open = text
+        .replace("ProtectSystem=strict", "")
+        .replace("NoNewPrivileges=yes", "");
+    let open = open.replace("CapabilityBoundingSet=", "#");
+    fs::write(&copy, open).unwrap();
+    let output = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--threshold=60"])
+        .arg(&copy)
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "nothing is compared");
 }
 
 /// Every metric that the dashboard queries exists.
