@@ -15,6 +15,7 @@ use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
+use super::hindsight::KeepWhen;
 use super::labels::Label;
 use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;
@@ -161,6 +162,9 @@ pub(super) struct HindsightTable {
     /// Only messages that took longer.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
+    /// Conditions at which a snapshot is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) keep_when: Vec<KeepWhen>,
 }
 
 /// Probes of the peers of containers.
@@ -241,6 +245,7 @@ impl HindsightTable {
             max_size: half_a_gigabyte(),
             min_free: half_a_gigabyte(),
             slower_than: None,
+            keep_when: Vec::new(),
         }
     }
 }
@@ -271,10 +276,28 @@ impl Config {
             let message = error.message().trim().replace('\n', ", ");
             format!("{line}:{column}: {message}")
         })?;
-        match config.netstacklat && !config.by.contains(&Label::Dimension(Dimension::Proto)) {
-            true => Err(netstacklat_needs_proto(text)),
-            false => Ok(config),
+        match config.contradiction() {
+            Some((key, message)) => Err(format!("{}:1: {message}", line_of(text, key))),
+            None => Ok(config),
         }
+    }
+
+    /// Return a setting that another one excludes, and why.
+    fn contradiction(&self) -> Option<(&'static str, &'static str)> {
+        let hindsight = self.hindsight.as_ref();
+        if self.netstacklat && !self.by.contains(&Label::Dimension(Dimension::Proto)) {
+            return Some((
+                "netstacklat",
+                "netstacklat needs \"proto\" in by: names of hooks begin with the protocol",
+            ));
+        }
+        let watched = hindsight.filter(|table| !table.keep_when.is_empty() && table.slower_than.is_some());
+        watched.map(|_| {
+            (
+                "[[hindsight.keep_when]]",
+                "keep_when needs all messages: remove slower_than of [hindsight]",
+            )
+        })
     }
 
     /// The dimensions by which the kernel separates groups: also those that only rules use, and the
@@ -348,11 +371,13 @@ impl Config {
     }
 }
 
-/// Its names have the protocol in them.
-fn netstacklat_needs_proto(text: &str) -> String {
-    let is_it = |line: &str| line.trim_start().starts_with("netstacklat");
-    let line = text.lines().position(is_it).unwrap_or_default() + 1;
-    format!("{line}:1: netstacklat needs \"proto\" in by: names of hooks begin with the protocol")
+/// Return the number of the line that begins so.
+fn line_of(text: &str, key: &str) -> usize {
+    let mut lines = text.lines();
+    lines
+        .position(|line| line.trim_start().starts_with(key))
+        .unwrap_or_default()
+        + 1
 }
 
 /// Read the token in a file.
@@ -494,7 +519,9 @@ mod tests {
             [hindsight]
             directory = "/var/lib/sockstamp"
             keep = "5m"
-            slower_than = "20ms"
+            [[hindsight.keep_when]]
+            stage = "rx.app"
+            above = "100ms"
             [probe]
             enabled = false
             interval = "2s"
@@ -525,6 +552,9 @@ mod tests {
         let needs = refusal("by = [\"port\"]\nnetstacklat = true");
         assert!(needs.starts_with("2:1: netstacklat needs \"proto\""), "{needs}");
         assert!(Config::parse("netstacklat = true").unwrap().netstacklat);
+        let watched = "[hindsight]\ndirectory = \"/a\"\nslower_than = \"1s\"\n\
+            [[hindsight.keep_when]]\nstage = \"rx.app\"\nabove = \"1s\"";
+        assert!(refusal(watched).starts_with("4:1: keep_when needs all messages"));
         assert!(refusal("max_series = 3").contains("one group may need"));
         assert!(refusal("max_groups = 5000").contains("1 to 4095"));
         assert!(refusal("expire = \"5\"").contains("needs a unit"));

@@ -5,9 +5,10 @@
 
 mod explanation;
 mod files;
+mod watch;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -25,6 +26,8 @@ use sockstamp_record::{Batch, Rows};
 use tokio::sync::oneshot;
 
 use self::files::Files;
+pub(super) use self::watch::KeepWhen;
+use self::watch::Watch;
 use super::config::HindsightTable;
 use super::owners::Owner;
 use super::server::Answer;
@@ -42,6 +45,8 @@ enum Order {
     Write(Box<Batch>),
     /// Keep the existing messages; reply to the client, if there is one.
     Snapshot(Option<oneshot::Sender<Answer>>),
+    /// Keep them, because a condition was met.
+    Keep(String),
     /// Reply to the client with the reasons of slow messages.
     Explain(oneshot::Sender<Answer>),
 }
@@ -93,6 +98,7 @@ pub(super) struct Hindsight {
     /// The time of the batch's first message.
     since: Option<Instant>,
     slower_than: Option<Nanos>,
+    watch: Watch,
     /// None once the thread must end.
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -124,6 +130,7 @@ impl Hindsight {
             batch: Box::new(Batch::new()),
             since: None,
             slower_than: table.slower_than.map(Nanos::from),
+            watch: Watch::new(&table.keep_when, table.keep),
             orders: Some(orders),
             thread: Some(thread),
             totals: totals.clone(),
@@ -132,6 +139,7 @@ impl Hindsight {
 
     /// Add a message, if it took long enough: the session may deliver it for other users.
     pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
+        self.watch.push(message);
         // Without a time all are recorded, but those of groups that have one of their own.
         let least = owner.least(Some(self.slower_than.unwrap_or_default()));
         let least = least.filter(|least| *least > Nanos::ZERO);
@@ -145,8 +153,19 @@ impl Hindsight {
         }
     }
 
-    /// Hand messages over that have waited long enough; return the time until others have.
+    /// Hand messages over that have waited long enough, and keep the last minutes if a condition
+    /// was met; return the time until there is more to do.
     pub(super) fn tick(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        if let Some(why) = self.watch.met(now) {
+            self.hand_over();
+            self.order(Order::Keep(why));
+        }
+        let waits = [self.hand_over_in_time(), self.watch.wait(now)];
+        waits.into_iter().flatten().min()
+    }
+
+    fn hand_over_in_time(&mut self) -> Option<Duration> {
         let waited = self.since?.elapsed();
         if waited >= PATIENCE {
             self.hand_over();
@@ -158,8 +177,13 @@ impl Hindsight {
     /// Keep the files that there are.
     pub(super) fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
         self.hand_over();
+        self.order(Order::Snapshot(client));
+    }
+
+    /// Order a snapshot.
+    fn order(&self, order: Order) {
         let orders = self.orders.as_ref();
-        if orders.is_some_and(|orders| orders.try_send(Order::Snapshot(client)).is_err()) {
+        if orders.is_some_and(|orders| orders.try_send(order).is_err()) {
             self.totals.0.refused.fetch_add(1, Ordering::Relaxed);
             complain("no snapshot: the disk is too slow");
         }
@@ -208,7 +232,12 @@ fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
         let result = match order {
             Some(Order::Write(batch)) => write(&mut files, &batch, counts),
             Some(Order::Snapshot(client)) => {
-                snapshot(&mut files, client, counts);
+                snapshot(files.snapshot(), client, counts);
+                continue;
+            }
+            Some(Order::Keep(why)) => {
+                complain(format_args!("the last minutes are kept: {why}"));
+                snapshot(files.keep(), None, counts);
                 continue;
             }
             Some(Order::Explain(client)) => {
@@ -251,8 +280,8 @@ fn write(files: &mut Files, batch: &Batch, counts: &Counts) -> Result<()> {
     }
 }
 
-fn snapshot(files: &mut Files, client: Option<oneshot::Sender<Answer>>, counts: &Counts) {
-    match files.snapshot() {
+fn snapshot(kept: Result<PathBuf>, client: Option<oneshot::Sender<Answer>>, counts: &Counts) {
+    match kept {
         Ok(path) => {
             counts.taken.fetch_add(1, Ordering::Relaxed);
             complain(format_args!("the last minutes are in {}", path.display()));

@@ -154,3 +154,38 @@ fn a_disk_without_room_costs_counted_messages_alone() {
     assert_eq!(agent.scrape().sum("sockstamp_messages_total", &[]), 200.0);
     assert!(files(&directory.path().join("recent")).is_empty());
 }
+
+/// The server takes 60 ms for an answer.
+#[test]
+fn the_last_minutes_are_kept_when_a_stage_takes_long() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let more =
+        "[[hindsight.keep_when]]\nstage = \"app.service\"\nquantile = 0.9\nabove = \"40ms\"\nfor = \"1s\"";
+    let agent = Agent::of(&host, &settings(directory.path(), more));
+    let snapshots = directory.path().join("snapshots");
+    talk(&host, 30, Duration::ZERO);
+    // The window of these messages ends.
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(files(&snapshots).len(), 0, "{}", agent.process.stderr());
+    talk(&host, 60, Duration::from_millis(60));
+    let start = Instant::now();
+    while files(&snapshots).is_empty() {
+        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let said = agent.process.stderr();
+    assert!(said.contains("app.service took more than 40ms in "), "{said}");
+    let kept = files(&snapshots);
+    assert!(
+        kept[0].to_str().unwrap().ends_with("-auto") && rows(&files(&kept[0])) > 0,
+        "{kept:?}"
+    );
+    // One per `keep`.
+    assert_eq!(kept.len(), 1);
+    let scrape = agent.scrape();
+    assert_eq!(
+        scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""]),
+        1.0
+    );
+}

@@ -17,6 +17,9 @@ use crate::record::utc;
 const SHARES: u32 = 8;
 /// Snapshots that may exist.
 const SNAPSHOTS: usize = 16;
+/// Those of them that nobody asked for, and the end of their names.
+const UNASKED: usize = 8;
+const UNASKED_END: &str = "-auto";
 /// Numbers that distinguish files and snapshots of the same second.
 const SAME_SECOND: u32 = 10_000;
 
@@ -131,6 +134,25 @@ impl Files {
 
     /// Keep all files under a name of their own, and return it.
     pub(super) fn snapshot(&mut self) -> Result<PathBuf> {
+        self.snapshot_as("")
+    }
+
+    /// As [`snapshot`](Self::snapshot), unasked: the oldest of this kind makes room.
+    pub(super) fn keep(&mut self) -> Result<PathBuf> {
+        let kept = fs::read_dir(&self.snapshots)
+            .with_context(|| format!("cannot read {}", self.snapshots.display()))?;
+        let is_unasked = |path: &PathBuf| path.to_string_lossy().ends_with(UNASKED_END);
+        let paths = kept.flatten().map(|entry| entry.path());
+        let mut unasked: Vec<_> = paths.filter(is_unasked).collect();
+        // Their names begin with their time.
+        unasked.sort();
+        for oldest in unasked.iter().rev().skip(UNASKED - 1) {
+            fs::remove_dir_all(oldest).with_context(|| format!("cannot remove {}", oldest.display()))?;
+        }
+        self.snapshot_as(UNASKED_END)
+    }
+
+    fn snapshot_as(&mut self, end: &str) -> Result<PathBuf> {
         self.end()?;
         self.age()?;
         if self.finished.is_empty() {
@@ -144,7 +166,7 @@ impl Files {
                 self.snapshots.display()
             );
         }
-        let place = unused(&self.snapshots, "")?;
+        let place = unused(&self.snapshots, end)?;
         fs::create_dir(&place).with_context(|| format!("cannot create {}", place.display()))?;
         for file in &self.finished {
             let link = place.join(file.path.file_name().unwrap_or_default());
@@ -336,5 +358,19 @@ mod tests {
             files.snapshot().unwrap();
         }
         assert!(files.snapshot().unwrap_err().to_string().contains("remove some"));
+    }
+
+    #[test]
+    fn snapshots_that_nobody_asked_for_leave_room_for_others() {
+        let directory = TempDir::new().unwrap();
+        let mut files = Files::new(&table(&directory, Duration::from_secs(60))).unwrap();
+        assert!(files.write(&batch()).unwrap());
+        let kept: Vec<_> = (0..=UNASKED).map(|_| files.keep().unwrap()).collect();
+        assert_eq!(count(files.snapshots.clone()), UNASKED);
+        assert!(kept[1..].iter().all(|path| path.exists()));
+        for _ in UNASKED..SNAPSHOTS {
+            files.snapshot().unwrap();
+        }
+        assert!(files.snapshot().is_err() && files.keep().is_ok());
     }
 }
