@@ -58,9 +58,9 @@ const OTHER_HOOKS: &str = "
 const LIBRARY: &str = "
 ## The library and the prober
 
-The C library has the same features as the Rust library: both call the same code, and tests of both
-run on each of these kernels. So do those of `sockstamp ping`, which needs nothing that one of them
-lacks.
+The C library has the same features as the Rust library: both call the same code, and chosen tests
+of both run on each of these kernels, more of them on the oldest and the newest. So do those of
+`sockstamp ping`, which needs nothing that one of them lacks.
 
 ";
 

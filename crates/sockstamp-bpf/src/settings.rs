@@ -183,12 +183,12 @@ fn nic_interval(options: &Options, plan: &Plan) -> u64 {
     rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))
 }
 
-/// The number of places that a mask can distinguish.
+/// The number of slots that a mask can distinguish.
 fn paths(options: &Options) -> u32 {
     options.paths.clamp(1, 1 << 20).next_power_of_two()
 }
 
-/// As [`paths`], with fewer of them: a place holds a whole message.
+/// As [`paths`], with fewer of them: a slot holds a whole message.
 fn hops(options: &Options) -> u32 {
     paths(options).min(HOPS)
 }
