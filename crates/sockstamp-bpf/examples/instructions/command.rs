@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::traffic::{SMALL, Traffic};
+use crate::traffic::{Kind, SMALL, Traffic};
 
 /// Enough to fill the ring buffer twice, for work that is done in batches.
 const WARM_UP: u64 = 20_000;
@@ -55,7 +55,7 @@ fn count(sockstamp: &Path, words: &[&str]) -> (u128, f64) {
 
 /// Return the instructions per message of all that runs on the machine.
 fn count_traffic() -> u128 {
-    let mut traffic = Traffic::new(SMALL);
+    let mut traffic = Traffic::new(Kind::Tcp(SMALL));
     let begun = Instant::now();
     while begun.elapsed() < BEGIN {
         traffic.pass(WARM_UP / 100);

@@ -1,5 +1,5 @@
-//! Count the instructions of a TCP message while this measures, in a guest whose clock counts them:
-//! one a nanosecond.
+//! Count the instructions of a message while this measures, in a guest whose clock counts them: one
+//! a nanosecond. Messages are those of TCP, except in rows `sockstamp.udp.…`.
 //!
 //! Print the compiler of the programs, then a line per row: name, instructions per message,
 //! programs run per message; `lacking` if the kernel lacks the feature of the row. Both ends are in
@@ -23,13 +23,16 @@ use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Sampling, Session, Target};
 use sockstamp_host::cgroup;
 
-use traffic::{LARGE, SMALL, Traffic};
+use traffic::{Kind, LARGE, SMALL, Traffic};
 
 /// Messages before the first that count, so that the connection's window has grown.
 const WARM_UP: u64 = 200;
 /// Messages of a batch, and batches, of which the median counts.
 const BATCH: u64 = 200;
 const BATCHES: usize = 5;
+/// The time in which a session attaches programs that it needs.
+const POLLS: u32 = 10;
+const POLL: Duration = Duration::from_millis(10);
 /// The kernel's account of runs costs instructions itself.
 const ACCOUNT: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -46,11 +49,12 @@ fn main() -> Result<(), Error> {
     if words.first().is_some_and(|word| word == "--windows") {
         return tell_windows();
     }
-    report("sockstamp.nothing", Some(count(None, SMALL)));
+    for name in ["sockstamp.nothing", "sockstamp.udp.nothing"] {
+        report(name, Some(count(None, kind(name))));
+    }
     for (name, options) in rows() {
-        let bytes = if name.ends_with(".large") { LARGE } else { SMALL };
         let counted = match Session::start(&options) {
-            Ok(session) => Some(count(Some(&session), bytes)),
+            Ok(mut session) => Some(count(Some(&mut session), kind(name))),
             Err(Error::Plan(_)) => None,
             Err(error) => return Err(error),
         };
@@ -67,10 +71,10 @@ fn tell_programs(wanted: &[String]) -> Result<(), Error> {
         if !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
-        let session = Session::start(&options)?;
-        report(name, Some(count(Some(&session), SMALL)));
-        let mut traffic = Traffic::new(SMALL);
-        traffic.pass(WARM_UP);
+        let mut session = Session::start(&options)?;
+        report(name, Some(count(Some(&mut session), kind(name))));
+        let mut traffic = Traffic::new(kind(name));
+        warm_up(&mut traffic, Some(&mut session));
         for (program, account) in accounts(&session, &mut traffic) {
             if account.runs > 0 {
                 let [runs, time] = [account.runs, account.time].map(|sum| sum as f64 / BATCH as f64);
@@ -102,6 +106,17 @@ fn tell_windows() -> Result<(), Error> {
         println!("windows.{name:<26} {:>7}", time.0 / windows.count);
     }
     Ok(())
+}
+
+/// Return the messages of a row.
+fn kind(name: &str) -> Kind {
+    if name.starts_with("sockstamp.udp.") {
+        Kind::Udp
+    } else if name.ends_with(".large") {
+        Kind::Tcp(LARGE)
+    } else {
+        Kind::Tcp(SMALL)
+    }
 }
 
 fn rows() -> Vec<(&'static str, Options)> {
@@ -162,6 +177,15 @@ fn rows() -> Vec<(&'static str, Options)> {
                 ..selected()
             },
         ),
+        ("sockstamp.udp.unselected", unselected()),
+        (
+            "sockstamp.udp.passed-over",
+            Options {
+                sampling: Sampling::OneIn(u32::MAX),
+                ..selected()
+            },
+        ),
+        ("sockstamp.udp.measured", selected()),
         ("sockstamp.entry-by-tracepoint", by(Entry::Tracepoint)),
         ("sockstamp.entry-by-option-length", by(Entry::Callback)),
         ("sockstamp.entry-by-callback", by(Entry::Begin)),
@@ -219,9 +243,9 @@ fn with(target: Target) -> Options {
 }
 
 /// Return instructions and program runs per message.
-fn count(session: Option<&Session>, bytes: usize) -> (u128, f64) {
-    let mut traffic = Traffic::new(bytes);
-    traffic.pass(WARM_UP);
+fn count(mut session: Option<&mut Session>, kind: Kind) -> (u128, f64) {
+    let mut traffic = Traffic::new(kind);
+    warm_up(&mut traffic, session.as_deref_mut());
     let mut batches = [(); BATCHES].map(|()| {
         let begun = Instant::now();
         traffic.pass(BATCH);
@@ -232,6 +256,17 @@ fn count(session: Option<&Session>, bytes: usize) -> (u128, f64) {
         batches[BATCHES / 2],
         session.map_or(0.0, |session| runs(session, &mut traffic)),
     )
+}
+
+/// After the first datagram of a followed socket, the session attaches programs.
+fn warm_up(traffic: &mut Traffic, session: Option<&mut Session>) {
+    traffic.pass(1);
+    if let (Some(session), true) = (session, traffic.is_udp()) {
+        for _ in 0..POLLS {
+            session.poll(POLL, &mut drop).expect("a poll");
+        }
+    }
+    traffic.pass(WARM_UP);
 }
 
 fn runs(session: &Session, traffic: &mut Traffic) -> f64 {
