@@ -193,6 +193,13 @@ impl Engine {
         }
     }
 
+    /// Return what ends a wait for events; `None` after [`finish`](Self::finish). The events do not
+    /// end before it is dropped.
+    #[must_use]
+    pub fn waker(&self) -> Option<Waker> {
+        self.events.clone().map(Waker)
+    }
+
     /// End all targets and wait for the threads. Events without room are dropped and counted.
     pub fn stop(&mut self) {
         self.events = None;
@@ -293,6 +300,18 @@ impl Handle {
 #[derive(Debug)]
 pub struct Events(Receiver<Event>);
 
+/// Ends the wait of another thread for events.
+#[derive(Debug, Clone)]
+pub struct Waker(SyncSender<Event>);
+
+impl Waker {
+    /// Have [`Events`] return [`Event::Woken`] after the events that there are.
+    pub fn wake(&self) {
+        // Where there is no room, events end the wait.
+        let _ = self.0.try_send(Event::Woken);
+    }
+}
+
 /// The result of [`Events::next_within`].
 #[derive(Debug)]
 pub enum Next {
@@ -321,5 +340,28 @@ impl Iterator for Events {
     /// Waits.
     fn next(&mut self) -> Option<Event> {
         self.0.recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waker_ends_a_wait_and_another_one_after_the_events() {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (waker, mut events) = (Waker(sender), Events(receiver));
+        // The second has no room, and no need of any.
+        waker.wake();
+        waker.wake();
+        assert!(matches!(
+            events.next_within(Duration::ZERO),
+            Next::Event(Event::Woken)
+        ));
+        assert!(matches!(events.next_within(Duration::ZERO), Next::Timeout));
+        let waking = thread::spawn(move || waker.wake());
+        let long = Duration::from_secs(60);
+        assert!(matches!(events.next_within(long), Next::Event(Event::Woken)));
+        waking.join().unwrap();
     }
 }

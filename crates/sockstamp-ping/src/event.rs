@@ -62,6 +62,8 @@ pub enum Event {
         /// The reason.
         end: End,
     },
+    /// Nothing happened, but a [`Waker`](crate::Waker) ended the wait.
+    Woken,
 }
 
 /// The result of a probe.

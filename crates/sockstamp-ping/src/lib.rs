@@ -56,7 +56,7 @@ mod times;
 mod worker;
 
 pub use counters::Counters;
-pub use engine::{Added, Engine, Events, Limits, Next};
+pub use engine::{Added, Engine, Events, Limits, Next, Waker};
 pub use error::{Error, Result};
 pub use event::{
     Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, TargetId, Times,

@@ -165,6 +165,7 @@ impl<'a> Report<'a> {
                 self.text(|output, _| line::stray(output, *from, *why))
             }
             Event::Ended { target, end } => self.ended(index(*target), end),
+            Event::Woken => Ok(()),
         }
     }
 
