@@ -157,15 +157,13 @@ pub fn unix_nanos(time: SystemTime) -> u64 {
 
 /// `Metric`.
 fn described(metric: &Metric, points: Fields) -> Fields {
-    let unit = match metric.unit {
-        Some("seconds") => "s",
-        Some("bytes") => "By",
-        _ => "1",
+    let head = Fields::new().text(1, metric.name).text(2, metric.help);
+    let head = match metric.unit {
+        Some("seconds") => head.text(3, "s"),
+        Some("bytes") => head.text(3, "By"),
+        // A Prometheus appends `_ratio` to the name of a gauge whose unit is 1.
+        _ => head,
     };
-    let head = Fields::new()
-        .text(1, metric.name)
-        .text(2, metric.help)
-        .text(3, unit);
     match metric.kind {
         Kind::Gauge => head.message(5, &points),
         Kind::Counter => head.message(7, &points.number(2, CUMULATIVE).number(3, 1)),
@@ -223,13 +221,36 @@ mod tests {
     use sockstamp_model::clock::Nanos;
 
     use super::*;
-    use crate::catalogue::{CPU, IN_FLIGHT, LOST};
+    use crate::catalogue::{ALL, CPU, IN_FLIGHT, LOST};
 
     fn origin() -> Origin {
         Origin {
             resource: vec![("service.name", "sockstamp".to_owned())],
             began: UNIX_EPOCH + Duration::from_secs(1),
             now: UNIX_EPOCH + Duration::from_secs(2),
+        }
+    }
+
+    /// Field 3, of length 1. A Prometheus appends words for units that a name does not end with,
+    /// and `_ratio` for the unit 1 of a gauge.
+    #[test]
+    fn no_unit_changes_a_name() {
+        for metric in ALL {
+            let bytes = described(metric, Fields::new()).into_bytes();
+            let has = |unit: &[u8]| bytes.windows(unit.len()).any(|part| part == unit);
+            assert!(!has(b"\x1a\x011"), "{}", metric.name);
+            assert_eq!(
+                has(b"\x1a\x01s"),
+                metric.unit == Some("seconds"),
+                "{}",
+                metric.name
+            );
+            assert_eq!(
+                has(b"\x1a\x02By"),
+                metric.unit == Some("bytes"),
+                "{}",
+                metric.name
+            );
         }
     }
 
