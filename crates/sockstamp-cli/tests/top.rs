@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use testbed::{Host, Process, Tmux};
+use testbed::{Host, Process, Tmux, within_attempts};
 
 use crate::common::{hooks, sockstamp, wait_attached};
 
@@ -208,6 +208,47 @@ fn messages_are_shown_as_waterfalls() {
     assert!(!coloured.contains(COLOUR), "{coloured:?}");
     terminal.press("C-c", "status 0");
     terminal.assert_ended();
+}
+
+/// It is woken for a picture, and once per second for groups: nothing else happens.
+#[test]
+fn without_traffic_top_sleeps_between_its_pictures() {
+    const TIME: Duration = Duration::from_secs(5);
+    let host = Host::new("top-idle").unwrap();
+    let terminal = Terminal::new();
+    let netns = host.netns_name();
+    terminal.start(&format!(
+        "{} top {} --netns {netns}",
+        sockstamp(),
+        hooks().join(" ")
+    ));
+    let program = terminal.program();
+    let slept = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/{program}/status")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    thread::sleep(Duration::from_secs(1));
+    within_attempts(|| {
+        let before = slept();
+        thread::sleep(TIME);
+        let woken = slept() - before;
+        match woken <= 4 * TIME.as_secs() {
+            true => Ok(()),
+            false => Err(format!("woken {woken} times")),
+        }
+    });
+    // A key ends the wait.
+    let pressed = Instant::now();
+    terminal.press("?", "PgUp PgDn");
+    assert!(
+        pressed.elapsed() < Duration::from_millis(700),
+        "{:?}",
+        pressed.elapsed()
+    );
+    terminal.press("q", "status 0");
 }
 
 #[test]

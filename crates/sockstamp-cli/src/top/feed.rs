@@ -1,5 +1,6 @@
 //! Get the figures from a session: take snapshots of its counters, and collect its records.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -34,13 +35,18 @@ impl Feed {
         self.session.record(wanted);
     }
 
-    /// Keep the clocks' distance up to date and pass on new messages, each with its group; call it
+    /// Wait as [`Session::wait`] does, and pass on new messages, each with its group; call it
     /// continuously. Messages of a group that is newer than the last snapshot are left out: it
     /// cannot be the selected one.
-    pub(super) fn poll(&mut self, timeout: Duration, mut take: impl FnMut(&GroupKey, Message)) -> Result<()> {
+    pub(super) fn wait(
+        &mut self,
+        timeout: Duration,
+        others: &[BorrowedFd<'_>],
+        mut take: impl FnMut(&GroupKey, Message),
+    ) -> Result<()> {
         let mut messages = Vec::new();
         self.session
-            .poll(timeout, &mut |message| messages.push(message))?;
+            .wait(Some(timeout), others, &mut |message| messages.push(message))?;
         for message in messages {
             let group = message.group.and_then(|slot| self.session.group_at(slot));
             if let Some(group) = group {

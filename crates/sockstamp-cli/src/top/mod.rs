@@ -2,8 +2,7 @@
 //!
 //! [`app`] is the state and its reaction to keys; [`table`] and [`drill`] are its figures;
 //! [`screen`] turns them into lines of text. These know neither terminal nor kernel. [`terminal`]
-//! and [`feed`] do. One thread runs everything: it waits for keys, and serves the session in
-//! between.
+//! and [`feed`] do. One thread runs everything: it waits for keys, signals and the session at once.
 
 mod app;
 mod bar;
@@ -27,6 +26,7 @@ mod units;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,7 @@ use anyhow::{Context, Result, bail};
 use crossterm::event::{self, Event, KeyEventKind};
 use crossterm::terminal as crossterm_terminal;
 use ratatui::layout::Size;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_model::group::Grouping;
@@ -46,12 +45,12 @@ use self::app::{Action, App};
 use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
-use self::terminal::{Screen, bounded};
+use self::terminal::{Input, KeyInput, Screen, bounded};
 use crate::colour;
-use crate::measure::{Measurement, Recorded};
+use crate::measure::{Measurement, Recorded, Signals, catch_signals};
 
-/// Longest delay in noticing a key, a signal or a record.
-const STEP: Duration = Duration::from_millis(50);
+/// Time for a key that has come to be read: crossterm looks at nothing without any.
+const MOMENT: Duration = Duration::from_millis(1);
 /// The size of a terminal that does not report its size.
 const USUAL: Size = Size::new(80, 24);
 
@@ -59,8 +58,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.once {
         require_terminal()?;
     }
-    let signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT]).context("cannot catch signals")?;
+    let signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])
+        .context("cannot catch signals")?;
     let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
     let mut wanted = Measurement {
         target: &options.target,
@@ -87,6 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         app: App::new(by, options.interval),
         feed,
         signals,
+        resized: false,
         paint,
     };
     if options.once {
@@ -113,6 +113,8 @@ struct Top {
     app: App,
     feed: Feed,
     signals: Signals,
+    /// The picture has another size than the terminal.
+    resized: bool,
     paint: Paint,
 }
 
@@ -121,8 +123,10 @@ impl Top {
     fn once(&mut self, interval: Duration) -> Result<()> {
         let end = Instant::now() + interval;
         while Instant::now() < end {
-            self.feed.poll(STEP.min(end - Instant::now()), |_, _| {})?;
-            if self.signals.pending().any(is_end) {
+            let left = end.saturating_duration_since(Instant::now());
+            self.feed
+                .wait(left, &[self.signals.get_read().as_fd()], |_, _| {})?;
+            if self.signals.pending().any(|origin| is_end(origin.signal)) {
                 break;
             }
         }
@@ -140,38 +144,53 @@ impl Top {
 
     fn live(&mut self, duration: Option<Duration>) -> Result<()> {
         let mut screen = Screen::open().context("cannot use the terminal")?;
+        let keys = KeyInput::open().context("cannot use the terminal")?;
         let end = duration.map(|duration| Instant::now() + duration);
         let mut next = Instant::now() + self.app.interval;
         self.draw(&mut screen)?;
+        // After an event there may be another one, which was read from the terminal already.
+        let mut again = false;
         loop {
             let mut action = self.signal()?;
-            if end.is_some_and(|end| Instant::now() >= end) {
+            let input = keys.look().context("cannot wait for keys")?;
+            if end.is_some_and(|end| Instant::now() >= end) || input == Input::Gone {
                 action = Action::Quit;
             }
-            let mut changed = false;
-            if action == Action::Nothing && event::poll(STEP).context("cannot wait for keys")? {
-                action = self.on_event(&event::read().context("cannot read keys")?);
-                changed = true;
-            }
-            let app = &mut self.app;
-            self.feed
-                .poll(Duration::ZERO, |group, message| app.on_message(group, message))?;
+            let may_read = action == Action::Nothing && (again || input == Input::Some);
+            let event = if may_read { event()? } else { None };
+            again = event.is_some();
+            action = event.map_or(action, |event| self.on_event(&event));
             match action {
                 Action::Quit => return Ok(()),
                 Action::Suspend => screen.suspend()?,
                 Action::Redraw => screen.resume()?,
                 Action::Nothing | Action::Look => {}
             }
-            if action == Action::Look || Instant::now() >= next {
+            let is_due = action == Action::Look || Instant::now() >= next;
+            if is_due {
                 self.app.on_snapshot(self.feed.look()?);
                 next = Instant::now() + self.app.interval;
-                changed = true;
             }
             self.feed.record(self.app.wants_messages());
-            if changed || action != Action::Nothing {
+            if is_due || again || action != Action::Nothing || std::mem::take(&mut self.resized) {
                 self.draw(&mut screen)?;
             }
+            let due = end.map_or(next, |end| end.min(next));
+            self.wait(&keys, if again { Instant::now() } else { due })?;
         }
+    }
+
+    /// Wait for a key, a signal, a message or this moment.
+    fn wait(&mut self, keys: &KeyInput, until: Instant) -> Result<()> {
+        let others = [keys.as_fd(), self.signals.get_read().as_fd()];
+        let app = &mut self.app;
+        self.feed.wait(
+            until.saturating_duration_since(Instant::now()),
+            &others,
+            |group, message| {
+                app.on_message(group, message);
+            },
+        )
     }
 
     fn draw(&self, screen: &mut Screen) -> Result<()> {
@@ -189,15 +208,27 @@ impl Top {
 
     fn signal(&mut self) -> Result<Action> {
         let mut action = Action::Nothing;
-        for signal in self.signals.pending() {
+        for signal in self.signals.pending().map(|origin| origin.signal) {
             action = match signal {
                 _ if is_end(signal) => return Ok(Action::Quit),
                 SIGTSTP => Action::Suspend,
+                SIGWINCH => {
+                    self.resized = true;
+                    action
+                }
                 _ => Action::Redraw,
             };
         }
         Ok(action)
     }
+}
+
+/// Return the event that has come, if it is complete.
+fn event() -> Result<Option<Event>> {
+    let has_come = event::poll(MOMENT).context("cannot wait for keys")?;
+    has_come
+        .then(|| event::read().context("cannot read keys"))
+        .transpose()
 }
 
 fn is_end(signal: i32) -> bool {

@@ -1,12 +1,15 @@
 //! The terminal: taken over, given back however the program ends, and drawn on.
 
-use std::io::{self, Stdout, Write, stdout};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdout, Write, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute, terminal};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Position, Rect, Size};
 use ratatui::text::{Line, Text};
@@ -24,6 +27,48 @@ const LARGEST: Size = Size::new(1280, 540);
 /// Bound the size of the picture.
 pub(super) fn bounded(size: Size) -> Size {
     Size::new(size.width.min(LARGEST.width), size.height.min(LARGEST.height))
+}
+
+/// What has come from a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Input {
+    None,
+    Some,
+    /// It was closed: a wait for it would end at once, for ever.
+    Gone,
+}
+
+/// The terminal from which keys come, to wait for them.
+#[derive(Debug)]
+pub(super) struct KeyInput(File);
+
+impl KeyInput {
+    /// Open the terminal from which crossterm reads: standard input, or else the one that controls
+    /// the process.
+    pub(super) fn open() -> io::Result<Self> {
+        let input = io::stdin();
+        match input.is_terminal() {
+            true => input.as_fd().try_clone_to_owned().map(|input| Self(input.into())),
+            false => File::open("/dev/tty").map(Self),
+        }
+    }
+
+    /// Return whether something has come.
+    pub(super) fn look(&self) -> io::Result<Input> {
+        let mut watched = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut watched, PollTimeout::ZERO)?;
+        Ok(match watched[0].revents().unwrap_or(PollFlags::empty()) {
+            events if events.is_empty() => Input::None,
+            events if events == PollFlags::POLLIN => Input::Some,
+            _ => Input::Gone,
+        })
+    }
+}
+
+impl AsFd for KeyInput {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// The terminal while it is ours; dropping it gives it back.
