@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -287,7 +287,11 @@ pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
     complain(format_args!("a measuring window is left out: {refusal:#}"));
 }
 
-/// Report connections that are silently left unmeasured.
+/// Report what is silently left unmeasured, or unlimited.
+///
+/// # Errors
+///
+/// If every message is wanted below a ceiling, and the cost is unknown.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
         complain(
@@ -300,7 +304,13 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
     if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
         complain(format_args!("UDP is not measured: {reason}"));
     }
-    if options.max_cost.is_some_and(|ceiling| ceiling.windows) && !session.holds_cost() {
+    if options.max_cost.is_some() && !session.holds_cost() {
+        if options.sampling == Sampling::Every {
+            bail!(
+                "whether every message can be measured below the ceiling is unknown: the kernel reports the cost \
+                 only with CAP_SYS_ADMIN; --max-cost none measures at any cost"
+            );
+        }
         complain("the cost is not limited: the kernel reports it only with CAP_SYS_ADMIN");
     }
     if options.nic_stamps.is_some() && !session.plan().spares_nics() {

@@ -39,6 +39,37 @@ fn stat_agrees_with_doctor_without_sys_admin() {
     );
 }
 
+/// The kernel keeps no account for it, so no ceiling can be held: not the default one either.
+#[test]
+fn without_sys_admin_the_cost_is_not_limited_and_nobody_is_left_to_believe_it() {
+    let run = |words: &[&str]| {
+        let mut command = without_capabilities("-sys_admin");
+        let output = command
+            .args(words)
+            .args(["--duration", "100ms"])
+            .output()
+            .unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        (output.status.success(), errors)
+    };
+    for words in [&["stat"][..], &["stat", "--max-cost=5%"]] {
+        let (measured, said) = run(words);
+        let told = said.contains("the cost is not limited: ");
+        assert!(measured && told, "{words:?}: {said}");
+    }
+    for words in [
+        &["stat", "--every"][..],
+        &["trace", "--every", "--max-cost=5%"],
+        &["trace", "--slower-than=1ms"],
+    ] {
+        let (measured, said) = run(words);
+        let told = said.contains("is unknown: ") && said.contains("--max-cost none measures");
+        assert!(!measured && told, "{words:?}: {said}");
+    }
+    let (measured, said) = run(&["stat", "--every", "--max-cost=none"]);
+    assert!(measured && !said.contains("cost"), "{said}");
+}
+
 #[test]
 fn stat_agrees_with_doctor_without_syslog() {
     as_doctor_says(|| without_capabilities("-syslog"), None);
