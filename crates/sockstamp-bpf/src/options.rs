@@ -102,6 +102,11 @@ pub struct Options {
     pub target: Target,
     /// Send a record of every message to user space, in addition to counting it.
     pub record: bool,
+    /// Records may be missing of the messages that request a program, for [`on_demand`]: messages
+    /// are sampled anyway, say. Otherwise all programs that records need are attached at the start.
+    ///
+    /// [`on_demand`]: Self::on_demand
+    pub partial: bool,
     /// Leave connections alone that exist at the start.
     pub new_only: bool,
     /// The hooks that stamps come from.
@@ -169,6 +174,7 @@ impl Default for Options {
         Self {
             target: Target::default(),
             record: false,
+            partial: false,
             new_only: false,
             hooks: Hooks::Best,
             entry: EntryHook::Auto,
@@ -215,9 +221,9 @@ impl Options {
             existing: !self.new_only,
             by_process: self.target.by_process(),
             spare_own: !self.target.names_tasks(),
-            // Each datagram needs UDP's programs, and records must be complete.
+            // Each datagram needs UDP's programs.
             on_demand: self.on_demand.is_some()
-                && (!self.record || self.notable)
+                && (!self.record || self.notable || self.partial)
                 && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
             windows: self.windows.is_some(),
             tag: self.tag,
