@@ -26,8 +26,11 @@ use crate::point::{Labels, Value};
 /// Prometheus writes it.
 pub(crate) const OVERFLOW: &str = "otel_metric_overflow";
 
-/// The series that one group may need of the largest metric: each stage's buckets, sum and count.
-pub const SERIES_PER_GROUP: usize = Stage::OF_ONE_HOST * (BUCKETS + 2);
+/// The series of a histogram: its buckets, sum and count.
+pub const SERIES_PER_HISTOGRAM: usize = BUCKETS + 2;
+
+/// The series that one group may need of the largest metric: a histogram per stage.
+pub const SERIES_PER_GROUP: usize = Stage::OF_ONE_HOST * SERIES_PER_HISTOGRAM;
 
 /// Bounds of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,13 +70,22 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
 /// Do something in our own network namespace and in each other that can be entered, or in one of
 /// them.
 pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -> BTreeMap<NetnsInode, T> {
+    in_each_of(&files(), only, work)
+}
+
+/// Do the same as [`in_each`], with the [`files`] of the namespaces.
+pub fn in_each_of<T: Send>(
+    files: &BTreeMap<NetnsInode, PathBuf>,
+    only: Option<NetnsInode>,
+    work: impl Fn() -> T + Sync,
+) -> BTreeMap<NetnsInode, T> {
     let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
     let own = own().ok();
     let mut done: BTreeMap<_, _> = own.filter(wanted).map(|own| (own, work())).into_iter().collect();
-    let others = files().into_iter();
-    for (namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(*inode) != own) {
+    let others = files.iter();
+    for (&namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(**inode) != own) {
         let inside = || {
-            setns(File::open(&path).ok()?, CloneFlags::CLONE_NEWNET).ok()?;
+            setns(File::open(path).ok()?, CloneFlags::CLONE_NEWNET).ok()?;
             Some(work())
         };
         // A thread that went there ends there.

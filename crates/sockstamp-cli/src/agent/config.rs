@@ -503,6 +503,22 @@ mod tests {
         Config::parse(text).unwrap_err()
     }
 
+    /// Messages are sampled: the first datagram need not be among them.
+    #[test]
+    fn messages_that_are_handed_over_attach_no_program_at_the_start() {
+        for text in [
+            "",
+            "[page]\nslower_than = \"5ms\"",
+            "[hindsight]\ndirectory = \"/a\"",
+            "[otlp]\nendpoint = \"http://a\"\nslower_than = \"5ms\"",
+        ] {
+            let config = Config::parse(text).unwrap();
+            let options = super::super::session_options(&config).unwrap();
+            assert_eq!(options.record, !text.is_empty(), "{text}");
+            assert!(options.request().on_demand, "{text}");
+        }
+    }
+
     #[test]
     fn an_empty_file_has_the_defaults_and_the_printed_one_reads_back() {
         let config = Config::parse("").unwrap();

@@ -11,6 +11,7 @@ use sockstamp_export::counters::{Count, Counters};
 use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
 use sockstamp_export::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
+use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use super::hindsight::Totals;
@@ -36,6 +37,28 @@ pub(super) struct Figures {
     pub(super) hindsight: Totals,
     /// Counts of items sent to a receiver.
     pub(super) sent: otlp::Totals,
+}
+
+/// The counts of a session at the moment from which it is counted.
+#[derive(Debug)]
+pub(super) struct Baseline {
+    groups: Groups,
+    summary: Summary,
+    counts: Vec<Count>,
+}
+
+impl Baseline {
+    /// Read the counters; leave out the messages so far, too, since another session delivers them.
+    pub(super) fn take(session: &mut Session) -> Result<Self> {
+        session.poll(Duration::ZERO, &mut |_| {})?;
+        let groups = session.groups()?.context("no groups were requested")?;
+        let summary = session.summary();
+        Ok(Self {
+            groups,
+            counts: counts(&summary, session),
+            summary,
+        })
+    }
 }
 
 impl Figures {
@@ -93,11 +116,16 @@ impl Figures {
         Ok(())
     }
 
-    /// Add the last of a session.
-    pub(super) fn finish(&mut self, mut session: Session, naming: &impl Naming) -> Result<()> {
+    /// Add the last of a session; pass on the messages that nobody has taken.
+    pub(super) fn finish(
+        &mut self,
+        mut session: Session,
+        naming: &impl Naming,
+        take: &mut impl FnMut(Message),
+    ) -> Result<()> {
         let ended = session.take_ended();
         let programs = own::programs(&session);
-        let mut summary = session.stop(&mut |_| {})?;
+        let mut summary = session.stop(take)?;
         let groups = summary.groups.take().context("no groups were requested")?;
         self.ledger
             .add(self.began.elapsed(), look_of(groups), ended, naming);
@@ -106,13 +134,16 @@ impl Figures {
         Ok(())
     }
 
-    /// Begin with a new session, whose results so far are not counted.
-    pub(super) fn begin(&mut self, session: &mut Session) -> Result<()> {
-        let groups = session.groups()?.context("no groups were requested")?;
-        self.ledger.begin(look_of(groups));
-        self.summary = session.summary();
-        self.counters.begin(counts(&self.summary, session));
-        Ok(())
+    /// Begin with a new session, whose results up to the baseline are not counted.
+    pub(super) fn begin(&mut self, baseline: Baseline) {
+        self.ledger.begin(look_of(baseline.groups));
+        self.counters.begin(baseline.counts);
+        self.summary = baseline.summary;
+    }
+
+    /// Return the counts of the whole host at the last look.
+    pub(super) const fn summary(&self) -> &Summary {
+        &self.summary
     }
 
     /// Return all series, those by netstacklat's names among them if they are wanted.

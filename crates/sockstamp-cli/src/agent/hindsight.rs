@@ -42,6 +42,8 @@ const WAITING: usize = 4;
 
 #[derive(Debug)]
 enum Order {
+    /// Begin, once this thread has ended: that of the recording before.
+    Begin(Option<JoinHandle<()>>),
     Write(Box<Batch>),
     /// Keep the existing messages; reply to the client, if there is one.
     Snapshot(Option<oneshot::Sender<Answer>>),
@@ -117,7 +119,7 @@ pub(super) fn check(table: &HindsightTable) -> Result<()> {
 }
 
 impl Hindsight {
-    /// Begin a recording; files of an earlier one in the same directory are part of it.
+    /// Start the thread of a recording. It writes nothing before [`begin`](Self::begin).
     pub(super) fn start(table: &HindsightTable, totals: &Totals) -> Result<Self> {
         let files = Files::new(table)?;
         let (orders, received) = sync_channel(WAITING);
@@ -135,6 +137,25 @@ impl Hindsight {
             thread: Some(thread),
             totals: totals.clone(),
         })
+    }
+
+    /// Begin when this thread has ended, if there is one; files of an earlier recording in the same
+    /// directory are part of this one.
+    pub(super) fn begin(&self, before: Option<JoinHandle<()>>) {
+        let orders = self.orders.as_ref();
+        // It is the first order: there is room for it.
+        let _ = orders.map(|orders| orders.try_send(Order::Begin(before)));
+    }
+
+    /// Hand the last messages over, and return the thread that writes them.
+    pub(super) fn end(mut self) -> Option<JoinHandle<()>> {
+        self.close();
+        self.thread.take()
+    }
+
+    fn close(&mut self) {
+        self.hand_over();
+        drop(self.orders.take());
     }
 
     /// Add a message, if it took long enough: the session may deliver it for other users.
@@ -214,8 +235,7 @@ impl Hindsight {
 /// Write the last messages.
 impl Drop for Hindsight {
     fn drop(&mut self) {
-        self.hand_over();
-        drop(self.orders.take());
+        self.close();
         // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -224,12 +244,17 @@ impl Drop for Hindsight {
 fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
     let mut failing = false;
     loop {
-        let order = match orders.recv_timeout(Duration::from_secs(1)) {
+        let order = match orders.recv_timeout(files.until_age()) {
             Ok(order) => Some(order),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => break,
         };
         let result = match order {
+            Some(Order::Begin(before)) => {
+                // A panic of the thread was reported when it happened.
+                let _ = before.map(JoinHandle::join);
+                files.take_over()
+            }
             Some(Order::Write(batch)) => write(&mut files, &batch, counts),
             Some(Order::Snapshot(client)) => {
                 snapshot(files.snapshot(), client, counts);

@@ -4,7 +4,10 @@
 //! again on SIGHUP. [`server`] has the other one, which talks to clients. Between readings only the
 //! kernel counts.
 
+mod ceiling;
+mod checked;
 mod config;
+mod ending;
 mod figures;
 mod hindsight;
 mod labels;
@@ -14,13 +17,17 @@ mod otlp;
 mod own;
 mod owners;
 mod prober;
+mod reload;
 mod rules;
 mod server;
 mod slow;
 mod snapshot;
+mod takers;
 mod tls;
 mod values;
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -29,7 +36,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
@@ -43,17 +50,22 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use tokio::sync::oneshot;
 
+use self::ceiling::CeilingLog;
+use self::checked::Checked;
 use self::config::Config;
+use self::ending::Ending;
 use self::figures::Figures;
 use self::hindsight::Hindsight;
 use self::names::Names;
 use self::notify::Notifier;
 use self::otlp::Sender;
+use self::otlp::client::Client;
 use self::owners::{Owner, Owners};
 use self::prober::Prober;
 use self::rules::{Namer, Rule};
 use self::server::{Answer, Question, Server, Want};
 use self::slow::Slow;
+use self::takers::Takers;
 use self::tls::Identity;
 use crate::escape::complain;
 use crate::filter::FilterWords;
@@ -95,54 +107,22 @@ const FRESH: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let config = read(options)?;
-    if options.check {
-        writeln!(
-            std::io::stdout(),
-            "{}: good",
-            options.config.clone().unwrap_or_default().display()
-        )
-        .context("cannot write")?;
-        return Ok(ExitCode::SUCCESS);
-    }
     if options.action == Some(Action::Snapshot) {
         return snapshot::ask(&config);
     }
+    let checked = Checked::new(&config)?;
+    if options.check {
+        let file = options.config.clone().unwrap_or_default();
+        writeln!(std::io::stdout(), "{}: good", file.display()).context("cannot write")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let signals =
         catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).context("cannot catch signals")?;
-    let wanted = session_options(&config)?;
-    Plan::new(&probe::facts(), &wanted.request())?;
+    Plan::new(&probe::facts(), &checked.wanted.request())?;
     let listener =
         TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
-    let token = config.token()?;
-    let identity = identity(&config)?;
-    // First, with the capabilities that measuring drops.
-    let prober = Prober::start(probes(&config, &wanted))?;
-    let names = Names::start(kept_names(&config))?;
-    let measuring = Measuring::start(&wanted)?;
-    let figures = Figures::new(config.limits());
-    let mut agent = Agent {
-        hindsight: start_hindsight(&config, &figures)?,
-        sender: start_sender(&config, &figures)?,
-        figures,
-        server: Server::start(listener, token, identity.as_ref())?,
-        identity,
-        slow: Slow::default(),
-        owners: Owners::default(),
-        names,
-        unnamed: Vec::new(),
-        prober,
-        options,
-        config,
-        wanted,
-        measuring,
-        looked: Instant::now(),
-        series: None,
-        told_of_native: false,
-        is_ending: false,
-        notifier: Notifier::new(),
-    };
-    agent.slow.set(agent.config.page.slower_than);
+    let agent = Agent::start(options, config, checked, listener)?;
     if !address.ip().is_loopback() {
         warn_of_the_network(&agent.config);
     }
@@ -151,11 +131,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     agent.notifier.ready();
     agent.work(signals)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn identity(config: &Config) -> Result<Option<Arc<Identity>>> {
-    let table = config.tls.as_ref();
-    table.map(|table| Identity::read(table).map(Arc::new)).transpose()
 }
 
 /// Warn about an agent that can be reached over the network.
@@ -180,11 +155,11 @@ fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsigh
 }
 
 /// Agents of a host are distinguished by their addresses.
-fn start_sender(config: &Config, figures: &Figures) -> Result<Option<Sender>> {
-    let table = config.otlp.as_ref();
+fn start_sender(config: &Config, receiver: Option<Client>, figures: &Figures) -> Result<Option<Sender>> {
     let instance = config.listen.port().to_string();
-    table
-        .map(|table| Sender::start(table, &instance, &figures.sent))
+    let wanted = config.otlp.as_ref().zip(receiver);
+    wanted
+        .map(|(table, receiver)| Sender::start(table, receiver, &instance, &figures.sent))
         .transpose()
 }
 
@@ -219,6 +194,8 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         groups: Some(config.grouped()),
         udp: config.udp,
         record: config.takes_messages(),
+        // Messages are sampled anyway.
+        partial: true,
         slower_than: config.slower_than().map(Nanos::from),
         ..SessionOptions::default()
     })
@@ -227,6 +204,7 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
 fn probes(config: &Config, wanted: &SessionOptions) -> prober::Settings {
     prober::Settings {
         table: config.probe.clone(),
+        max_series: config.max_series,
         target: wanted.target.clone(),
         expire: config.expire,
     }
@@ -257,16 +235,11 @@ struct Agent<'a> {
     wanted: SessionOptions,
     measuring: Measuring,
     figures: Figures,
-    /// The last minutes on disk, if they are wanted.
-    hindsight: Option<Hindsight>,
-    /// The way to a receiver of OpenTelemetry's protocol, if there is one.
-    sender: Option<Sender>,
-    /// The last slow messages, for the page.
-    slow: Slow,
-    owners: Owners,
+    takers: Takers,
     names: Names,
     /// New groups, of whose containers nothing is known yet, by their slots.
     unnamed: Vec<(u32, GroupKey)>,
+    ending: Ending,
     prober: Prober,
     server: Server,
     /// The certificate of the server, if it uses TLS.
@@ -278,33 +251,66 @@ struct Agent<'a> {
     told_of_native: bool,
     /// No later look will count what this one leaves.
     is_ending: bool,
+    ceiling: CeilingLog,
     notifier: Notifier,
 }
 
-impl Agent<'_> {
+impl<'a> Agent<'a> {
+    fn start(options: &'a Options, config: Config, checked: Checked, listener: TcpListener) -> Result<Self> {
+        let identity = checked.key.map(|key| Arc::new(Identity::new(key)));
+        // First, with the capabilities that measuring drops.
+        let prober = Prober::start(probes(&config, &checked.wanted))?;
+        let names = Names::start(kept_names(&config))?;
+        let measuring = Measuring::start(&checked.wanted)?;
+        let figures = Figures::new(config.limits());
+        let hindsight = start_hindsight(&config, &figures)?;
+        if let Some(hindsight) = &hindsight {
+            hindsight.begin(None);
+        }
+        let mut slow = Slow::default();
+        slow.set(config.page.slower_than);
+        Ok(Self {
+            takers: Takers {
+                hindsight,
+                sender: start_sender(&config, checked.receiver, &figures)?,
+                slow,
+                owners: Owners::default(),
+            },
+            names,
+            unnamed: Vec::new(),
+            ending: Ending::default(),
+            figures,
+            server: Server::start(listener, checked.token, identity.as_ref())?,
+            identity,
+            prober,
+            options,
+            config,
+            wanted: checked.wanted,
+            measuring,
+            looked: Instant::now(),
+            series: None,
+            told_of_native: false,
+            is_ending: false,
+            ceiling: CeilingLog::default(),
+            notifier: Notifier::new(),
+        })
+    }
+
     fn work(mut self, mut signals: Signals) -> Result<()> {
         loop {
             let due = self.due();
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
-            let (hindsight, sender, slow) = (&mut self.hindsight, &mut self.sender, &mut self.slow);
-            let owners = &self.owners;
-            self.measuring.session.wait(Some(due), &others, &mut |message| {
-                let owner = owners.of(&message);
-                if let Some(hindsight) = hindsight {
-                    hindsight.push(&message, owner);
-                }
-                if let Some(sender) = sender {
-                    sender.push(&message, owner);
-                }
-                slow.push(&message, owner);
-            })?;
+            let takers = &mut self.takers;
+            self.measuring
+                .session
+                .wait(Some(due), &others, &mut |message| takers.push(&message))?;
             self.meet_groups()?;
             if let Some(refusal) = self.measuring.session.take_refusal() {
                 complain_of(refusal);
             }
             for origin in signals.pending() {
                 match origin.signal {
-                    SIGHUP => self.reload(),
+                    SIGHUP => self.reload()?,
                     SIGUSR1 => self.snapshot(None),
                     _ => return self.end(),
                 }
@@ -315,7 +321,7 @@ impl Agent<'_> {
             if self.looked.elapsed() >= UNASKED {
                 self.look()?;
             }
-            if self.sender.as_ref().is_some_and(Sender::is_due) {
+            if self.takers.sender.as_ref().is_some_and(Sender::is_due) {
                 self.send_series()?;
             }
         }
@@ -334,24 +340,25 @@ impl Agent<'_> {
             .retain(|(slot, _)| new.iter().all(|(other, _)| slot != other));
         for (slot, key) in std::mem::take(&mut self.unnamed).into_iter().chain(new) {
             let Some(details) = namer.details(&key) else {
-                self.owners.set(slot, Owner::new(&key, None, Arc::default()));
+                let unknown = Owner::new(&key, None, Arc::default());
+                self.takers.owners.set(slot, unknown);
                 self.unnamed.push((slot, key));
                 continue;
             };
             let rule = namer.rule(&key);
             session.cap_group(slot, Rule::cap(rule))?;
-            self.owners.set(slot, Owner::new(&key, rule, details));
+            self.takers.owners.set(slot, Owner::new(&key, rule, details));
         }
         Ok(())
     }
 
     /// Hand over what waited long enough, and return the time until something else is due.
     fn due(&mut self) -> Duration {
-        let written = self.hindsight.as_mut().and_then(Hindsight::tick);
-        self.sender.as_mut().map(Sender::tick);
+        let written = self.takers.hindsight.as_mut().and_then(Hindsight::tick);
+        self.takers.sender.as_mut().map(Sender::tick);
         let dues = [
             written,
-            self.sender.as_ref().map(Sender::wait),
+            self.takers.sender.as_ref().map(Sender::wait),
             self.notifier.alive(),
         ];
         let looked = UNASKED.saturating_sub(self.looked.elapsed());
@@ -369,7 +376,7 @@ impl Agent<'_> {
 
     /// Send the last figures.
     fn end(&mut self) -> Result<()> {
-        match self.sender {
+        match self.takers.sender {
             Some(_) => {
                 self.is_ending = true;
                 self.look()?;
@@ -386,7 +393,7 @@ impl Agent<'_> {
             began: self.figures.started(),
             now: SystemTime::now(),
         };
-        if let Some(sender) = &mut self.sender {
+        if let Some(sender) = &mut self.takers.sender {
             sender.series(series, origin);
         }
         Ok(())
@@ -402,13 +409,18 @@ impl Agent<'_> {
             Want::Config => toml::to_string(&self.config)
                 .context("cannot write the settings")?
                 .into(),
-            Want::Slow => self.slow.json().context("cannot write the slow messages")?.into(),
+            Want::Slow => self
+                .takers
+                .slow
+                .json()
+                .context("cannot write the slow messages")?
+                .into(),
             Want::Metrics(format) => Answer::Series(self.metrics(format)?),
             Want::Snapshot => {
                 self.snapshot(Some(question.answer));
                 return Ok(());
             }
-            Want::Explain => match &mut self.hindsight {
+            Want::Explain => match &mut self.takers.hindsight {
                 Some(hindsight) => {
                     hindsight.explain(question.answer);
                     return Ok(());
@@ -423,7 +435,7 @@ impl Agent<'_> {
 
     /// Keep the last minutes; without an answer the client learns that there are none.
     fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
-        match &mut self.hindsight {
+        match &mut self.takers.hindsight {
             Some(hindsight) => hindsight.snapshot(client),
             None => complain("no snapshot: the configuration has no [hindsight]"),
         }
@@ -460,87 +472,10 @@ impl Agent<'_> {
         };
         self.figures.look(&mut self.measuring.session, &namer)?;
         self.looked = Instant::now();
+        if let Some(line) = self.ceiling.line(self.looked, self.figures.summary()) {
+            complain(line);
+        }
         Ok(())
-    }
-
-    /// Read the configuration again. If anything is wrong with it, nothing changes.
-    fn reload(&mut self) {
-        let result = self.try_reload();
-        self.figures.reloaded(result.is_ok());
-        match result {
-            Ok(()) => complain("the configuration was read again"),
-            Err(error) => complain(format_args!("the configuration is unchanged: {error:#}")),
-        }
-    }
-
-    fn try_reload(&mut self) -> Result<()> {
-        let config = read(self.options)?;
-        if config.listen != self.config.listen {
-            bail!("a new address to listen on needs a restart");
-        }
-        if config.token_file != self.config.token_file {
-            bail!("a new token needs a restart");
-        }
-        if config.tls != self.config.tls {
-            bail!("new file names in [tls] need a restart; new content of the same files does not");
-        }
-        config.hindsight.as_ref().map(hindsight::check).transpose()?;
-        let key = config.tls.as_ref().map(tls::certified).transpose()?;
-        let wanted = session_options(&config)?;
-        let probed = probes(&self.config, &self.wanted);
-        if wanted != self.wanted {
-            self.replace(&wanted)?;
-            self.wanted = wanted;
-        }
-        if config.hindsight != self.config.hindsight {
-            // The old one ends first: both may have the same directory.
-            self.hindsight = None;
-            self.hindsight = start_hindsight(&config, &self.figures)?;
-        }
-        if config.otlp != self.config.otlp {
-            // The new one first: it may be refused.
-            self.sender = start_sender(&config, &self.figures)?;
-        }
-        if let Some((identity, key)) = self.identity.as_ref().zip(key) {
-            identity.replace(key);
-        }
-        self.slow.set(config.page.slower_than);
-        self.figures.set_limits(config.limits());
-        self.names.keep(kept_names(&config));
-        if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
-            self.look()?;
-            self.figures.rename();
-            self.measuring.session.renew_groups();
-        }
-        let probes = probes(&config, &self.wanted);
-        if probes != probed {
-            self.prober.set(probes);
-        }
-        self.config = config;
-        self.series = None;
-        Ok(())
-    }
-
-    /// Start a new measurement. The old session runs until the new one does; messages that both see
-    /// are counted once.
-    fn replace(&mut self, wanted: &SessionOptions) -> Result<()> {
-        self.measuring.dropped = None;
-        let started = Measuring::start(wanted);
-        let old = match started {
-            Ok(new) => std::mem::replace(&mut self.measuring, new),
-            Err(error) => {
-                self.measuring.dropped = Some(drop_capabilities()?);
-                return Err(error);
-            }
-        };
-        self.owners = Owners::default();
-        self.unnamed.clear();
-        let last = Namer {
-            waits: false,
-            ..namer(&self.config, &self.names)
-        };
-        self.figures.finish(old.session, &last)?;
-        self.figures.begin(&mut self.measuring.session)
     }
 }
 
@@ -558,4 +493,10 @@ fn namer<'a>(config: &'a Config, names: &'a Names) -> Namer<'a> {
         node: &names.node,
         waits: true,
     }
+}
+
+/// Return a random part of a time, at least half of it.
+fn jittered(time: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    time.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }

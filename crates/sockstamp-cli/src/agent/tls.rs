@@ -33,8 +33,8 @@ pub(super) struct TlsTable {
 pub(super) struct Identity(RwLock<Arc<CertifiedKey>>);
 
 impl Identity {
-    pub(super) fn read(table: &TlsTable) -> Result<Self> {
-        certified(table).map(|key| Self(RwLock::new(Arc::new(key))))
+    pub(super) fn new(key: CertifiedKey) -> Self {
+        Self(RwLock::new(Arc::new(key)))
     }
 
     /// Show this certificate from the next connection on.

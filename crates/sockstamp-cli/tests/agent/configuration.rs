@@ -1,14 +1,21 @@
 //! The file of settings: checked whole, read again as a whole.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use testbed::Host;
 
 use crate::common::sockstamp;
-use crate::running::{Agent, talk};
+use crate::running::{Agent, Scrape, talk};
+use crate::tls::Authority;
+
+/// The longest time for which two sessions count the same messages.
+const TWICE: Duration = Duration::from_millis(50);
 
 fn check(settings: &str) -> (bool, String) {
     let file = NamedTempFile::new().unwrap();
@@ -35,6 +42,114 @@ fn a_file_is_checked_without_starting() {
         !good && text.starts_with("sockstamp: FILE:1:1: unknown field `ratecap`"),
         "{text}"
     );
+}
+
+/// As the unit does before the start, which would end for the same reason.
+#[test]
+fn what_the_file_names_is_checked_too() {
+    let authority = Authority::new();
+    let [certificate, key, ca] = ["own.crt", "own.key", "ca.crt"].map(|name| authority.file(name));
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "secret\n").unwrap();
+    let good = format!(
+        "token_file = {token:?}\n[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n\
+         [otlp]\nendpoint = \"https://a\"\ntoken_file = {token:?}\nca_file = {ca:?}\n\
+         [hindsight]\ndirectory = {:?}\n",
+        folder.path()
+    );
+    assert_eq!(check(&good), (true, "FILE: good\n".to_owned()));
+    let endpoint = "[otlp]\nendpoint =";
+    for (wrong, reason) in [
+        ("token_file = \"/nowhere\"".to_owned(), "cannot read /nowhere"),
+        (
+            format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {ca:?}"),
+            "ca.crt has no key",
+        ),
+        (
+            format!("[tls]\ncertificate_file = {token:?}\nkey_file = {key:?}"),
+            "token has no certificate",
+        ),
+        (
+            format!("{endpoint} \"http://a\"\ntoken_file = \"/nowhere\""),
+            "cannot read /nowhere",
+        ),
+        (
+            format!("{endpoint} \"https://a\"\nca_file = \"/nowhere\""),
+            "cannot read /nowhere",
+        ),
+        (
+            format!("{endpoint} \"http://a\"\nca_file = {ca:?}"),
+            "begins with https://",
+        ),
+        (format!("[hindsight]\ndirectory = {token:?}"), "cannot create "),
+        ("[target]\nnetns = \"nowhere\"".to_owned(), "nowhere"),
+    ] {
+        let (is_good, text) = check(&wrong);
+        assert!(!is_good && text.contains(reason), "{wrong}: {text}");
+    }
+}
+
+/// The last of its settings is wrong, and the first would be seen by the programs.
+#[test]
+fn a_refused_file_changes_nothing() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    let sent = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &["direction=\"tx\""]);
+    let said = agent.reload(&format!(
+        "rate_cap = 7\n[target]\nnetns = \"{}\"\nfilter = \"port 1\"\n\
+         [otlp]\nendpoint = \"http://127.0.0.1:1\"\ntoken_file = \"/nowhere\"",
+        host.netns_name()
+    ));
+    assert!(said.contains("is unchanged: cannot read /nowhere"), "{said}");
+    talk(&host, 5, Duration::ZERO);
+    assert_eq!(sent(&agent.scrape()), 10.0);
+    assert!(agent.get("/config").contains("rate_cap = 1000000"));
+}
+
+/// A client counts its own messages while sessions replace each other. A message that ends while
+/// the old one's programs are detached is in both; one that is in neither would be lost.
+#[test]
+fn reloads_under_load_lose_no_message() {
+    const RELOADS: u32 = 5;
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "[probe]\nenabled = false\n");
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                client.write_all(&[0; 100]).unwrap();
+                server.read_exact(&mut [0; 100]).unwrap();
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for number in 0..RELOADS {
+            let said = agent.reload(&format!(
+                "rate_cap = {}\nmax_cost = \"none\"\n[probe]\nenabled = false\n[target]\nnetns = \"{}\"",
+                2_000_000 + number,
+                host.netns_name()
+            ));
+            assert!(said.contains("read again"), "{said}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let sent = sent.into_inner() as f64;
+    let per_reload = sent / begun.elapsed().as_secs_f64() * TWICE.as_secs_f64();
+    let scrape = agent.scrape();
+    for direction in ["direction=\"tx\"", "direction=\"rx\""] {
+        let counted = scrape.sum("sockstamp_messages_total", &[direction]);
+        println!("{direction}: {sent} sent, {counted} counted");
+        let more = counted - sent;
+        assert!(
+            (-10.0..=per_reload * f64::from(RELOADS)).contains(&more),
+            "{direction}: {sent} sent, {counted} counted"
+        );
+    }
 }
 
 /// Counters continue when the measured target changes, which loads new programs.

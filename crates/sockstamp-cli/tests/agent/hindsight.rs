@@ -83,6 +83,31 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
     assert_eq!(scrape.sum("sockstamp_hindsight_lost_messages_total", &[]), 0.0);
 }
 
+/// Both sessions of a reload see messages, and each message is recorded once.
+#[test]
+fn a_recording_continues_through_reloads() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &settings(directory.path(), ""));
+    for rate in [2_000_000, 3_000_000] {
+        talk(&host, 50, Duration::ZERO);
+        let kept = settings(directory.path(), &format!("keep = \"{}s\"", rate / 10_000));
+        let said = agent.reload(&format!(
+            "rate_cap = {rate}\nmax_cost = \"none\"\n{kept}\n[target]\nnetns = \"{}\"",
+            host.netns_name()
+        ));
+        assert!(said.contains("read again"), "{said}");
+    }
+    talk(&host, 50, Duration::ZERO);
+    // All have ended.
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_verdicts_total", &["verdict=\"valid\""]) >= 600.0);
+    let (head, kept) = post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n");
+    assert!(head.contains(" 200 "), "{head} {kept}");
+    let recorded = rows(&files(Path::new(kept.trim_end())));
+    // Opening and accepting the connections are rows as well.
+    assert!((600..=606).contains(&recorded), "{recorded}");
+}
+
 /// Slow answers that are enough for `explain` to name a cause: it wants the slowest hundredth in
 /// twenty flows, and there are 25 of them, each in a flow of its own.
 fn answer_one_of_fifty_late(host: &Host) {

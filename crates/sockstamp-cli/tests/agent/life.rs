@@ -1,13 +1,18 @@
 //! Starts, ends, and neighbours.
 
+use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Host, Process};
+use testbed::{Host, Process, within_attempts};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
@@ -49,6 +54,114 @@ fn two_agents_see_the_same() {
             );
         }
     }
+}
+
+/// The unit's capabilities, and no others: stages of a NIC are absent on every host.
+#[test]
+fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
+    let unit = include_str!("../../../../packaging/systemd/sockstamp-agent.service");
+    let kept = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
+        .unwrap();
+    let kept = kept.to_lowercase().replace("cap_", "+").replace(' ', ",");
+    let kept = format!("-all,{kept}");
+    let mut command = Command::new("setpriv");
+    command.args(["--inh-caps", &kept, "--bounding-set", &kept]);
+    command.arg(sockstamp());
+    let agent = Agent::by(command, "");
+    assert!(
+        agent.process.stderr().lines().count() == 1,
+        "{}",
+        agent.process.stderr()
+    );
+    let absent: Vec<_> = agent
+        .scrape()
+        .0
+        .lines()
+        .filter(|line| line.starts_with("sockstamp_absent_stage{") && !line.contains(".nic\""))
+        .map(str::to_owned)
+        .collect();
+    // A host without the programs' features lacks more, whoever asks.
+    let own = Agent::start("").scrape().0;
+    let of_host = |line: &String| own.lines().any(|other| other == line);
+    assert!(absent.iter().all(of_host), "{absent:#?}");
+    // These would take some of them away.
+    for protection in ["ProtectKernelLogs=yes", "PrivateUsers=yes"] {
+        assert!(!unit.lines().any(|line| line == protection), "{protection}");
+    }
+}
+
+/// Without traffic, peers or clients.
+#[test]
+fn an_idle_agent_sleeps() {
+    const TIME: Duration = Duration::from_secs(5);
+    /// Twice per second for groups and for datagrams that were dropped; the rest is for samples of
+    /// the cost, and for peers.
+    const WAKINGS: u64 = 14;
+    let host = Host::new("idle").unwrap();
+    let agent = Agent::start(&format!("[target]\nnetns = \"{}\"", host.netns_name()));
+    thread::sleep(Duration::from_secs(2));
+    within_attempts(|| {
+        let before = wakings(agent.process.id());
+        thread::sleep(TIME);
+        let woken = wakings(agent.process.id()) - before;
+        match woken <= WAKINGS {
+            true => Ok(()),
+            false => Err(format!("woken {woken} times")),
+        }
+    });
+}
+
+/// Times that a thread of the process has slept.
+fn wakings(process: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of_thread = |path: PathBuf| -> u64 {
+        let status = fs::read_to_string(path.join("status")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    threads.map(|thread| of_thread(thread.unwrap().path())).sum()
+}
+
+/// The default ceiling under a flood: the log and the metrics say what it does.
+#[test]
+fn the_ceiling_is_held_under_a_flood_and_said() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let host = Host::new("flood").unwrap();
+    let agent = Agent::start(&format!("[target]\nnetns = \"{}\"", host.netns_name()));
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                client.write_all(&[0; 100]).unwrap();
+                server.read_exact(&mut [0; 100]).unwrap();
+            }
+        });
+        let begun = Instant::now();
+        let held = loop {
+            let scrape = agent.scrape();
+            if agent.process.stderr().contains("max_cost 1%: ") || begun.elapsed() > PATIENCE {
+                break scrape;
+            }
+        };
+        stop.store(true, Ordering::Relaxed);
+        let said = agent.process.stderr();
+        // Lower rates, windows, or both: what costs most here is chosen.
+        let lowered = said.contains("messages per second, flow and direction are measured");
+        let in_windows = said.contains(", in windows of 1/");
+        assert!(lowered || in_windows, "{said}");
+        let cap = held.sum("sockstamp_rate_cap", &[]);
+        let one_of = held.sum("sockstamp_windows_one_of", &[]);
+        assert!(cap < 100.0 || one_of > 1.0, "{cap} {one_of}: {said}");
+        assert_eq!(said.matches("max_cost 1%: ").count(), 1, "{said}");
+    });
 }
 
 #[test]

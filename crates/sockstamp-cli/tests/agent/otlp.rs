@@ -302,6 +302,17 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
         assert!(start.elapsed() < WAIT, "{}", scrape.0);
         thread::sleep(Duration::from_millis(200));
     }
+    // Nor does a reload wait for it.
+    let reloading = Instant::now();
+    let netns = host.netns_name();
+    let said = agent.reload(&format!(
+        "rate_cap = 1000000\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\""
+    ));
+    assert!(
+        said.contains("read again") && reloading.elapsed() < Duration::from_secs(4),
+        "{said} {:?}",
+        reloading.elapsed()
+    );
     let ending = Instant::now();
     agent.process.signal(Signal::SIGTERM).unwrap();
     assert!(agent.process.wait_status(WAIT).unwrap().success());

@@ -11,6 +11,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::common::{python, skip, sockstamp};
 use crate::prometheus::series_of;
+use crate::tls::Authority;
 
 pub fn packaging(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -267,12 +268,16 @@ fn assert_fits(yaml: &str, objects: usize) {
     assert_eq!(said.matches(" passed for resource ").count(), objects, "{said}");
 }
 
-/// The settings in an object of these, as the agent checks them.
-fn are_good_settings(objects: &[Value]) {
+/// The settings in an object of these, as the agent checks them. The files of secrets are here, not
+/// where pods have them.
+fn are_good_settings(objects: &[Value], secrets: &[(&str, PathBuf)]) {
     let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind);
     let settings = of_kind("ConfigMap").unwrap()["data"]["agent.toml"]
         .as_str()
         .unwrap();
+    let here =
+        |settings: String, (path, file): &(&str, PathBuf)| settings.replace(path, file.to_str().unwrap());
+    let settings = secrets.iter().fold(settings.to_owned(), here);
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, settings).unwrap();
     run(Command::new(sockstamp())
@@ -284,7 +289,7 @@ fn are_good_settings(objects: &[Value]) {
 fn the_daemonset_fits_the_schemas_of_kubernetes() {
     let text = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     assert_fits(&text, 3);
-    are_good_settings(&objects(&text));
+    are_good_settings(&objects(&text), &[]);
     // A word that no pod has.
     let wrong = text.replace("hostPID: true", "hostPids: true");
     assert!(!compare_with_schemas(&wrong).status.success());
@@ -334,7 +339,17 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
     let text = rendered("latency", &values);
     assert_fits(&text, 2);
     let objects = objects(&text);
-    are_good_settings(&objects);
+    let authority = Authority::new();
+    let token = NamedTempFile::new().unwrap();
+    fs::write(&token, "secret\n").unwrap();
+    are_good_settings(
+        &objects,
+        &[
+            ("/etc/sockstamp-token/token", token.path().to_owned()),
+            ("/etc/sockstamp-tls/tls.crt", authority.file("own.crt")),
+            ("/etc/sockstamp-tls/tls.key", authority.file("own.key")),
+        ],
+    );
     let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
     let pod = of_kind("DaemonSet")["spec"]["template"]["spec"].clone();
     let container = &pod["containers"][0];

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use testbed::Host;
+use testbed::{Cgroup, Host, Process};
 
 use crate::running::{Agent, Scrape};
 
@@ -201,4 +201,42 @@ fn rules_and_labels_know_namespaces_and_protocols() {
         let labels = [proto, "stage=\"tx.qdisc\""];
         agent.scrape_until(|scrape| count(scrape, "sockstamp_stage_seconds_count", &labels) > 0.0);
     }
+}
+
+/// Sends itself a hundred messages.
+const TALK: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+for _ in range(100):
+    client.sendall(b'x')
+    server.recv(1)
+";
+
+/// A container's last counts are there until it expires; then they are gone, which is counted.
+#[test]
+fn the_series_of_a_dead_container_show_its_last_counts_and_end() {
+    let host = Host::new("expiry").unwrap();
+    let id = format!("{:064x}", std::process::id());
+    let top = Cgroup::new("expiry").unwrap();
+    let container = top.below(&format!("docker-{id}.scope")).unwrap();
+    let agent = Agent::of(&host, "by = [\"container\"]\nexpire = \"3s\"");
+    let mut command = host.command("python3");
+    command.args(["-c", TALK]);
+    container.start_in(&mut command).unwrap();
+    let mut talking = Process::spawn(command).unwrap();
+    assert!(talking.wait_status(WAIT).unwrap().success());
+    let label = format!("container=\"{id}\"");
+    let sent = |scrape: &Scrape| scrape.values("sockstamp_messages_total", &[&label, TX]);
+    let expired = |scrape: &Scrape| count(scrape, "sockstamp_expired_groups_total", &[]);
+    // Names are learned within a second.
+    agent.scrape_until(|scrape| sent(scrape) == [100.0]);
+    drop(container);
+    let last = agent.scrape();
+    assert_eq!((sent(&last), expired(&last)), (vec![100.0], 0.0), "{}", last.0);
+    let after = agent.scrape_until(|scrape| sent(scrape).is_empty());
+    assert_eq!(expired(&after), 1.0);
+    let read = after.values("sockstamp_stage_seconds_count", &[&label]);
+    assert_eq!(read, [] as [f64; 0]);
 }

@@ -23,6 +23,10 @@ const UNASKED_END: &str = "-auto";
 /// Numbers that distinguish files and snapshots of the same second.
 const SAME_SECOND: u32 = 10_000;
 
+/// The bounds of the time until files are looked at.
+const LEAST: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 struct Finished {
     path: PathBuf,
@@ -69,6 +73,24 @@ impl Files {
             finished: earlier(&files.recent)?,
             ..files
         })
+    }
+
+    /// Find the files of an earlier recording again: it may have ended since.
+    pub(super) fn take_over(&mut self) -> Result<()> {
+        self.finished = earlier(&self.recent)?;
+        Ok(())
+    }
+
+    /// Return the time until a file is full, or too old.
+    pub(super) fn until_age(&self) -> Duration {
+        let full = self
+            .current
+            .as_ref()
+            .map(|(_, since)| (since, self.keep / SHARES));
+        let old = self.finished.front().map(|oldest| (&oldest.ended, self.keep));
+        let dues = [full, old].into_iter().flatten();
+        let left = dues.map(|(since, time)| time.saturating_sub(since.elapsed()));
+        left.min().map_or(LONG, |left| left.clamp(LEAST, LONG))
     }
 
     /// Append a batch; return false if the file system has no room for it.

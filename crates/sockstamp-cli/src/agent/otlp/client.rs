@@ -141,7 +141,7 @@ pub(super) enum Outcome {
 
 /// The way to a receiver.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(in crate::agent) struct Client {
     pub(super) endpoint: Endpoint,
     pub(super) protocol: Protocol,
     pub(super) token: Option<String>,

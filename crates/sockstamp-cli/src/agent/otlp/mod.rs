@@ -7,9 +7,7 @@
 pub(super) mod client;
 mod spans;
 
-use std::collections::hash_map::RandomState;
 use std::fs;
-use std::hash::{BuildHasher, Hasher};
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +30,7 @@ use tokio_rustls::rustls::ClientConfig;
 use self::client::{Client, Outcome, Signal};
 use self::spans::Ids;
 use super::config::{OtlpTable, token};
+use super::jittered;
 use super::names::node_name;
 use super::owners::Owner;
 use super::tls;
@@ -125,14 +124,8 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Begin to send, as an instance of this name.
-    pub(super) fn start(table: &OtlpTable, instance: &str, totals: &Totals) -> Result<Self> {
-        let client = Client {
-            endpoint: table.endpoint.clone(),
-            protocol: table.protocol,
-            token: token(table.token_file.as_deref())?,
-            tls: trusted(table)?,
-        };
+    /// Begin to send to a receiver, as an instance of this name.
+    pub(super) fn start(table: &OtlpTable, client: Client, instance: &str, totals: &Totals) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -217,6 +210,18 @@ impl Sender {
         }
     }
 
+    /// Send what there is, and return the thread that does.
+    pub(super) fn end(mut self) -> Option<JoinHandle<()>> {
+        self.close();
+        self.thread.take()
+    }
+
+    fn close(&mut self) {
+        self.flush();
+        self.ending.send_replace(true);
+        drop(self.batches.take());
+    }
+
     fn flush(&mut self) {
         self.since = None;
         if self.spans.is_empty() {
@@ -239,6 +244,16 @@ impl Sender {
     }
 }
 
+/// Return the way to the receiver. It has the content of the files that the settings name.
+pub(super) fn receiver(table: &OtlpTable) -> Result<Client> {
+    Ok(Client {
+        endpoint: table.endpoint.clone(),
+        protocol: table.protocol,
+        token: token(table.token_file.as_deref())?,
+        tls: trusted(table)?,
+    })
+}
+
 /// Return the authorities that an encrypted endpoint needs.
 fn trusted(table: &OtlpTable) -> Result<Option<Arc<ClientConfig>>> {
     let file = table.ca_file.as_deref();
@@ -259,9 +274,7 @@ fn items(batch: Batch) -> u64 {
 /// Send what there is, in one attempt.
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.flush();
-        self.ending.send_replace(true);
-        drop(self.batches.take());
+        self.close();
         // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -279,12 +292,6 @@ fn resource(instance: &str) -> Vec<(&'static str, String)> {
     ];
     resource.extend(node_name().map(|node| ("k8s.node.name", node)));
     resource
-}
-
-/// Return a random part of a time, at least half of it.
-fn jittered(time: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish();
-    time.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }
 
 /// A budget of messages: this many per second, and as many at once.

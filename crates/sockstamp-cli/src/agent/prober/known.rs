@@ -55,7 +55,7 @@ impl Known {
     /// Take the peers that were found, and return the targets that end.
     pub(super) fn update(&mut self, peers: Peers, settings: &Settings) -> Vec<TargetId> {
         let now = Instant::now();
-        let most = usize::try_from(settings.table.max_targets).unwrap_or(usize::MAX);
+        let most = settings.most();
         (self.local, self.link_local, self.too_many) = (peers.local, peers.link_local, 0);
         let ended = self.expire(now, settings, most);
         for watched in self.watched.values_mut() {

@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sockstamp_export::Exposition;
+use sockstamp_export::ledger::SERIES_PER_HISTOGRAM;
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId};
+use sockstamp_ping::{End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker};
 
 use self::known::{Known, Watched};
 use self::peers::Key;
 use self::round_trips::Method;
 use super::config::ProbeTable;
+use super::jittered;
 use crate::escape::complain;
 
 /// The longest time between two readings of the connections.
 const LOOK: Duration = Duration::from_secs(10);
-/// The longest delay in taking new settings, and in ending.
-const STEP: Duration = Duration::from_millis(250);
 /// The longest time for which a prober keeps a namespace alive.
 const PRESENCE: Duration = Duration::from_secs(1);
 /// Room for events that belong to no interval: ends, and late and repeated answers.
@@ -41,19 +41,32 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) table: ProbeTable,
+    /// Series of one metric.
+    pub(super) max_series: usize,
     /// The target of the measurement.
     pub(super) target: sockstamp_bpf::Target,
     /// Time after its last connection for which a peer is still probed.
     pub(super) expire: Duration,
 }
 
+impl Settings {
+    /// Return the largest number of peers: each has one histogram.
+    fn most(&self) -> usize {
+        let targets = usize::try_from(self.table.max_targets).unwrap_or(usize::MAX);
+        targets.min(self.max_series / SERIES_PER_HISTOGRAM)
+    }
+}
+
 type Shared = Arc<Mutex<Known>>;
+/// Ends the thread's wait for events, while it waits for any.
+type SharedWaker = Arc<Mutex<Option<Waker>>>;
 
 /// The thread that probes.
 #[derive(Debug)]
 pub(super) struct Prober {
     /// None once the thread must end.
     settings: Option<Sender<Settings>>,
+    waker: SharedWaker,
     thread: Option<JoinHandle<()>>,
     known: Shared,
 }
@@ -63,13 +76,15 @@ impl Prober {
     pub(super) fn start(settings: Settings) -> Result<Self> {
         let (sender, received) = mpsc::channel();
         let known = Shared::default();
-        let shared = Arc::clone(&known);
+        let waker = SharedWaker::default();
+        let (shared, its_waker) = (Arc::clone(&known), Arc::clone(&waker));
         let thread = thread::Builder::new()
             .name("prober".to_owned())
-            .spawn(move || work(settings, &received, &shared))
+            .spawn(move || work(settings, &received, &shared, &its_waker))
             .context("cannot start a thread")?;
         Ok(Self {
             settings: Some(sender),
+            waker,
             thread: Some(thread),
             known,
         })
@@ -80,6 +95,13 @@ impl Prober {
         if let Some(sender) = &self.settings {
             // Ignore the error: a thread that panicked has said so.
             let _ = sender.send(settings);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*lock(&self.waker) {
+            waker.wake();
         }
     }
 
@@ -92,6 +114,7 @@ impl Prober {
 impl Drop for Prober {
     fn drop(&mut self) {
         self.settings = None;
+        self.wake();
         if let Some(thread) = self.thread.take() {
             // A panic there was printed there.
             let _ = thread.join();
@@ -99,16 +122,20 @@ impl Drop for Prober {
     }
 }
 
-fn lock(known: &Shared) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Probe by the received settings, until their sender is gone.
-fn work(first: Settings, received: &Receiver<Settings>, known: &Shared) {
+fn work(first: Settings, received: &Receiver<Settings>, known: &Shared, waker: &SharedWaker) {
     let mut next = Some(first);
     while let Some(settings) = next {
         lock(known).forget();
-        let probe = || Round::begin(settings.clone(), known)?.work(received);
+        let probe = || {
+            let round = Round::begin(settings.clone(), known)?;
+            *lock(waker) = round.engine.waker();
+            round.work(received)
+        };
         next = match settings.table.enabled.then(probe) {
             Some(Ok(next)) => next,
             Some(Err(error)) => {
@@ -153,22 +180,18 @@ impl Round {
         let period = self.settings.table.interval.min(LOOK);
         let mut due = Instant::now();
         loop {
-            let now = Instant::now();
-            if now >= due {
-                self.look()?;
-                due = now + period;
-            }
-            match self
-                .events
-                .next_within(STEP.min(due.saturating_duration_since(now)))
-            {
-                Next::Event(event) => self.take(event),
-                Next::Timeout | Next::Over => {}
-            }
             match received.try_recv() {
                 Ok(settings) => return Ok(Some(settings)),
                 Err(TryRecvError::Disconnected) => return Ok(None),
                 Err(TryRecvError::Empty) => {}
+            }
+            if Instant::now() >= due {
+                self.look()?;
+                due = Instant::now() + jittered(period);
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if let Next::Event(event) = self.events.next_within(left) {
+                self.take(event);
             }
         }
     }
@@ -260,7 +283,7 @@ impl Round {
                 }
             }
             // A late answer is a loss already; the others answer no probe.
-            Event::Late { .. } | Event::Duplicate { .. } | Event::Stray { .. } => {}
+            Event::Late { .. } | Event::Duplicate { .. } | Event::Stray { .. } | Event::Woken => {}
         }
     }
 
@@ -287,4 +310,25 @@ fn has_net_raw() -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
     effective.is_some_and(|effective| effective >> CAP_NET_RAW & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_peers_together_have_no_more_series_than_a_metric_may_have() {
+        let settings = |max_targets, max_series| Settings {
+            table: ProbeTable {
+                max_targets,
+                ..ProbeTable::default()
+            },
+            max_series,
+            target: sockstamp_bpf::Target::default(),
+            expire: Duration::ZERO,
+        };
+        assert_eq!(settings(100, 100_000).most(), 100);
+        let most = settings(10_000, 100_000).most();
+        assert!(most * SERIES_PER_HISTOGRAM <= 100_000 && (most + 1) * SERIES_PER_HISTOGRAM > 100_000);
+    }
 }

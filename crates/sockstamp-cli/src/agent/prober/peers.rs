@@ -44,7 +44,7 @@ pub(super) fn find(target: &sockstamp_bpf::Target) -> anyhow::Result<Peers> {
     }
     let own = netns::own().ok();
     let files = netns::files();
-    for (netns, connections) in netns::in_each(target.netns, connection::here) {
+    for (netns, connections) in netns::in_each_of(&files, target.netns, connection::here) {
         let namespace = match files.get(&netns) {
             _ if Some(netns) == own => Namespace::Own,
             Some(file) => Namespace::Path(PathBuf::clone(file)),

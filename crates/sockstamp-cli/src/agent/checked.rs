@@ -1,0 +1,33 @@
+//! What the settings name outside of their file, found and opened: whatever is wrong with it is
+//! said before anything starts, or changes.
+
+use anyhow::Result;
+use sockstamp_bpf::Options as SessionOptions;
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::config::Config;
+use super::otlp::client::Client;
+use super::{hindsight, otlp, session_options, tls};
+
+/// Everything that an agent with these settings needs from files, and its target.
+pub(super) struct Checked {
+    pub(super) wanted: SessionOptions,
+    /// The token that clients must have.
+    pub(super) token: Option<String>,
+    /// The certificate and the key of the server.
+    pub(super) key: Option<CertifiedKey>,
+    /// The way to a receiver, with its token and the authorities that are trusted.
+    pub(super) receiver: Option<Client>,
+}
+
+impl Checked {
+    pub(super) fn new(config: &Config) -> Result<Self> {
+        config.hindsight.as_ref().map(hindsight::check).transpose()?;
+        Ok(Self {
+            wanted: session_options(config)?,
+            token: config.token()?,
+            key: config.tls.as_ref().map(tls::certified).transpose()?,
+            receiver: config.otlp.as_ref().map(otlp::receiver).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads the settings again: first everything that may fail, then the change.
+
+use anyhow::{Result, bail};
+use sockstamp_bpf::drop_capabilities;
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::checked::Checked;
+use super::config::Config;
+use super::figures::Baseline;
+use super::hindsight::Hindsight;
+use super::otlp::Sender;
+use super::owners::Owners;
+use super::rules::Namer;
+use super::{
+    Agent, Measuring, SessionOptions, kept_names, namer, probes, read, start_hindsight, start_sender,
+};
+use crate::escape::complain;
+
+/// The place of what a table of the settings requests.
+enum Place<T> {
+    /// The table is the same.
+    Stays,
+    /// It is this from now on, or none.
+    Gets(Option<T>),
+}
+
+/// New settings, and what they need, ready for use.
+struct Prepared {
+    config: Config,
+    wanted: SessionOptions,
+    key: Option<CertifiedKey>,
+    hindsight: Place<Hindsight>,
+    sender: Place<Sender>,
+    /// Another session, if it must be another one.
+    measuring: Option<Measuring>,
+}
+
+impl Agent<'_> {
+    /// Read the configuration again. If anything is wrong with it, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let the counters be read, as in any other reading of them.
+    pub(super) fn reload(&mut self) -> Result<()> {
+        let prepared = self.prepare();
+        self.figures.reloaded(prepared.is_ok());
+        match prepared {
+            Ok(prepared) => {
+                self.apply(prepared)?;
+                complain("the configuration was read again");
+            }
+            Err(error) => complain(format_args!("the configuration is unchanged: {error:#}")),
+        }
+        Ok(())
+    }
+
+    /// Do everything that may fail.
+    fn prepare(&mut self) -> Result<Prepared> {
+        let config = read(self.options)?;
+        self.refuse_a_restart(&config)?;
+        let checked = Checked::new(&config)?;
+        // Threads before the session: they have the capabilities that are in effect here, and a
+        // session raises them.
+        let hindsight = match config.hindsight == self.config.hindsight {
+            true => Place::Stays,
+            false => Place::Gets(start_hindsight(&config, &self.figures)?),
+        };
+        let sender = match config.otlp == self.config.otlp {
+            true => Place::Stays,
+            false => Place::Gets(start_sender(&config, checked.receiver, &self.figures)?),
+        };
+        let measuring = (checked.wanted != self.wanted)
+            .then(|| self.measure(&checked.wanted))
+            .transpose()?;
+        Ok(Prepared {
+            config,
+            wanted: checked.wanted,
+            key: checked.key,
+            hindsight,
+            sender,
+            measuring,
+        })
+    }
+
+    /// Refuse settings that only a restart can apply.
+    fn refuse_a_restart(&self, config: &Config) -> Result<()> {
+        if config.listen != self.config.listen {
+            bail!("a new address to listen on needs a restart");
+        }
+        if config.token_file != self.config.token_file {
+            bail!("a new token needs a restart");
+        }
+        if config.tls != self.config.tls {
+            bail!("new file names in [tls] need a restart; new content of the same files does not");
+        }
+        Ok(())
+    }
+
+    /// Start another session beside the present one.
+    fn measure(&mut self, wanted: &SessionOptions) -> Result<Measuring> {
+        self.measuring.dropped = None;
+        Measuring::start(wanted).or_else(|error| {
+            self.measuring.dropped = Some(drop_capabilities()?);
+            Err(error)
+        })
+    }
+
+    /// Change to what is prepared.
+    fn apply(&mut self, prepared: Prepared) -> Result<()> {
+        let probed = probes(&self.config, &self.wanted);
+        let (config, before) = (prepared.config, &self.config);
+        let is_renamed = (&config.by, &config.rules) != (&before.by, &before.rules);
+        if let Some(measuring) = prepared.measuring {
+            self.replace(measuring)?;
+        } else if is_renamed {
+            self.look()?;
+            self.measuring.session.renew_groups();
+        }
+        if is_renamed {
+            self.figures.rename();
+        }
+        self.take(prepared.hindsight, prepared.sender);
+        if let Some((identity, key)) = self.identity.as_ref().zip(prepared.key) {
+            identity.replace(key);
+        }
+        self.takers.slow.set(config.page.slower_than);
+        self.figures.set_limits(config.limits());
+        self.names.keep(kept_names(&config));
+        let probes = probes(&config, &prepared.wanted);
+        if probes != probed {
+            self.prober.set(probes);
+        }
+        self.wanted = prepared.wanted;
+        self.config = config;
+        self.series = None;
+        Ok(())
+    }
+
+    /// Hand messages to others from now on. The old ones end in their own time.
+    fn take(&mut self, hindsight: Place<Hindsight>, sender: Place<Sender>) {
+        if let Place::Gets(new) = hindsight {
+            let old = self.takers.hindsight.take().and_then(Hindsight::end);
+            match &new {
+                // Both may have the same directory.
+                Some(new) => new.begin(old),
+                None => self.ending.add(old),
+            }
+            self.takers.hindsight = new;
+        }
+        if let Place::Gets(new) = sender {
+            let old = std::mem::replace(&mut self.takers.sender, new);
+            self.ending.add(old.and_then(Sender::end));
+        }
+    }
+
+    /// Change to a session that runs already. Until now the old one counted, from now on the new
+    /// one does: only what passes while the old one's programs are detached is in both.
+    fn replace(&mut self, new: Measuring) -> Result<()> {
+        let mut old = std::mem::replace(&mut self.measuring, new);
+        let baseline = Baseline::take(&mut self.measuring.session)?;
+        // It cleans up, and the new one has dropped the capabilities.
+        self.measuring.dropped = None;
+        old.dropped = None;
+        let takers = &mut self.takers;
+        let last = Namer {
+            waits: false,
+            ..namer(&self.config, &self.names)
+        };
+        self.figures
+            .finish(old.session, &last, &mut |message| takers.push(&message))?;
+        self.measuring.dropped = Some(drop_capabilities()?);
+        self.takers.owners = Owners::default();
+        self.unnamed.clear();
+        self.figures.begin(baseline);
+        Ok(())
+    }
+}
