@@ -58,9 +58,11 @@ const OTHER_HOOKS: &str = "
 const LIBRARY: &str = "
 ## The library and the prober
 
-The C library has the same features as the Rust library: both call the same code, and chosen tests
-of both run on each of these kernels, more of them on the oldest and the newest. So do those of
-`sockstamp ping`, which needs nothing that one of them lacks.
+The C library has the features of the Rust library but one: it has no function for completions that
+come back by sends. Both call the same code. On each of these kernels but 6.18 the lab runs a test
+of every function of the C library, and tests of the Rust library's stamps and completions; more of
+them on Debian's than on `patched`, and of the C library's on 6.1 and 7.2. `kernel/lab/tests.txt`
+lists them. Tests of `sockstamp ping` run on Debian's kernels; it needs nothing that `patched` lacks.
 
 ";
 
