@@ -137,7 +137,7 @@ impl Sender {
             client,
             ended,
             totals: totals.clone(),
-            failing: false,
+            failing: Failing::default(),
         };
         let thread = thread::Builder::new()
             .name("otlp".to_owned())
@@ -325,8 +325,26 @@ struct Worker {
     client: Client,
     ended: watch::Receiver<bool>,
     totals: Totals,
-    /// The last request failed, and the log says so.
-    failing: bool,
+    failing: Failing,
+}
+
+/// The signals whose last request failed, which the log says: a receiver may take metrics alone.
+#[derive(Debug, Default)]
+struct Failing([bool; Signal::ALL.len()]);
+
+impl Failing {
+    /// Return true if it did not fail before.
+    fn begins(&mut self, signal: Signal) -> bool {
+        !std::mem::replace(&mut self.0[signal as usize], true)
+    }
+
+    fn ends(&mut self, signal: Signal) {
+        self.0[signal as usize] = false;
+    }
+
+    fn any(&self) -> bool {
+        self.0.contains(&true)
+    }
 }
 
 impl Worker {
@@ -345,7 +363,7 @@ impl Worker {
 
     async fn deliver(&mut self, signal: Signal, request: Request) {
         // At the end one failure is enough.
-        if self.failing && *self.ended.borrow() {
+        if self.failing.any() && *self.ended.borrow() {
             return self.totals.count(signal, Fate::Failed, request.items);
         }
         let (begun, body) = (Instant::now(), Bytes::from(request.body));
@@ -354,7 +372,7 @@ impl Worker {
             match self.client.send(signal, body.clone()).await {
                 Outcome::Taken { rejected } => {
                     let rejected = rejected.min(request.items);
-                    self.failing = false;
+                    self.failing.ends(signal);
                     self.totals.count(signal, Fate::Sent, request.items - rejected);
                     return self.totals.count(signal, Fate::Rejected, rejected);
                 }
@@ -376,7 +394,7 @@ impl Worker {
 
     /// Once, until it works again.
     fn complain(&mut self, signal: Signal, why: &str) {
-        if !std::mem::replace(&mut self.failing, true) {
+        if self.failing.begins(signal) {
             let endpoint = &self.client.endpoint;
             complain(format_args!(
                 "{endpoint} does not accept {}: {}",
@@ -397,6 +415,16 @@ mod tests {
         let bounds = FIRST_PAUSE / 2..=FIRST_PAUSE;
         assert!(pauses.iter().all(|pause| bounds.contains(pause)));
         assert!(pauses.iter().any(|pause| *pause != pauses[0]));
+    }
+
+    #[test]
+    fn a_signal_that_is_taken_hides_no_failure_of_the_other() {
+        let mut failing = Failing::default();
+        assert!(failing.begins(Signal::Spans) && failing.any());
+        failing.ends(Signal::Metrics);
+        assert!(!failing.begins(Signal::Spans));
+        failing.ends(Signal::Spans);
+        assert!(!failing.any() && failing.begins(Signal::Spans));
     }
 
     #[test]
