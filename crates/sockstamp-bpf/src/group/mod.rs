@@ -70,6 +70,8 @@ pub(crate) struct Table {
     /// The ended groups that are kept.
     kept: Vec<GroupSummary>,
     next_sweep: Instant,
+    /// The number of slots taken so far, if no sweep finds anything to do until one more is.
+    settled: Option<u64>,
 }
 
 impl Table {
@@ -92,6 +94,7 @@ impl Table {
             ended_groups: 0,
             kept: Vec::new(),
             next_sweep: Instant::now(),
+            settled: None,
         })
     }
 
@@ -191,11 +194,17 @@ impl Table {
             return Ok(());
         }
         self.next_sweep = now + SWEEP;
+        // Read it before the slots: what is made later is seen the next time.
+        let made = maps.bss_data.as_ref().map_or(0, |data| data.groups_made);
+        if self.settled == Some(made) {
+            return Ok(());
+        }
         let used = slots::used(maps, self.grouped.slots())?;
         let crowded = used.len() * 8 > self.grouped.limit as usize * 7;
         if self.names_go() || crowded {
             self.look_at(maps, &used, crowded, now)?;
         }
+        self.settled = (!crowded && self.retired.is_empty()).then_some(made);
         if crowded {
             self.retire_idle(maps, now)?;
         }

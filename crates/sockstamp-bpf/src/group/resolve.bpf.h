@@ -25,6 +25,9 @@ static __always_inline bool group_valid(__u32 token)
 	return slot && slot->token == token;
 }
 
+/* How often a slot was taken: user space looks at slots only after that. */
+__u64 groups_made;
+
 /*
  * Give a key a free slot. 0: none is left. The key is written before the token is told, the
  * token before the first message is counted.
@@ -43,6 +46,7 @@ static __always_inline __u32 group_make(const struct group_key *key)
 		return 0;
 	group->key = *key;
 	slot->used = 1;
+	__sync_fetch_and_add(&groups_made, 1);
 	token = slot->token;
 	if (!bpf_map_update_elem(&group_tokens, key, &token, BPF_NOEXIST))
 		return token;

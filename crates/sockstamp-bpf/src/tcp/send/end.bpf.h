@@ -165,7 +165,7 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	if (message->service != STAGE_ABSENT)
 		account_stage(bank, group, STAGE_APP_SERVICE, message->service, weight);
 	if (message->flags & MESSAGE_PIPELINED)
-		count(&bank->pipelined[DIRECTION_TX], weight);
+		account_pipelined(bank, DIRECTION_TX, weight);
 }
 
 static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)
