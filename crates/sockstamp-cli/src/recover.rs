@@ -1,4 +1,4 @@
-//! `sockstamp recover`: cut recordings after their last footer.
+//! `sockstamp recover`: cut recordings after their last row group, and write their footers.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -22,8 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for path in &options.files {
         let recovered = recover(path)?;
         let name = Escaped(path.as_os_str().as_encoded_bytes());
-        let cut = recovered.before - recovered.after;
-        let rows = recovered.rows;
+        let (rows, cut) = (recovered.rows, recovered.cut);
         writeln!(output, "{name}: {rows} messages, {cut} bytes cut").context("cannot print")?;
     }
     Ok(ExitCode::SUCCESS)

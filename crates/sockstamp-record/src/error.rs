@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::footer::GROUPS;
+
 /// The failure of writing or reading a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -31,6 +33,12 @@ pub enum Error {
         path: PathBuf,
         /// Its length.
         length: u64,
+    },
+    /// The file has as many row groups as one may have.
+    #[error("{} has {GROUPS} row groups, as many as a file can have: record into a directory", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
     },
     /// The file was not written by `sockstamp record`, or by another version.
     #[error("{}: {reason}", path.display())]

@@ -16,7 +16,9 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod compact;
 mod error;
+mod footer;
 mod messages;
 pub mod packets;
 mod pages;
@@ -32,6 +34,7 @@ pub mod writer;
 
 pub use batch::Batch;
 pub use error::Error;
+pub use footer::GROUPS;
 pub use packets::{PacketReader, Packets};
 pub use reader::{Detail, Reader};
 pub use rows::Rows;

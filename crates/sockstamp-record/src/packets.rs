@@ -232,7 +232,7 @@ impl Rows for Packets {
 pub struct PacketReader(Arc<Table>);
 
 impl PacketReader {
-    /// Open a file. One that was cut off is read up to its last footer.
+    /// Open a file. One that was cut off is read up to its last note.
     ///
     /// # Errors
     ///
@@ -253,10 +253,16 @@ impl PacketReader {
         self.0.rows()
     }
 
-    /// The bytes after the last footer: rows that the writer had no time to finish.
+    /// The bytes after the last note or footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.0.unread()
+    }
+
+    /// Return what the writer noted about itself, such as its host.
+    #[must_use]
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.0.fact(key)
     }
 
     /// Iterate over the packets in the order of the times at which they were seen first. Addresses

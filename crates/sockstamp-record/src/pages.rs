@@ -12,6 +12,8 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::compact::{Compact, FALSE, I32, STRUCT, TRUE};
+
 /// The longest header of a page: ours have about 50 bytes.
 const HEADER: usize = 1024;
 /// Structures within each other that are skipped: statistics lie in the header of a data page.
@@ -46,7 +48,7 @@ impl ChunkReader for Pages {
         let left = self.length.saturating_sub(start);
         let mut header = vec![0; usize::try_from(left).map_or(HEADER, |left| left.min(HEADER))];
         self.file.read_exact_at(&mut header, start)?;
-        let claimed = Header(&header).claimed();
+        let claimed = Header::new(&header).claimed();
         match claimed {
             Some(claimed) if claimed <= self.most => Ok(Cursor::new(header)),
             Some(_) => Err(ParquetError::General(
@@ -63,32 +65,24 @@ impl ChunkReader for Pages {
     }
 }
 
-/// The rest of a page's header, a structure in the compact protocol of Apache Thrift ("Thrift
-/// Compact protocol encoding", field headers and values).
-struct Header<'a>(&'a [u8]);
+/// The rest of a page's header.
+struct Header<'a>(Compact<'a>);
 
-/// Types of fields.
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const I16: u8 = 4;
-const I32: u8 = 5;
-const I64: u8 = 6;
-const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const STRUCT: u8 = 12;
+impl<'a> Header<'a> {
+    const fn new(bytes: &'a [u8]) -> Self {
+        Self(Compact(bytes))
+    }
 
-impl Header<'_> {
     /// Return the largest `uncompressed_page_size` (field 2). The decoder does not check the types
     /// of fields that it knows: return `None` if one has a wrong type.
     fn claimed(mut self) -> Option<u64> {
         let mut claimed = None;
         let mut last = 0;
-        while let Some((field, kind)) = self.field(&mut last)? {
+        while let Some((field, kind)) = self.0.field(&mut last)? {
             match (field, kind) {
-                (2, I32) => claimed = claimed.max(Some(self.varint()?)),
+                (2, I32) => claimed = claimed.max(Some(self.0.varint()?)),
                 (1 | 3 | 4, I32) => {
-                    self.varint()?;
+                    self.0.varint()?;
                 }
                 (5..=8, STRUCT) => self.page()?,
                 _ => return None,
@@ -103,74 +97,17 @@ impl Header<'_> {
     /// Skip the header of a kind of page: integers, except flags and statistics.
     fn page(&mut self) -> Option<()> {
         let mut last = 0;
-        while let Some((field, kind)) = self.field(&mut last)? {
+        while let Some((field, kind)) = self.0.field(&mut last)? {
             match (field, kind) {
                 (3 | 7, TRUE | FALSE) => {}
-                (5 | 8, STRUCT) => self.skip(STRUCT, DEPTH)?,
+                (5 | 8, STRUCT) => self.0.skip(STRUCT, DEPTH)?,
                 (1..=6, I32) => {
-                    self.varint()?;
+                    self.0.varint()?;
                 }
                 _ => return None,
             }
         }
         Some(())
-    }
-
-    /// Read the number and the type of a field; `Some(None)` at the end of a structure.
-    fn field(&mut self, last: &mut u64) -> Option<Option<(u64, u8)>> {
-        let byte = self.byte()?;
-        if byte == 0 {
-            return Some(None);
-        }
-        // Our writer leaves out the numbers of few fields between two, and never goes back.
-        let step = byte >> 4;
-        *last += u64::from(step);
-        (step > 0).then_some(Some((*last, byte & 0xf)))
-    }
-
-    fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
-        match kind {
-            TRUE | FALSE => Some(()),
-            BYTE => self.byte().map(drop),
-            I16 | I32 | I64 => self.varint().map(drop),
-            DOUBLE => self.bytes(8),
-            BINARY => {
-                let length = self.varint()?;
-                self.bytes(usize::try_from(length).ok()?)
-            }
-            STRUCT => {
-                let depth = depth.checked_sub(1)?;
-                let mut last = 0;
-                while let Some((_, kind)) = self.field(&mut last)? {
-                    self.skip(kind, depth)?;
-                }
-                Some(())
-            }
-            _ => None,
-        }
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(byte)
-    }
-
-    fn bytes(&mut self, count: usize) -> Option<()> {
-        self.0 = self.0.get(count..)?;
-        Some(())
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..63).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
     }
 }
 
@@ -187,9 +124,12 @@ mod tests {
 
     #[test]
     fn the_size_that_a_page_claims_is_read() {
-        assert_eq!(Header(&header(&[0x10])).claimed(), Some(8));
+        assert_eq!(Header::new(&header(&[0x10])).claimed(), Some(8));
         let two_gigabytes = [0xfe, 0xff, 0xff, 0xff, 0x0f];
-        assert_eq!(Header(&header(&two_gigabytes)).claimed(), Some(i32::MAX as u64));
+        assert_eq!(
+            Header::new(&header(&two_gigabytes)).claimed(),
+            Some(i32::MAX as u64)
+        );
     }
 
     #[test]
@@ -199,7 +139,7 @@ mod tests {
         let back = [0x15, 0x00, 0x15, 0x02, 0x15, 0x08, 0x05, 0x04, 0x10, 0x00];
         let cut = [0x15, 0x00, 0x15, 0x02, 0x15, 0x08];
         for header in [&negative[..], &boolean, &back, &cut] {
-            assert_eq!(Header(header).claimed(), None, "{header:x?}");
+            assert_eq!(Header::new(header).claimed(), None, "{header:x?}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Open a file. One that was cut off is read up to its last footer.
+    /// Open a file. One that was cut off is read up to its last note.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Reader {
         self.table.rows()
     }
 
-    /// The bytes after the last footer: rows that the writer had no time to finish.
+    /// The bytes after the last note or footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.table.unread()

@@ -22,6 +22,7 @@ use sockstamp_model::name::Name;
 
 use crate::batch::ROWS;
 use crate::error::Error;
+use crate::footer::GROUPS;
 use crate::pages::Pages;
 use crate::quiet;
 use crate::recover::{Footer, last_footer};
@@ -32,8 +33,6 @@ use crate::schema::Column;
 const COLUMN_BYTES: i64 = 64 << 20;
 /// Threads that decode: each may hold a row group.
 const DECODERS: usize = 3;
-/// Row groups of a file.
-const GROUPS: usize = 100_000;
 
 const UNREADABLE: &str = "it cannot be decoded";
 
@@ -50,7 +49,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Open a file of such rows. One that was cut off is read up to its last footer.
+    /// Open a file of such rows. One that was cut off is read up to its last note.
     pub(crate) fn open<T: Rows>(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(Error::system("open", path))?;
         let metadata = file.metadata().map_err(Error::system("open", path))?;

@@ -1,31 +1,29 @@
 //! Write batches of rows into a file.
 //!
-//! Each footer of the file describes all row groups before it, so that the file is readable up to
-//! its last footer whenever the writer is killed (parquet.apache.org, file format, "Error
-//! Recovery"). Other readers look only at the end of a file: [`recover`] cuts it after the last
-//! footer.
+//! After each row group comes a note that describes it, so that the file is readable up to its last
+//! row group whenever the writer is killed; the footer of Parquet comes at the end. Other readers
+//! look only for that: [`recover`] writes it after the last note. (The cumulative footers of the
+//! file format's chapter "Error Recovery" grow with the square of the number of row groups.)
 //!
 //! [`recover`]: crate::recover
 
 use std::fs::{File, OpenOptions};
 use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use crate::error::Error;
+use crate::footer::{self, GROUPS};
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Kind};
-
-/// Row groups up to which each has its footer. Beyond, footers become rarer in proportion: each
-/// describes all row groups, and together they would outgrow the rows.
-const EACH: usize = 32;
 
 /// A file of rows of one kind, while it is written.
 #[derive(Debug)]
@@ -34,11 +32,14 @@ pub struct FileWriter<T> {
     file: File,
     /// None once writing has failed.
     parquet: Option<SerializedFileWriter<File>>,
+    facts: Vec<KeyValue>,
+    /// Rows and row groups that can be read back.
     rows: u64,
-    /// Row groups that the last footer describes.
-    described: usize,
-    /// The end of the last footer.
+    groups: usize,
+    /// The end of the last note or footer.
     readable: u64,
+    /// True if that is a footer, and has all facts.
+    is_whole: bool,
     rows_are: PhantomData<T>,
 }
 
@@ -57,18 +58,24 @@ impl<T: Rows> FileWriter<T> {
             .map_err(Error::system("create", path))?;
         let shared = file.try_clone().map_err(Error::system("create", path))?;
         let encoder = |error: ParquetError| refused(path, error);
-        let properties = Arc::new(properties::<T>(facts));
         let schema = schema::parquet(T::columns()).map_err(encoder)?;
-        let parquet = SerializedFileWriter::new(shared, schema, properties).map_err(encoder)?;
+        let parquet =
+            SerializedFileWriter::new(shared, schema, Arc::new(properties::<T>())).map_err(encoder)?;
+        let (key, version) = T::VERSION;
         let mut writer = Self {
             path: path.to_owned(),
             file,
             parquet: Some(parquet),
+            facts: vec![KeyValue::new(key.to_owned(), version.to_string())],
             rows: 0,
-            described: 0,
+            groups: 0,
             readable: 0,
+            is_whole: false,
             rows_are: PhantomData,
         };
+        for (key, value) in facts {
+            writer.add_fact(key, value.clone());
+        }
         // Even without rows it is a recording.
         let described = writer.describe_all();
         writer.cut_if_failed(described)?;
@@ -87,27 +94,44 @@ impl<T: Rows> FileWriter<T> {
         self.rows
     }
 
-    /// The length of the file up to its last footer.
+    /// The number of row groups that can be read back by now.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The length of the file up to its last note or footer.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.readable
+    }
+
+    /// Keep another fact in the metadata; it is in the file once that is finished.
+    pub fn add_fact(&mut self, key: &str, value: String) {
+        self.facts.push(KeyValue::new(format!("sockstamp.{key}"), value));
+        self.is_whole = false;
     }
 
     /// Append a batch as one row group.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, as on a full disk. It is then cut after its last footer, and
-    /// accepts no more.
+    /// If the file cannot be written, as on a full disk: it is then cut after its last row group,
+    /// and accepts no more. If it has [`GROUPS`] row groups: it stays as it is.
     pub fn write(&mut self, batch: &T) -> Result<(), Error> {
         if batch.is_empty() {
             return Ok(());
+        }
+        if self.groups >= GROUPS {
+            return Err(Error::TooLong {
+                path: self.path.clone(),
+            });
         }
         let written = self.append(batch);
         self.cut_if_failed(written)
     }
 
-    /// Write the last footer; return the rows and the bytes of the file.
+    /// Write the footer; return the rows and the bytes of the file.
     ///
     /// # Errors
     ///
@@ -127,56 +151,76 @@ impl<T: Rows> FileWriter<T> {
         let mut group = RowGroup::new(parquet.next_row_group().map_err(encoder)?);
         batch.write(&mut group).map_err(encoder)?;
         group.close().map_err(encoder)?;
-        let groups = parquet.flushed_row_groups().len();
-        if groups - self.described > groups / EACH {
-            self.describe_all()?;
-        }
+        let Some(group) = parquet.flushed_row_groups().last() else {
+            return Ok(());
+        };
+        let group = footer::slim(group).map_err(encoder)?;
+        // The facts are in the footer before it.
+        let like = footer::like(parquet.properties(), parquet.schema_descr(), None);
+        let note = footer::note(&like, group, self.readable).map_err(encoder)?;
+        self.end_with(&note)?;
+        self.is_whole = false;
+        self.groups += 1;
+        self.rows += batch.len() as u64;
         Ok(())
     }
 }
 
 impl<T> FileWriter<T> {
-    /// Write a footer, unless the last one describes all.
+    /// Write a footer, unless the file ends with one.
     fn describe_all(&mut self) -> Result<(), Error> {
-        let path = &self.path;
+        let footer = match &self.parquet {
+            Some(parquet) if !self.is_whole => self.footer(parquet)?,
+            _ => return Ok(()),
+        };
+        self.end_with(&footer)?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    fn footer(&self, parquet: &SerializedFileWriter<File>) -> Result<Vec<u8>, Error> {
+        let facts = Some(self.facts.clone());
+        let like = footer::like(parquet.properties(), parquet.schema_descr(), facts);
+        let groups = parquet.flushed_row_groups().iter().take(self.groups);
+        let groups: Result<_, _> = groups.map(footer::slim).collect();
+        groups
+            .and_then(|groups| footer::footer(&like, groups))
+            .map_err(|error| refused(&self.path, error))
+    }
+
+    /// Write a note or a footer: the file can be read up to it.
+    fn end_with(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(parquet) = &mut self.parquet else {
             return Ok(());
         };
-        let groups = parquet.flushed_row_groups().to_vec();
-        if groups.len() == self.described && self.readable > 0 {
-            return Ok(());
-        }
-        let described = groups.len();
-        let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
-        let properties = Arc::clone(parquet.properties());
-        let metadata = FileMetaData::new(
-            properties.writer_version().as_num(),
-            rows,
-            Some(properties.created_by().to_owned()),
-            properties.key_value_metadata().cloned(),
-            Arc::new(parquet.schema_descr().clone()),
-            None,
-        );
-        let mut footer = Vec::new();
-        ParquetMetaDataWriter::new(&mut footer, &ParquetMetaData::new(metadata, groups))
-            .finish()
-            .map_err(|error| refused(path, error))?;
-        parquet.write_all(&footer).map_err(Error::system("write", path))?;
-        parquet.flush().map_err(Error::system("write", path))?;
-        self.described = described;
-        self.rows = rows.cast_unsigned();
+        let written = parquet.write_all(bytes).and_then(|()| parquet.flush());
+        written.map_err(Error::system("write", &self.path))?;
         self.readable = parquet.bytes_written() as u64;
         Ok(())
     }
 
     fn cut_if_failed(&mut self, result: Result<(), Error>) -> Result<(), Error> {
         if result.is_err() {
+            // Report the first error, and none of those that follow.
+            let parquet = self.parquet.take();
+            let footer = parquet.as_ref().map(|parquet| self.footer(parquet));
             // Its buffer is written when it is dropped, as far as there is room.
-            drop(self.parquet.take());
-            // Report the first error.
+            drop(parquet);
             let _ = self.file.set_len(self.readable);
+            if let (false, Some(Ok(footer))) = (self.is_whole, footer) {
+                self.append_if_possible(&footer);
+            }
         }
         result
+    }
+
+    /// Write a footer where the row group was that could not be written. It is for other readers:
+    /// ours read the notes.
+    fn append_if_possible(&mut self, footer: &[u8]) {
+        match self.file.write_all_at(footer, self.readable) {
+            Ok(()) => self.readable += footer.len() as u64,
+            Err(_) => drop(self.file.set_len(self.readable)),
+        }
     }
 }
 
@@ -210,21 +254,13 @@ fn refused(path: &Path, error: ParquetError) -> Error {
     }
 }
 
-fn properties<T: Rows>(facts: &[(&str, String)]) -> WriterProperties {
-    let (key, version) = T::VERSION;
-    let mut metadata = vec![KeyValue::new(key.to_owned(), version.to_string())];
-    metadata.extend(
-        facts
-            .iter()
-            .map(|(key, value)| KeyValue::new(format!("sockstamp.{key}"), value.clone())),
-    );
+fn properties<T: Rows>() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(format!("sockstamp {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(metadata))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
-        // Their offsets would be wrong in all footers but the last.
+        // Their offsets would have to be in the notes.
         .set_offset_index_disabled(true)
         .set_encoding(Encoding::PLAIN);
     let path = |name: &str| ColumnPath::new(vec![name.to_owned()]);

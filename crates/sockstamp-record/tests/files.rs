@@ -168,9 +168,11 @@ fn written(groups: u64) -> (TempDir, Vec<u64>) {
         writer.write(&batch(&messages)).unwrap();
         lengths.push(writer.bytes());
     }
-    assert_eq!(
-        writer.finish().unwrap(),
-        (groups * 10, lengths[lengths.len() - 1])
+    let (rows, length) = writer.finish().unwrap();
+    assert_eq!(rows, groups * 10);
+    assert!(
+        lengths.iter().all(|&group| group < length),
+        "{lengths:?} {length}"
     );
     (directory, lengths)
 }
@@ -234,7 +236,9 @@ fn a_file_cut_off_anywhere_has_the_row_groups_before() {
     let path = directory.path().join("file");
     let whole = fs::read(&path).unwrap();
     let cut = directory.path().join("cut");
-    for length in 0..=whole.len() {
+    // The bytes of the first row group are of the same kinds as those of the second.
+    let first = usize::try_from(lengths[0]).unwrap();
+    for length in (0..first).step_by(7).chain(first - 1..=whole.len()) {
         fs::write(&cut, &whole[..length]).unwrap();
         let groups = lengths.iter().filter(|&&end| end <= length as u64).count();
         match Reader::open(&cut) {
@@ -250,17 +254,102 @@ fn recover_cuts_bytes_after_the_last_row_group() {
     let (directory, lengths) = written(3);
     let path = directory.path().join("file");
     let whole = fs::read(&path).unwrap();
-    assert_eq!(recover(&path).unwrap().after, lengths[2]);
+    assert_eq!(recover(&path).unwrap().after, whole.len() as u64);
     assert_eq!(fs::read(&path).unwrap(), whole);
+    // Within the footer: the notes make the same.
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    assert_eq!(recover(&path).unwrap().rows, 30);
+    let again = fs::read(&path).unwrap();
+    let notes = usize::try_from(lengths[2]).unwrap();
+    assert!(again[..notes] == whole[..notes] && again.ends_with(b"PAR1"));
+    // Within the third row group.
+    let two = usize::try_from(lengths[1]).unwrap();
+    fs::write(&path, &whole[..two + 1]).unwrap();
     let recovered = recover(&path).unwrap();
-    assert_eq!((recovered.rows, recovered.after), (20, lengths[1]));
     assert_eq!(
-        fs::read(&path).unwrap(),
-        &whole[..usize::try_from(lengths[1]).unwrap()]
+        (recovered.rows, recovered.before, recovered.cut),
+        (20, lengths[1] + 1, 1)
     );
+    let cut = fs::read(&path).unwrap();
+    assert_eq!(cut.len() as u64, recovered.after);
+    assert!(cut[..two] == whole[..two]);
+    // Other readers look for the footer of Parquet at the end.
+    assert!(cut.ends_with(b"PAR1") && whole.ends_with(b"PAR1"));
+    assert!(!whole[..two].ends_with(b"PAR1"));
+    let read = read(&path).unwrap();
+    assert_eq!(sorted(read), sorted((0..20).map(message).collect()));
     fs::write(&path, &whole[..100]).unwrap();
     assert!(matches!(recover(&path), Err(Error::NoFooter { length: 100, .. })));
+}
+
+/// Each row group costs the same, however many there are.
+#[test]
+fn a_long_recording_loses_its_unfinished_row_group_alone() {
+    const GROUPS: u64 = 150;
+    let (directory, lengths) = written(GROUPS);
+    let path = directory.path().join("file");
+    let whole = fs::metadata(&path).unwrap().len();
+    let footer = whole - lengths[lengths.len() - 1];
+    let costs: Vec<_> = lengths.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(costs.iter().all(|cost| *cost < costs[0] + 200), "{costs:?}");
+    assert!(footer < GROUPS * costs[0], "{footer}");
+
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(lengths[lengths.len() - 1] - 1).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.rows(), (GROUPS - 1) * 10);
+    assert_eq!(reader.fact("host"), Some("here"));
+    assert_eq!(recover(&path).unwrap().rows, (GROUPS - 1) * 10);
+    let expected = (0..(GROUPS - 1) * 10).map(message).collect();
+    assert_eq!(sorted(read(&path).unwrap()), sorted(expected));
+}
+
+#[test]
+fn facts_may_be_added_until_the_end() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut writer = Writer::create(&path, &[]).unwrap();
+    writer.add_fact("lost", "7".to_owned());
+    drop(writer);
+    assert_eq!(Reader::open(&path).unwrap().fact("lost"), Some("7"));
+}
+
+#[test]
+fn a_note_that_leads_back_to_itself_is_no_footer() {
+    let (directory, lengths) = written(1);
+    let path = directory.path().join("file");
+    let mut bytes = fs::read(&path).unwrap();
+    let end = usize::try_from(lengths[0]).unwrap();
+    bytes.truncate(end);
+    let before = end - 16..end - 8;
+    let first = u64::from_le_bytes(bytes[before.clone()].try_into().unwrap());
+    for (back, rows) in [
+        (first, 10),
+        (lengths[0], 0),
+        (first - 1, 0),
+        (u64::MAX, 0),
+        (0, 0),
+    ] {
+        bytes[before.clone()].copy_from_slice(&back.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        // The empty footer of the begin is left.
+        assert_eq!(Reader::open(&path).unwrap().rows(), rows, "{back}");
+    }
+}
+
+/// The decoder would take memory for all elements first.
+#[test]
+fn a_footer_whose_lists_claim_too_much_is_none() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    // Field 4, a list of structures: 2^28 row groups.
+    let mut bytes = b"PAR1\x49\xfc\x80\x80\x80\x80\x01".to_vec();
+    bytes.resize(8 << 20, 0);
+    let length = u32::try_from(bytes.len() - 4).unwrap();
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(b"PAR1");
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(Reader::open(&path), Err(Error::NoFooter { .. })));
 }
 
 #[test]
