@@ -3,21 +3,45 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use sockstamp_bpf::packets::Lost;
 use sockstamp_model::message::Message;
-use sockstamp_record::{Detail, Reader};
+use sockstamp_record::{Detail, PacketReader, Reader};
 
 use crate::escape;
 use crate::progress::Progress;
 
+/// The extension of files with messages.
+pub(crate) const MESSAGES: &str = "parquet";
 /// The extension of files with packets.
 pub(crate) const PACKETS: &str = "packets";
+
+/// The fact that says how many messages a recording lacks; absent if its writer was killed.
+pub(crate) const LOST: &str = "lost";
+/// Those that say how many packets it lacks, by the reason.
+pub(crate) const LOST_PACKETS: [(&str, fn(Lost) -> u64); 5] = [
+    ("lost_ring", |lost| lost.ring),
+    ("lost_headers", |lost| lost.headers),
+    ("lost_fragments", |lost| lost.fragments),
+    ("lost_flows", |lost| lost.flows),
+    ("lost_forgotten", |lost| lost.forgotten),
+];
 
 /// Recordings that are read, several times if needed.
 pub(crate) struct Recordings(Vec<Reader>);
 
 impl Recordings {
-    pub(crate) fn open(files: &[PathBuf]) -> Result<Self> {
-        open(files).map(Self)
+    /// Open files, and those of directories.
+    pub(crate) fn open(paths: &[PathBuf]) -> Result<Self> {
+        open(&all_files(paths)?).map(Self)
+    }
+
+    /// Return the number of messages that came faster than they were recorded.
+    pub(crate) fn lost(&self) -> u64 {
+        let lost = self
+            .0
+            .iter()
+            .filter_map(|recording| recording.fact(LOST)?.parse().ok());
+        lost.fold(0, u64::saturating_add)
     }
 
     /// Pass each message, with these columns.
@@ -50,6 +74,27 @@ fn tell_what_is_unread(recording: &Reader) {
     }
 }
 
+/// Return the packets that a recording lacks.
+pub(crate) fn lost_packets(recording: &PacketReader) -> Lost {
+    let [ring, headers, fragments, flows, forgotten] = LOST_PACKETS.map(|(key, _)| {
+        let count = recording.fact(key).and_then(|count| count.parse().ok());
+        count.unwrap_or(0)
+    });
+    Lost {
+        ring,
+        headers,
+        fragments,
+        flows,
+        forgotten,
+    }
+}
+
+/// Return these files, and all of these directories.
+pub(crate) fn all_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let files: Result<Vec<_>> = paths.iter().map(|path| files(path)).collect();
+    Ok(files?.concat())
+}
+
 /// Return the path, or all files of a recording below it by time:
 /// `date=…/hour=…/host=…/….parquet`.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
@@ -70,7 +115,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
                     .path();
                 if entry.is_dir() {
                     directories.push(entry);
-                } else if entry.extension().is_some_and(|extension| extension == "parquet") {
+                } else if entry.extension().is_some_and(|extension| extension == MESSAGES) {
                     files.push(entry);
                 }
             }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use sockstamp_record::Reader;
+use sockstamp_record::{PacketReader, Reader, Writer};
 use tempfile::tempdir;
 use testbed::Process;
 
@@ -341,7 +341,7 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
     let directory = tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let recording = record(directory.path(), &[], &["tcp", "port", &port]);
+    let recording = record(directory.path(), &["--packets"], &["tcp", "port", &port]);
     ask(&listener, 10, Duration::ZERO);
     end(recording);
     let mut path = directory.path().to_owned();
@@ -352,14 +352,41 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
         let name = entries[0].file_name().into_string().unwrap();
         assert!(name.starts_with(part), "{name}");
     }
-    assert!(
-        path.extension().is_some_and(|extension| extension == "parquet"),
-        "{path:?}"
-    );
-    assert_eq!(
-        Reader::open(&path).unwrap().fact("version"),
-        Some(env!("CARGO_PKG_VERSION"))
-    );
+    let [messages, packets] = ["parquet", "packets"].map(|extension| path.with_extension(extension));
+    let messages = Reader::open(&messages).unwrap();
+    assert_eq!(messages.fact("version"), Some(env!("CARGO_PKG_VERSION")));
+    assert_eq!(messages.fact("lost"), Some("0"));
+    assert_eq!(PacketReader::open(&packets).unwrap().fact("lost_ring"), Some("0"));
+
+    // Readers take the directory.
+    let report = report(directory.path());
+    assert_eq!(number(&report["tx"]["messages"]), 20, "{report}");
+    assert_eq!(number(&report["lost"]["ring"]), 0, "{report}");
+    let pcap = Command::new(common::sockstamp())
+        .arg("pcap")
+        .arg(directory.path())
+        .args(["-o", "-"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(pcap.stderr).unwrap();
+    assert!(pcap.status.success() && !told.contains("missing"), "{told}");
+    // The block type of a section header, as pcapng begins.
+    assert!(pcap.stdout.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]), "{told}");
+    // Ten questions, ten answers, and the connection.
+    let written: Option<u64> = told.split_whitespace().find_map(|word| word.parse().ok());
+    assert!(written >= Some(23), "{told}");
+}
+
+#[test]
+fn losses_of_a_recording_are_in_its_report() {
+    let directory = tempdir().unwrap();
+    for (name, lost) in [("one.parquet", "3"), ("two.parquet", "4")] {
+        let mut writer = Writer::create(&directory.path().join(name), &[]).unwrap();
+        writer.add_fact("lost", lost.to_owned());
+        writer.finish().unwrap();
+    }
+    let report = report(directory.path());
+    assert_eq!(number(&report["lost"]["ring"]), 7, "{report}");
 }
 
 #[test]

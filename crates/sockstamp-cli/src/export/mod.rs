@@ -13,13 +13,13 @@ use clap::Args;
 use sockstamp_model::clock::Nanos;
 use sockstamp_record::Detail;
 
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, all_files};
 use crate::{duration, escape, output};
 
 /// Options of `export`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Recordings
+    /// Recordings: files, or directories of `record`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part
@@ -34,8 +34,9 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let recordings = Recordings::open(&options.files)?;
-    let file = output::Unfinished::new(&options.output, &options.files)?;
+    let files = all_files(&options.files)?;
+    let recordings = Recordings::open(&files)?;
+    let file = output::Unfinished::new(&options.output, &files)?;
     let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
     let mut trace = perfetto::Trace::new(file.create()?);
     recordings.each(Detail::All, |message| match message.total() >= least {

@@ -14,7 +14,7 @@ use super::destination::{create, tell};
 use crate::escape::complain;
 use crate::output::create_beside;
 use crate::progress::Progress;
-use crate::recordings::PACKETS;
+use crate::recordings::{PACKETS, all_files, lost_packets};
 
 /// Write the packets beside these recordings.
 pub(super) fn run(
@@ -23,7 +23,10 @@ pub(super) fn run(
     all_stages: bool,
     count: Option<u64>,
 ) -> Result<ExitCode> {
-    let files: Vec<_> = recordings.iter().map(|file| of_packets(file)).collect();
+    let files: Vec<_> = all_files(recordings)?
+        .iter()
+        .map(|file| of_packets(file))
+        .collect();
     if files.is_empty() {
         bail!("-o needs a recording to read: `record --packets` makes one");
     }
@@ -53,9 +56,20 @@ pub(super) fn run(
         events.before(None, &mut capture);
     }
     drop(progress);
-    let written = capture.finish(Lost::default())?;
-    tell(written, Lost::default());
+    let lost = recordings.iter().map(lost_packets).fold(Lost::default(), sum);
+    let written = capture.finish(lost)?;
+    tell(written, lost);
     Ok(ExitCode::SUCCESS)
+}
+
+fn sum(one: Lost, other: Lost) -> Lost {
+    Lost {
+        ring: one.ring.saturating_add(other.ring),
+        headers: one.headers.saturating_add(other.headers),
+        fragments: one.fragments.saturating_add(other.fragments),
+        flows: one.flows.saturating_add(other.flows),
+        forgotten: one.forgotten.saturating_add(other.forgotten),
+    }
 }
 
 /// Return the file with the packets of a recording, which may be named itself.

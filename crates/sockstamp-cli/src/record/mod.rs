@@ -1,6 +1,6 @@
 //! `sockstamp record`: messages into Parquet files.
 
-mod both;
+mod patience;
 mod place;
 mod recorder;
 
@@ -19,11 +19,13 @@ use crate::recordings::PACKETS;
 use crate::target::Target;
 use crate::{command, escape};
 
-use both::Both;
-use place::{Limits, Place, is_directory};
+use place::{Limits, Place};
 use recorder::Recorder;
 
 pub(crate) use place::utc;
+
+/// Row groups of a file in a directory.
+const GROUPS: usize = 100;
 
 /// Options of `record`.
 #[derive(Debug, Args)]
@@ -56,17 +58,17 @@ pub struct Options {
     /// Write this file, or files in this directory if it exists or ends with /
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
-    /// one begins with each hour.
+    /// one begins with each hour, and after 100 row groups.
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
-    /// In a directory: begin a new file when one has this many megabytes
+    /// In a directory: begin a new file when one has this many megabytes, packets included
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..),
           help_heading = "Files")]
     pub rotate_size: u64,
     /// In a directory: begin a new file after this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60m", help_heading = "Files")]
     pub rotate_time: Duration,
-    /// Keep the recording below this many megabytes; with --packets, half of them are for packets
+    /// Keep the recording below this many megabytes, packets included
     ///
     /// In a directory, the oldest files of this recording are removed; a single file ends the
     /// recording.
@@ -104,7 +106,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let outcome = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.
-    let recorded = recorder.finish();
+    let lost = outcome.as_ref().map_or(0, |outcome| outcome.summary.lost.ring);
+    let recorded = recorder.finish(lost);
     let outcome = outcome?;
     let recorded = recorded?;
     for recorded in recorded {
@@ -113,7 +116,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if let Some(tags) = outcome.summary.tags {
         escape::complain(format_args!("{tags}"));
     }
-    let lost = outcome.summary.lost.ring;
     if lost > 0 {
         escape::complain(format_args!(
             "{lost} messages are not in the recording: it could not keep up with them"
@@ -122,27 +124,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-fn start(options: &Options) -> Result<Both> {
-    let in_step = options.measuring.in_step;
-    let shares = if options.packets { 2 } else { 1 };
+fn start(options: &Options) -> Result<Recorder> {
     let limits = Limits {
         file_bytes: megabytes(options.rotate_size),
         file_time: options.rotate_time,
-        all_bytes: options.max_size.map(|size| megabytes(size) / shares),
+        file_groups: GROUPS,
+        all_bytes: options.max_size.map(megabytes),
         free_bytes: megabytes(options.min_free),
     };
-    let messages = Place::new(&options.output, "parquet", limits, in_step)?;
-    let messages = Recorder::start(messages, "messages")?;
-    if !options.packets {
-        return Ok(Both::new(messages, None));
-    }
-    let path = match is_directory(&options.output) {
-        true => options.output.clone(),
-        false => options.output.with_extension(PACKETS),
-    };
-    let packets = Place::new(&path, PACKETS, limits, None)?;
-    let packets = Recorder::start(packets, "packets")?;
-    Ok(Both::new(messages, Some(packets)))
+    let in_step = options.measuring.in_step;
+    let place = Place::new(&options.output, options.packets, limits, in_step)?;
+    Recorder::start(place)
 }
 
 const fn megabytes(count: u64) -> u64 {

@@ -7,67 +7,95 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
-use sockstamp_record::{FileWriter, Rows};
+use sockstamp_bpf::packets::Lost;
+use sockstamp_record::{Batch, FileWriter, Packets};
+
+use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, PACKETS};
 
 /// The limits of a recording.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) file_bytes: u64,
     pub(crate) file_time: Duration,
+    /// Row groups of a file in a directory: its writer and its readers hold what describes them.
+    pub(crate) file_groups: usize,
     /// None: no limit.
     pub(crate) all_bytes: Option<u64>,
     pub(crate) free_bytes: u64,
 }
 
-/// The file that is written, and those before it.
-#[derive(Debug)]
-pub(crate) struct Place<T> {
-    path: PathBuf,
-    /// That of files in a directory.
-    extension: &'static str,
-    is_directory: bool,
-    limits: Limits,
-    host: String,
-    in_step: Option<u32>,
-    current: Option<Current<T>>,
-    /// Finished files with their sizes, the oldest first.
-    finished: VecDeque<(PathBuf, u64)>,
-    /// The rows and bytes of all files, removed ones included.
+/// What files of one kind have, removed ones included.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     pub(crate) files: u64,
     pub(crate) removed: u64,
 }
 
+impl Written {
+    fn add(&mut self, (rows, bytes): (u64, u64)) {
+        self.rows += rows;
+        self.bytes += bytes;
+    }
+}
+
+/// The file that is written, and those before it. With packets, there are two of the same name.
 #[derive(Debug)]
-struct Current<T> {
-    writer: FileWriter<T>,
+pub(crate) struct Place {
+    path: PathBuf,
+    is_directory: bool,
+    limits: Limits,
+    host: String,
+    in_step: Option<u32>,
+    has_packets: bool,
+    current: Option<Current>,
+    /// The oldest first.
+    finished: VecDeque<Finished>,
+    pub(crate) messages: Written,
+    pub(crate) packets: Option<Written>,
+}
+
+#[derive(Debug)]
+struct Current {
+    messages: FileWriter<Batch>,
+    packets: Option<FileWriter<Packets>>,
     since: Instant,
     hour: u64,
 }
 
-impl<T: Rows> Place<T> {
+impl Current {
+    fn bytes(&self) -> u64 {
+        self.messages.bytes() + self.packets.as_ref().map_or(0, FileWriter::bytes)
+    }
+
+    fn groups(&self) -> usize {
+        let packets = self.packets.as_ref().map_or(0, FileWriter::groups);
+        self.messages.groups().max(packets)
+    }
+}
+
+#[derive(Debug)]
+struct Finished {
+    messages: PathBuf,
+    packets: Option<PathBuf>,
+    bytes: u64,
+}
+
+impl Place {
     /// Messages are chosen by multiples of 2^`in_step`, if any.
-    pub(crate) fn new(
-        path: &Path,
-        extension: &'static str,
-        limits: Limits,
-        in_step: Option<u32>,
-    ) -> Result<Self> {
-        let is_directory = is_directory(path);
+    pub(crate) fn new(path: &Path, has_packets: bool, limits: Limits, in_step: Option<u32>) -> Result<Self> {
         let mut place = Self {
             path: path.to_owned(),
-            extension,
-            is_directory,
+            is_directory: is_directory(path),
             limits,
             host: host(),
             in_step,
+            has_packets,
             current: None,
             finished: VecDeque::new(),
-            rows: 0,
-            bytes: 0,
-            files: 0,
-            removed: 0,
+            messages: Written::default(),
+            packets: has_packets.then(Written::default),
         };
         // A path that cannot be written is reported before anything is measured.
         place.begin()?;
@@ -75,32 +103,77 @@ impl<T: Rows> Place<T> {
         Ok(place)
     }
 
-    /// Append a batch.
-    pub(crate) fn write(&mut self, batch: &T) -> Result<()> {
+    pub(crate) fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+
+    /// Append messages.
+    pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
+        self.make_ready()?;
+        if let Some(current) = &mut self.current {
+            current.messages.write(batch)?;
+        }
+        self.keep_below_limit()
+    }
+
+    /// Append packets.
+    pub(crate) fn write_packets(&mut self, batch: &Packets) -> Result<()> {
+        self.make_ready()?;
+        if let Some(packets) = self.current.as_mut().and_then(|current| current.packets.as_mut()) {
+            packets.write(batch)?;
+        }
+        self.keep_below_limit()
+    }
+
+    /// Note what the recording lacks, in its last file.
+    pub(crate) fn note_lost(&mut self, messages: u64, packets: Lost) -> Result<()> {
+        if self.current.is_none() {
+            self.begin()?;
+        }
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        current.messages.add_fact(LOST, messages.to_string());
+        if let Some(file) = &mut current.packets {
+            for (key, of) in LOST_PACKETS {
+                file.add_fact(key, of(packets).to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Finish the last files.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        let path = current.messages.path().to_owned();
+        let path_of_packets = current.packets.as_ref().map(|file| file.path().to_owned());
+        // Both are finished, whichever fails.
+        let messages = current.messages.finish();
+        let packets = current.packets.map(FileWriter::finish).transpose();
+        let (messages, packets) = (messages?, packets?);
+        self.messages.add(messages);
+        if let (Some(written), Some(packets)) = (&mut self.packets, packets) {
+            written.add(packets);
+        }
+        self.finished.push_back(Finished {
+            messages: path,
+            packets: path_of_packets,
+            bytes: messages.1 + packets.map_or(0, |(_, bytes)| bytes),
+        });
+        Ok(())
+    }
+
+    /// Begin new files if there is none, or if the last ones have reached a limit.
+    fn make_ready(&mut self) -> Result<()> {
         if self.is_directory && self.current.as_ref().is_some_and(|current| self.is_over(current)) {
             self.end()?;
         }
         if self.current.is_none() {
             self.begin()?;
         }
-        self.check_free()?;
-        if let Some(current) = &mut self.current {
-            current.writer.write(batch)?;
-        }
-        self.keep_below_limit()
-    }
-
-    /// Finish the last file.
-    pub(crate) fn end(&mut self) -> Result<()> {
-        let Some(current) = self.current.take() else {
-            return Ok(());
-        };
-        let path = current.writer.path().to_owned();
-        let (rows, bytes) = current.writer.finish()?;
-        self.rows += rows;
-        self.bytes += bytes;
-        self.finished.push_back((path, bytes));
-        Ok(())
+        self.check_free()
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -113,11 +186,19 @@ impl<T: Rows> Place<T> {
             ("host", self.host.clone()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ];
+        let packets = match self.has_packets {
+            true => Some(FileWriter::create(&path.with_extension(PACKETS), &facts)?),
+            false => None,
+        };
         facts.extend(self.in_step.map(|bits| ("in_step", bits.to_string())));
-        let writer = FileWriter::create(&path, &facts)?;
-        self.files += 1;
+        let messages = FileWriter::create(&path, &facts)?;
+        self.messages.files += 1;
+        if let Some(written) = &mut self.packets {
+            written.files += 1;
+        }
         self.current = Some(Current {
-            writer,
+            messages,
+            packets,
             since: Instant::now(),
             hour,
         });
@@ -134,13 +215,14 @@ impl<T: Rows> Place<T> {
             .join(format!("host={}", self.host));
         fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let free = (0..10_000)
-            .map(|number| directory.join(format!("{time}-{number}.{}", self.extension)))
-            .find(|path| !path.exists());
+            .map(|number| directory.join(format!("{time}-{number}.{MESSAGES}")))
+            .find(|path| !path.exists() && !path.with_extension(PACKETS).exists());
         free.with_context(|| format!("{} has too many files", directory.display()))
     }
 
-    fn is_over(&self, current: &Current<T>) -> bool {
-        current.writer.bytes() >= self.limits.file_bytes
+    fn is_over(&self, current: &Current) -> bool {
+        current.bytes() >= self.limits.file_bytes
+            || current.groups() >= self.limits.file_groups
             || current.since.elapsed() >= self.limits.file_time
             || current.hour != now().1
     }
@@ -149,7 +231,7 @@ impl<T: Rows> Place<T> {
         let Some(current) = &self.current else {
             return Ok(());
         };
-        let path = current.writer.path();
+        let path = current.messages.path();
         let system =
             statvfs(path).with_context(|| format!("cannot read the free space of {}", path.display()))?;
         let free = system.blocks_available().saturating_mul(system.fragment_size());
@@ -168,27 +250,40 @@ impl<T: Rows> Place<T> {
         let Some(limit) = self.limits.all_bytes else {
             return Ok(());
         };
-        let current = self.current.as_ref().map_or(0, |current| current.writer.bytes());
-        let mut all = current + self.finished.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let current = self.current.as_ref().map_or(0, Current::bytes);
+        let mut all = current + self.finished.iter().map(|files| files.bytes).sum::<u64>();
         while all > limit {
             // Only files that this process has made are removed.
-            let Some((path, bytes)) = self.finished.pop_front() else {
+            let Some(oldest) = self.finished.pop_front() else {
                 if self.is_directory {
                     // The next batch begins the file that this one makes room for.
                     return self.end();
                 }
                 bail!("{} has reached --max-size: recording stops", self.path.display());
             };
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-            self.removed += 1;
-            all -= bytes;
+            self.remove(&oldest)?;
+            all -= oldest.bytes;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, files: &Finished) -> Result<()> {
+        for path in [Some(&files.messages), files.packets.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        self.messages.removed += 1;
+        if let Some(written) = &mut self.packets {
+            written.removed += 1;
         }
         Ok(())
     }
 }
 
 /// Return true if files are made in this directory, and none of this name.
-pub(super) fn is_directory(path: &Path) -> bool {
+fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
@@ -240,6 +335,11 @@ fn part_of_path(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::fixture;
+    use sockstamp_model::stage::Direction;
+    use sockstamp_record::{PacketReader, Reader};
+    use tempfile::TempDir;
+
     use super::*;
 
     #[test]
@@ -256,5 +356,123 @@ mod tests {
         assert_eq!(part_of_path("../../etc/x"), "_.._etc_x");
         assert_eq!(part_of_path(".."), "unknown");
         assert_eq!(part_of_path("a\u{1b}[2J b"), "a__2J_b");
+    }
+
+    const ALL: Limits = Limits {
+        file_bytes: u64::MAX,
+        file_time: Duration::MAX,
+        file_groups: usize::MAX,
+        all_bytes: None,
+        free_bytes: 0,
+    };
+
+    fn messages(count: u64) -> Batch {
+        let mut batch = Batch::new();
+        (0..count).for_each(|_| batch.push(&fixture::message(Direction::Tx)));
+        batch
+    }
+
+    /// Record this many batches of ten messages each, and packets with each.
+    fn recorded(limits: Limits, batches: u64) -> (TempDir, Place) {
+        let directory = TempDir::new().unwrap();
+        let mut place = Place::new(directory.path(), true, limits, None).unwrap();
+        for _ in 0..batches {
+            place.write(&messages(10)).unwrap();
+            place.write_packets(&Packets::default()).unwrap();
+        }
+        (directory, place)
+    }
+
+    fn files(directory: &TempDir) -> Vec<PathBuf> {
+        crate::recordings::files(directory.path()).unwrap()
+    }
+
+    fn rows(files: &[PathBuf]) -> Vec<u64> {
+        let rows = |path: &PathBuf| Reader::open(path).unwrap().rows();
+        files.iter().map(rows).collect()
+    }
+
+    #[test]
+    fn a_file_ends_with_its_row_groups_and_has_its_packets_beside_it() {
+        let limits = Limits {
+            file_groups: 4,
+            ..ALL
+        };
+        let (directory, mut place) = recorded(limits, 9);
+        place.end().unwrap();
+        let files = files(&directory);
+        let mut rows = rows(&files);
+        rows.sort_unstable();
+        assert_eq!(rows, [10, 40, 40], "unless an hour has ended meanwhile");
+        assert_eq!((place.messages.rows, place.messages.files), (90, 3));
+        for file in &files {
+            let packets = PacketReader::open(&file.with_extension(PACKETS)).unwrap();
+            assert_eq!(packets.rows(), 0);
+        }
+        let all = fs::read_dir(files[0].parent().unwrap()).unwrap().count();
+        assert_eq!(all, 2 * files.len());
+    }
+
+    #[test]
+    fn a_file_ends_with_its_size_and_its_time() {
+        let small = Limits { file_bytes: 1, ..ALL };
+        let short = Limits {
+            file_time: Duration::ZERO,
+            ..ALL
+        };
+        for limits in [small, short] {
+            let (directory, mut place) = recorded(limits, 3);
+            place.end().unwrap();
+            let rows = rows(&files(&directory));
+            // Each batch of messages, and of packets, finds the file before it over.
+            assert_eq!(rows.iter().sum::<u64>(), 30);
+            assert!(rows.len() >= 3, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_files_go_with_their_packets() {
+        let (_, place) = recorded(ALL, 1);
+        let one = place.current.as_ref().unwrap().bytes();
+        let limits = Limits {
+            file_groups: 1,
+            all_bytes: Some(4 * one),
+            ..ALL
+        };
+        let (directory, mut place) = recorded(limits, 12);
+        place.end().unwrap();
+        let files = files(&directory);
+        assert!((1..=4).contains(&files.len()), "{files:?}");
+        assert_eq!(place.messages.removed + files.len() as u64, place.messages.files);
+        for file in &files {
+            assert!(file.with_extension(PACKETS).exists());
+        }
+        let all = fs::read_dir(files[0].parent().unwrap()).unwrap().count();
+        assert_eq!(all, 2 * files.len());
+    }
+
+    #[test]
+    fn too_little_room_ends_a_recording_under_way() {
+        let (directory, mut place) = recorded(ALL, 2);
+        place.limits.free_bytes = u64::MAX;
+        let told = place.write(&messages(10)).unwrap_err().to_string();
+        assert!(told.contains("less than --min-free"), "{told}");
+        drop(place);
+        assert_eq!(rows(&files(&directory)), [20]);
+    }
+
+    #[test]
+    fn losses_are_in_the_last_file() {
+        let (directory, mut place) = recorded(ALL, 1);
+        let lost = Lost {
+            flows: 3,
+            ..Lost::default()
+        };
+        place.note_lost(7, lost).unwrap();
+        place.end().unwrap();
+        let file = &files(&directory)[0];
+        assert_eq!(Reader::open(file).unwrap().fact(LOST), Some("7"));
+        let packets = PacketReader::open(&file.with_extension(PACKETS)).unwrap();
+        assert_eq!(crate::recordings::lost_packets(&packets), lost);
     }
 }

@@ -30,7 +30,7 @@ use sockstamp_record::Detail;
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Recordings
+    /// Recordings: files, or directories of `record`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Also sum messages in groups by these dimensions
@@ -142,7 +142,8 @@ impl Report {
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), interval);
         let mut times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)> = None;
-        Recordings::open(&options.files)?.each(Detail::Dimensions, |message| {
+        let recordings = Recordings::open(&options.files)?;
+        recordings.each(Detail::Dimensions, |message| {
             aggregate.record(message);
             sums.add(message);
             let (first, last) = times.unwrap_or((message.time, message.time));
@@ -151,6 +152,7 @@ impl Report {
         })?;
         let duration = times.and_then(|(first, last)| last.since(first));
         let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
+        summary.lost.ring = recordings.lost();
         let mut intervals = sums.finish();
         for (_, groups) in &mut intervals {
             order(groups, options.sort);
