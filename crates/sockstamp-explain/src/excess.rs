@@ -1,13 +1,11 @@
 //! Sum the excess of slow messages over normal ones.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 
 use crate::CLUSTERS;
+use crate::clusters::{Cluster, Clusters, side};
 use crate::component::{Component, Kind};
 use crate::times::Limits;
 
@@ -15,15 +13,14 @@ use crate::times::Limits;
 pub(crate) const LEAST: f64 = 1e6;
 /// The least share of the excess that a component must carry, by the lower end of its interval.
 pub(crate) const LEAST_SHARE: f64 = 0.3;
-/// Standard deviations on either side that an interval of 95 % has.
-const SIDE: f64 = 1.96;
-
-/// Sums over slow messages of one flow, or of one second.
-#[derive(Debug, Clone, Default)]
-struct Cluster {
-    weight: f64,
-    sums: Vec<f64>,
-}
+/// How many times as much of slow messages as of a normal one a component must be, relative to the
+/// rest of it. A stage that is always longer than the others has a larger part of the slow ones
+/// already because it varies by more: if it is three times longer and heavy-tailed, by less than
+/// this in 95 % of cases.
+const MORE: f64 = 4.0;
+/// Slow messages that take so many times longer than normal ones have a cause in any case: heavy
+/// tails alone, down to those of infinite variance, reach a fifth of this.
+const FAR: f64 = 100.0;
 
 /// Sums over parts that are known for some messages only, and that add up to no component.
 #[derive(Debug)]
@@ -41,9 +38,10 @@ pub struct Excess {
     components: Vec<Component>,
     details: Details,
     normal: Cluster,
+    /// For each component, its fraction of a normal message's time.
+    fractions: Vec<f64>,
     slow: u64,
-    flows: HashMap<u64, Cluster>,
-    seconds: HashMap<u64, Cluster>,
+    clusters: Clusters,
 }
 
 /// A stage or part, and what it carries of the excess of slow messages.
@@ -57,8 +55,15 @@ pub struct Carried {
     pub excess: f64,
     /// Its share of the excess of all: of 1.
     pub share: f64,
-    /// Half the width of the share's interval of 95 %; `None` with too few flows and seconds.
+    /// Half the width of the share's interval of 95 %, for all components together; `None` with
+    /// too few flows and seconds.
     pub margin: Option<f64>,
+    /// Its mean fraction of the time of a normal message: of 1.
+    pub of_normal: f64,
+    /// Its fraction of the time of all slow messages: of 1.
+    pub of_slow: f64,
+    /// Half the width of that fraction's interval, as `margin`.
+    pub of_slow_margin: Option<f64>,
     /// The part of its stage that carries more than half of its excess, and how much of it: of 1.
     /// Only of a component without a part.
     pub mostly: Option<(Part, f64)>,
@@ -101,19 +106,15 @@ impl Excess {
     #[must_use]
     pub fn new(kind: Kind, limits: Limits) -> Self {
         let components = kind.components();
-        let normal = Cluster {
-            weight: 0.0,
-            sums: vec![0.0; components.len()],
-        };
         Self {
             kind,
             limits,
             details: Details::of(&components),
+            normal: Cluster::new(&components),
+            fractions: vec![0.0; components.len()],
             components,
-            normal,
             slow: 0,
-            flows: HashMap::new(),
-            seconds: HashMap::new(),
+            clusters: Clusters::default(),
         }
     }
 
@@ -125,103 +126,94 @@ impl Excess {
         let weight = f64::from(message.weight);
         if self.limits.is_slow(time) {
             self.slow += 1;
-            let second = message.time.as_nanos() / 1_000_000_000;
-            let of_flow = sums_of(&mut self.flows, message.flow.cookie.0, &self.components);
-            of_flow.add(&self.components, message, weight);
-            let of_second = sums_of(&mut self.seconds, second, &self.components);
-            of_second.add(&self.components, message, weight);
+            self.clusters.add(&self.components, message);
             self.details.add_slow(message, weight);
         } else if self.limits.is_normal(time) {
-            self.normal.add(&self.components, message, weight);
+            self.normal.add(&self.components, message);
             self.details.add_normal(message, weight);
+            // A mean of fractions: few long messages do not decide what a normal one consists of.
+            let whole = time.0.max(1) as f64;
+            for (sum, component) in self.fractions.iter_mut().zip(&self.components) {
+                *sum += weight * (component.of(message).0 as f64 / whole);
+            }
         }
     }
 
     /// Return the excess of the slow messages over the normal ones.
     #[must_use]
     pub fn explanation(self) -> Explanation {
-        let norms: Vec<f64> = self
-            .normal
-            .sums
-            .iter()
-            .map(|sum| sum / self.normal.weight.max(1.0))
-            .collect();
-        let weight: f64 = self.seconds.values().map(|second| second.weight).sum();
-        let weight = weight.max(1.0);
-        let excess = |cluster: &Cluster, index: usize| cluster.sums[index] - cluster.weight * norms[index];
-        let of_component = |index| {
-            self.seconds
-                .values()
-                .map(|second| excess(second, index))
-                .sum::<f64>()
-        };
-        let sums: Vec<f64> = (0..self.components.len()).map(of_component).collect();
-        let whole: f64 = sums.iter().sum();
-
-        let enough = self.flows.len().max(self.seconds.len()) >= CLUSTERS;
-        let deviation = |clusters: &HashMap<u64, Cluster>, index: usize, share: f64| {
-            let residual = |cluster: &Cluster| {
-                let all: f64 = (0..norms.len()).map(|index| excess(cluster, index)).sum();
-                excess(cluster, index) - share * all
-            };
-            if clusters.len() < CLUSTERS {
-                return 0.0;
-            }
-            let squares: f64 = clusters.values().map(|cluster| residual(cluster).powi(2)).sum();
-            let count = clusters.len() as f64;
-            (squares * count / (count - 1.0)).sqrt() / whole
-        };
-        let mut carried: Vec<Carried> = (self.components.iter().enumerate())
-            .map(|(index, &component)| {
-                let share = if whole > 0.0 { sums[index] / whole } else { 0.0 };
-                let margin = || {
-                    let by_flow = deviation(&self.flows, index, share);
-                    SIDE * by_flow.max(deviation(&self.seconds, index, share))
-                };
-                Carried {
-                    component,
-                    norm: norms[index],
-                    excess: sums[index] / weight,
-                    share,
-                    margin: (enough && whole > 0.0).then(margin),
-                    mostly: self.details.main(component, self.normal.weight, weight),
-                }
-            })
+        let norms = self.normal.means();
+        let weight = self.clusters.sum(|cluster| cluster.weight).max(1.0);
+        let whole = self.clusters.sum(|cluster| all(cluster, &norms));
+        let enough = self.clusters.flows().max(self.clusters.seconds()) >= CLUSTERS;
+        let mut carried: Vec<Carried> = (0..self.components.len())
+            .map(|place| self.carried(place, &norms, weight, whole))
             .collect();
         carried.sort_by(|one, other| other.excess.total_cmp(&one.excess));
         let mean = whole / weight;
         let norm: f64 = norms.iter().sum();
-        let stands_out = carried
-            .first()
-            .is_some_and(|first| first.share - first.margin.unwrap_or(0.0) >= LEAST_SHARE);
         let claim = match () {
             () if mean < LEAST || mean < norm => Claim::Nothing,
             () if !enough => Claim::TooFew,
-            () if stands_out => Claim::First,
+            () if carried
+                .first()
+                .is_some_and(|first| first.stands_out(mean >= FAR * norm)) =>
+            {
+                Claim::First
+            }
             () => Claim::Nothing,
         };
         Explanation {
             kind: self.kind,
             limits: self.limits,
             slow: self.slow,
-            flows: self.flows.len(),
-            seconds: self.seconds.len(),
+            flows: self.clusters.flows(),
+            seconds: self.clusters.seconds(),
             excess: mean,
             carried,
             claim,
         }
     }
+
+    /// Return what the component at this place carries of the whole excess of so many messages.
+    fn carried(&self, place: usize, norms: &[f64], weight: f64, whole: f64) -> Carried {
+        let clusters = &self.clusters;
+        let sum = clusters.sum(|cluster| excess(cluster, norms, place));
+        let share = if whole > 0.0 { sum / whole } else { 0.0 };
+        let time = clusters.sum(Cluster::time).max(1.0);
+        let of_slow = clusters.sum(|cluster| cluster.sums[place]) / time;
+        let is_enough = clusters.flows().max(clusters.seconds()) >= CLUSTERS && whole > 0.0;
+        let side = side(self.components.len());
+        let margin = || {
+            let residual = |cluster: &Cluster| excess(cluster, norms, place) - share * all(cluster, norms);
+            side * clusters.deviation(residual) / whole
+        };
+        let of_slow_margin = || {
+            let residual = |cluster: &Cluster| cluster.sums[place] - of_slow * cluster.time();
+            side * clusters.deviation(residual) / time
+        };
+        Carried {
+            component: self.components[place],
+            norm: norms[place],
+            excess: sum / weight,
+            share,
+            margin: is_enough.then(margin),
+            of_normal: self.fractions[place] / self.normal.weight.max(1.0),
+            of_slow,
+            of_slow_margin: is_enough.then(of_slow_margin),
+            mostly: (self.details).main(self.components[place], self.normal.weight, weight),
+        }
+    }
 }
 
-fn sums_of<'a, K: Eq + Hash>(
-    clusters: &'a mut HashMap<K, Cluster>,
-    key: K,
-    components: &[Component],
-) -> &'a mut Cluster {
-    clusters.entry(key).or_insert_with(|| Cluster {
-        weight: 0.0,
-        sums: vec![0.0; components.len()],
-    })
+/// Return a component's excess, summed over messages.
+fn excess(cluster: &Cluster, norms: &[f64], place: usize) -> f64 {
+    cluster.sums[place] - cluster.weight * norms[place]
+}
+
+/// Return the excess of all components.
+fn all(cluster: &Cluster, norms: &[f64]) -> f64 {
+    (0..norms.len()).map(|place| excess(cluster, norms, place)).sum()
 }
 
 impl Details {
@@ -262,15 +254,6 @@ fn add(sums: &mut [f64], parts: &[Part], message: &Message, weight: f64) {
     }
 }
 
-impl Cluster {
-    fn add(&mut self, components: &[Component], message: &Message, weight: f64) {
-        self.weight += weight;
-        for (sum, component) in self.sums.iter_mut().zip(components) {
-            *sum += weight * component.of(message).0 as f64;
-        }
-    }
-}
-
 impl Carried {
     /// Return the name: that of the part that carries most of it, if there is one.
     #[must_use]
@@ -279,6 +262,14 @@ impl Carried {
             part: self.mostly.map(|(part, _)| part).or(self.component.part),
             ..self.component
         }
+    }
+
+    /// Return true if it carries much for sure, and is more of slow messages than of normal ones or
+    /// these are far apart.
+    fn stands_out(&self, are_far_apart: bool) -> bool {
+        let least = self.of_slow - self.of_slow_margin.unwrap_or(0.0);
+        let is_more = least * (1.0 - self.of_normal) >= MORE * self.of_normal * (1.0 - least);
+        self.share - self.margin.unwrap_or(0.0) >= LEAST_SHARE && (is_more || are_far_apart)
     }
 }
 

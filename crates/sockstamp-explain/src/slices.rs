@@ -17,6 +17,7 @@ use sockstamp_model::stage::Direction;
 
 use crate::CLUSTERS;
 use crate::Kind;
+use crate::clusters::{of_flows, of_seconds, second_of, side};
 use crate::excess::{Carried, Explanation, LEAST, LEAST_SHARE};
 use crate::lives::Lives;
 use crate::times::Limits;
@@ -190,10 +191,6 @@ impl Sums {
     }
 }
 
-pub(crate) fn second_of(message: &Message) -> u64 {
-    message.time.as_nanos() / 1_000_000_000
-}
-
 /// Sums over each slice.
 #[derive(Debug)]
 pub struct Slices {
@@ -302,13 +299,14 @@ impl Slices {
     /// Return the comparison of the slices that add much for sure.
     #[must_use]
     pub fn compare(self) -> Comparison {
-        let tested = self.sums.len() as f64;
-        // |Z| exceeds this in at most 5 % of cases, all slices together: exp(-z²/2) each.
-        let side = (2.0 * (tested / 0.05).ln()).sqrt();
+        let side = side(self.sums.len());
+        let seconds = self.whole.seconds.iter();
+        let mut seconds: Vec<(u64, f64)> = seconds.map(|(second, sum)| (*second, *sum)).collect();
+        seconds.sort_unstable_by_key(|(second, _)| *second);
         let enough = self.whole.flows.len().max(self.whole.seconds.len()) >= CLUSTERS;
         let slices = self.places.iter();
         let mut additions: Vec<Addition> = slices
-            .filter_map(|(slice, &place)| self.addition(slice, &self.sums[place], side))
+            .filter_map(|(slice, &place)| self.addition(slice, &self.sums[place], &seconds, side))
             .filter(|addition| enough && addition.share - addition.margin >= LEAST_SHARE)
             .collect();
         additions.sort_by(|one, other| {
@@ -325,7 +323,8 @@ impl Slices {
         }
     }
 
-    fn addition(&self, slice: &Slice, sums: &Sums, side: f64) -> Option<Addition> {
+    /// Return what a slice adds; `seconds` has the excess of all in each.
+    fn addition(&self, slice: &Slice, sums: &Sums, seconds: &[(u64, f64)], side: f64) -> Option<Addition> {
         let whole = &self.whole;
         let common = sums.weight / whole.weight;
         if whole.excess <= 0.0 || common > MOST_COMMON {
@@ -333,23 +332,21 @@ impl Slices {
         }
         let of_the_rest = (whole.excess - sums.excess) / (whole.weight - sums.weight);
         let part = sums.excess / whole.excess;
-        let deviation = |all: &HashMap<u64, f64>, own: &HashMap<u64, f64>| {
-            if all.len() < CLUSTERS {
-                return 0.0;
-            }
-            let residual = |(cluster, excess): (&u64, &f64)| {
-                let own = own.get(cluster).copied().unwrap_or_default();
-                (own - part * excess).powi(2)
-            };
-            let count = all.len() as f64;
-            (all.iter().map(residual).sum::<f64>() * count / (count - 1.0)).sqrt() / whole.excess
+        let residual = |own: &HashMap<u64, f64>, cluster: u64, all: f64| {
+            own.get(&cluster).copied().unwrap_or_default() - part * all
         };
-        let by_flow = deviation(&whole.flows, &sums.flows);
-        let by_second = deviation(&whole.seconds, &sums.seconds);
+        let flows = whole.flows.iter();
+        let flows: Vec<f64> = flows
+            .map(|(flow, all)| residual(&sums.flows, *flow, *all))
+            .collect();
+        let seconds: Vec<(u64, f64)> = (seconds.iter())
+            .map(|(second, all)| (*second, residual(&sums.seconds, *second, *all)))
+            .collect();
+        let deviation = of_flows(&flows).max(of_seconds(&seconds)) / whole.excess;
         Some(Addition {
             slice: slice.clone(),
             share: part - sums.weight * of_the_rest / whole.excess,
-            margin: side * by_flow.max(by_second),
+            margin: side * deviation,
             common,
             of_normal: sums.normal / whole.normal.max(1.0),
             of_slow: sums.slow / whole.slow.max(1.0),

@@ -67,6 +67,9 @@ struct Component {
     excess_ns: f64,
     share: f64,
     margin: Option<f64>,
+    of_normal: f64,
+    of_slow: f64,
+    of_slow_margin: Option<f64>,
     mostly: Option<Mostly>,
 }
 
@@ -146,6 +149,9 @@ impl From<&Carried> for Component {
             excess_ns: carried.excess,
             share: carried.share,
             margin: carried.margin,
+            of_normal: carried.of_normal,
+            of_slow: carried.of_slow,
+            of_slow_margin: carried.of_slow_margin,
             mostly: carried.mostly.map(|(part, share)| Mostly {
                 part: part.name(),
                 share,
