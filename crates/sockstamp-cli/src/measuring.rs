@@ -42,8 +42,8 @@ pub struct Measuring {
     /// sixteenth; if that does not suffice, TCP is measured in windows, as with --windows. Without
     /// this option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
     /// cost of --every and --slower-than: if they start above the ceiling, they are refused. The
-    /// kernel reports the cost only with CAP_SYS_ADMIN: without it nothing is limited, and these two
-    /// need `none`.
+    /// kernel reports the cost only with CAP_SYS_ADMIN: without it nothing is limited, and these
+    /// two need `none`.
     #[arg(long, value_name = "PERCENT", value_parser = max_cost, conflicts_with = "windows", help_heading = HEADING)]
     pub max_cost: Option<MaxCost>,
     /// The hook for the entry of send calls

@@ -38,7 +38,8 @@ pub(crate) enum Time {
     /// host does something else.
     Host,
     /// A nanosecond for each instruction; a CPU that idles is at its next timer at once, and
-    /// several CPUs take turns. The same on every host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
+    /// several CPUs take turns. The same on every host, whatever else it does
+    /// (docs/devel/tcg-icount.rst of QEMU 7.2).
     Instructions,
 }
 

@@ -78,7 +78,8 @@ static __always_inline void udp_unfollowed(void *sk)
 
 /*
  * A socket has a peer: where no function is traced, no hook but those of packets, and of all send
- * calls of the host, shows that it sends. While it is idle, the program at the end of send calls is kept, and no other.
+ * calls of the host, shows that it sends. While it is idle, the program at the end of send calls is
+ * kept, and no other.
  */
 static __always_inline void udp_holds(struct mark *mark)
 {

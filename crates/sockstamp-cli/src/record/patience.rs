@@ -42,7 +42,8 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(500);
 
-    /// Row groups of a recording, and the longest time that rows waited. `rate` is in rows per 1000 s.
+    /// Row groups of a recording, and the longest time that rows waited. `rate` is in rows per 1000
+    /// s.
     fn recorded(patience: Patience, rate: u32, lasts: Duration) -> (usize, Duration) {
         let (mut groups, mut longest) = (0, Duration::ZERO);
         let (mut age, mut waited) = (Duration::ZERO, Duration::ZERO);
