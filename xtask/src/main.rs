@@ -66,6 +66,7 @@ fn generated() -> Result<Files> {
     );
     files.insert("docs/stages.md".into(), reference::stages().into_bytes());
     files.insert("docs/diagnosis.md".into(), reference::diagnosis().into_bytes());
+    files.insert("docs/advice.md".into(), reference::advice().into_bytes());
     files.insert("docs/metrics.md".into(), reference::metrics().into_bytes());
     Ok(files)
 }

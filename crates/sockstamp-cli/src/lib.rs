@@ -50,6 +50,8 @@ mod wall_time;
 mod ways;
 pub mod words;
 
+pub use explain::advice;
+
 use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;

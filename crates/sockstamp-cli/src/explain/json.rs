@@ -7,10 +7,9 @@ use sockstamp_explain::{Addition, Carried, Claim};
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
 
-use super::Told;
 use super::causes::Explained;
 use super::failed::Failed;
-use super::text::{meaning, rule};
+use super::{Told, advice};
 use crate::escape;
 
 /// Raised when a key changes its meaning or is removed.
@@ -106,13 +105,13 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
         let limits = &explanation.limits;
         let first = explanation.carried.first();
         let first = first.filter(|_| explanation.claim == Claim::First);
-        let advice = first.and_then(|first| {
-            let rule = rule(first.named())?;
-            Some(Advice {
-                meaning: meaning(first.named()),
-                check: rule.check,
-                usual_cure: rule.cure,
-            })
+        let advice = first.map(|first| {
+            let advice = advice::of(first.named());
+            Advice {
+                meaning: advice.meaning,
+                check: advice.check,
+                usual_cure: advice.cure,
+            }
         });
         Self {
             kind: explanation.kind.name(),

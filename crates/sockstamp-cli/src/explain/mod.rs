@@ -1,9 +1,11 @@
 //! `sockstamp explain`: the stages that make slow messages slow.
 
+pub mod advice;
 mod border;
 mod causes;
 mod failed;
 mod json;
+mod kept;
 mod text;
 mod waterfall;
 
@@ -21,7 +23,7 @@ use sockstamp_model::message::Message;
 
 use crate::duration::duration;
 use crate::listeners::Listeners;
-use crate::measure::{self, Measurement, Observer, Recorded};
+use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
 use crate::recordings::Recordings;
@@ -30,6 +32,7 @@ use crate::{command, escape};
 
 use causes::Explained;
 use failed::Failed;
+use kept::Kept;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
@@ -52,30 +55,6 @@ pub struct Options {
     /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
-}
-
-/// Messages that are kept for the second pass: a few hundred megabytes.
-const KEPT: usize = 400_000;
-
-/// Keeps messages in memory.
-#[derive(Default)]
-struct Kept {
-    messages: Vec<Message>,
-    left_out: u64,
-}
-
-impl Observer for Kept {
-    fn message(&mut self, message: &Message) {
-        if self.messages.len() < KEPT {
-            self.messages.push(message.clone());
-        } else {
-            self.left_out += 1;
-        }
-    }
-
-    fn round_is_over(&mut self) -> bool {
-        true
-    }
 }
 
 /// The whole report.
@@ -110,14 +89,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let outcome = measure::run(&measurement, &mut kept)?;
     let listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
-    let missing = kept.left_out + outcome.summary.lost.ring;
-    if missing > 0 {
+    let lost = outcome.summary.lost.ring;
+    if lost > 0 {
+        escape::complain(format_args!("{lost} messages were lost and are left out"));
+    }
+    if kept.one_in() > 1 {
         escape::complain(format_args!(
-            "{missing} messages did not fit into memory and are left out"
+            "not all messages fit into memory: one in {} is explained, and counts for these",
+            kept.one_in()
         ));
     }
     let each = |_, take: &mut dyn FnMut(&Message)| {
-        kept.messages.iter().for_each(take);
+        kept.messages().iter().for_each(take);
         Ok(())
     };
     let (explained, failed) = causes::of(options.worse_than, each)?;

@@ -2,15 +2,13 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::{Addition, Carried, Claim, Component, Explanation, Kind};
+use sockstamp_explain::{Addition, Carried, Claim, Explanation, Kind};
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::part::Part;
-use sockstamp_model::stage::Stage;
 
 use super::causes::Explained;
 use super::failed::Failed;
-use super::{Told, waterfall};
-use crate::diagnosis::{self, Rule};
+use super::{Told, advice, waterfall};
+use crate::diagnosis;
 use crate::paragraph::wrapped;
 
 /// Components that carry less of the excess are not listed.
@@ -27,7 +25,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     for full in told.listeners.iter().filter_map(diagnosis::full_queue) {
         writeln!(output)?;
         sentence(output, " listener:", &full)?;
-        actions(output, named("full accept queue"))?;
+        actions_of(output, "full accept queue")?;
     }
     output.flush()
 }
@@ -43,7 +41,7 @@ fn failures(output: &mut dyn Write, failed: &Failed) -> io::Result<()> {
         writeln!(output)?;
         sentence(output, &format!(" {}:", kind.name()), &words)?;
         if kind == Kind::Connect {
-            actions(output, named("failed connects"))?;
+            actions_of(output, "failed connects")?;
         }
     }
     Ok(())
@@ -87,11 +85,9 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     if let Some((leader, alike)) = explained.leaders.split_first() {
         for_whom(output, leader, alike)?;
     }
-    let named = first.named();
-    if let Some(rule) = rule(named) {
-        sentence(output, "   meaning:", meaning(named))?;
-        actions(output, Some(rule))?;
-    }
+    let advice = advice::of(first.named());
+    sentence(output, "   meaning:", advice.meaning)?;
+    actions(output, advice.check, advice.cure)?;
     for life in &explained.lives {
         waterfall::one(output, explanation.kind, life)?;
     }
@@ -151,77 +147,19 @@ fn how_often(leader: &Addition) -> String {
     }
 }
 
-fn actions(output: &mut dyn Write, rule: Option<&Rule>) -> io::Result<()> {
-    let Some(rule) = rule else {
-        return Ok(());
-    };
-    sentence(output, "   check:", rule.check)?;
-    sentence(output, "   usual cure:", rule.cure)
+/// Print what a rule of docs/diagnosis.md advises.
+fn actions_of(output: &mut dyn Write, rule: &str) -> io::Result<()> {
+    match advice::named(rule) {
+        Some(rule) => actions(output, rule.check, rule.cure),
+        None => Ok(()),
+    }
+}
+
+fn actions(output: &mut dyn Write, check: &str, cure: &str) -> io::Result<()> {
+    sentence(output, "   check:", check)?;
+    sentence(output, "   usual cure:", cure)
 }
 
 fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {
     writeln!(output, "{}", wrapped(head, words.split(' '), ""))
-}
-
-pub(super) fn meaning(component: Component) -> &'static str {
-    component
-        .part
-        .map_or(component.stage.description(), Part::description)
-}
-
-/// Return the rule of docs/diagnosis.md about a component.
-pub(super) fn rule(component: Component) -> Option<&'static Rule> {
-    let name = match (component.stage, component.part) {
-        (Stage::TxQdisc, _) => "packet scheduler",
-        (_, Some(Part::Nagle)) => "Nagle",
-        (_, Some(Part::Cork)) => "cork",
-        (_, Some(Part::Cwnd | Part::Retransmit)) => "congestion window",
-        (_, Some(Part::Rwnd)) => "slow peer",
-        (_, Some(Part::Sndbuf)) => "send buffer",
-        (Stage::RxHol, _) => "inbound loss",
-        (_, Some(Part::WakeupThrottled | Part::AppThrottled)) => "CPU quota",
-        (Stage::RxWakeup, _) => "CPU",
-        (Stage::RxApp, _) => "slow reader",
-        (Stage::RxStack, _) => "receive path",
-        (_, Some(Part::Peer)) => "peer",
-        (Stage::ConnHandshake, _) => "slow connects",
-        (Stage::ConnAccept, _) => "late accepts",
-        _ => return None,
-    };
-    named(name)
-}
-
-fn named(name: &str) -> Option<&'static Rule> {
-    diagnosis::RULES.iter().find(|rule| rule.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn most_components_have_a_rule_with_a_cure() {
-        let mut without: Vec<String> = Kind::ALL
-            .into_iter()
-            .flat_map(Kind::components)
-            .filter(|component| rule(*component).is_none())
-            .map(|component| component.to_string())
-            .collect();
-        // A life has the components of a send and a read.
-        let mut seen = std::collections::BTreeSet::new();
-        without.retain(|name| seen.insert(name.clone()));
-        assert_eq!(
-            without,
-            [
-                "tx.copy copy",
-                "tx.queue pacing",
-                "tx.queue tsq",
-                "tx.queue other",
-                "tx.nic",
-                "rx.nic",
-                "peer.answer network",
-                "net.forward"
-            ]
-        );
-    }
 }
