@@ -15,7 +15,7 @@ use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
-use super::hindsight::KeepWhen;
+use super::hindsight::watch::KeepWhen;
 use super::labels::Label;
 use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;

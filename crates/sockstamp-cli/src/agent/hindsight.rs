@@ -5,7 +5,7 @@
 
 mod explanation;
 mod files;
-mod watch;
+pub(super) mod watch;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,6 @@ use sockstamp_record::{Batch, Rows};
 use tokio::sync::oneshot;
 
 use self::files::Files;
-pub(super) use self::watch::KeepWhen;
 use self::watch::Watch;
 use super::config::HindsightTable;
 use super::owners::Owner;

@@ -70,13 +70,21 @@ fn row(line: &str) -> Result<(String, Option<Count>)> {
     let Some((instructions, runs)) = count else {
         return Ok((name.to_owned(), None));
     };
-    let runs: f64 = runs.parse()?;
-    ensure!((0.0..1e6).contains(&runs), "no number of runs");
     let count = Count {
         instructions: instructions.parse()?,
-        runs: (runs * 1000.0).round() as u64,
+        runs: thousandths(runs)?,
     };
     Ok((name.to_owned(), Some(count)))
+}
+
+/// Read a number with up to three decimals.
+fn thousandths(text: &str) -> Result<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    ensure!(
+        whole.len() < 7 && decimals.len() <= 3,
+        "{text} is no number of runs"
+    );
+    Ok(format!("{whole}{decimals:0<3}").parse()?)
 }
 
 /// The kernel, its compiler and that of the programs: what counts follow from, in comments.
