@@ -17,8 +17,10 @@ pub(crate) const PACKETS: &str = "packets";
 
 /// The fact that says how many messages a recording lacks; absent if its writer was killed.
 pub(crate) const LOST: &str = "lost";
-/// Those that say how many packets it lacks, by the reason.
-pub(crate) const LOST_PACKETS: [(&str, fn(Lost) -> u64); 5] = [
+/// A number of packets that a recording lacks.
+type Lack = fn(Lost) -> u64;
+/// The facts that say how many packets it lacks, by the reason.
+pub(crate) const LOST_PACKETS: [(&str, Lack); 5] = [
     ("lost_ring", |lost| lost.ring),
     ("lost_headers", |lost| lost.headers),
     ("lost_fragments", |lost| lost.fragments),

@@ -78,7 +78,9 @@ fn sends_of_tcp_return_completions_and_leave_its_stamps() {
         }
         assert!(sender.wait_idle(&mut queue, PATIENCE, &mut take).unwrap());
         sender.drain_queue(&mut queue, &mut take).unwrap();
-        let last_bytes: Vec<u32> = (1..=SENDS as u32).map(|send| send * BYTES as u32 - 1).collect();
+        let last_bytes: Vec<u32> = (1..=SENDS)
+            .map(|send| u32::try_from(send).unwrap() * u32::try_from(BYTES).unwrap() - 1)
+            .collect();
         assert_eq!(ids, last_bytes, "{address}");
         assert_eq!(
             std::iter::from_fn(|| sender.next_returned()).count() as u64,

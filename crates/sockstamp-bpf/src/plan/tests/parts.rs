@@ -30,7 +30,8 @@ fn quotas_need_the_schedulers_sum_of_their_waits() {
 
 #[test]
 fn the_work_of_a_reader_needs_the_schedulers_clock() {
-    let takes: [(fn(&mut Facts), Reason); 4] = [
+    type Take = fn(&mut Facts);
+    let takes: [(Take, Reason); 4] = [
         (|facts| facts.casts = Some(false), Reason::Needs(Release(6, 2))),
         (|facts| facts.perf_events = Some(false), Reason::NeedsPerfEvents),
         (
