@@ -57,7 +57,8 @@ first_of() { # PACKAGE...
 		refreshed=yes
 	fi
 	for package; do
-		if apt-cache show "$package" >/dev/null 2>&1; then
+		# `show` succeeds for a name that others mention, too.
+		if [ -n "$(apt-cache madison "$package" 2>/dev/null)" ]; then
 			found=$package
 			return
 		fi

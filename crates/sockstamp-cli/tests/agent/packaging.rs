@@ -75,7 +75,14 @@ fn the_settings_of_the_package_are_valid_and_defaults_where_they_say_so() {
     let file = NamedTempFile::new().unwrap();
     let uncommented: Vec<_> = text.lines().filter(is_setting).map(|line| &line[1..]).collect();
     assert!(uncommented.len() > 15);
-    fs::write(&file, uncommented.join("\n")).unwrap();
+    // Its files are looked at, and its directory is made.
+    let (token, directory) = (NamedTempFile::new().unwrap(), TempDir::new().unwrap());
+    fs::write(&token, "secret\n").unwrap();
+    let settings = uncommented
+        .join("\n")
+        .replace("/etc/sockstamp/token", token.path().to_str().unwrap())
+        .replace("/var/lib/sockstamp", directory.path().to_str().unwrap());
+    fs::write(&file, settings).unwrap();
     run(Command::new(sockstamp())
         .args(["agent", "--check", "--config"])
         .arg(file.path()));
