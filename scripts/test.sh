@@ -245,6 +245,10 @@ step_fuzz() {
 step_miri() {
 	local pure=(control:: completions::area completions::protocol error_queue::report error_queue::ring
 		timestamping::matcher timestamping::statistics zerocopy::held zerocopy::ranges)
+	# An installation that was cut off has some of the commands, and is complete for rustup.
+	if ! rustc +nightly --version >/dev/null 2>&1 && rustup toolchain list | grep -q '^nightly-'; then
+		rustup toolchain uninstall nightly
+	fi
 	if ! cargo +nightly miri --version 2>/dev/null &&
 		! timeout 300 rustup toolchain install nightly --profile minimal --component miri,rust-src --no-self-update; then
 		echo "SKIP miri: no nightly toolchain with Miri to be had by rustup"
