@@ -82,7 +82,7 @@ fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
         .filter(|line| line.starts_with("sockstamp_absent_stage{") && !line.contains(".nic\""))
         .map(str::to_owned)
         .collect();
-    // A host without the programs' features lacks more, whoever asks.
+    // A host without the programs' features lacks more by any user.
     let own = Agent::start("").scrape().0;
     let of_host = |line: &String| own.lines().any(|other| other == line);
     assert!(absent.iter().all(of_host), "{absent:#?}");
