@@ -8,7 +8,7 @@ use sockstamp_model::summary::Summary;
 /// The shortest time between two lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// How the measurement keeps its cost down.
+/// The way in which the measurement keeps its cost down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     /// The rate below which it is held, in messages per second, flow and direction.

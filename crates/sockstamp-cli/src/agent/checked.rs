@@ -1,4 +1,4 @@
-//! What the settings name outside of their file, found and opened: whatever is wrong with it is
+//! Find and open what the settings name outside of their file: whatever is wrong with it is
 //! said before anything starts, or changes.
 
 use anyhow::Result;

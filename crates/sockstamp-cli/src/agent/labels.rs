@@ -20,7 +20,7 @@ pub(super) enum Label {
     Node,
 }
 
-/// What runtimes say of a container.
+/// The names that runtimes give a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     Name,

@@ -1,4 +1,4 @@
-//! What runtimes say of containers, found on a thread of its own: their files may be many, long, or
+//! Find the names of containers on a thread of its own: files of runtimes may be many, long, or
 //! on a disk that does not answer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

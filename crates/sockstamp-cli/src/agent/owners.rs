@@ -19,7 +19,7 @@ pub(super) struct Owner {
     slower_than: Option<Nanos>,
     /// The container, empty outside of one; unknown of groups that came just now.
     pub(super) container: Option<Name>,
-    /// What runtimes say of it.
+    /// The names that runtimes give it.
     pub(super) details: Arc<Details>,
 }
 

@@ -312,7 +312,7 @@ pub(super) struct Namer<'a> {
     pub(super) rules: &'a [Rule],
     /// The mount point of cgroups.
     pub(super) cgroups: PathBuf,
-    /// What runtimes say of containers, if anything depends on it.
+    /// The names that runtimes give containers, if anything depends on them.
     pub(super) names: Option<&'a Names>,
     /// The name of this host.
     pub(super) node: &'a str,

@@ -1,4 +1,4 @@
-//! What to look at, and what to do, if a stage or a part of one makes messages slow.
+//! Advise what to look at and to do if a stage or a part of one makes messages slow.
 
 use sockstamp_explain::Component;
 use sockstamp_model::part::Part;
