@@ -13,8 +13,12 @@ cd "$(dirname "$0")/.."
 
 # Texts for people change nothing. Nor do programs in tests/, unless the step runs them.
 case $2 in
+deny) inputs=(deny.toml Cargo.lock Cargo.toml crates bench xtask kernel/lab '(' -name '*.toml' -o -name Cargo.lock ')') ;;
+msrv) inputs=(crates bench xtask kernel/lab/src Cargo.lock Cargo.toml kernel/lab/Cargo.toml ! -path '*/tests/*') ;;
+# Without what runs of the step leave there.
 fuzz)
 	inputs=(fuzz crates/sockstamp crates/sockstamp-model crates/sockstamp-ping crates/sockstamp-record scripts/fuzz.sh
+		! -path 'fuzz/artifacts/*' ! -path 'fuzz/corpus/*' ! -path 'fuzz/coverage/*' ! -path 'fuzz/target/*'
 		! -path 'crates/*/tests/*')
 	;;
 miri) inputs=(crates/sockstamp crates/sockstamp-model Cargo.lock Cargo.toml ! -path 'crates/*/tests/*') ;;
@@ -33,6 +37,20 @@ series)
 		! -path 'kernel/lab/results/[67]*'
 		! -path 'crates/sockstamp-bpf/tests/groups.rs' ! -path 'crates/sockstamp-bpf/tests/missing_hooks.rs'
 		! -path 'crates/sockstamp-bpf/tests/nic_stamps.rs' ! -path 'crates/sockstamp-bpf/tests/uplinks.rs')
+	;;
+sql-spark)
+	inputs=(docs/sql crates/sockstamp-{explain,join,model,record} crates/sockstamp-cli/{src,tests/common,tests/sql,tests/sql_spark}
+		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
+	;;
+collector)
+	inputs=(crates/sockstamp-{bpf,export,host,model} crates/sockstamp-cli/{src,tests/common,tests/otel_collector}
+		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector Cargo.lock Cargo.toml
+		! -path 'crates/sockstamp-bpf/tests/*')
+	;;
+kernels)
+	inputs=(crates kernel/lab scripts/c-programs.sh Cargo.lock Cargo.toml
+		! -name README.md ! -path 'kernel/lab/src/series/*' ! -path 'kernel/lab/results/patched*'
+		! -path 'crates/sockstamp-cli/tests/known_answers/*' ! -path 'crates/sockstamp-cli/tests/witness/*')
 	;;
 bare) inputs=(scripts/deps.sh scripts/bare.sh) ;;
 *) exit 1 ;;
