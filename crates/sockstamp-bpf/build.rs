@@ -47,8 +47,6 @@ fn main() -> Result<()> {
         "src/bpf/packets.bpf.c",
         "src/bpf/probe.bpf.c",
         "src/bpf/symbols.bpf.c",
-        "src/bpf/filter_test.bpf.c",
-        "src/bpf/sample_test.bpf.c",
     ] {
         clang.skeleton(source, &out, &headers)?;
     }

@@ -11,11 +11,14 @@ const HEADERS: &str = "../sockstamp-bpf/src";
 
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    for folder in ["src/bpf", "../sockstamp-bpf/src/bpf", "../sockstamp-bpf/src/abi"] {
-        println!("cargo:rerun-if-changed={folder}");
+    println!("cargo:rerun-if-changed=src/bpf");
+    for folder in ["abi", "bpf", "filter", "sample"] {
+        println!("cargo:rerun-if-changed={HEADERS}/{folder}");
     }
     let clang = Clang::find()?;
-    for name in ["floor", "naive", "points", "redirect", "sink", "stranger"] {
+    for name in [
+        "filter", "floor", "naive", "points", "redirect", "sample", "sink", "stranger",
+    ] {
         clang.skeleton(&format!("src/bpf/{name}.bpf.c"), &out, &[Path::new(HEADERS)])?;
     }
     Ok(())

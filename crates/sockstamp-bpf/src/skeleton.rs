@@ -24,20 +24,10 @@ pub(crate) mod packets {
     include!(concat!(env!("OUT_DIR"), "/packets.skel.rs"));
 }
 
-#[cfg(test)]
-pub(crate) mod filter_test {
-    include!(concat!(env!("OUT_DIR"), "/filter_test.skel.rs"));
-}
-
 pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }
 
 pub(crate) mod symbols {
     include!(concat!(env!("OUT_DIR"), "/symbols.skel.rs"));
-}
-
-#[cfg(test)]
-pub(crate) mod sample_test {
-    include!(concat!(env!("OUT_DIR"), "/sample_test.skel.rs"));
 }

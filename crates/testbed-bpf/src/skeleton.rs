@@ -12,6 +12,10 @@
     reason = "generated"
 )]
 
+pub(crate) mod filter {
+    include!(concat!(env!("OUT_DIR"), "/filter.skel.rs"));
+}
+
 pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }
@@ -26,6 +30,10 @@ pub(crate) mod points {
 
 pub(crate) mod redirect {
     include!(concat!(env!("OUT_DIR"), "/redirect.skel.rs"));
+}
+
+pub(crate) mod sample {
+    include!(concat!(env!("OUT_DIR"), "/sample.skel.rs"));
 }
 
 pub(crate) mod sink {

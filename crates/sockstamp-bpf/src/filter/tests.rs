@@ -1,10 +1,7 @@
 //! The kernel's answers against the model's. Root.
 
-use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-use libbpf_rs::ProgramInput;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use proptest::prelude::*;
 use proptest::sample::select;
 use sockstamp_model::filter::Filter;
@@ -12,23 +9,12 @@ use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::stage::Direction;
 
 use super::words;
-use crate::skeleton::filter_test::FilterTestSkelBuilder;
 
 /// Return the kernel's answers for each flow, for TX and RX.
 fn answers(filter: &Filter, flows: &[Flow]) -> Vec<[bool; 2]> {
-    let mut place = MaybeUninit::uninit();
-    let mut open = FilterTestSkelBuilder::default().open(&mut place).unwrap();
-    let settings = open.maps.rodata_data.as_deref_mut().unwrap();
-    super::set_filter!(settings, filter);
-    let skeleton = open.load().unwrap();
-    let ask = |flow: &Flow, direction| {
-        let mut question = question(flow, direction);
-        let input = ProgramInput {
-            context_in: Some(&mut question),
-            ..ProgramInput::default()
-        };
-        skeleton.progs.answer.test_run(input).unwrap().return_value == 1
-    };
+    let kernel = testbed_bpf::filter::Filter::load(|settings| super::set_filter!(settings, filter));
+    let kernel = kernel.unwrap();
+    let ask = |flow: &Flow, direction| kernel.accepts(&mut question(flow, direction)).unwrap();
     flows
         .iter()
         .map(|flow| Direction::ALL.map(|direction| ask(flow, direction)))

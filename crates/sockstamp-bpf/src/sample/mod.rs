@@ -2,72 +2,23 @@
 
 #[cfg(test)]
 mod tests {
-    use std::mem::MaybeUninit;
-
-    use libbpf_rs::ProgramInput;
-    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
     use proptest::prelude::*;
+    use testbed_bpf::sample::{Estimate, Population, choose, estimate};
 
-    use crate::skeleton::sample_test::SampleTestSkelBuilder;
-
-    #[derive(Debug, Clone, Copy)]
-    struct Population {
-        messages: u64,
-        interval_ns: u64,
-        period: u64,
+    fn seconds(population: Population) -> f64 {
+        let messages = population.messages as f64;
+        messages * (2.0 / 3.0 + 1.0 / 24.0) * population.interval_ns as f64 / 1e9
     }
 
-    impl Population {
-        fn seconds(self) -> f64 {
-            let messages = self.messages as f64;
-            messages * (2.0 / 3.0 + 1.0 / 24.0) * self.interval_ns as f64 / 1e9
-        }
-
-        fn truth(self) -> Estimate {
-            let values = (0..self.messages).map(|index| index % self.period);
-            Estimate {
-                messages: self.messages as f64,
-                values: values.clone().sum::<u64>() as f64,
-                low: values.filter(|value| *value < self.period / 2).count() as f64,
-                ..Estimate::default()
-            }
-        }
-    }
-
-    #[derive(Debug, Clone, Copy, Default)]
-    struct Estimate {
-        measured: f64,
-        messages: f64,
-        values: f64,
-        low: f64,
-        largest: f64,
-    }
-
-    fn estimate(rate_cap: u32, one_of: u32, population: Population) -> Estimate {
-        let mut place = MaybeUninit::uninit();
-        let mut open = SampleTestSkelBuilder::default().open(&mut place).unwrap();
-        let settings = open.maps.rodata_data.as_mut().unwrap();
-        settings.setting_rate_cap = rate_cap;
-        settings.setting_sample = one_of;
-        let bss = open.maps.bss_data.as_mut().unwrap();
-        bss.population.messages = population.messages;
-        bss.population.interval_ns = population.interval_ns;
-        bss.population.period = population.period;
-        let skeleton = open.load().unwrap();
-        let run = skeleton
-            .progs
-            .sample_population
-            .test_run(ProgramInput::default())
-            .unwrap();
-        assert_eq!(run.return_value, 0);
-        let found = &skeleton.maps.bss_data.as_ref().unwrap().estimate;
-        Estimate {
-            measured: found.measured as f64,
-            messages: found.messages as f64,
-            values: found.values as f64,
-            low: found.low as f64,
-            largest: found.largest as f64,
-        }
+    /// Return the number of messages, the sum of their values, and those in the lower half.
+    fn truth(population: Population) -> [f64; 3] {
+        let values = (0..population.messages).map(|index| index % population.period);
+        let low = values.clone().filter(|value| *value < population.period / 2);
+        [
+            population.messages as f64,
+            values.clone().sum::<u64>() as f64,
+            low.count() as f64,
+        ]
     }
 
     const RUNS: u32 = 40;
@@ -91,21 +42,27 @@ mod tests {
 
     fn assert_population(rate_cap: u32, one_of: u32, population: Population) -> Result<(), TestCaseError> {
         let runs: Vec<Estimate> = (0..RUNS)
-            .map(|_| estimate(rate_cap, one_of, population))
+            .map(|_| estimate(rate_cap, one_of, population).unwrap())
             .collect();
-        let truth = population.truth();
-        let of = |field: fn(&Estimate) -> f64| runs.iter().map(field).collect::<Vec<_>>();
+        let [messages, values, low] = truth(population);
+        let of = |field: fn(&Estimate) -> u64| {
+            let values = runs.iter().map(field);
+            values.map(|value| value as f64).collect::<Vec<_>>()
+        };
         // The block that broke off may have been the first after a doubling.
         let weight = 2.0 * of(|run| run.largest).into_iter().fold(1.0, f64::max);
         let value = weight * population.period as f64;
-        assert_unbiased(truth.messages, &of(|run| run.messages), weight, "messages")?;
-        assert_unbiased(truth.values, &of(|run| run.values), value, "values")?;
-        assert_unbiased(truth.low, &of(|run| run.low), weight, "messages below the median")?;
+        assert_unbiased(messages, &of(|run| run.messages), weight, "messages")?;
+        assert_unbiased(values, &of(|run| run.values), value, "values")?;
+        assert_unbiased(low, &of(|run| run.low), weight, "messages below the median")?;
         if rate_cap > 0 {
             // Each doubling of N lets an eighth of the cap more through, but one at least.
             let each = f64::from(rate_cap) * 3.0 + 20.0;
-            let most = each * (population.seconds() + 2.0);
-            prop_assert!(runs.iter().all(|run| run.measured <= most), "more than {most}");
+            let most = each * (seconds(population) + 2.0);
+            prop_assert!(
+                runs.iter().all(|run| run.measured as f64 <= most),
+                "more than {most}"
+            );
         }
         Ok(())
     }
@@ -130,13 +87,6 @@ mod tests {
         }
     }
 
-    fn assert_same(found: f64, messages: u64) {
-        assert!(
-            (found - messages as f64).abs() < 0.5,
-            "{found} instead of {messages}"
-        );
-    }
-
     #[test]
     fn a_quiet_flow_is_measured_in_full() {
         let quiet = Population {
@@ -145,60 +95,41 @@ mod tests {
             period: 10,
         };
         // Its busiest third has 80 per second.
-        let found = estimate(100, 0, quiet);
-        assert_same(found.measured, quiet.messages);
+        let found = estimate(100, 0, quiet).unwrap();
+        assert_eq!(found.measured, quiet.messages);
     }
 
     #[test]
     fn every_message_is_measured_by_default() {
-        let found = estimate(
-            0,
-            0,
-            Population {
-                messages: 5_000,
-                interval_ns: 100,
-                period: 7,
-            },
-        );
-        assert_same(found.measured, 5_000);
-        assert_same(found.messages, 5_000);
+        let all = Population {
+            messages: 5_000,
+            interval_ns: 100,
+            period: 7,
+        };
+        let found = estimate(0, 0, all).unwrap();
+        assert_eq!((found.measured, found.messages), (5_000, 5_000));
     }
 
-    /// Weights of consecutive messages of a stream: 0 for those not chosen.
+    /// Return the weights of consecutive messages of a stream: 0 for those not chosen.
     fn chosen(bits: u32, first: u32, lengths: &[u32]) -> Vec<u32> {
-        let mut place = MaybeUninit::uninit();
-        let mut open = SampleTestSkelBuilder::default().open(&mut place).unwrap();
-        open.maps.rodata_data.as_mut().unwrap().setting_in_step = 1 << bits;
-        let stream = &mut open.maps.bss_data.as_mut().unwrap().stream;
-        stream.count = u32::try_from(lengths.len()).unwrap();
-        let mut start = first;
-        for (place, length) in lengths.iter().enumerate() {
-            stream.starts[place] = start;
-            start = start.wrapping_add(*length);
-            stream.ends[place] = start;
-        }
-        let skeleton = open.load().unwrap();
-        let run = skeleton.progs.sample_stream.test_run(ProgramInput::default());
-        assert_eq!(run.unwrap().return_value, 0);
-        let weights = &skeleton.maps.bss_data.as_ref().unwrap().stream.weights;
-        weights[..lengths.len()].to_vec()
+        choose(bits, first, lengths).unwrap()
     }
 
-    /// The places of the chosen bytes of a stream, by plain arithmetic: those whose sequence number
-    /// is a multiple. Numbers wrap after 2^32, which is a multiple itself.
+    /// Return the offsets of the chosen bytes of a stream, by plain arithmetic: those whose
+    /// sequence number is a multiple. Numbers wrap after 2^32, which is a multiple itself.
     fn multiples(bits: u32, first: u32, length: u64) -> Vec<u64> {
         let (first, step) = (u64::from(first), 1 << bits);
         let numbers = (first.next_multiple_of(step)..first + length).step_by(1 << bits);
         numbers.map(|number| number - first).collect()
     }
 
-    /// The places of chosen bytes in the messages that an end chose.
-    fn covered(places: &[u64], lengths: &[u32], weights: &[u32]) -> Vec<u64> {
+    /// Return the offsets of chosen bytes in the messages that an end chose.
+    fn covered(offsets: &[u64], lengths: &[u32], weights: &[u32]) -> Vec<u64> {
         let mut begin = 0;
         let mut covered = Vec::new();
         for (length, weight) in lengths.iter().zip(weights) {
             let end = begin + u64::from(*length);
-            let inside = places.iter().filter(|place| (begin..end).contains(place));
+            let inside = offsets.iter().filter(|offset| (begin..end).contains(offset));
             let before = covered.len();
             covered.extend(inside);
             assert_eq!(*weight > 0, covered.len() > before, "{begin}..{end}");
@@ -244,11 +175,11 @@ mod tests {
             joins in 0..300_usize,
         ) {
             let length = sends.iter().map(|length| u64::from(*length)).sum();
-            let places = multiples(bits, first, length);
+            let offsets = multiples(bits, first, length);
             let sent = chosen(bits, first, &sends);
-            prop_assert_eq!(covered(&places, &sends, &sent), &places[..]);
+            prop_assert_eq!(covered(&offsets, &sends, &sent), &offsets[..]);
             let reads = cut_again(length, &reads);
-            prop_assert_eq!(covered(&places, &reads, &chosen(bits, first, &reads)), &places[..]);
+            prop_assert_eq!(covered(&offsets, &reads, &chosen(bits, first, &reads)), &offsets[..]);
             // A choice that begins in mid-stream continues as if it had begun earlier.
             let joins = joins.min(sends.len() - 1);
             let before = sends[..joins].iter().fold(first, |number, length| number.wrapping_add(*length));
