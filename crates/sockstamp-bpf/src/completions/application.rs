@@ -41,7 +41,8 @@ impl Application {
         };
         let number = u32::try_from(slot).unwrap_or(u32::MAX);
         let written = Publisher::written(&self.memory, number)?;
-        let Some(registration) = publisher.mark(self.place(publisher, number), socket, select)? else {
+        let Some(registration) = publisher.mark(self.registration_slot(publisher, number), socket, select)?
+        else {
             return Ok(Err(Refusal::AlreadyRegistered));
         };
         self.slots[slot] = Slot::Registered {
@@ -62,17 +63,17 @@ impl Application {
         match self.slots.get_mut(slot as usize) {
             Some(known @ &mut Slot::Registered { registration, .. }) if registration == released => {
                 *known = Slot::Released;
-                publisher.unmark(self.place(publisher, slot))
+                publisher.unmark(self.registration_slot(publisher, slot))
             }
             _ => Ok(()),
         }
     }
 
-    /// A place is given again once no program can be writing about its last socket.
+    /// Find a free slot: one is given again once no program can be writing about its last socket.
     fn free_slot(&mut self, publisher: &Publisher) -> Result<Option<usize>, Error> {
         let free = |slots: &[Slot]| slots.iter().position(|slot| *slot == Slot::Free);
         if free(&self.slots).is_none() && self.slots.contains(&Slot::Released) {
-            publisher.place_memory(self.index, &self.memory)?;
+            publisher.put_memory(self.index, &self.memory)?;
             for slot in &mut self.slots {
                 if *slot == Slot::Released {
                     *slot = Slot::Free;
@@ -94,12 +95,13 @@ impl Application {
 
     pub(super) fn end(&self, publisher: &Publisher) -> Result<(), Error> {
         for (slot, _) in (0..).zip(&self.slots) {
-            publisher.unmark(self.place(publisher, slot))?;
+            publisher.unmark(self.registration_slot(publisher, slot))?;
         }
         publisher.take_memory(self.index)
     }
 
-    fn place(&self, publisher: &Publisher, slot: u32) -> u32 {
+    /// Return the slot in the table of all applications' registrations.
+    fn registration_slot(&self, publisher: &Publisher, slot: u32) -> u32 {
         self.index * publisher.sockets() + slot
     }
 }

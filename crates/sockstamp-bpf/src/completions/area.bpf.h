@@ -22,7 +22,7 @@ struct completions_mark {
 	__u8 kind; /* MARK_SELECTED: stamps come without error-queue entries; or 0 */
 	__u8 asked; /* enum asked: also for earlier registrations */
 	__u8 select; /* MARK_SELECTED was requested, and not done yet */
-	__u32 place; /* its slot, after those of the applications before */
+	__u32 slot; /* in `registrations`, where those of an application follow each other */
 	__u64 registration; /* a number that is never reused */
 	__u32 origin; /* of stamps: sequence number of the byte with id 0 */
 	struct bpf_spin_lock lock; /* reports come on several CPUs at once */
@@ -41,7 +41,7 @@ struct {
 	__type(value, struct completions_mark);
 } sockstamp_marks SEC(".maps");
 
-/* The registration that owns a slot; 0: none. Sized by user space. */
+/* The registration in each slot; 0: none. Sized by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -67,19 +67,19 @@ struct {
 
 static __always_inline struct area *area_of(const struct completions_mark *mark)
 {
-	__u32 place = mark->place;
-	__u64 *registration = bpf_map_lookup_elem(&registrations, &place);
-	__u32 application, slot;
+	__u32 slot = mark->slot;
+	__u64 *registration = bpf_map_lookup_elem(&registrations, &slot);
+	__u32 application, socket;
 	void *areas;
 
 	if (!registration || *registration != mark->registration)
 		return NULL;
-	application = place / setting_sockets;
+	application = slot / setting_sockets;
 	areas = bpf_map_lookup_elem(&applications, &application);
 	if (!areas)
 		return NULL;
-	slot = place % setting_sockets;
-	return bpf_map_lookup_elem(areas, &slot);
+	socket = slot % setting_sockets;
+	return bpf_map_lookup_elem(areas, &socket);
 }
 
 /*
@@ -121,12 +121,12 @@ static __always_inline void area_put_range(struct completions_mark *mark, struct
 static __always_inline void area_put_stamp(struct completions_mark *mark, struct area *area,
 					   const struct area_stamp *stamp)
 {
-	struct area_stamp *place = &area->stamps[area->stamps_written % AREA_STAMPS];
+	struct area_stamp *slot = &area->stamps[area->stamps_written % AREA_STAMPS];
 
-	place->id = stamp->id;
-	place->kind = stamp->kind;
-	place->clock = stamp->clock;
-	place->time_ns = stamp->time_ns;
+	slot->id = stamp->id;
+	slot->kind = stamp->kind;
+	slot->clock = stamp->clock;
+	slot->time_ns = stamp->time_ns;
 	area_publish(&area->stamps_written);
 	mark->stamp_id = stamp->id;
 	mark->stamp_kind = stamp->kind;

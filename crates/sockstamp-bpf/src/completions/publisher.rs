@@ -30,7 +30,7 @@ mod mark {
 
     pub(super) const ASKED: usize = 1;
     pub(super) const SELECT: usize = 2;
-    pub(super) const PLACE: Range<usize> = 4..8;
+    pub(super) const SLOT: Range<usize> = 4..8;
     pub(super) const REGISTRATION: Range<usize> = 8..16;
 }
 
@@ -114,7 +114,7 @@ impl Publisher {
         })
     }
 
-    /// Places for sockets of each application.
+    /// Return the number of slots for sockets per application.
     pub(super) fn sockets(&self) -> u32 {
         self.sockets
     }
@@ -139,13 +139,13 @@ impl Publisher {
         .tried("make memory for an application")?;
         memory.freeze().tried("make an application's memory read-only")?;
         let about = memory.info().tried("inspect an application's memory")?;
-        self.place_memory(application, &memory)?;
+        self.put_memory(application, &memory)?;
         Ok((memory, about.info.id))
     }
 
     /// Return once no program runs any more that began before: a map of maps waits for them
     /// whenever it is updated (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, v6.1 and v7.2).
-    pub(super) fn place_memory(&self, application: u32, memory: &MapHandle) -> Result<(), Error> {
+    pub(super) fn put_memory(&self, application: u32, memory: &MapHandle) -> Result<(), Error> {
         let descriptor = memory.as_fd().as_raw_fd();
         self.skeleton
             .maps
@@ -155,7 +155,7 @@ impl Publisher {
                 &descriptor.to_ne_bytes(),
                 MapFlags::ANY,
             )
-            .tried("place an application's memory")
+            .tried("put an application's memory in its slot")
     }
 
     /// Forgets an application's memory: it lives on as long as the application has it mapped, and
@@ -196,11 +196,11 @@ impl Publisher {
         })
     }
 
-    /// Publish what happens on `socket` in a slot from now on, `select`ed or not; return `None` if
-    /// it is published elsewhere already.
+    /// Publish what happens on `socket` in a slot of `registrations` from now on, `select`ed or
+    /// not; return `None` if it is published elsewhere already.
     pub(super) fn mark(
         &mut self,
-        place: u32,
+        slot: u32,
         socket: BorrowedFd<'_>,
         select: bool,
     ) -> Result<Option<u64>, Error> {
@@ -209,14 +209,14 @@ impl Publisher {
         }
         self.registrations += 1;
         let registration = self.registrations;
-        self.set_registration(place, registration)?;
+        self.set_registration(slot, registration)?;
         let marks = &self.skeleton.maps.sockstamp_marks;
         let mut mark = vec![0; marks.value_size() as usize];
         if let Some(earlier) = self.look(socket)? {
             mark[mark::ASKED] = earlier[mark::ASKED];
         }
         mark[mark::SELECT] = u8::from(select);
-        mark[mark::PLACE].copy_from_slice(&place.to_ne_bytes());
+        mark[mark::SLOT].copy_from_slice(&slot.to_ne_bytes());
         mark[mark::REGISTRATION].copy_from_slice(&registration.to_ne_bytes());
         marks
             .update(&socket.as_raw_fd().to_ne_bytes(), &mark, MapFlags::ANY)
@@ -225,8 +225,8 @@ impl Publisher {
     }
 
     /// Stop writing into a slot, except by programs that run already.
-    pub(super) fn unmark(&self, place: u32) -> Result<(), Error> {
-        self.set_registration(place, 0)
+    pub(super) fn unmark(&self, slot: u32) -> Result<(), Error> {
+        self.set_registration(slot, 0)
     }
 
     /// A mark whose registration ended means nothing.
@@ -234,12 +234,12 @@ impl Publisher {
         let Some(mark) = self.look(socket)? else {
             return Ok(false);
         };
-        let (registration, place) = (&mark[mark::REGISTRATION], &mark[mark::PLACE]);
+        let (registration, slot) = (&mark[mark::REGISTRATION], &mark[mark::SLOT]);
         let current = self
             .skeleton
             .maps
             .registrations
-            .lookup(place, MapFlags::ANY)
+            .lookup(slot, MapFlags::ANY)
             .tried("inspect a registration")?;
         Ok(current.is_some_and(|current| current == registration))
     }
@@ -324,11 +324,11 @@ impl Publisher {
         verified::of(self.skeleton.object())
     }
 
-    fn set_registration(&self, place: u32, registration: u64) -> Result<(), Error> {
+    fn set_registration(&self, slot: u32, registration: u64) -> Result<(), Error> {
         self.skeleton
             .maps
             .registrations
-            .update(&place.to_ne_bytes(), &registration.to_ne_bytes(), MapFlags::ANY)
+            .update(&slot.to_ne_bytes(), &registration.to_ne_bytes(), MapFlags::ANY)
             .tried("set a registration")
     }
 }

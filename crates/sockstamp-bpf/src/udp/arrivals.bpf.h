@@ -37,7 +37,7 @@ static __always_inline struct udp_arrival *udp_arrival_at(struct udp_flow *flow,
 	struct udp_arrival *arrival = &flow->rx[counter % UDP_ARRIVALS];
 	struct udp_arrival_key key = {.socket = flow->key, .counter = counter};
 
-	if (arrival->place == counter + 1)
+	if (arrival->next == counter + 1)
 		return arrival;
 	return flow->rx_behind > 0 ? bpf_map_lookup_elem(&udp_behind, &key) : NULL;
 }
@@ -57,7 +57,7 @@ static __always_inline bool udp_arrival_insert(struct udp_flow *flow, __u64 coun
 	/* The verifier of v6.1 wants it on the stack. */
 	struct udp_arrival value = *arrival;
 
-	value.place = counter + 1;
+	value.next = counter + 1;
 	if (!bpf_map_update_elem(&udp_behind, &key, &value, BPF_NOEXIST))
 		__sync_fetch_and_add(&flow->rx_behind, 1);
 	/* One that was dropped had the counter before. */
@@ -73,7 +73,7 @@ static __always_inline bool udp_arrival_insert(struct udp_flow *flow, __u64 coun
 }
 
 /*
- * Store an arrival that is complete but for its place. A global function, so that the verifier
+ * Store an arrival that is complete but for `next`. A global function, so that the verifier
  * walks it once.
  */
 __noinline int udp_arrival_store(struct udp_flow *flow, __u64 counter,
@@ -91,10 +91,10 @@ __noinline int udp_arrival_store(struct udp_flow *flow, __u64 counter,
 			count_loss(LOSS_EVICTED);
 		return 0;
 	}
-	/* Atomic for its order: a reader that finds the place finds all else. */
-	__sync_lock_test_and_set(&slot->place, 0);
+	/* Atomic for its order: a reader that finds `next` finds all else. */
+	__sync_lock_test_and_set(&slot->next, 0);
 	*slot = *arrival;
-	__sync_lock_test_and_set(&slot->place, counter + 1);
+	__sync_lock_test_and_set(&slot->next, counter + 1);
 	return 0;
 }
 

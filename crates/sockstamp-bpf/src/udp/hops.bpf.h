@@ -20,7 +20,7 @@
 #include "udp/end.bpf.h"
 #include "udp/packet.bpf.h"
 
-/* Limit of probes for a free place before a packet counts as one without room. */
+/* Limit of probes for a free slot before a packet counts as one without room. */
 #define HOP_PROBES 8
 
 /* A packet that went no further for so long is given up. */
@@ -47,14 +47,14 @@ enum hop_flags {
 struct hop {
 	__u64 state;
 	__u64 name; /* in `hop_names` */
-	__u64 begun; /* when the first driver took it; with its place that tells it from later ones
+	__u64 begun; /* when the first driver took it; with its slot that tells it from later ones
 		      */
 	__u64 seen; /* when a driver took it last */
 	__u64 sk; /* addresses as plain numbers */
 	__u64 first; /* device */
 	__u64 last;
 	__u64 flags;
-	__u32 place;
+	__u32 slot;
 	__u32 length; /* of the IP packet: tunnels add to it; exact if it is in segments */
 	__u16 interface; /* of the last device */
 	__u16 repeats; /* devices after the first */
@@ -78,7 +78,7 @@ struct {
 struct hop_names {
 	struct {
 		__u64 name; /* 0: free */
-		__u32 place;
+		__u32 slot;
 		__u32 padding;
 	} ways[HOP_WAYS];
 };
@@ -132,9 +132,9 @@ static __always_inline __u32 hop_hash(__u64 name)
 	return (__u32)(name >> 6) * 0x9e3779b1 >> 12;
 }
 
-static __always_inline struct hop *hop_at(__u32 place)
+static __always_inline struct hop *hop_at(__u32 slot)
 {
-	return bpf_map_lookup_elem(&hops, &place);
+	return bpf_map_lookup_elem(&hops, &slot);
 }
 
 static __always_inline struct hop_names *hop_bucket(__u64 name)
@@ -145,7 +145,7 @@ static __always_inline struct hop_names *hop_bucket(__u64 name)
 }
 
 /* Global functions, as others below with a loop, so that the verifier walks them once. */
-__noinline int hop_name_add(__u64 name, __u32 place)
+__noinline int hop_name_add(__u64 name, __u32 slot)
 {
 	struct hop_names *names = hop_bucket(name);
 
@@ -155,20 +155,20 @@ __noinline int hop_name_add(__u64 name, __u32 place)
 		if (names->ways[i].name ||
 		    __sync_val_compare_and_swap(&names->ways[i].name, 0, name))
 			continue;
-		names->ways[i].place = place;
+		names->ways[i].slot = slot;
 		return true;
 	}
 	return false;
 }
 
-__noinline int hop_name_remove(__u64 name, __u32 place)
+__noinline int hop_name_remove(__u64 name, __u32 slot)
 {
 	struct hop_names *names = hop_bucket(name);
 
 	if (!names)
 		return 0;
 	for (int i = 0; i < HOP_WAYS; i++) {
-		if (names->ways[i].name == name && names->ways[i].place == place)
+		if (names->ways[i].name == name && names->ways[i].slot == slot)
 			names->ways[i].name = 0;
 	}
 	return 0;
@@ -206,7 +206,7 @@ __noinline int hop_end(struct hop *hop, __u64 flags)
 	if (!hop || !bank)
 		return 0;
 	hop->flags |= flags;
-	hop_name_remove(hop->name, hop->place);
+	hop_name_remove(hop->name, hop->slot);
 	if (__sync_val_compare_and_swap(&hop->state, HOP_OPEN, HOP_OVER) == HOP_OPEN)
 		return 0;
 	if (__sync_val_compare_and_swap(&hop->state, HOP_HELD, HOP_TAKEN) != HOP_HELD)
@@ -217,14 +217,14 @@ __noinline int hop_end(struct hop *hop, __u64 flags)
 	return 0;
 }
 
-/* Take a free place for a packet with this name; a negative number if there is none. */
+/* Take a free slot for a packet with this name; a negative number if there is none. */
 __noinline int hop_claim(__u64 name)
 {
-	__u32 slot = hop_hash(name);
+	__u32 hash = hop_hash(name);
 
-	for (int i = 0; i < HOP_PROBES; i++, slot++) {
-		__u32 place = slot & setting_hop_mask;
-		struct hop *hop = hop_at(place);
+	for (int i = 0; i < HOP_PROBES; i++, hash++) {
+		__u32 slot = hash & setting_hop_mask;
+		struct hop *hop = hop_at(slot);
 
 		if (!hop)
 			return -1;
@@ -232,8 +232,8 @@ __noinline int hop_claim(__u64 name)
 		    __sync_val_compare_and_swap(&hop->state, HOP_FREE, HOP_TAKEN) != HOP_FREE)
 			continue;
 		__sync_fetch_and_add(&hops_open, 1);
-		hop->place = place;
-		return place;
+		hop->slot = slot;
+		return slot;
 	}
 	return -1;
 }
@@ -246,7 +246,7 @@ __noinline int hop_forget(__u64 name, __u64 now)
 	if (!names)
 		return 0;
 	for (int i = 0; i < HOP_WAYS; i++) {
-		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].place) : NULL;
+		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].slot) : NULL;
 
 		/* Calls that were corked together share a packet. */
 		if (hop && hop->name == name && hop->begun != now)
@@ -260,7 +260,7 @@ __noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
 {
 	const struct interface *interface;
 	struct hop *hop = NULL;
-	int place;
+	int slot;
 
 	if (!send || !packet)
 		return 0;
@@ -268,9 +268,9 @@ __noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
 	if (interface && interface->medium != MEDIUM_VIRTUAL)
 		return 0;
 	hop_forget(packet->name, packet->now);
-	place = hop_claim(packet->name);
-	if (place >= 0)
-		hop = hop_at(place);
+	slot = hop_claim(packet->name);
+	if (slot >= 0)
+		hop = hop_at(slot);
 	if (!hop) {
 		count_loss(LOSS_HOST_PATH);
 		return 0;
@@ -285,12 +285,12 @@ __noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
 	hop->flags = 0;
 	hop->repeats = 0;
 	__sync_lock_test_and_set(&hop->state, HOP_OPEN);
-	if (!hop_name_add(packet->name, place)) {
+	if (!hop_name_add(packet->name, slot)) {
 		hop_release(hop);
 		count_loss(LOSS_HOST_PATH);
 		return 0;
 	}
-	send->hop = place + 1;
+	send->hop = slot + 1;
 	return 0;
 }
 
@@ -319,7 +319,7 @@ __noinline int hop_drop(struct udp_send *send)
 	hop = hop_of(send);
 	if (!hop)
 		return 0;
-	hop_name_remove(hop->name, hop->place);
+	hop_name_remove(hop->name, hop->slot);
 	hop_release(hop);
 	return 0;
 }
@@ -353,10 +353,10 @@ static __always_inline bool hop_hand_over(struct udp_send *send,
 }
 
 /* A driver takes a packet with the name of a followed one. */
-__noinline int hop_take(__u32 place, const struct hop_packet *packet)
+__noinline int hop_take(__u32 slot, const struct hop_packet *packet)
 {
 	const struct interface *interface;
-	struct hop *hop = hop_at(place);
+	struct hop *hop = hop_at(slot);
 
 	if (!hop || !packet || hop->name != packet->name)
 		return 0;
@@ -390,16 +390,16 @@ __noinline int hop_join(__u64 tail, const struct hop_packet *packet)
 	if (!names || !packet)
 		return false;
 	for (int i = 0; i < HOP_WAYS; i++) {
-		struct hop *hop = names->ways[i].name == tail ? hop_at(names->ways[i].place) : NULL;
+		struct hop *hop = names->ways[i].name == tail ? hop_at(names->ways[i].slot) : NULL;
 
 		if (!hop || hop->name != tail || hop->length != packet->length ||
 		    (packet->sk && packet->sk != hop->sk))
 			continue;
-		hop_name_remove(tail, hop->place);
+		hop_name_remove(tail, hop->slot);
 		hop->name = packet->name;
 		hop->flags &= ~(__u64)HOP_APART;
 		__sync_fetch_and_sub(&hops_apart, 1);
-		if (hop_name_add(packet->name, hop->place))
+		if (hop_name_add(packet->name, hop->slot))
 			return true;
 		count_loss(LOSS_HOST_PATH);
 		hop_end(hop, HOP_MISSED);
@@ -439,7 +439,7 @@ static __always_inline void hop_queued(const struct sk_buff *skb)
 	if (!names || !hop_named(names, name))
 		return;
 	for (int i = 0; i < HOP_WAYS; i++) {
-		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].place) : NULL;
+		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].slot) : NULL;
 
 		if (hop && hop->name == name)
 			hop->flags |= HOP_QUEUED;
@@ -471,7 +471,7 @@ static __always_inline void hop_started(const struct sk_buff *skb, const struct 
 		return;
 	for (int i = 0; i < HOP_WAYS; i++) {
 		if (names->ways[i].name == name)
-			hop_take(names->ways[i].place, &packet);
+			hop_take(names->ways[i].slot, &packet);
 	}
 }
 
@@ -486,9 +486,9 @@ struct hop_gone {
 	bool dropped;
 };
 
-__noinline int hop_let_go(__u32 place, const struct hop_gone *gone)
+__noinline int hop_let_go(__u32 slot, const struct hop_gone *gone)
 {
-	struct hop *hop = hop_at(place);
+	struct hop *hop = hop_at(slot);
 
 	if (!hop || !gone || hop->name != gone->name)
 		return 0;
@@ -497,11 +497,11 @@ __noinline int hop_let_go(__u32 place, const struct hop_gone *gone)
 	/* Its last device had it whole, and is done with it; or it was taken apart. */
 	if (gone->segments < 2 || gone->device == hop->last)
 		return hop_end(hop, 0);
-	hop_name_remove(hop->name, hop->place);
+	hop_name_remove(hop->name, hop->slot);
 	/* Memory that is the user's may be sent again, and end another packet. */
 	if (!gone->tail || gone->borrowed)
 		return hop_end(hop, HOP_MISSED);
-	if (!hop_name_add(gone->tail, hop->place)) {
+	if (!hop_name_add(gone->tail, hop->slot)) {
 		count_loss(LOSS_HOST_PATH);
 		return hop_end(hop, HOP_MISSED);
 	}
@@ -533,7 +533,7 @@ static __always_inline bool hop_freed(const struct sk_buff *skb, bool dropped)
 	gone.length = hop_length(skb) - (gone.segments - 1) * size;
 	for (int i = 0; i < HOP_WAYS; i++) {
 		if (names->ways[i].name == gone.name)
-			hop_let_go(names->ways[i].place, &gone);
+			hop_let_go(names->ways[i].slot, &gone);
 	}
 	return true;
 }
@@ -545,7 +545,7 @@ __noinline int hop_arrive(__u64 name)
 	if (!names)
 		return 0;
 	for (int i = 0; i < HOP_WAYS; i++) {
-		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].place) : NULL;
+		struct hop *hop = names->ways[i].name == name ? hop_at(names->ways[i].slot) : NULL;
 
 		if (hop && hop->name == name)
 			hop_end(hop, 0);
@@ -578,12 +578,12 @@ __noinline int hop_give_up(struct hop *hop, __u64 now)
 	if (hop->state == HOP_HELD)
 		return hop_end(hop, HOP_MISSED);
 	/* Its call was none, or has not ended, or its socket is gone. */
-	hop_name_remove(hop->name, hop->place);
+	hop_name_remove(hop->name, hop->slot);
 	hop_release(hop);
 	return 0;
 }
 
-static long hop_visit(struct bpf_map *map, const __u32 *place, struct hop *hop, const __u64 *now)
+static long hop_visit(struct bpf_map *map, const __u32 *slot, struct hop *hop, const __u64 *now)
 {
 	hop_give_up(hop, *now);
 	return 0;

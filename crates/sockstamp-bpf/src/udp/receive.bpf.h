@@ -306,7 +306,7 @@ static __always_inline bool udp_doubtful(const struct udp_flow *flow, const stru
 	return flow->rx_ahead && read->now - flow->rx_doubt < UDP_READING_NS;
 }
 
-/* Copy the arrival. Return false if it is not there, or another one took its place meanwhile. */
+/* Copy the arrival. Return false if it is not there, or another one took its slot meanwhile. */
 static __always_inline bool udp_arrival_copy(struct udp_flow *flow, struct udp_read *read)
 {
 	struct udp_arrival *arrival = udp_arrival_at(flow, read->counter);
@@ -315,7 +315,7 @@ static __always_inline bool udp_arrival_copy(struct udp_flow *flow, struct udp_r
 		return false;
 	read->arrival = *arrival;
 	barrier();
-	return *(volatile __u64 *)&arrival->place == read->counter + 1;
+	return *(volatile __u64 *)&arrival->next == read->counter + 1;
 }
 
 /* Find the arrival of the datagram that was read. */
@@ -327,7 +327,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	if (!flow || !read)
 		return VERDICT_LOST_EVENT;
 	tail = flow->rx_tail;
-	/* More were read than had arrived: drops gave a place back. */
+	/* More were read than had arrived: drops gave a slot back. */
 	if ((__s64)(read->head - tail) < 0)
 		tail = read->head;
 	counter = udp_kept(flow, tail, read->head);
@@ -366,7 +366,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 }
 
 /*
- * The arrival of the datagram that was read, whose skb is known. It has its place in the ring
+ * The arrival of the datagram that was read, whose skb is known. It has its slot in the ring
  * unless it was queued before the start, or so many have come since that it was overwritten.
  */
 __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)

@@ -20,7 +20,7 @@ struct udp_remote {
 } __attribute__((aligned(4)));
 
 struct udp_arrival {
-	__u64 place; /* 1 + its counter, as rx_head; 0: it is being written */
+	__u64 next; /* the counter after its own, as rx_head; 0: it is being written */
 	__u64 time; /* when it reached the socket */
 	__u64 skb; /* udp_name(); 0: dropped since */
 	__u32 stack_ns; /* RX software stamp to time, or one of the ARRIVAL_ codes */
@@ -79,7 +79,7 @@ struct udp_send {
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
 	__u16 repeats; /* further devices of the last packet */
-	__u16 hop; /* 1 + place of the last packet in `hops`; 0: none */
+	__u16 hop; /* 1 + slot of the last packet in `hops`; 0: none */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 number; /* datagram_number(), only in step */
 	__u64 flags; /* changed by sender and driver at once */
@@ -112,7 +112,7 @@ struct udp_exchange {
  */
 struct udp_flow {
 	__u64 key; /* in `udp_behind`: the socket's address */
-	__u64 rx_head; /* counters, not positions: arrivals.bpf.h finds the slot of each */
+	__u64 rx_head; /* counters, not slots: arrivals.bpf.h finds the slot of each */
 	__u64 rx_tail; /* the next to be read */
 	__s64 rx_behind; /* arrivals in `udp_behind` */
 	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */

@@ -90,7 +90,7 @@ static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flo
 	tx_throttled(sender, read);
 }
 
-/* The task's entry, or with task 0 a vacant place. */
+/* The task's entry, or with task 0 a vacant slot. */
 static __always_inline struct sender *entry_of_task(struct flow *flow, __u32 tid)
 {
 	for (int i = 0; i < SENDERS; i++) {
@@ -131,8 +131,8 @@ static __always_inline void tx_refresh(const struct sock *sk, struct flow *flow)
  * Return the task's slot for its entry. An earlier unused note of the task belongs to no send; nor
  * do notes of others, if no task waits inside send. The socket is locked.
  */
-static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
-						  __u32 tid)
+static __always_inline struct sender *entry_slot(const struct sock *sk, struct flow *flow,
+						 __u32 tid)
 {
 	struct sender *sender = entry_of_task(flow, tid);
 
@@ -280,7 +280,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	if (!pid_selected(task >> 32))
 		return;
 	if (!sender)
-		sender = entry_place(sk, flow, task);
+		sender = entry_slot(sk, flow, task);
 	if (!sender) {
 		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
 		return;
@@ -326,7 +326,7 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return;
-	sender = entry_place(sk, flow, task);
+	sender = entry_slot(sk, flow, task);
 	if (sender)
 		entry_note(sk, flow, sender, task);
 }
@@ -365,7 +365,7 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return NULL;
-	sender = entry_place(sk, flow, task);
+	sender = entry_slot(sk, flow, task);
 	if (!sender)
 		return NULL;
 	entry_note(sk, flow, sender, task);

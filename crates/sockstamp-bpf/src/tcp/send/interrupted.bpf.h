@@ -9,24 +9,24 @@
 #include "bpf/common.bpf.h"
 
 /*
- * Two tasks that share a place seem to be interrupted together: their sends that wait meanwhile are
- * refused. 8 kB, a place for each of the threads that a host with many of them runs at once.
+ * Two tasks that share a slot seem to be interrupted together: their sends that wait meanwhile are
+ * refused. 8 kB, a slot for each of the threads that a host with many of them runs at once.
  */
-#define INTERRUPTED_PLACES 1024
+#define INTERRUPTED_SLOTS 1024
 
-volatile __u64 interrupted[INTERRUPTED_PLACES];
+volatile __u64 interrupted[INTERRUPTED_SLOTS];
 
 /* A signal is delivered to the current task. */
 static __always_inline void task_interrupted(void)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 
-	interrupted[tid % INTERRUPTED_PLACES] = bpf_ktime_get_ns();
+	interrupted[tid % INTERRUPTED_SLOTS] = bpf_ktime_get_ns();
 }
 
 static __always_inline bool interrupted_since(__u32 tid, __u64 time)
 {
-	return interrupted[tid % INTERRUPTED_PLACES] >= time;
+	return interrupted[tid % INTERRUPTED_SLOTS] >= time;
 }
 
 #endif

@@ -84,7 +84,7 @@ static __always_inline struct tx_message *tx_chunk_add(struct flow *flow, __u32 
 
 /*
  * Find a slot for the message that comes next; NULL if there is none. Fewer than TX_SLOTS
- * consecutive counters are in flight, so that none of them has the same place in the flow.
+ * consecutive counters are in flight, so that none of them has the same slot in the flow.
  */
 static __always_inline struct tx_message *tx_vacant_slot(struct flow *flow)
 {

@@ -27,7 +27,7 @@ struct tx_message {
 	__u32 pid;
 	__u32 packet; /* key of the stamps of the packet that its last byte left in */
 	__u32 hash; /* of that packet */
-	__u32 group; /* its index */
+	__u32 group; /* its slot */
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
 	__u16 retransmits;
