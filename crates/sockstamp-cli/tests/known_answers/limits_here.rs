@@ -10,7 +10,7 @@ use std::time::Duration;
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
 
 use crate::diagnosis::{last_line_while, tells};
-use crate::faults::{of_a_download, room_for_a_page, wait_for_file};
+use crate::faults::{of_a_download, room_for_a_page, start_script};
 use crate::programs::{run, serve_files};
 use crate::support::Pair;
 
@@ -31,11 +31,7 @@ while True:
 #[test]
 fn a_reader_too_far_behind_is_diagnosed() {
     let host = Host::new("behind").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let arguments = ["-c", SLEEPING_DATAGRAMS, ready.to_str().unwrap()];
-    let mut server = host.spawn("python3", &arguments).unwrap();
-    wait_for_file(&ready, &mut server);
+    let server = start_script(&host, SLEEPING_DATAGRAMS);
     let process = server.id().to_string();
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
     let line = last_line_while(&["-p", &process, "--attach-all"], || {

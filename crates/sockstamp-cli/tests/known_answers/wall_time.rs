@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::common::{hooks, number, sockstamp, stat_command};
-use crate::faults::{SLOW_DNS, wait_for_file};
+use crate::faults::start_slow_dns;
 use crate::support::{ms, within};
 
 const PORT: u16 = 8080;
@@ -129,11 +129,7 @@ fn waits_of_parallel_downloads_are_counted_once() {
 #[test]
 fn the_wait_for_a_name_server_is_separate_from_the_commands_own_time() {
     let host = Host::new("dns").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let arguments = ["-c", SLOW_DNS, "127.0.0.1", ready.to_str().unwrap()];
-    let mut server = host.spawn("python3", &arguments).unwrap();
-    wait_for_file(&ready, &mut server);
+    let _server = start_slow_dns(&host);
     let script = "date +%s%N; dig -r -u @127.0.0.1 +tries=1 +noedns one.test; sleep 2; date +%s%N";
     within_attempts(|| {
         let measured = stat_command(&host, &["sh", "-c", script]);
@@ -152,7 +148,7 @@ fn the_wait_for_a_name_server_is_separate_from_the_commands_own_time() {
         });
         let by_dig = by_dig.unwrap_or_else(|| panic!("{}", measured.stdout)) * 1000;
         let [wait] = &wall_time["waits"].as_array().unwrap()[..] else {
-            return Err(wall_time.to_string());
+            panic!("{wall_time}");
         };
         assert_eq!(wait["peer"], "127.0.0.1:53");
         let waited = number(&wait["ns"]);
@@ -211,18 +207,16 @@ fn the_first_line_of_stat_names_the_peer_that_a_command_waited_for() {
         let text = fs::read_to_string(path).unwrap();
         // It continues in the next lines if it is too long for a terminal.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let first = words
-            .split_inclusive(" own")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let waited = format!(" ms waiting for 127.0.0.1:{PORT}, ");
-        let millis = first
+        let first = words.split_inclusive(" own").next().unwrap_or_default();
+        let peer = format!(" ms waiting for 127.0.0.1:{PORT}, ");
+        let parts = first
             .split_once(": ")
-            .and_then(|(_, rest)| rest.split_once(&waited));
-        match millis {
-            Some((time, own)) if time.starts_with("30") && own.ends_with(" own") => Ok(()),
-            _ => Err(first),
+            .and_then(|(_, waits)| waits.split_once(&peer));
+        let (waited, own) = parts.unwrap_or_else(|| panic!("{first}"));
+        assert!(own.ends_with(" own"), "{first}");
+        match waited.starts_with("30") {
+            true => Ok(()),
+            false => Err(first.to_owned()),
         }
     });
 }

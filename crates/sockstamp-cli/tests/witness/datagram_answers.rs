@@ -44,6 +44,23 @@ impl AnsweringHosts {
         self.a.udp_bind(address).unwrap()
     }
 
+    /// Return sockets of the other host at these ports.
+    fn answering<const N: usize>(&self, ports: [u16; N]) -> [UdpSocket; N] {
+        let address = self.link.address_b(Family::V4);
+        ports.map(|port| self.b.udp_bind(SocketAddr::new(address, port)).unwrap())
+    }
+
+    /// Trace the asking host from now on. Each server has answered before: the link's ends must
+    /// find each other's hardware address.
+    fn trace(&self, socket: &UdpSocket, servers: &[&UdpSocket]) -> Trace {
+        for server in servers {
+            socket.send_to(&[0], server.local_addr().unwrap()).unwrap();
+            answer(server, 0);
+            assert_eq!(read(socket), 0);
+        }
+        Trace::start(&["--netns", self.a.netns_name(), "udp"])
+    }
+
     /// Run `ask` while the other host serves at these ports.
     fn with_servers<T>(&self, family: Family, ports: &[u16], ask: impl FnOnce(&[SocketAddr]) -> T) -> T {
         let address = self.link.address_b(family);
@@ -93,7 +110,7 @@ fn readable(socket: &UdpSocket) -> u64 {
     now()
 }
 
-/// Read the next answer, and return how long the server took for it.
+/// Read the next answer, and return its first byte.
 fn read(socket: &UdpSocket) -> u8 {
     let mut answer = [0; 100];
     socket.recv_from(&mut answer).unwrap();
@@ -193,15 +210,6 @@ fn a_datagrams_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() 
     });
 }
 
-/// Return an error if an answer is here already, because this program or the peer was too slow.
-fn none_yet(socket: &UdpSocket) -> Result<(), String> {
-    let events = &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    match poll(events, PollTimeout::ZERO).unwrap() {
-        0 => Ok(()),
-        _ => Err("an answer came before the next question".to_owned()),
-    }
-}
-
 /// Datagrams of one question follow each other within 10 ms.
 fn at_once(first: Instant) -> Result<(), String> {
     match first.elapsed() < Duration::from_millis(10) {
@@ -255,29 +263,53 @@ fn datagrams_sent_at_once_are_one_question() {
     });
 }
 
+/// Answer a question of one byte, which has this value.
+fn answer(server: &UdpSocket, question: u8) {
+    let (bytes, client) = hear(server);
+    assert_eq!(bytes, [question]);
+    server.send_to(&bytes, client).unwrap();
+}
+
+fn hear(server: &UdpSocket) -> ([u8; 1], SocketAddr) {
+    let mut bytes = [0];
+    let (_, client) = server.recv_from(&mut bytes).unwrap();
+    (bytes, client)
+}
+
+/// Longer than the datagrams of one question may be apart.
+fn begin_another_question() {
+    thread::sleep(Duration::from_millis(20));
+}
+
 #[test]
 fn an_answer_while_another_question_is_in_flight_is_pipelined() {
     within_attempts(|| {
-        let told = traced(|socket| {
-            socket.send(&[150]).unwrap();
-            pause(50);
-            socket.send(&[250]).unwrap();
-            none_yet(socket)?;
-            read(socket);
-            socket.send(&[20]).unwrap();
-            none_yet(socket)?;
-            let last = [read(socket), read(socket)];
-            // Nothing is in flight any more.
-            socket.send(&[50]).unwrap();
-            read(socket);
-            match last == [20, 250] {
-                true => Ok(()),
-                false => Err(format!("answers came in the order {last:?}")),
-            }
-        })?;
+        let setup = AnsweringHosts::new();
+        let [server] = setup.answering([PORT]);
+        let socket = setup.asking(Family::V4);
+        socket.connect(server.local_addr().unwrap()).unwrap();
+        let trace = setup.trace(&socket, &[&server]);
+        socket.send(&[1]).unwrap();
+        begin_another_question();
+        socket.send(&[2]).unwrap();
+        answer(&server, 1);
+        assert_eq!(read(&socket), 1);
+        begin_another_question();
+        let (second, client) = hear(&server);
+        socket.send(&[3]).unwrap();
+        answer(&server, 3);
+        assert_eq!(read(&socket), 3);
+        server.send_to(&second, client).unwrap();
+        assert_eq!(read(&socket), 2);
+        // Nothing is in flight any more.
+        socket.send(&[4]).unwrap();
+        pause(50);
+        answer(&server, 4);
+        assert_eq!(read(&socket), 4);
+        let told = answers(&trace.finish());
         assert_eq!(told.len(), 4);
         assert_eq!(told[..3], [(None, true), (None, true), (None, false)]);
-        between(told[3], 59, 75)
+        between(told[3], 55, 75)
     });
 }
 
@@ -298,31 +330,23 @@ fn a_question_without_an_answer_is_forgotten_when_it_is_repeated() {
     });
 }
 
+/// The first peer's answer comes while the second one's is waited for.
 #[test]
 fn an_unconnected_sockets_answer_is_that_of_the_peer_that_it_asked() {
-    within_attempts(|| {
-        let setup = AnsweringHosts::new();
-        let told = setup.with_servers(Family::V4, &[PORT, PORT + 1], |addresses| {
-            let socket = setup.asking(Family::V4);
-            for address in addresses {
-                socket.send_to(&[1], address).unwrap();
-                read(&socket);
-            }
-            let trace = Trace::start(&["--netns", setup.a.netns_name(), "udp"]);
-            // The first peer's answer comes while the second one's is waited for.
-            socket.send_to(&[50], addresses[0]).unwrap();
-            pause(20);
-            socket.send_to(&[100], addresses[1]).unwrap();
-            let situation = none_yet(&socket);
-            let order = [read(&socket), read(&socket)];
-            let told = answers(&trace.finish());
-            situation.map(|()| (order, told))
-        });
-        let (order, told) = told?;
-        if order != [50, 100] {
-            return Err(format!("answers came in the order {order:?}"));
-        }
-        assert_eq!(told, [(None, false), (None, true)]);
-        Ok(())
-    });
+    let setup = AnsweringHosts::new();
+    let servers = setup.answering([PORT, PORT + 1]);
+    let socket = setup.asking(Family::V4);
+    let trace = setup.trace(&socket, &servers.each_ref());
+    let ask = |question: u8, server: &UdpSocket| {
+        let address = server.local_addr().unwrap();
+        socket.send_to(&[question], address).unwrap();
+    };
+    ask(1, &servers[0]);
+    begin_another_question();
+    ask(2, &servers[1]);
+    for (question, server) in (1..).zip(&servers) {
+        answer(server, question);
+        assert_eq!(read(&socket), question);
+    }
+    assert_eq!(answers(&trace.finish()), [(None, false), (None, true)]);
 }

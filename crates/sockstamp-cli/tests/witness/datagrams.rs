@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::thread;
@@ -227,6 +227,15 @@ impl Socket<'_> {
         self.sent(number, bytes, begun, ended);
     }
 
+    /// Send datagrams of 1000 bytes by one call (UDP_SEGMENT). `seen` is the one that begins the
+    /// packet to compare the call with.
+    pub(crate) fn send_segments(&self, numbers: Range<u64>, seen: u64) {
+        let data: Vec<u8> = numbers.flat_map(|number| datagram(number, 1000)).collect();
+        let begun = now();
+        assert_eq!(self.socket.send(&data).unwrap(), data.len());
+        self.sent(seen, data.len(), begun, now());
+    }
+
     /// Note a send that was done otherwise.
     pub(crate) fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
         self.setup.note_sent(self.call(number, bytes, begun, ended));
@@ -309,20 +318,20 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Compare each valid message with the wire and with the clock of its call. Every call is a
-    /// message, and most are valid.
+    /// message, and most are valid; times alone may be tried again.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_sends()?;
         self.check_reads()
     }
 
     pub(crate) fn check_sends(&self) -> Result<(), String> {
-        self.none_is_wrong("tx")?;
-        self.most_are_valid("tx")
+        self.most_are_valid("tx");
+        self.none_is_wrong("tx")
     }
 
     pub(crate) fn check_reads(&self) -> Result<(), String> {
+        self.most_are_valid("rx");
         self.none_is_wrong("rx")?;
-        self.most_are_valid("rx")?;
         self.few_wait_for_a_softirq()
     }
 
@@ -363,14 +372,15 @@ impl Evidence {
         verdicts(&messages).get(verdict).copied().unwrap_or(0)
     }
 
-    fn most_are_valid(&self, direction: &str) -> Result<(), String> {
+    /// Few are refused, however late packets and calls are.
+    fn most_are_valid(&self, direction: &str) {
         let messages = of_direction(&self.messages, direction);
         let verdicts = verdicts(&messages);
         let valid = verdicts.get("valid").copied().unwrap_or(0);
-        if valid * 100 >= messages.len() * VALID_PERCENT {
-            return Ok(());
-        }
-        Err(format!("{direction}: too few are valid: {verdicts:?}"))
+        assert!(
+            valid * 100 >= messages.len() * VALID_PERCENT,
+            "{direction}: too few are valid: {verdicts:?}"
+        );
     }
 
     /// No witness sees how long a datagram waits for its softirq; without a stall it is too short

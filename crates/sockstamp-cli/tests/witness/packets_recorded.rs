@@ -142,40 +142,37 @@ fn packets_of_udp_name_their_messages() {
     client.connect(server.local_addr().unwrap()).unwrap();
     let sizes = [10, 1200, 3000, 9000].into_iter().chain(100..160);
     let sizes: Vec<usize> = sizes.collect();
-    within_attempts(|| {
-        let recording = Recording::start(&["--attach-all", "--netns", hosts[0].netns_name(), "udp"]);
-        for &size in &sizes {
-            let mut buffer = vec![7; 10_000];
-            client.send(&buffer[..size]).unwrap();
-            let (length, from) = server.recv_from(&mut buffer).unwrap();
-            server.send_to(&buffer[..length], from).unwrap();
-            client.recv(&mut buffer).unwrap();
-        }
-        let (messages, ways, directory) = recording.finish();
-        for direction in Direction::ALL {
-            let of = |message: &&Message| message.direction == direction;
-            assert_eq!(messages.iter().filter(of).count(), sizes.len());
-            let ways = ways.iter().filter(|way| way.packet.direction == direction);
-            for way in ways.filter(|way| way.packet.flow.protocol == Protocol::Udp) {
-                let headers = way.packet.headers().unwrap();
-                let message = named(&messages, way);
-                let message = message.unwrap_or_else(|| panic!("no message: {way:?}"));
-                match headers.fragment {
-                    None => assert_eq!(message.bytes, payload(way), "{way:?}"),
-                    Some(offset) => assert!(message.bytes >= u64::from(offset) + payload(way) - 8, "{way:?}"),
-                }
+    let recording = Recording::start(&["--attach-all", "--netns", hosts[0].netns_name(), "udp"]);
+    for &size in &sizes {
+        let mut buffer = vec![7; 10_000];
+        client.send(&buffer[..size]).unwrap();
+        let (length, from) = server.recv_from(&mut buffer).unwrap();
+        server.send_to(&buffer[..length], from).unwrap();
+        client.recv(&mut buffer).unwrap();
+    }
+    let (messages, ways, directory) = recording.finish();
+    for direction in Direction::ALL {
+        let of = |message: &&Message| message.direction == direction;
+        assert_eq!(messages.iter().filter(of).count(), sizes.len());
+        let ways = ways.iter().filter(|way| way.packet.direction == direction);
+        for way in ways.filter(|way| way.packet.flow.protocol == Protocol::Udp) {
+            let headers = way.packet.headers().unwrap();
+            let message = named(&messages, way);
+            let message = message.unwrap_or_else(|| panic!("no message: {way:?}"));
+            match headers.fragment {
+                None => assert_eq!(message.bytes, payload(way), "{way:?}"),
+                Some(offset) => assert!(message.bytes >= u64::from(offset) + payload(way) - 8, "{way:?}"),
             }
         }
-        let rows = fields(
-            pcap(&directory.path().join("file.parquet"), &[]).path(),
-            ["frame.comment"],
-        );
-        assert!(
-            rows.iter().all(|[comment]| comment.contains(" message_time_ns=")),
-            "{rows:?}"
-        );
-        Ok(())
-    });
+    }
+    let rows = fields(
+        pcap(&directory.path().join("file.parquet"), &[]).path(),
+        ["frame.comment"],
+    );
+    assert!(
+        rows.iter().all(|[comment]| comment.contains(" message_time_ns=")),
+        "{rows:?}"
+    );
 }
 
 #[test]

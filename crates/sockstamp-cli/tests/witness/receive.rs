@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::{Family, LinkConfig, within_attempts};
+use testbed::{Family, LinkConfig};
 
 use crate::common::FAMILIES;
 use crate::streams::{Reader, Stream, Writer, compare};
@@ -46,7 +46,7 @@ fn sleeping(bytes: usize, sleep: Duration) -> Reader {
     }
 }
 
-/// One stream a family.
+/// One stream per family.
 fn both(writer: Writer, reader: Reader) -> impl Iterator<Item = Stream> {
     FAMILIES.into_iter().map(move |family| Stream {
         family,
@@ -66,129 +66,115 @@ fn lossy(loss: f64) -> LinkConfig {
 
 #[test]
 fn small_messages_are_timed_when_their_reader_sleeps_for_a_hundred_milliseconds_to_ten_seconds() {
-    within_attempts(|| {
-        let sleeps = [10, 100, 1000, 10_000].map(Duration::from_millis);
-        let streams: Vec<_> = sleeps
-            .into_iter()
-            .flat_map(|sleep| [100, 250, 16 << 10].map(|bytes| sleeping(bytes, sleep)))
-            .map(|reader| Stream {
-                family: Family::V4,
-                writer: DRIP,
-                reader,
-            })
-            .collect();
-        compare(link(), &streams)
-    });
+    let sleeps = [10, 100, 1000, 10_000].map(Duration::from_millis);
+    let streams: Vec<_> = sleeps
+        .into_iter()
+        .flat_map(|sleep| [100, 250, 16 << 10].map(|bytes| sleeping(bytes, sleep)))
+        .map(|reader| Stream {
+            family: Family::V4,
+            writer: DRIP,
+            reader,
+        })
+        .collect();
+    compare(link(), &streams);
 }
 
 #[test]
 fn bulk_that_piles_up_in_large_buffers_is_timed() {
-    within_attempts(|| {
-        let large = |reader| Reader {
-            buffer: Some(6 << 20),
-            ..reader
-        };
-        let streams: Vec<_> = [
-            waiting(64 << 10),
-            large(waiting(64 << 10)),
-            sleeping(4096, 30 * MS),
-            large(sleeping(16 << 10, 100 * MS)),
-            large(sleeping(1 << 20, 300 * MS)),
-        ]
-        .into_iter()
-        .flat_map(|reader| both(BULK, reader))
-        .collect();
-        compare(link(), &streams)
-    });
+    let large = |reader| Reader {
+        buffer: Some(6 << 20),
+        ..reader
+    };
+    let streams: Vec<_> = [
+        waiting(64 << 10),
+        large(waiting(64 << 10)),
+        sleeping(4096, 30 * MS),
+        large(sleeping(16 << 10, 100 * MS)),
+        large(sleeping(1 << 20, 300 * MS)),
+    ]
+    .into_iter()
+    .flat_map(|reader| both(BULK, reader))
+    .collect();
+    compare(link(), &streams);
 }
 
 #[test]
 fn reads_that_wait_for_all_their_bytes_are_timed() {
-    within_attempts(|| {
-        let all = |bytes| Reader {
-            wait_all: true,
-            ..waiting(bytes)
-        };
-        let streams: Vec<_> = both(DRIP, all(1000))
-            .chain(both(BURSTS, all(3000)))
-            .chain(both(BULK, all(300_000)))
-            .collect();
-        compare(link(), &streams)
-    });
+    let all = |bytes| Reader {
+        wait_all: true,
+        ..waiting(bytes)
+    };
+    let streams: Vec<_> = both(DRIP, all(1000))
+        .chain(both(BURSTS, all(3000)))
+        .chain(both(BULK, all(300_000)))
+        .collect();
+    compare(link(), &streams);
 }
 
 #[test]
 fn bursts_of_small_messages_are_timed() {
-    within_attempts(|| {
-        let streams: Vec<_> = both(BURSTS, waiting(200))
-            .chain(both(BURSTS, waiting(16 << 10)))
-            .chain(both(BURSTS, sleeping(200, 7 * MS)))
-            .collect();
-        compare(link(), &streams)
-    });
+    let streams: Vec<_> = both(BURSTS, waiting(200))
+        .chain(both(BURSTS, waiting(16 << 10)))
+        .chain(both(BURSTS, sleeping(200, 7 * MS)))
+        .collect();
+    compare(link(), &streams);
 }
 
 #[test]
 fn reads_from_a_tiny_window_are_timed() {
-    within_attempts(|| {
-        let tiny = |reader| Reader {
-            buffer: Some(4096),
-            ..reader
-        };
-        let writer = Writer { burst: 20, ..BULK };
-        let streams: Vec<_> = both(writer, tiny(waiting(1000)))
-            .chain(both(writer, tiny(sleeping(700, 10 * MS))))
-            .collect();
-        compare(link(), &streams)
-    });
+    let tiny = |reader| Reader {
+        buffer: Some(4096),
+        ..reader
+    };
+    let writer = Writer { burst: 20, ..BULK };
+    let streams: Vec<_> = both(writer, tiny(waiting(1000)))
+        .chain(both(writer, tiny(sleeping(700, 10 * MS))))
+        .collect();
+    compare(link(), &streams);
 }
 
 /// Without and with GRO at the receiver.
-fn over(config: LinkConfig) -> Result<(), String> {
+fn over(config: LinkConfig) {
     let streams: Vec<_> = both(BULK, waiting(64 << 10))
         .chain(both(BULK, sleeping(16 << 10, 20 * MS)))
         .chain(both(BURSTS, waiting(200)))
         .chain(both(DRIP, sleeping(100, 50 * MS)))
         .collect();
-    compare(config, &streams)
+    compare(config, &streams);
 }
 
 #[test]
 fn reads_are_timed_where_packets_are_lost() {
-    within_attempts(|| over(lossy(0.01)));
+    over(lossy(0.01));
 }
 
 #[test]
 fn reads_are_timed_where_large_packets_are_lost() {
-    within_attempts(|| over(link().loss(0.02).rate_bits_per_second(200_000_000)));
+    over(link().loss(0.02).rate_bits_per_second(200_000_000));
 }
 
 #[test]
 fn reads_are_timed_where_packets_are_reordered_and_doubled() {
-    within_attempts(|| over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02)));
+    over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02));
 }
 
 #[test]
 fn reads_of_a_half_closed_connection_are_timed_where_packets_are_lost() {
-    within_attempts(|| {
-        let half_closed = |reader| Reader {
-            half_closed: true,
-            ..reader
-        };
-        let streams: Vec<_> = both(BULK, half_closed(waiting(64 << 10)))
-            .chain(both(BURSTS, half_closed(waiting(200))))
-            .chain(both(DRIP, half_closed(sleeping(100, 50 * MS))))
-            .collect();
-        compare(lossy(0.005), &streams)
-    });
+    let half_closed = |reader| Reader {
+        half_closed: true,
+        ..reader
+    };
+    let streams: Vec<_> = both(BULK, half_closed(waiting(64 << 10)))
+        .chain(both(BURSTS, half_closed(waiting(200))))
+        .chain(both(DRIP, half_closed(sleeping(100, 50 * MS))))
+        .collect();
+    compare(lossy(0.005), &streams);
 }
 
 #[test]
 fn reads_of_eight_threads_are_timed() {
-    within_attempts(|| {
-        let streams: Vec<_> = (0..4)
-            .flat_map(|thread| both(BURSTS, waiting(150 + 50 * thread)))
-            .collect();
-        compare(lossy(0.005), &streams)
-    });
+    let streams: Vec<_> = (0..4)
+        .flat_map(|thread| both(BURSTS, waiting(150 + 50 * thread)))
+        .collect();
+    compare(lossy(0.005), &streams);
 }

@@ -95,9 +95,8 @@ impl WatchedSender {
         });
     }
 
-    /// Compare each valid message with the wire. Every call is a message, most are valid, and these
-    /// have their witnesses near: a busy machine may have missed that. No machine makes a valid
-    /// message wrong.
+    /// Compare each valid message with the wire. Every call is a message, most are valid, and no
+    /// machine makes a valid one wrong. That each has its witnesses near, a busy machine may miss.
     pub(crate) fn check(self) -> Result<(), String> {
         let messages = self.trace.finish();
         let packets = self.capture.finish();
@@ -130,14 +129,13 @@ impl WatchedSender {
             }
             panic!("{text}");
         }
-        if valid.len() * 100 < sent.len() * VALID_PERCENT {
-            return Err(format!(
-                "{} of {} are valid: {:?}",
-                valid.len(),
-                sent.len(),
-                verdicts(&sent)
-            ));
-        }
+        assert!(
+            valid.len() * 100 >= sent.len() * VALID_PERCENT,
+            "{} of {} are valid: {:?}",
+            valid.len(),
+            sent.len(),
+            verdicts(&sent)
+        );
         if prompt < valid.len() {
             return Err(format!(
                 "{prompt} of {} valid ones left and came promptly",
