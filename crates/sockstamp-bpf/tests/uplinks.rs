@@ -7,59 +7,39 @@ use std::time::Duration;
 use sockstamp_bpf::{Options, Session, Target};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::summary::Summary;
-use testbed::{Family, Host, Result, Uplink};
+use testbed::{Family, Host, Uplink, UplinkHosts};
 
 const REQUEST: [u8; 1000] = [1; 1000];
 
-struct UplinkHosts {
-    container: Host,
-    host: Host,
-    peer: Host,
-    uplink: Uplink,
+fn measure(setup: &UplinkHosts, options: Options, load: impl FnOnce()) -> Summary {
+    let target = Target {
+        netns: Some(NetnsInode(setup.container.netns_inode().try_into().unwrap())),
+        ..Target::default()
+    };
+    let mut session = Session::start(&Options { target, ..options }).unwrap();
+    load();
+    session.settle(Duration::from_secs(5), &mut drop).unwrap();
+    session.stop(&mut drop).unwrap()
 }
 
-impl UplinkHosts {
-    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
-        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
-        let uplink = build(&container, &host, &peer).unwrap();
-        UplinkHosts {
-            container,
-            host,
-            peer,
-            uplink,
-        }
+/// Send one request on each of this many connections, all in flight at once.
+fn send(setup: &UplinkHosts, connections: usize) {
+    let address = SocketAddr::new(setup.uplink.peer_address(Family::V4), 0);
+    let listener = setup.peer.tcp_listen(address).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut pairs: Vec<(TcpStream, TcpStream)> = (0..connections)
+        .map(|_| {
+            (
+                setup.container.tcp_connect(address).unwrap(),
+                listener.accept().unwrap().0,
+            )
+        })
+        .collect();
+    for (client, _) in &mut pairs {
+        client.write_all(&REQUEST).unwrap();
     }
-
-    fn measure(&self, options: Options, load: impl FnOnce()) -> Summary {
-        let target = Target {
-            netns: Some(NetnsInode(self.container.netns_inode().try_into().unwrap())),
-            ..Target::default()
-        };
-        let mut session = Session::start(&Options { target, ..options }).unwrap();
-        load();
-        session.settle(Duration::from_secs(5), &mut drop).unwrap();
-        session.stop(&mut drop).unwrap()
-    }
-
-    /// Send one request on each of this many connections, all in flight at once.
-    fn send(&self, connections: usize) {
-        let address = SocketAddr::new(self.uplink.peer_address(Family::V4), 0);
-        let listener = self.peer.tcp_listen(address).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut pairs: Vec<(TcpStream, TcpStream)> = (0..connections)
-            .map(|_| {
-                (
-                    self.container.tcp_connect(address).unwrap(),
-                    listener.accept().unwrap().0,
-                )
-            })
-            .collect();
-        for (client, _) in &mut pairs {
-            client.write_all(&REQUEST).unwrap();
-        }
-        for (_, server) in &mut pairs {
-            server.read_exact(&mut REQUEST.clone()).unwrap();
-        }
+    for (_, server) in &mut pairs {
+        server.read_exact(&mut REQUEST.clone()).unwrap();
     }
 }
 
@@ -98,7 +78,7 @@ fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
         paths: 1,
         ..Options::default()
     };
-    let summary = setup.measure(options, || setup.send(5));
+    let summary = measure(&setup, options, || send(&setup, 5));
     assert_eq!(summary.tx.total.count(), 5);
     counted(&setup, &summary);
 }
@@ -117,7 +97,7 @@ fn datagrams_without_room_are_counted_and_keep_the_stamp_of_the_container() {
     let bind = |host: &Host, address| host.udp_bind(SocketAddr::new(address, 0)).unwrap();
     let receiver = bind(&setup.peer, setup.uplink.peer_address(Family::V4));
     let sender = bind(&setup.container, setup.uplink.container_address(Family::V4));
-    let summary = setup.measure(options, || {
+    let summary = measure(&setup, options, || {
         for _ in 0..5 {
             let to = receiver.local_addr().unwrap();
             sender.send_to(&REQUEST, to).unwrap();
@@ -137,7 +117,7 @@ fn interfaces_without_room_are_counted_together() {
         interfaces: 1,
         ..Options::default()
     };
-    let summary = setup.measure(options, || setup.send(3));
+    let summary = measure(&setup, options, || send(&setup, 3));
     assert_eq!(summary.tx.total.count(), 3);
     let [other] = summary.interfaces.as_slice() else {
         panic!("{:?}", summary.interfaces);

@@ -68,4 +68,4 @@ pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;
 pub use tmux::Tmux;
-pub use uplink::Uplink;
+pub use uplink::{Uplink, UplinkHosts};

@@ -20,6 +20,51 @@ pub struct Uplink {
     bridged: bool,
 }
 
+/// A container, the host that it runs on, and a peer elsewhere.
+#[derive(Debug)]
+pub struct UplinkHosts {
+    /// The container.
+    pub container: Host,
+    /// Its host.
+    pub host: Host,
+    /// The peer.
+    pub peer: Host,
+    /// The way between them.
+    pub uplink: Uplink,
+}
+
+impl UplinkHosts {
+    /// Build the way by [`Uplink::bridged`] or [`Uplink::routed`].
+    ///
+    /// # Panics
+    ///
+    /// If a host or the way cannot be made.
+    #[must_use]
+    pub fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
+        let made = "a container's way out through its host";
+        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).expect(made));
+        let uplink = build(&container, &host, &peer).expect(made);
+        UplinkHosts {
+            container,
+            host,
+            peer,
+            uplink,
+        }
+    }
+
+    /// Put a token bucket (tc-tbf(8)) in front of the uplink.
+    ///
+    /// # Panics
+    ///
+    /// If tc refuses.
+    pub fn limit_uplink(&self, bucket: &str) {
+        let device = self.uplink.uplink_interface();
+        let words = format!("qdisc add dev {device} root tbf {bucket}");
+        let words: Vec<_> = words.split(' ').collect();
+        self.host.run("tc", &words).expect("a token bucket");
+    }
+}
+
 /// The name of the bridge. It is in the namespace of the host, and gone with it.
 const BRIDGE: &str = "sstbr";
 

@@ -20,7 +20,7 @@ use super::labels::Label;
 use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;
 use super::tls::TlsTable;
-use super::values::{duration, parsed, seconds, some_duration};
+use super::values::{duration, parsed, seconds, some_duration, up_to_an_hour};
 use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Unknown keys are refused.
@@ -173,7 +173,7 @@ pub(super) struct HindsightTable {
 pub(super) struct ProbeTable {
     pub(super) enabled: bool,
     /// Time between two probes of a peer.
-    #[serde(deserialize_with = "interval", serialize_with = "seconds")]
+    #[serde(deserialize_with = "up_to_an_hour", serialize_with = "seconds")]
     pub(super) interval: Duration,
     /// Peers that are probed, at most.
     #[serde(deserialize_with = "targets")]
@@ -201,7 +201,7 @@ pub(super) struct OtlpTable {
     /// Time between series and series.
     #[serde(
         default = "one_minute",
-        deserialize_with = "interval",
+        deserialize_with = "up_to_an_hour",
         serialize_with = "seconds"
     )]
     pub(super) interval: Duration,
@@ -455,14 +455,6 @@ fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error
     match (1..=86_400).contains(&kept.as_secs()) {
         true => Ok(kept),
         false => Err(D::Error::custom("it is a time from 1s to 1440m")),
-    }
-}
-
-fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let interval = duration(deserializer)?;
-    match (1..=3600).contains(&interval.as_secs()) {
-        true => Ok(interval),
-        false => Err(D::Error::custom("it is a time from 1s to 60m")),
     }
 }
 

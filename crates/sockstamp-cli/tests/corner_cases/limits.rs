@@ -44,13 +44,6 @@ fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
     let target = ["--netns", server.netns_name(), "--max-memory", "1"];
     let trace = Trace::start(&target);
     let stat = Stat::start(&target);
-    let pile = |connection: &Connection, messages: usize, apart: Duration| {
-        for _ in 0..messages {
-            (&connection.client).write_all(&[0; 10]).unwrap();
-            wait_acknowledged(&connection.client);
-            thread::sleep(apart);
-        }
-    };
     // These take all elements that there are.
     let behind: Vec<_> = (0..BEHIND).map(|_| connect()).collect();
     behind
@@ -75,6 +68,15 @@ fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
     );
 }
 
+/// Send messages of ten bytes that their reader leaves unread.
+fn pile(connection: &Connection, messages: usize, apart: Duration) {
+    for _ in 0..messages {
+        (&connection.client).write_all(&[0; 10]).unwrap();
+        wait_acknowledged(&connection.client);
+        thread::sleep(apart);
+    }
+}
+
 #[test]
 fn readers_that_end_with_unread_data_give_its_memory_back() {
     readers_end_with_unread_data(&[], 2);
@@ -94,13 +96,6 @@ fn readers_end_with_unread_data(filter: &[&str], part: usize) {
     // Room for 32 of them.
     let target = ["--netns", server.netns_name(), "--max-memory", "1"];
     let stat = Stat::start(&[target.as_slice(), filter].concat());
-    let pile = |connection: &Connection, messages: usize, apart: Duration| {
-        for _ in 0..messages {
-            (&connection.client).write_all(&[0; 10]).unwrap();
-            wait_acknowledged(&connection.client);
-            thread::sleep(apart);
-        }
-    };
     let behind: Vec<_> = (0..BEHIND).map(|_| connect()).collect();
     behind
         .iter()

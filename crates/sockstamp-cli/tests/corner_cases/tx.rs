@@ -11,7 +11,8 @@ use testbed::{Direction, Host, LinkConfig};
 
 use crate::common::Trace;
 use crate::traced_hosts::{
-    Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged,
+    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause,
+    wait_acknowledged,
 };
 
 /// Read whatever comes until the end.
@@ -34,9 +35,14 @@ fn end(client: TcpStream, reader: JoinHandle<()>) {
 }
 
 /// 100 bytes that waited a [`PAUSE`] for the 200 that they left in one packet with.
-fn assert_left_together(sent: &[&Message]) {
-    assert_eq!(outline(sent), [(100, "valid"), (200, "valid")]);
-    assert_eq!(coalesced(sent), [true, false]);
+fn assert_left_together(setup: Loopback, connection: &mut Connection) {
+    connection.server.read_exact(&mut [0; 300]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = setup.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(100, "valid"), (200, "valid")]);
+    assert_eq!(coalesced(&sent), [true, false]);
     assert_eq!(sent[0].stamp("sched"), sent[1].stamp("sched"));
     assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
     assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
@@ -52,12 +58,7 @@ fn corked_sends_share_a_packet_and_its_stamps() {
     pause();
     (&connection.client).write_all(&[0; 200]).unwrap();
     socket.set_tcp_cork(false).unwrap();
-    connection.server.read_exact(&mut [0; 300]).unwrap();
-    wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    assert_left_together(&sent);
+    assert_left_together(setup, &mut connection);
 }
 
 #[test]
@@ -68,12 +69,7 @@ fn msg_more_waits_for_the_next_send() {
     socket.send_with_flags(&[0; 100], libc::MSG_MORE).unwrap();
     pause();
     socket.send(&[0; 200]).unwrap();
-    connection.server.read_exact(&mut [0; 300]).unwrap();
-    wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    assert_left_together(&sent);
+    assert_left_together(setup, &mut connection);
 }
 
 /// Nagle's algorithm (RFC 896) holds small sends back while an earlier one is in flight.

@@ -8,66 +8,43 @@ use std::time::Duration;
 
 use serde_json::Value;
 use socket2::SockRef;
-use testbed::{Family, Host, Result, Uplink};
+use testbed::{Family, Host, Result, Uplink, UplinkHosts};
 
 use crate::common::{FAMILIES, Stat, Trace, number, skip};
 use crate::traced_hosts::{
     Connection, Message, Messages, PATIENCE, PAUSE, outline, start, wait_acknowledged, wait_until,
 };
 
-/// A container, the host that it runs on, and a peer elsewhere.
-struct UplinkHosts {
-    container: Host,
-    host: Host,
-    peer: Host,
-    uplink: Uplink,
-}
-
 const REQUEST: usize = 100;
 
-impl UplinkHosts {
-    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
-        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
-        let uplink = build(&container, &host, &peer).unwrap();
-        UplinkHosts {
-            container,
-            host,
-            peer,
-            uplink,
-        }
-    }
+fn connect(setup: &UplinkHosts, family: Family) -> Connection {
+    Connection::new(&setup.container, &setup.peer, setup.uplink.peer_address(family))
+}
 
-    fn connect(&self, family: Family) -> Connection {
-        Connection::new(&self.container, &self.peer, self.uplink.peer_address(family))
-    }
+/// Return the `trace` of `talk` over a connection, the container's only traffic.
+fn trace(
+    setup: &UplinkHosts,
+    options: &[&str],
+    family: Family,
+    talk: impl FnOnce(&mut Connection),
+) -> Messages {
+    let target = [&["--netns", setup.container.netns_name()], options].concat();
+    let trace = Trace::start(&target);
+    talk(&mut connect(&setup, family));
+    Messages::new(trace.finish())
+}
 
-    /// Return the `trace` of `talk` over a connection, the container's only traffic.
-    fn trace(&self, options: &[&str], family: Family, talk: impl FnOnce(&mut Connection)) -> Messages {
-        let target = [&["--netns", self.container.netns_name()], options].concat();
-        let trace = Trace::start(&target);
-        talk(&mut self.connect(family));
-        Messages::new(trace.finish())
-    }
+fn own_interface(setup: &UplinkHosts) -> (&str, u64) {
+    (setup.uplink.container_interface(), setup.container.netns_inode())
+}
 
-    fn own_interface(&self) -> (&str, u64) {
-        (self.uplink.container_interface(), self.container.netns_inode())
-    }
+fn uplink_interface(setup: &UplinkHosts) -> (&str, u64) {
+    (setup.uplink.uplink_interface(), setup.host.netns_inode())
+}
 
-    fn uplink_interface(&self) -> (&str, u64) {
-        (self.uplink.uplink_interface(), self.host.netns_inode())
-    }
-
-    fn limit_uplink(&self, tbf: &str) {
-        let device = self.uplink.uplink_interface();
-        let words = format!("qdisc add dev {device} root tbf {tbf}");
-        let words: Vec<_> = words.split(' ').collect();
-        self.host.run("tc", &words).unwrap();
-    }
-
-    fn ip(&self, inside: &Host, words: &str) {
-        let words: Vec<_> = words.split(' ').collect();
-        inside.run("ip", &words).unwrap();
-    }
+fn ip(inside: &Host, words: &str) {
+    let words: Vec<_> = words.split(' ').collect();
+    inside.run("ip", &words).unwrap();
 }
 
 fn request(connection: &mut Connection) {
@@ -88,10 +65,10 @@ fn across_a_bridge_the_last_interface_is_the_uplink() {
     let setup = UplinkHosts::new(Uplink::bridged);
     for family in FAMILIES {
         for options in [&[][..], &["--host-path"]] {
-            let messages = setup.trace(options, family, request);
+            let messages = trace(&setup, options, family, request);
             let message = only(&messages);
-            assert_eq!(message.interface("first"), setup.own_interface());
-            assert_eq!(message.interface("last"), setup.uplink_interface());
+            assert_eq!(message.interface("first"), own_interface(&setup));
+            assert_eq!(message.interface("last"), uplink_interface(&setup));
             assert_eq!(
                 message.number("repeats"),
                 2,
@@ -115,10 +92,10 @@ fn across_a_bridge_that_calls_iptables_the_way_is_followed_when_asked_for() {
             );
             return;
         }
-        let messages = setup.trace(&[], family, request);
-        assert_eq!(only(&messages).interface("last"), setup.own_interface());
-        let messages = setup.trace(&["--host-path"], family, request);
-        assert_eq!(only(&messages).interface("last"), setup.uplink_interface());
+        let messages = trace(&setup, &[], family, request);
+        assert_eq!(only(&messages).interface("last"), own_interface(&setup));
+        let messages = trace(&setup, &["--host-path"], family, request);
+        assert_eq!(only(&messages).interface("last"), uplink_interface(&setup));
     }
 }
 
@@ -127,10 +104,10 @@ fn across_a_bridge_that_calls_iptables_the_way_is_followed_when_asked_for() {
 fn the_first_interface_is_the_last_before_a_routed_hop() {
     let setup = UplinkHosts::new(Uplink::routed);
     for family in FAMILIES {
-        let messages = setup.trace(&[], family, request);
+        let messages = trace(&setup, &[], family, request);
         let message = only(&messages);
-        assert_eq!(message.interface("first"), setup.own_interface());
-        assert_eq!(message.interface("last"), setup.own_interface());
+        assert_eq!(message.interface("first"), own_interface(&setup));
+        assert_eq!(message.interface("last"), own_interface(&setup));
         assert_eq!(message.number("repeats"), 0);
     }
 }
@@ -139,10 +116,10 @@ fn the_first_interface_is_the_last_before_a_routed_hop() {
 fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
     let setup = UplinkHosts::new(Uplink::routed);
     for family in FAMILIES {
-        let messages = setup.trace(&["--host-path"], family, request);
+        let messages = trace(&setup, &["--host-path"], family, request);
         let message = only(&messages);
-        assert_eq!(message.interface("first"), setup.own_interface());
-        assert_eq!(message.interface("last"), setup.uplink_interface());
+        assert_eq!(message.interface("first"), own_interface(&setup));
+        assert_eq!(message.interface("last"), uplink_interface(&setup));
         assert_eq!(message.number("repeats"), 1, "of SND: {message:?}");
     }
 }
@@ -191,14 +168,14 @@ fn a_datagram_ends_at_the_first_interface_unless_it_is_followed() {
         let setup = UplinkHosts::new(build);
         for family in FAMILIES {
             for (options, last) in [
-                (&[][..], setup.own_interface()),
-                (&["--host-path"], setup.uplink_interface()),
+                (&[][..], own_interface(&setup)),
+                (&["--host-path"], uplink_interface(&setup)),
             ] {
                 let datagram = Datagram::traced(&setup, options);
                 datagram.send_to(&setup.peer, setup.uplink.peer_address(family));
                 let messages = datagram.finish();
                 let message = only(&messages);
-                assert_eq!(message.interface("first"), setup.own_interface());
+                assert_eq!(message.interface("first"), own_interface(&setup));
                 assert_eq!(message.interface("last"), last);
             }
         }
@@ -230,7 +207,7 @@ fn a_translated_datagram_is_followed_as_well() {
         assert_ne!(from.ip(), setup.uplink.container_address(family));
         assert_eq!(
             only(&datagram.finish()).interface("last"),
-            setup.uplink_interface()
+            uplink_interface(&setup)
         );
     }
 }
@@ -244,7 +221,7 @@ fn a_datagram_that_is_delivered_here_ends_at_the_container() {
         datagram.send_to(&setup.host, setup.uplink.gateway_address(family));
         let messages = datagram.finish();
         let message = only(&messages);
-        assert_eq!(message.interface("last"), setup.own_interface());
+        assert_eq!(message.interface("last"), own_interface(&setup));
         assert_eq!(message.number("repeats"), 0);
     }
 }
@@ -325,12 +302,12 @@ fn a_translated_packet_is_followed_as_well() {
     let setup = UplinkHosts::new(Uplink::routed);
     setup.host.run("python3", &["-c", MASQUERADE]).unwrap();
     for family in FAMILIES {
-        let messages = setup.trace(&["--host-path"], family, |connection| {
+        let messages = trace(&setup, &["--host-path"], family, |connection| {
             let seen = connection.server.peer_addr().unwrap();
             assert_ne!(seen.ip(), connection.client.local_addr().unwrap().ip());
             request(connection);
         });
-        assert_eq!(only(&messages).interface("last"), setup.uplink_interface());
+        assert_eq!(only(&messages).interface("last"), uplink_interface(&setup));
     }
 }
 
@@ -349,7 +326,7 @@ fn coalesced_messages_leave_by_the_same_interface() {
         (Uplink::routed, &["--host-path"]),
     ] {
         let setup = UplinkHosts::new(build);
-        let messages = setup.trace(options, Family::V4, |connection| {
+        let messages = trace(&setup, options, Family::V4, |connection| {
             cork(&connection.client, true);
             for _ in 0..3 {
                 connection.client.write_all(&[0; REQUEST]).unwrap();
@@ -365,7 +342,7 @@ fn coalesced_messages_leave_by_the_same_interface() {
             "Nagle keeps the second for the third: {sent:?}"
         );
         for message in sent {
-            assert_eq!(message.interface("last"), setup.uplink_interface());
+            assert_eq!(message.interface("last"), uplink_interface(&setup));
         }
     }
 }
@@ -386,18 +363,18 @@ fn a_retransmission_does_not_move_the_last_stamp() {
         .split('/')
         .next()
         .unwrap();
-    let messages = setup.trace(&["--host-path"], Family::V4, |connection| {
-        setup.ip(&setup.peer, &format!("route add blackhole {address}"));
+    let messages = trace(&setup, &["--host-path"], Family::V4, |connection| {
+        ip(&setup.peer, &format!("route add blackhole {address}"));
         connection.client.write_all(&[0; REQUEST]).unwrap();
         wait_until("it is sent again", || {
             testbed::TcpInfo::of(&connection.client).unwrap().total_retrans > 0
         });
-        setup.ip(&setup.peer, &format!("route delete blackhole {address}"));
+        ip(&setup.peer, &format!("route delete blackhole {address}"));
         wait_acknowledged(&connection.client);
     });
     let message = only(&messages);
     assert!(message.number("retransmits") > 0);
-    assert_eq!(message.interface("last"), setup.uplink_interface());
+    assert_eq!(message.interface("last"), uplink_interface(&setup));
     assert!(
         message.stage("tx.qdisc") < Duration::from_millis(100),
         "{message:?}"
@@ -420,7 +397,7 @@ fn stat_reports_that_the_nic_is_out_of_sight() {
     let netns = setup.container.netns_name();
     let seen = |options: &[&str], (name, inode): (&str, u64), leads_on: bool| {
         let stat = Stat::start(&[&["--netns", netns], options].concat());
-        request(&mut setup.connect(Family::V4));
+        request(&mut connect(&setup, Family::V4));
         let report = stat.finish();
         let [only] = interfaces(&report) else {
             panic!("one interface: {report}");
@@ -432,8 +409,8 @@ fn stat_reports_that_the_nic_is_out_of_sight() {
         assert_eq!(number(&only["messages"]), 1);
         assert_eq!(number(&report["lost"]["host_path"]), 0);
     };
-    seen(&[], setup.own_interface(), true);
-    seen(&["--host-path"], setup.uplink_interface(), false);
+    seen(&[], own_interface(&setup), true);
+    seen(&["--host-path"], uplink_interface(&setup), false);
 }
 
 #[test]
@@ -446,7 +423,7 @@ fn text_shows_interface_names() {
             "stat",
             format!(
                 " interfaces: {}@{} 1 (veth)\n             its NIC is out of sight",
-                setup.uplink_interface().0,
+                uplink_interface(&setup).0,
                 setup.host.netns_name()
             ),
         ),
@@ -454,14 +431,14 @@ fn text_shows_interface_names() {
             "trace",
             format!(
                 "  via {} → {}@{}\n",
-                setup.own_interface().0,
-                setup.uplink_interface().0,
+                own_interface(&setup).0,
+                uplink_interface(&setup).0,
                 setup.host.netns_name()
             ),
         ),
     ] {
         let process = start(&[subcommand, "--netns", setup.container.netns_name(), "-o", path]);
-        request(&mut setup.connect(Family::V4));
+        request(&mut connect(&setup, Family::V4));
         thread::sleep(PAUSE);
         process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
         process.wait(PATIENCE).unwrap();

@@ -295,6 +295,13 @@ fn a_read_whose_task_another_socket_woke_has_its_wake_up() {
     });
 }
 
+fn assert_not_woken(setup: Loopback, connection: &Connection) {
+    let messages = setup.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+}
+
 #[test]
 fn a_reader_that_looks_again_and_again_is_not_woken() {
     let setup = Loopback::new();
@@ -313,10 +320,7 @@ fn a_reader_that_looks_again_and_again_is_not_woken() {
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+    assert_not_woken(setup, &connection);
 }
 
 #[test]
@@ -329,10 +333,7 @@ fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
     wait_on(&epoll_of(&[&socket], EpollFlags::empty()));
     socket.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+    assert_not_woken(setup, &connection);
 }
 
 /// One thread waits and hands the socket to another: between the two, the time is the
@@ -347,10 +348,7 @@ fn a_reader_other_than_the_waiter_has_no_wake_up() {
     waiter.join().unwrap();
     socket.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+    assert_not_woken(setup, &connection);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Uplink, within_attempts};
+use testbed::{Family, Host, Uplink, UplinkHosts, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
 use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
@@ -15,57 +15,30 @@ use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
 
-struct UplinkHosts {
-    container: Host,
-    host: Host,
-    peer: Host,
-    uplink: Uplink,
-}
-
-impl UplinkHosts {
-    fn new(build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>) -> UplinkHosts {
-        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
-        let uplink = build(&container, &host, &peer).unwrap();
-        UplinkHosts {
-            container,
-            host,
-            peer,
-            uplink,
-        }
+/// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long
+/// each waited.
+fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
+    // Not the datagrams that fill the queue.
+    let target = [options, &["--netns", setup.container.netns_name(), "tcp"]].concat();
+    let (stat, trace) = (Stat::start(&target), Trace::start(&target));
+    let address = SocketAddr::new(setup.uplink.peer_address(family), 7000).to_string();
+    let count = REQUESTS.to_string();
+    let mut flow = setup
+        .container
+        .spawn(peer(), &["client", "--connect", &address, "--count", &count])
+        .unwrap();
+    let mut backlogs = Vec::new();
+    while flow.is_running().unwrap() {
+        backlogs.push(backlog_bytes(&setup.host, setup.uplink.uplink_interface()));
+        thread::sleep(Duration::from_millis(20));
     }
-
-    fn limit_uplink(&self, tbf: &str) {
-        let device = self.uplink.uplink_interface();
-        let words = ["qdisc", "add", "dev", device, "root", "tbf"].into_iter();
-        let words: Vec<_> = words.chain(tbf.split(' ')).collect();
-        self.host.run("tc", &words).unwrap();
-    }
-
-    /// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long
-    /// each waited.
-    fn request(&self, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
-        // Not the datagrams that fill the queue.
-        let target = [options, &["--netns", self.container.netns_name(), "tcp"]].concat();
-        let (stat, trace) = (Stat::start(&target), Trace::start(&target));
-        let address = SocketAddr::new(self.uplink.peer_address(family), 7000).to_string();
-        let count = REQUESTS.to_string();
-        let mut flow = self
-            .container
-            .spawn(peer(), &["client", "--connect", &address, "--count", &count])
-            .unwrap();
-        let mut backlogs = Vec::new();
-        while flow.is_running().unwrap() {
-            backlogs.push(backlog_bytes(&self.host, self.uplink.uplink_interface()));
-            thread::sleep(Duration::from_millis(20));
-        }
-        flow.wait(TIMEOUT).unwrap();
-        let (messages, report) = (trace.finish(), stat.finish());
-        backlogs.sort_unstable();
-        let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
-        assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
-        println!("{}; wait {wait}", in_short(&report));
-        (report, messages, wait)
-    }
+    flow.wait(TIMEOUT).unwrap();
+    let (messages, report) = (trace.finish(), stat.finish());
+    backlogs.sort_unstable();
+    let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
+    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
+    println!("{}; wait {wait}", in_short(&report));
+    (report, messages, wait)
 }
 
 /// The stage that must have the wait, and the interface that must be named for it.
@@ -96,9 +69,9 @@ fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
 }
 
 fn measure(setup: &UplinkHosts, answer: &Answer) -> Result<(), String> {
-    let (report, messages, wait) = setup.request(answer.options, answer.family);
+    let (report, messages, wait) = request(setup, answer.options, answer.family);
     let sent = of_direction(&messages, "tx");
-    assert_eq!(sent.len() as u64, REQUESTS, "one send a request");
+    assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
     for message in &sent {
         assert_eq!(message["interfaces"]["last"]["name"], (answer.interface)(setup));
     }

@@ -1,5 +1,5 @@
-//! Datagrams that are not sent or read one a call: in fragments, in segments, corked, many a call,
-//! by io_uring.
+//! Datagrams that are not sent or read one per call: in fragments, in segments, corked, many per
+//! call, by io_uring.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -57,9 +57,10 @@ fn segments_that_leave_one_by_one_are_timed_to_the_last() {
     within_attempts(|| segments(true));
 }
 
+/// Datagrams that one call sends.
+const SEGMENTS: u64 = 3;
+
 fn segments(apart: bool) -> Result<(), String> {
-    const BYTES: usize = 1000;
-    const SEGMENTS: u64 = 3;
     let setup = WatchedLink::veth();
     if apart {
         setup.shape("rate 20mbit burst 2kb limit 10mb");
@@ -71,13 +72,9 @@ fn segments(apart: bool) -> Result<(), String> {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
             for round in 0..200 {
                 let first = (kind * 1000 + round) * SEGMENTS;
-                let last = first + SEGMENTS - 1;
-                let data: Vec<u8> = (first..=last)
-                    .flat_map(|number| datagram(number, BYTES))
-                    .collect();
-                let begun = now();
-                assert_eq!(sender.socket.send(&data).unwrap(), data.len());
-                sender.sent(if apart { last } else { first }, data.len(), begun, now());
+                let numbers = first..first + SEGMENTS;
+                let seen = if apart { numbers.end - 1 } else { first };
+                sender.send_segments(numbers, seen);
                 thread::sleep(Duration::from_millis(2));
             }
         });

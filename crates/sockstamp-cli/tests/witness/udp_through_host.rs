@@ -10,9 +10,8 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGsoSegment;
 use testbed::{Family, Host, Result, Uplink, within_attempts};
 
-use crate::clock::now;
 use crate::common::{FAMILIES, of_direction};
-use crate::datagrams::{Socket, WatchedLink, datagram};
+use crate::datagrams::{Socket, WatchedLink};
 
 type Build = fn(&Host, &Host, &Host) -> Result<Uplink>;
 
@@ -144,22 +143,17 @@ fn segments_that_leave_one_by_one_are_timed_to_the_last() {
     }
 }
 
+/// Datagrams that one call sends.
+const SEGMENTS: u64 = 3;
+
 fn segments(setup: &WatchedLink, family: Family, from: u64) {
-    const BYTES: usize = 1000;
-    const SEGMENTS: u64 = 3;
     let (sender, receiver) = pair(setup, family);
     setsockopt(&sender.socket, UdpGsoSegment, &1000).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
         for round in 0..200 {
             let first = (from + round) * SEGMENTS;
-            let last = first + SEGMENTS - 1;
-            let data: Vec<u8> = (first..=last)
-                .flat_map(|number| datagram(number, BYTES))
-                .collect();
-            let begun = now();
-            assert_eq!(sender.socket.send(&data).unwrap(), data.len());
-            sender.sent(last, data.len(), begun, now());
+            sender.send_segments(first..first + SEGMENTS, first + SEGMENTS - 1);
             thread::sleep(Duration::from_millis(2));
         }
     });

@@ -8,7 +8,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
 
-use crate::agent::values::{duration, parsed, seconds};
+use crate::agent::values::{duration, parsed, seconds, up_to_an_hour};
 
 /// Messages from which on a quantile says something.
 const LEAST: u64 = 20;
@@ -26,7 +26,7 @@ pub(in crate::agent) struct KeepWhen {
     #[serde(
         rename = "for",
         default = "one_minute",
-        deserialize_with = "window",
+        deserialize_with = "up_to_an_hour",
         serialize_with = "seconds"
     )]
     window: Duration,
@@ -45,14 +45,6 @@ fn quantile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error>
     match quantile > 0.0 && quantile < 1.0 {
         true => Ok(quantile),
         false => Err(D::Error::custom("it is a number between 0 and 1")),
-    }
-}
-
-fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let window = duration(deserializer)?;
-    match (1..=3600).contains(&window.as_secs()) {
-        true => Ok(window),
-        false => Err(D::Error::custom("it is a time from 1s to 60m")),
     }
 }
 
