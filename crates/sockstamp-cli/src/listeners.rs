@@ -16,6 +16,7 @@ use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
 
+use crate::escape::complain;
 use crate::paragraph;
 use crate::target::{self, Target};
 
@@ -32,7 +33,7 @@ pub(crate) struct Listeners {
 impl Listeners {
     pub(crate) fn of(target: &Target) -> Result<Self> {
         let target = target::resolve(target)?;
-        let before = listener::all(target.netns);
+        let before = known(&target);
         Ok(Self { target, before })
     }
 
@@ -50,7 +51,7 @@ impl Listeners {
                     .is_none_or(|cgroups| cgroups.contains(&listener.cgroup))
                 && self.passes_filter(key, listener)
         };
-        let now = listener::all(self.target.netns);
+        let now = known(&self.target);
         let listeners = now.into_iter().filter(|(key, listener)| wanted(key, listener));
         let summaries = listeners.map(|(key, listener)| {
             let before = self.before.get(&key).map_or(0, |before| before.drops);
@@ -100,6 +101,15 @@ impl Listeners {
             directions.any(|direction| filter.selects(&flow, direction))
         })
     }
+}
+
+/// Return the listeners of a target's network namespace, or of all. A kernel that lists none is
+/// reported: what follows from them is left out.
+fn known(target: &Resolved) -> BTreeMap<Key, Listener> {
+    listener::all(target.netns).unwrap_or_else(|error| {
+        complain(format_args!("accept queues are left out: {error:#}"));
+        BTreeMap::new()
+    })
 }
 
 /// Return the inodes of a process's sockets.
@@ -238,7 +248,7 @@ mod tests {
     fn a_process_has_the_sockets_that_it_holds() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        let found = listener::all(None);
+        let found = listener::all(None).unwrap();
         let ours = found.values().find(|listener| listener.local == address).unwrap();
         assert!(sockets_of(std::process::id()).contains(&ours.inode));
         assert!(!sockets_of(1).contains(&ours.inode));

@@ -242,6 +242,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         let lost = packets.stop(&mut |packet| observer.packet(packet))?;
         observer.lost_packets(lost);
     }
+    give_back(&mut session);
     let mut summary = session.stop(&mut |message| observer.message(&message))?;
     summary.duration = duration;
     summary.throttled = throttled;
@@ -279,6 +280,16 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
     let mut pids = target.pids.clone();
     pids.extend(target::processes_named(&target.comms));
     Quotas::of_processes(&pids)
+}
+
+/// End what programs do, and report marks that stay on sockets.
+pub(crate) fn give_back(session: &mut Session) {
+    if let Err(refusal) = session.give_back() {
+        let refusal = anyhow::Error::from(refusal);
+        complain(format_args!(
+            "sockets stay marked until they are closed: {refusal:#}"
+        ));
+    }
 }
 
 /// Report that a measuring window is left out.

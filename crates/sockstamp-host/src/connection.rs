@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use crate::sock_diag::{self, INET_DIAG_INFO, TCP_ESTABLISHED, TCP_LISTEN};
 
 /// An established connection, as the kernel has it now.
@@ -26,10 +28,12 @@ pub struct Connection {
 /// ones before the first (`minmax_reset()` in `tcp_init_sock()`).
 const MIN_RTT: usize = 148;
 
-/// Return the connections of the calling thread's network namespace. Best effort: a family that
-/// cannot be queried has none.
-#[must_use]
-pub fn here() -> Vec<Connection> {
+/// Return the connections of the calling thread's network namespace.
+///
+/// # Errors
+///
+/// If the kernel does not list them.
+pub fn here() -> Result<Vec<Connection>> {
     let mut ports = HashSet::new();
     let mut found = Vec::new();
     let states = [TCP_ESTABLISHED, TCP_LISTEN];
@@ -51,11 +55,11 @@ pub fn here() -> Vec<Connection> {
                 .map(|micros| Duration::from_micros(micros.into())),
             accepted: false,
         });
-    });
+    })?;
     for connection in &mut found {
         connection.accepted = ports.contains(&connection.local.port());
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -74,7 +78,7 @@ mod tests {
             let (mut server, _) = listener.accept().unwrap();
             client.write_all(b"x").unwrap();
             server.read_exact(&mut [0]).unwrap();
-            let found = here();
+            let found = here().unwrap();
             let of = |socket: &TcpStream| {
                 let local = socket.local_addr().unwrap();
                 let mut of_it = found.iter().filter(|connection| connection.local == local);

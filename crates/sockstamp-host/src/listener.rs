@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use anyhow::Result;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::netns;
@@ -32,21 +33,26 @@ pub type Key = (NetnsInode, u64);
 const DROPS: usize = 32;
 
 /// Return the listeners of this network namespace and of all others that can be entered, or of one.
-/// Best effort: a namespace or a family that cannot be queried has none.
-#[must_use]
-pub fn all(only: Option<NetnsInode>) -> BTreeMap<Key, Listener> {
-    let found = netns::in_each(only, || {
-        let mut found = Vec::new();
-        sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
-            found.extend(listener(entry));
-        });
-        found
-    });
-    let keyed = found.into_iter().flat_map(|(netns, listeners)| {
-        let keyed = listeners.into_iter();
-        keyed.map(move |(cookie, listener)| ((netns, cookie), listener))
-    });
-    keyed.collect()
+///
+/// # Errors
+///
+/// If the kernel does not list them.
+pub fn all(only: Option<NetnsInode>) -> Result<BTreeMap<Key, Listener>> {
+    let mut all = BTreeMap::new();
+    for (netns, listeners) in netns::in_each(only, here) {
+        let keyed = listeners?.into_iter();
+        all.extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
+    }
+    Ok(all)
+}
+
+/// Return the listeners of the calling thread's network namespace with their cookies.
+fn here() -> Result<Vec<(u64, Listener)>> {
+    let mut found = Vec::new();
+    sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
+        found.extend(listener(entry));
+    })?;
+    Ok(found)
 }
 
 /// Return a listener with its cookie.
@@ -74,7 +80,7 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         let of = || {
-            let mut found = all(Some(netns::own().unwrap())).into_values();
+            let mut found = all(Some(netns::own().unwrap())).unwrap().into_values();
             found.find(|listener| listener.local == address).unwrap()
         };
         let before = of();
@@ -91,7 +97,7 @@ mod tests {
     fn both_families_have_their_addresses() {
         let listening = TcpListener::bind("[::1]:0").unwrap();
         let address = listening.local_addr().unwrap();
-        let found = all(None);
+        let found = all(None).unwrap();
         assert!(
             found.values().any(|listener| listener.local == address),
             "{found:?}"

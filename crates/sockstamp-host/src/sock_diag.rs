@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use anyhow::{Context, Result};
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
@@ -95,12 +96,13 @@ impl<'a> Entry<'a> {
 }
 
 /// Pass the sockets of this network namespace in these states, IPv4's and IPv6's, with one of the
-/// kernel's attributes. Best effort: a family that cannot be queried has none.
-pub(crate) fn each(states: &[u8], attribute: u16, found: &mut impl FnMut(Entry<'_>)) {
+/// kernel's attributes.
+pub(crate) fn each(states: &[u8], attribute: u16, found: &mut impl FnMut(Entry<'_>)) -> Result<()> {
     for family in [libc::AF_INET, libc::AF_INET6] {
-        // Ignore the error: the kernel may lack the family, or the module for the question.
-        let _ = of_family(family, states, attribute, found);
+        of_family(family, states, attribute, found)
+            .context("the kernel does not list TCP sockets (sock_diag)")?;
     }
+    Ok(())
 }
 
 fn of_family(
@@ -143,7 +145,7 @@ fn answers(socket: &OwnedFd, found: &mut impl FnMut(Entry<'_>)) -> io::Result<()
         while let Some((kind, body, next)) = message(rest) {
             match kind {
                 NLMSG_DONE => return Ok(()),
-                NLMSG_ERROR => return Err(io::Error::other("the kernel refuses the request")),
+                NLMSG_ERROR => return Err(refusal(body)),
                 _ => found(Entry(body)),
             }
             rest = next;
@@ -152,6 +154,12 @@ fn answers(socket: &OwnedFd, found: &mut impl FnMut(Entry<'_>)) -> io::Result<()
             return Ok(());
         }
     }
+}
+
+/// Return the error of a `struct nlmsgerr`, which begins with a negative errno.
+fn refusal(body: &[u8]) -> io::Error {
+    let errno = word(body, 0).map_or(0, |errno| errno.cast_signed().wrapping_neg());
+    io::Error::from_raw_os_error(errno)
 }
 
 /// Split the first message off: its type, what follows its header, and the next ones.
@@ -192,5 +200,16 @@ mod tests {
         // A message shorter than its own header would never end.
         assert_eq!(attribute(&[0, 0, 7, 0, 1, 2, 3, 4]), None);
         assert_eq!(message(&[0; 32]), None);
+    }
+
+    /// As of a kernel without tcp_diag: -ENOENT, and the request.
+    #[test]
+    fn a_refused_request_has_the_kernels_errno() {
+        let answer = (-libc::ENOENT).to_ne_bytes();
+        assert_eq!(refusal(&answer).raw_os_error(), Some(libc::ENOENT));
+        // Of no state: the kernel lists nothing, but answers.
+        let mut found = 0;
+        each(&[], INET_DIAG_INFO, &mut |_| found += 1).unwrap();
+        assert_eq!(found, 0);
     }
 }

@@ -90,34 +90,49 @@ fn walk_where_wanted(
         .filter(|&(inode, _)| inode != own && wanted(inode));
     for (inode, namespace) in others {
         let before = visited();
-        if walk_in(inode, &namespace, &link, visited) == Some(Walk::Stuck) {
-            let there = enter(inode, &namespace, connections).unwrap_or_default();
-            missed += unvisited(there, visited() - before);
+        match walk_in(inode, &namespace, &link, visited) {
+            None | Some(Ok(Walk::Whole)) => {}
+            Some(Ok(Walk::Stuck) | Err(_)) => {
+                let there = enter(inode, &namespace, connections).unwrap_or_default();
+                missed += unvisited(there, visited() - before);
+            }
         }
     }
     Ok(missed)
 }
 
-/// Take the selecting bit off every socket of ours, in every network namespace. Where a task does
-/// not release the lock of one, a process stays behind until it does. `visited` counts the sockets
-/// that the program has seen.
-pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) {
-    let Ok(link) = program.attach() else { return };
+/// Take the selecting bit off every socket of ours, in every network namespace that can be entered.
+/// Where a task does not release the lock of one, a process stays behind until it does. `visited`
+/// counts the sockets that the program has seen.
+///
+/// A refusal ends no other walk: the first one is returned.
+pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) -> Result<(), Error> {
+    const STEP: &str = "take the marks off sockets";
+    let link = program.attach().tried(STEP)?;
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
-    let _ = walk::open(&link).and_then(|iterator| walk::run(iterator, visited));
+    let here = walk::open(&link).and_then(|iterator| walk::run(iterator, visited));
+    let mut ended = here.map(drop);
     let own = own_namespace().unwrap_or_default();
     for (inode, namespace) in network_namespaces() {
-        if inode != own {
-            walk_in(inode, &namespace, &link, visited);
+        if inode != own
+            && let Some(Err(error)) = walk_in(inode, &namespace, &link, visited)
+        {
+            ended = ended.and(Err(error));
         }
     }
+    ended.tried(STEP)
 }
 
-/// Walks over the sockets of another namespace. Best effort: one that vanishes meanwhile takes its
-/// sockets along.
-fn walk_in(inode: u64, namespace: &Path, link: &Link, visited: &mut dyn FnMut() -> u64) -> Option<Walk> {
-    let iterator = enter(inode, namespace, || walk::open(link))?.ok()?;
-    walk::run(iterator, visited).ok()
+/// Walk over the sockets of another namespace; `None` if it cannot be entered: one that vanishes
+/// meanwhile takes its sockets along.
+fn walk_in(
+    inode: u64,
+    namespace: &Path,
+    link: &Link,
+    visited: &mut dyn FnMut() -> u64,
+) -> Option<io::Result<Walk>> {
+    let opened = enter(inode, namespace, || walk::open(link))?;
+    Some(opened.and_then(|iterator| walk::run(iterator, visited)))
 }
 
 /// Do something in another network namespace, on a thread that ends there: one that went

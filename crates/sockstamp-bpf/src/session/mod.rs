@@ -391,17 +391,32 @@ impl Session {
         Ok(())
     }
 
+    /// Detach everything and take the marks off the sockets. [`Session::stop`] does so, too, but
+    /// then a refusal is not reported.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal of the kernel: sockets keep their marks until they are closed.
+    pub fn give_back(&mut self) -> Result<(), Error> {
+        self.detach();
+        self.deselect()
+    }
+
     /// Take the marks off the sockets, once.
-    fn deselect(&mut self) {
+    fn deselect(&mut self) -> Result<(), Error> {
+        let mut ended = Ok(());
         if !std::mem::replace(&mut self.deselected, true) && self.plan.uses_bit() {
+            let programs = &self.skeleton.progs;
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
-            flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
+            ended = flow::deselect(&programs.deselect_flows, &mut visited);
             if self.plan.udp == Ok(Datagrams::Callbacks) {
-                flow::deselect(&self.skeleton.progs.deselect_datagram_sockets, &mut visited);
+                let datagrams = &programs.deselect_datagram_sockets;
+                ended = ended.and(flow::deselect(datagrams, &mut visited));
             }
         }
         self.closing = None;
+        ended
     }
 
     /// Detaches everything, takes the marks off the sockets and gives the final numbers.
@@ -415,7 +430,8 @@ impl Session {
         if let Some(ring) = &self.ring {
             hand_over(|take| ring.empty(take), self.offset, on_message)?;
         }
-        self.deselect();
+        // The caller may have asked before: give_back().
+        let _ = self.deselect();
         let mut summary = self.summary();
         // Flows that were open are counted by now, where they have marks that lead to them.
         let segments = || self.banks.read().iter().map(|bank| bank.segments).sum();
@@ -450,8 +466,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.detach();
-        self.deselect();
+        // No caller is left to tell.
+        let _ = self.give_back();
     }
 }
 

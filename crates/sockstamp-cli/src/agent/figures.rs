@@ -16,6 +16,7 @@ use sockstamp_model::summary::Summary;
 
 use super::hindsight::Totals;
 use super::{otlp, own};
+use crate::measure::give_back;
 
 /// A clock that is set back by less is slewed, or was read late.
 const STEP: Duration = Duration::from_secs(1);
@@ -125,6 +126,7 @@ impl Figures {
     ) -> Result<()> {
         let ended = session.take_ended();
         let programs = own::programs(&session);
+        give_back(&mut session);
         let mut summary = session.stop(take)?;
         let groups = summary.groups.take().context("no groups were requested")?;
         self.ledger

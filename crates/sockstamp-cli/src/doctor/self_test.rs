@@ -48,6 +48,7 @@ fn measure() -> Result<SelfTest> {
     wait_for_stamping()?;
     exchange(&listener).context("cannot talk over the loopback interface")?;
     session.settle(PATIENCE, &mut drop)?;
+    session.give_back()?;
     let summary = session.stop(&mut drop)?;
     Ok(SelfTest::Done {
         messages: summary.tx.messages + summary.rx.messages,

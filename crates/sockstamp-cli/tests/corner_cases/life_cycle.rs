@@ -203,7 +203,34 @@ fn a_duration_ends_the_measurement() {
     assert!(measured >= Duration::from_millis(300), "{measured:?}");
 }
 
-/// The kernel refuses a link to a process that may have no more descriptors.
+/// The kernel refuses a link, and an iterator, to a process that may have no more descriptors.
+fn limit_descriptors(process: &Process, descriptors: &str) {
+    let pid = process.id().to_string();
+    let descriptors = format!("--nofile={descriptors}");
+    let status = Command::new("prlimit")
+        .args(["--pid", &pid, &descriptors])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn marks_that_stay_on_sockets_are_reported() {
+    let name = "marks_that_stay_on_sockets_are_reported";
+    if !plan().uses_bit() {
+        return skip(name, "no bits on sockets on this kernel");
+    }
+    let host = Host::new("marked").unwrap();
+    let mut process = start(&["stat", "--format", "json", "--netns", host.netns_name()]);
+    limit_descriptors(&process, "3:");
+    process.signal(Signal::SIGINT).unwrap();
+    assert!(process.wait_status(PATIENCE).unwrap().success());
+    let said = process.stderr();
+    let expected = "sockets stay marked until they are closed: cannot take the marks off sockets";
+    assert_eq!(said.matches(expected).count(), 1, "{said}");
+    let report: Value = serde_json::from_str(&process.stdout()).unwrap();
+    assert_eq!(number(&report["version"]), 1);
+}
+
 #[test]
 fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
     let name = "a_window_whose_programs_the_kernel_refuses_is_reported_and_counted";
@@ -220,17 +247,9 @@ fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
         host.netns_name(),
     ];
     let mut process = start(&options);
-    let limit = |descriptors: &str| {
-        let pid = process.id().to_string();
-        let descriptors = format!("--nofile={descriptors}");
-        let status = Command::new("prlimit")
-            .args(["--pid", &pid, &descriptors])
-            .status();
-        assert!(status.unwrap().success());
-    };
-    limit("8:");
+    limit_descriptors(&process, "8:");
     wait_until("it is said", || process.stderr().contains("left out"));
-    limit("1024:");
+    limit_descriptors(&process, "1024:");
     process.signal(Signal::SIGINT).unwrap();
     assert!(process.wait_status(PATIENCE).unwrap().success());
     let said = process.stderr();

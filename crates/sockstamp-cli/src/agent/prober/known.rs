@@ -45,6 +45,7 @@ pub(super) struct Known {
     too_many: usize,
     local: usize,
     link_local: usize,
+    unlisted: usize,
     /// Methods that were not answered by peers that have expired.
     unanswered: BTreeMap<Method, u64>,
     /// Skipped probes and dropped events: those of engines that have ended, and those of this one.
@@ -56,7 +57,8 @@ impl Known {
     pub(super) fn update(&mut self, peers: Peers, settings: &Settings) -> Vec<TargetId> {
         let now = Instant::now();
         let most = settings.most();
-        (self.local, self.link_local, self.too_many) = (peers.local, peers.link_local, 0);
+        (self.local, self.link_local, self.unlisted) = (peers.local, peers.link_local, peers.unlisted);
+        self.too_many = 0;
         let ended = self.expire(now, settings, most);
         for watched in self.watched.values_mut() {
             watched.trips.of_flows(None);
@@ -108,7 +110,7 @@ impl Known {
         for (past, present) in past.iter_mut().zip(present) {
             *past += std::mem::take(present);
         }
-        (self.too_many, self.local, self.link_local) = (0, 0, 0);
+        (self.too_many, self.local, self.link_local, self.unlisted) = (0, 0, 0, 0);
     }
 
     /// Set the losses of the present engine.
@@ -152,6 +154,7 @@ impl Known {
             ("max_targets", self.too_many),
             ("local", self.local),
             ("link_local", self.link_local),
+            ("unlisted", self.unlisted),
             ("namespace", idle),
         ] {
             add(&UNPROBED_PEERS, reason, count as u64);

@@ -32,6 +32,8 @@ pub(super) struct Peers {
     pub(super) local: usize,
     /// Addresses that mean something on one interface alone.
     pub(super) link_local: usize,
+    /// Network namespaces whose connections the kernel does not list.
+    pub(super) unlisted: usize,
 }
 
 /// Find the peers within the target of the measurement. Its processes, names and interface are not
@@ -45,6 +47,11 @@ pub(super) fn find(target: &sockstamp_bpf::Target) -> anyhow::Result<Peers> {
     let own = netns::own().ok();
     let files = netns::files();
     for (netns, connections) in netns::in_each_of(&files, target.netns, connection::here) {
+        // A namespace whose connections the kernel does not list has peers that are not found.
+        let Ok(connections) = connections else {
+            peers.unlisted += 1;
+            continue;
+        };
         let namespace = match files.get(&netns) {
             _ if Some(netns) == own => Namespace::Own,
             Some(file) => Namespace::Path(PathBuf::clone(file)),
