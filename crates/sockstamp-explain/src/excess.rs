@@ -13,8 +13,8 @@ use crate::times::Limits;
 pub(crate) const LEAST: f64 = 1e6;
 /// The least share of the excess that a component must carry, by the lower end of its interval.
 pub(crate) const LEAST_SHARE: f64 = 0.3;
-/// How many times as much of slow messages as of a normal one a component must be, relative to the
-/// rest of it. A stage that is always longer than the others has a larger part of the slow ones
+/// The least ratio of a component's part in slow messages to its part in a normal one, relative to
+/// the rest of it. A stage that is always longer than the others has a larger part of the slow ones
 /// already because it varies by more: if it is three times longer and heavy-tailed, by less than
 /// this in 95 % of cases.
 const MORE: f64 = 4.0;

@@ -161,7 +161,7 @@ fn a_cause_of_a_third_of_the_slow_messages_is_found() {
     assert!(found * 100 >= POPULATIONS * 95, "{found} of {POPULATIONS}");
 }
 
-/// What is left of the messages when those of the only cause are left out has no other cause.
+/// Without the messages of the only cause, the rest has no other cause.
 #[test]
 fn no_second_cause_is_claimed_of_most_populations_with_one() {
     let rest = |seed| {

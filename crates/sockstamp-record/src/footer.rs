@@ -19,7 +19,7 @@ pub(crate) const FOOTER: &[u8; 4] = b"PAR1";
 pub(crate) const NOTE: &[u8; 4] = b"SKST";
 /// The length and the magic bytes of a footer.
 pub(crate) const TAIL: usize = 8;
-/// What a note has before these: the end of that before it.
+/// Bytes of a note before these: the end of the note before it.
 pub(crate) const BEFORE: usize = 8;
 
 /// The largest number of row groups of a file: a bound on its footer, and on the memory of its

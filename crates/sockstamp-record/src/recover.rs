@@ -16,7 +16,7 @@ use crate::quiet;
 const LOOKS: usize = 1000;
 /// Bytes of footers and notes that are read for a file, together.
 const BUDGET: u64 = 4 * LONGEST as u64;
-/// What one costs at least, however short it is.
+/// The least cost of one, however short it is.
 const LEAST: u64 = 1024;
 /// Values within each other: ours have 7.
 const DEPTH: u32 = 10;
@@ -134,7 +134,7 @@ struct Piece {
 struct Search<'a> {
     file: &'a File,
     path: &'a Path,
-    /// What is left of [`BUDGET`].
+    /// The rest of [`BUDGET`].
     left: u64,
 }
 

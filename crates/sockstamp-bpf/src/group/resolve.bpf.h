@@ -25,7 +25,7 @@ static __always_inline bool group_valid(__u32 token)
 	return slot && slot->token == token;
 }
 
-/* How often a slot was taken: user space looks at slots only after that. */
+/* Number of times that a slot was taken: user space looks at slots only after that. */
 __u64 groups_made;
 
 /*

@@ -122,7 +122,7 @@ struct udp_flow {
 	__u16 rx_shared; /* more than one thread reads */
 	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
 	__u64 account; /* enum udp_account */
-	__u64 tx_used; /* a bit a slot */
+	__u64 tx_used; /* a bit per slot */
 	struct sampler tx_sampler;
 	struct sampler rx_sampler;
 	struct waiter waiter;

@@ -6,10 +6,10 @@ use sockstamp_model::stage::Stage;
 
 use crate::diagnosis::{RULES, Rule};
 
-/// What a stage or a part means, how to check it, and what cures it.
+/// The meaning of a stage or a part, ways to check it, and its cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advice {
-    /// What takes the time.
+    /// The thing that takes the time.
     pub meaning: &'static str,
     /// Ways to confirm it.
     pub check: &'static str,

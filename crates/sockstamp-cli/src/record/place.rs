@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub(crate) free_bytes: u64,
 }
 
-/// What files of one kind have, removed ones included.
+/// The contents of all files of one kind, removed ones included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Written {
     pub(crate) rows: u64,

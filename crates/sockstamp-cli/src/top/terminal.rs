@@ -29,7 +29,7 @@ pub(super) fn bounded(size: Size) -> Size {
     Size::new(size.width.min(LARGEST.width), size.height.min(LARGEST.height))
 }
 
-/// What has come from a terminal.
+/// The input that has come from a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
     None,

@@ -249,7 +249,7 @@ fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     }
 }
 
-/// What fires, and what does not, by made-up series.
+/// Made-up series show which alerts fire, and which do not.
 #[test]
 fn rules_fire_at_their_bounds() {
     let file = packaging("prometheus/sockstamp.test.yml");

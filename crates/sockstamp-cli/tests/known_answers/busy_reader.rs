@@ -34,7 +34,7 @@ fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), Stri
     let (messages, report) = (trace.finish(), stat.finish());
     println!("{}", in_short(&report));
     let read = of_direction(&messages, "rx");
-    assert_eq!(read.len() as u64, REQUESTS, "one read a request");
+    assert_eq!(read.len() as u64, REQUESTS, "one read per request");
     assert_eq!(stage(&report, "rx.app", "count"), REQUESTS);
     median_within("rx.app", &read, &report, ms(30)..=ms(32))?;
     within("p90 of rx.stack", stage(&report, "rx.stack", "p90_ns"), 0..=ms(1))

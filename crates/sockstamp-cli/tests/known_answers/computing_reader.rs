@@ -22,7 +22,7 @@ fn check_service(family: Family) {
     within_attempts(|| {
         let (undisturbed, short) = measure("0");
         let (built, long) = measure("30");
-        println!("{}; {long} ns a request", in_short(&built));
+        println!("{}; {long} ns per request", in_short(&built));
         // Each send comes after a read.
         assert_eq!(stage(&built, "app.service", "count"), REQUESTS, "{built}");
         let median = |report| stage(report, "app.service", "p50_ns");

@@ -78,7 +78,7 @@ fn measure(client: &Host, server: &Host, address: SocketAddr) -> Vec<Value> {
         .skip(1)
         .cloned()
         .collect();
-    assert_eq!(read.len() as u64 + 1, REQUESTS, "one read a request");
+    assert_eq!(read.len() as u64 + 1, REQUESTS, "one read per request");
     let waited = read
         .iter()
         .filter(|message| message["stages"]["rx.wakeup"].is_u64());

@@ -92,7 +92,7 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
     println!("{}; backlog {backlog}", in_short(&report));
 
     let sent = of_direction(&messages, "tx");
-    assert_eq!(sent.len() as u64, REQUESTS, "one send a request");
+    assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
     assert_eq!(report["tx"]["retransmits"], 0, "{report}");
     let wait = backlog * 8 * 1_000_000_000 / RATE_BITS;
     assert!(wait > ms(50), "the queue is not full: {backlogs:?}");

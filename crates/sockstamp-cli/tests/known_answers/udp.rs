@@ -66,7 +66,7 @@ fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<RangeInclusive<Dura
 }
 
 fn compare(read: &[&Value], waits: &[RangeInclusive<Duration>]) -> Result<(), String> {
-    assert_eq!(read.len(), waits.len(), "one message a read");
+    assert_eq!(read.len(), waits.len(), "one message per read");
     for (n, (message, wait)) in read.iter().zip(waits).enumerate() {
         assert_eq!(message["verdict"], "valid", "{message}");
         assert_eq!(message["protocol"], "udp");
@@ -82,7 +82,7 @@ fn compare(read: &[&Value], waits: &[RangeInclusive<Duration>]) -> Result<(), St
 }
 
 fn sends_are_counted(sent: &[&Value]) {
-    assert_eq!(sent.len(), 2 * DATAGRAMS, "one message a send");
+    assert_eq!(sent.len(), 2 * DATAGRAMS, "one message per send");
     for (n, message) in sent.iter().enumerate() {
         assert_eq!(message["verdict"], "valid", "{message}");
         assert_eq!(number(&message["bytes"]), (n % DATAGRAMS) as u64);

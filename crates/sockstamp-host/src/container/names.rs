@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The user that claims it; `None` is root.
 type Source = Option<u32>;
 
-/// What runtimes say of a container besides its id.
+/// Properties of a container, besides its id, as its runtime reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// The name that people gave it; in Kubernetes, the one that it has in its pod.

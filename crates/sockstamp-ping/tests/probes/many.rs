@@ -127,7 +127,7 @@ fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
     let story = probe([flood]);
     story.all_answered(COUNT);
     assert_eq!(story.counters.sent, COUNT);
-    // Without answers it would take 10 ms a probe.
+    // Without answers it would take 10 ms per probe.
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
 

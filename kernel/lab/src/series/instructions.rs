@@ -20,7 +20,7 @@ pub(crate) struct Count {
 /// Counts by the name of the row; `None` if the kernel lacks the feature.
 pub(crate) type Counts = BTreeMap<String, Option<Count>>;
 
-/// How far a count may lie above the kept one.
+/// The largest distance of a count above the kept one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Percentage of the instructions of a row.

@@ -38,7 +38,7 @@ const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
 
 /// The folder of a kernel with some of the patches.
 const UNTIL: &str = "until";
-/// What it runs: a boot that the kernel complains of is none.
+/// The command that it runs: a boot that the kernel complains of is none.
 const BOOTED: &str = "uname -rv; ! dmesg | grep -E 'BUG|WARNING|Oops'";
 
 /// The tree with the patches, or without.

@@ -28,7 +28,7 @@ pub(crate) struct Test {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     kernel: String,
-    /// Whether the kernel has what the test is about, so that a skip is a failure.
+    /// The kernel has what the test is about, so a skip is a failure.
     must_run: bool,
 }
 

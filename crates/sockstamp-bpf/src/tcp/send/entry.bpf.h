@@ -375,7 +375,7 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 }
 
 /*
- * BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB (kernel/series): tcp_sendmsg_locked() begins, once a call,
+ * BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB (kernel/series): tcp_sendmsg_locked() begins, once per call,
  * with the socket locked.
  */
 static __always_inline void tx_entry_begins(const struct sock *sk, __u32 flags)

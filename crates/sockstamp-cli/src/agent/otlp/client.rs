@@ -1,6 +1,6 @@
 //! Send requests to a receiver: OTLP over HTTP/1.1 and over gRPC.
 //!
-//! A request has a connection of its own: there are few a minute, and none is held open that a
+//! A request has a connection of its own: there are few per minute, and none is held open that a
 //! proxy might have forgotten.
 
 use std::error::Error;
