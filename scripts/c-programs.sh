@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the C library's examples and test programs, linked static: c-programs.sh libsockstamp_capi.a FOLDER
+# Builds the C library's examples and test programs, linked static: c-programs.sh
+# libsockstamp_capi.a FOLDER
 #
 # For guests of the lab, which have no compiler. Each becomes FOLDER/NAME.
 set -euo pipefail

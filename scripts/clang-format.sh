@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formats the C in place; with --check only says what is not formatted. Generated headers are left alone.
+# Formats the C in place; with --check only says what is not formatted. Generated headers are left
+# alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,5 +17,6 @@ case ${1:-} in
 	;;
 esac
 
-find crates/sockstamp-bpf/src crates/sockstamp-capi crates/testbed-bpf/src -name '*.[ch]' ! -name 'vmlinux*.h' ! -path '*/generated/*' -print0 |
+find crates/sockstamp-bpf/src crates/sockstamp-capi crates/testbed-bpf/src \
+	-name '*.[ch]' ! -name 'vmlinux*.h' ! -path '*/generated/*' -print0 |
 	xargs -0 --no-run-if-empty "$clang_format" --style=file "${action[@]}"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs an OpenTelemetry Collector: collector.sh ARGUMENTS. It is built from the released Go modules that collector/go.mod
-# names, into the user's cache folder, when that folder changes: two minutes of a core, once.
+# Runs an OpenTelemetry Collector: collector.sh ARGUMENTS. It is built from the released Go modules
+# that collector/go.mod names, into the user's cache folder, when that folder changes: two minutes
+# of a core, once.
 set -euo pipefail
 
 source=$(dirname "$0")/collector

@@ -7,8 +7,9 @@
 #
 # A second argument --simulate asks apt whether it could install them, and installs nothing.
 #
-# Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
-# The servers that tests start for themselves (nginx, postgresql, prometheus, redis) are installed, but neither started nor enabled.
+# Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the
+# line to run. The servers that tests start for themselves (nginx, postgresql, prometheus, redis)
+# are installed, but neither started nor enabled.
 set -euo pipefail
 
 fail() {
@@ -22,10 +23,12 @@ build | bench | test) ;;
 *) fail "usage: deps.sh build|bench|test [--simulate]" ;;
 esac
 simulate=${2:-}
-[ -z "$simulate" ] || [ "$simulate" = --simulate ] || fail "usage: deps.sh build|bench|test [--simulate]"
+[ -z "$simulate" ] || [ "$simulate" = --simulate ] ||
+	fail "usage: deps.sh build|bench|test [--simulate]"
 
 command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust 1.88 or newer (rustup)"
-command -v apt-get >/dev/null || fail "this needs Debian or Ubuntu; elsewhere install what this script lists by hand"
+command -v apt-get >/dev/null ||
+	fail "this needs Debian or Ubuntu; elsewhere install what this script lists by hand"
 
 installed() { # PACKAGE
 	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -63,38 +66,46 @@ first_of() { # PACKAGE...
 			return
 		fi
 	done
-	as_root || fail "apt knows none of $*; its lists may be empty: run 'sudo apt-get update', then this again"
+	as_root || fail "apt knows none of $*; its lists may be empty:" \
+		"run 'sudo apt-get update', then this again"
 	fail "apt knows none of $*"
 }
 
-# A system libbpf.so.1 is harmless; its headers and .pc file can be linked instead of the copy that we build.
+# A system libbpf.so.1 is harmless; its headers and .pc file can be linked instead of the copy that
+# we build.
 if installed libbpf-dev; then
-	echo "deps.sh: warning: libbpf-dev is installed. sockstamp builds and links its own libbpf; should a build" >&2
-	echo "  pick up the system's by mistake, remove that package." >&2
+	echo "deps.sh: warning: libbpf-dev is installed. sockstamp builds and links its own libbpf;" >&2
+	echo "  should a build pick up the system's by mistake, remove that package." >&2
 fi
 
 base=(gcc iproute2 libc6-dev libelf-dev make pkg-config zlib1g-dev) # iproute2: for the demo
 if [ "$mode" = bench ]; then
 	base+=(fping iperf3 iputils-ping nginx redis-server redis-tools tcpdump wrk)
 elif [ "$mode" = test ]; then
-	base+=(bind9-dnsutils bpftool curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps prometheus redis-server redis-tools sockperf tcpdump tmux util-linux wrk)
+	base+=(bind9-dnsutils bpftool curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx
+		procps prometheus redis-server redis-tools sockperf tcpdump tmux util-linux wrk)
 	base+=(python3 python3-venv) # For scripts/python.sh.
 	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
-	base+=(dropbear-bin openssh-client postgresql) # Commands that wait for their servers; dropbear-bin has no service.
-	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
-	first_of openjdk-{17,21}-jre-headless # For Apache Spark. Debian 12 has the first, 13 the other.
+	# Commands that wait for their servers; dropbear-bin has no service.
+	base+=(dropbear-bin openssh-client postgresql)
+	# For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
+	base+=(chromium)
+	# For Apache Spark. Debian 12 has the first, 13 the other.
+	first_of openjdk-{17,21}-jre-headless
 	base+=("$found")
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 	base+=(mmdebstrap) # Bare trees of Debian, for scripts/bare.sh.
-	base+=(bc bison flex libssl-dev openssl patch rsync xxd) # The kernel of kernel/series, and its selftests.
+	# The kernel of kernel/series, and its selftests.
+	base+=(bc bison flex libssl-dev openssl patch rsync xxd)
 fi
 
-# Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's types.
-# CI compiles with the first of these, and the programs of the last three were only counted.
+# Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's
+# types. CI compiles with the first of these, and the programs of the last three were only counted.
 first_of clang-{19,18,17,16,20,21,22}
 clang=${found#clang-}
-base+=("clang-$clang" "libclang1-$clang") # bindgen loads libclang while it runs: no -dev package needed.
+# bindgen loads libclang while it runs: no -dev package needed.
+base+=("clang-$clang" "libclang1-$clang")
 [ "$mode" != test ] || base+=("clang-format-$clang")
 
 mapfile -t wanted < <(missing "${base[@]}")
@@ -115,7 +126,8 @@ if ! as_root; then
 	exit 1
 fi
 
-# Debian's way to say "start no service" to the packages' scripts. Ours only where the machine has none of its own.
+# Debian's way to say "start no service" to the packages' scripts. Ours only where the machine has
+# none of its own.
 policy=/usr/sbin/policy-rc.d
 if ! [ -e "$policy" ]; then
 	trap 'rm -f "$policy"' EXIT
@@ -134,7 +146,10 @@ apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted
 if command -v systemctl >/dev/null; then
 	for package in "${wanted[@]}"; do
 		case $package in
-		nginx | postgresql | prometheus | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
+		nginx | postgresql | prometheus | redis-server)
+			systemctl disable --quiet "$package" ||
+				echo "deps.sh: warning: $package starts at the next boot" >&2
+			;;
 		esac
 	done
 fi

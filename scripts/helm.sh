@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs Helm: helm.sh ARGUMENTS. No Debian has a package of it, so Go builds one into the user's cache folder.
+# Runs Helm: helm.sh ARGUMENTS. No Debian has a package of it, so Go builds one into the user's
+# cache folder.
 set -euo pipefail
 
 version=v3.22.0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs Python with the packages that tests need: python.sh ARGUMENTS. They are installed into the user's cache folder
-# when requirements.txt, or the file that $REQUIREMENTS names, changes: neither the tree nor the system's Python is touched.
+# Runs Python with the packages that tests need: python.sh ARGUMENTS. They are installed into the
+# user's cache folder when requirements.txt, or the file that $REQUIREMENTS names, changes: neither
+# the tree nor the system's Python is touched.
 set -euo pipefail
 
 requirements=$(dirname "$0")/${REQUIREMENTS:-requirements.txt}
@@ -16,8 +17,8 @@ if ! [ -x "$installed/bin/python" ]; then
 		[ ! -x "$installed/bin/python" ] || exit 0
 		rm -rf "$installed.new"
 		python3 -m venv "$installed.new"
-		"$installed.new/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-			--requirement "$requirements"
+		"$installed.new/bin/python" -m pip install --quiet --disable-pip-version-check \
+			--only-binary :all: --requirement "$requirements"
 		mv "$installed.new" "$installed"
 	) 9>"$cache/python.lock" >&2
 fi

@@ -1,28 +1,35 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317 # Steps are called by name.
-# Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
+# Every test there is, as named steps. A failed step does not stop the others; the summary tells all
+# of them.
 #
 #   test.sh            every step, as root (dependencies included)
-#   test.sh STEP...    only these; root is needed for `tests`, `collector`, `kernels` and `bare`. `unit` is a part of `tests` that needs none
+#   test.sh STEP...    only these; root is needed for `tests`, `collector`, `kernels` and `bare`.
+#                      `unit` is a part of `tests` that needs none
 #
-# A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
-# harness keeps to itself); the summary repeats it. A measurement of time that missed and is tried again writes
-# "RETRY <test>: <reason>" (within_attempts() of testbed); the summary lists and counts those, and too many fail.
+# A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!,
+# which the test harness keeps to itself); the summary repeats it. A measurement of time that missed
+# and is tried again writes "RETRY <test>: <reason>" (within_attempts() of testbed); the summary
+# lists and counts those, and too many fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark collector kernels count series bare doctests)
+all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark collector kernels
+	count series bare doctests)
 
-# Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet machine has none to three.
+# Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet
+# machine has none to three.
 most_retries=5
-# Retries while the hypervisor gave this machine's processors to others, as /proc/stat says. A crowded host was seen to cause
-# fifteen. More say that this machine cannot measure times.
+# Retries while the hypervisor gave this machine's processors to others, as /proc/stat says. A
+# crowded host was seen to cause fifteen. More say that this machine cannot measure times.
 most_stolen=20
 
-# Seconds that a test binary may be silent, which is what its longest test takes, some four times over.
+# Seconds that a test binary may be silent, which is what its longest test takes, some four times
+# over.
 patience=400
 
-# Steps that give the same for the same files. A run of everything leaves them out if they have passed with these.
+# Steps that give the same for the same files. A run of everything leaves them out if they have
+# passed with these.
 remembered=(deny msrv fuzz miri sql-spark collector kernels count series bare)
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
@@ -53,7 +60,8 @@ component() { # COMMAND COMPONENT
 	"$1" --version >/dev/null 2>&1 || rustup component add "$2"
 }
 
-# Everything at once: built for one package alone, dependencies have fewer features, and are built once more.
+# Everything at once: built for one package alone, dependencies have fewer features, and are built
+# once more.
 build() {
 	cargo build --locked --workspace --all-targets
 }
@@ -62,7 +70,7 @@ step_rustfmt() {
 	component cargo-fmt rustfmt
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	scripts/comment-width.sh
+	scripts/line-width.sh
 }
 
 step_clang-format() {
@@ -112,8 +120,8 @@ step_generated() {
 
 # Tests beside the code that need root: they load programs, or make files of other users.
 rooted=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
-	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::
-	sched::tests::)
+	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests::
+	sample::tests:: sched::tests::)
 
 # Unit and property tests without root, side by side.
 step_unit() {
@@ -135,8 +143,8 @@ live() {
 		grep -vxF "$(printf '%s\n' "${pure[@]}" "${apart[@]}")"
 }
 
-# Run some of the programs of tests. The watchdog chooses: for a choice of its own, cargo would unite other features and build
-# the workspace once more.
+# Run some of the programs of tests. The watchdog chooses: for a choice of its own, cargo would
+# unite other features and build the workspace once more.
 programs() { # only|except NAMES ARGUMENT...
 	local runner
 	runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
@@ -144,7 +152,8 @@ programs() { # only|except NAMES ARGUMENT...
 		cargo test --locked --workspace --no-fail-fast --tests -- "${@:3}"
 }
 
-# Live programs run one test at a time: known-answer tests measure time, and would measure each other.
+# Live programs run one test at a time: known-answer tests measure time, and would measure each
+# other.
 step_tests() {
 	local live others skipped failed=0
 	live=$(live)
@@ -230,22 +239,27 @@ step_doctests() {
 	cargo test --locked --workspace --no-fail-fast --doc
 }
 
-# From the same seed each time, as many inputs as take a minute; CONTRIBUTING.md says how to look for longer.
+# From the same seed each time, as many inputs as take a minute; CONTRIBUTING.md says how to look
+# for longer.
 step_fuzz() {
 	scripts/fuzz.sh -seed=1 -runs=20000 -max_total_time=60
 }
 
-# Check by Miri what the library does without a system call: undefined behaviour, leaks, and orders of memory accesses that
-# this machine does not show. One case of a property, of which the step `tests` tries hundreds: each takes it a second.
+# Check by Miri what the library does without a system call: undefined behaviour, leaks, and orders
+# of memory accesses that this machine does not show. One case of a property, of which the step
+# `tests` tries hundreds: each takes it a second.
 step_miri() {
-	local pure=(control:: completions::area completions::protocol error_queue::report error_queue::ring
-		timestamping::matcher timestamping::statistics zerocopy::held zerocopy::ranges)
+	local pure=(control:: completions::area completions::protocol error_queue::report
+		error_queue::ring timestamping::matcher timestamping::statistics zerocopy::held
+		zerocopy::ranges)
 	# An installation that was cut off has some of the commands, and is complete for rustup.
-	if ! rustc +nightly --version >/dev/null 2>&1 && rustup toolchain list | grep -q '^nightly-'; then
+	if ! rustc +nightly --version >/dev/null 2>&1 &&
+		rustup toolchain list | grep -q '^nightly-'; then
 		rustup toolchain uninstall nightly
 	fi
 	if ! cargo +nightly miri --version 2>/dev/null &&
-		! timeout 300 rustup toolchain install nightly --profile minimal --component miri,rust-src --no-self-update; then
+		! timeout 300 rustup toolchain install nightly --profile minimal \
+			--component miri,rust-src --no-self-update; then
 		echo "SKIP miri: no nightly toolchain with Miri to be had by rustup"
 		return
 	fi
@@ -266,9 +280,14 @@ for step in "${steps[@]}"; do
 done
 
 # Plain `sudo make test` arrives here without the caller's cargo on PATH.
-if [[ " ${steps[*]} " =~ " "(tests|collector|kernels|bare)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
+lacks_root() {
+	[ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]
+}
+
+if [[ " ${steps[*]} " =~ " "(tests|collector|kernels|bare)" " ]] && lacks_root; then
 	cat >&2 <<-'END'
-		make test needs root, and cargo: its tests create network namespaces and cgroups, and load BPF programs. Run:
+		make test needs root, and cargo: its tests create network namespaces and cgroups,
+		and load BPF programs. Run:
 		  sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make test
 	END
 	exit 1
@@ -284,7 +303,8 @@ finish() {
 	[ -z "$running" ] || kill "$running"
 	rm -rf "$logs"
 	if [ -n "${SUDO_UID:-}" ]; then
-		find "$target" scripts/tried ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 -exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
+		find "$target" scripts/tried ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 \
+			-exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
 	fi
 }
 trap finish EXIT
@@ -336,8 +356,12 @@ done
 printf '\n== summary\n'
 cat "$logs/summary"
 cat "$logs"/*.log | awk '
-	/^test result: / { for (i = 2; i <= NF; i++) { if ($i == "passed;") passed += $(i - 1); if ($i == "failed;") failed += $(i - 1); if ($i == "ignored;") ignored += $(i - 1) }; runs++ }
-	END { if (runs) printf "tests: %d passed, %d failed, %d ignored, in %d binaries\n", passed, failed, ignored, runs }'
+	/^test result: / { for (i = 3; i <= NF; i++) counts[$i] += $(i - 1); runs++ }
+	END {
+		if (runs)
+			printf "tests: %d passed, %d failed, %d ignored, in %d binaries\n",
+				counts["passed;"], counts["failed;"], counts["ignored;"], runs
+	}'
 
 list() { # TITLE LINES
 	if [ -n "$2" ]; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs a program of tests, if its name is (`only`) or is not (`except`) a line of $PROGRAMS, and ends it when it has said nothing
-# for a while: watchdog.sh SECONDS only|except PROGRAM ARGUMENT...
+# Runs a program of tests, if its name is (`only`) or is not (`except`) a line of $PROGRAMS, and
+# ends it when it has said nothing for a while: watchdog.sh SECONDS only|except PROGRAM ARGUMENT...
 #
-# cargo runs test binaries by it (CARGO_TARGET_<TRIPLE>_RUNNER): a test that hangs fails its binary within minutes, the
-# line before ours has its name, and the other binaries still run.
+# cargo runs test binaries by it (CARGO_TARGET_<TRIPLE>_RUNNER): a test that hangs fails its binary
+# within minutes, the line before ours has its name, and the other binaries still run.
 set -euo pipefail
 
 patience=$1
@@ -42,7 +42,8 @@ watch() {
 	while sleep 1; do
 		if (($(date +%s) - $(stat -c %Y "$folder/said") > patience)); then
 			: >"$folder/hangs"
-			printf '\nwatchdog.sh: %s has said nothing for %d s: the test of the last line hangs\n' "$name" "$patience"
+			printf '\nwatchdog.sh: %s has said nothing for %d s: %s\n' "$name" "$patience" \
+				"the test of the last line hangs"
 			kill -TERM -- "-$command"
 			sleep 5
 			kill -KILL -- "-$command" 2>/dev/null || true

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Build sockstamp_VERSION_ARCH.deb from a binary that was built before: build.sh BINARY DIRECTORY. It needs dpkg-dev.
+# Build sockstamp_VERSION_ARCH.deb from a binary that was built before: build.sh BINARY DIRECTORY.
+# It needs dpkg-dev.
 set -eu
 binary=$1
 output=$2
@@ -11,22 +12,26 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$root" "$scratch"' EXIT
 
 install -D -m 755 "$binary" "$root/usr/bin/sockstamp"
-install -D -m 644 "$here/systemd/sockstamp-agent.service" "$root/lib/systemd/system/sockstamp-agent.service"
+install -D -m 644 "$here/systemd/sockstamp-agent.service" \
+	"$root/lib/systemd/system/sockstamp-agent.service"
 install -D -m 644 "$here/systemd/agent.toml" "$root/etc/sockstamp/agent.toml"
-install -D -m 644 "$here/prometheus/sockstamp.rules.yml" "$root/usr/share/doc/sockstamp/sockstamp.rules.yml"
+install -D -m 644 "$here/prometheus/sockstamp.rules.yml" \
+	"$root/usr/share/doc/sockstamp/sockstamp.rules.yml"
 install -D -m 644 "$here/grafana/sockstamp.json" "$root/usr/share/doc/sockstamp/grafana.json"
 for page in "$here"/../docs/man/*.1; do
 	install -D -m 644 "$page" "$root/usr/share/man/man1/$(basename "$page")"
 	gzip -9n "$root/usr/share/man/man1/$(basename "$page")"
 done
-install -D -m 644 "$here/../docs/completions/sockstamp.bash" "$root/usr/share/bash-completion/completions/sockstamp"
+install -D -m 644 "$here/../docs/completions/sockstamp.bash" \
+	"$root/usr/share/bash-completion/completions/sockstamp"
 
 documents=$root/usr/share/doc/sockstamp
 install -m 644 "$here/debian/copyright" "$documents/copyright"
 install -m 644 "$here/../CHANGELOG.md" "$documents/changelog"
 gzip -9n "$documents/changelog"
 
-# The libraries that the binary needs, in the versions that have what it uses: those of this host may be newer than others'.
+# The libraries that the binary needs, in the versions that have what it uses: those of this host
+# may be newer than others'.
 depends=$(
 	mkdir "$scratch/debian"
 	echo "Source: sockstamp" >"$scratch/debian/control"
@@ -51,4 +56,5 @@ END
 # Changes that administrators made to it survive an upgrade.
 echo /etc/sockstamp/agent.toml >"$root/DEBIAN/conffiles"
 install -m 755 "$here/debian/postinst" "$here/debian/prerm" "$here/debian/postrm" "$root/DEBIAN/"
-dpkg-deb --root-owner-group -Zxz -z1 --build "$root" "$output/sockstamp_${version}_$architecture.deb"
+dpkg-deb --root-owner-group -Zxz -z1 --build "$root" \
+	"$output/sockstamp_${version}_$architecture.deb"

@@ -23,10 +23,17 @@ macro_rules! assertions {
     ($($kind:ident $name:ident { $($field:ident = $in_c:ident),* $(,)? })*) => {{
         let mut source = String::new();
         $(
-            assert_equal(&mut source, concat!("sizeof(", stringify!($kind), " ", stringify!($name), ")"), size_of::<$name>());
+            assert_equal(
+                &mut source,
+                concat!("sizeof(", stringify!($kind), " ", stringify!($name), ")"),
+                size_of::<$name>(),
+            );
             $(assert_equal(
                 &mut source,
-                concat!("offsetof(", stringify!($kind), " ", stringify!($name), ", ", stringify!($in_c), ")"),
+                concat!(
+                    "offsetof(", stringify!($kind), " ", stringify!($name), ", ",
+                    stringify!($in_c), ")",
+                ),
                 offset_of!($name, $field),
             );)*
         )*
@@ -42,18 +49,20 @@ fn layouts() -> String {
         struct sockstamp_request { flags = flags, stamps = stamps, id = id, reserved = reserved }
         union sockstamp_address { any = any, v4 = v4, v6 = v6 }
         struct sockstamp_received {
-            software = software, hardware = hardware, interface = interface, packet_length = packet_length,
-            flags = flags, hop_limit = hop_limit, from = from,
+            software = software, hardware = hardware, interface = interface,
+            packet_length = packet_length, flags = flags, hop_limit = hop_limit, from = from,
         }
-        struct sockstamp_stamp { time = time, id = id, kind = kind, interface = interface, reserved = reserved }
+        struct sockstamp_stamp {
+            time = time, id = id, kind = kind, interface = interface, reserved = reserved,
+        }
         struct sockstamp_range { first = first, last = last, copied = copied }
         struct sockstamp_error {
             number = number, info = info, data = data, origin = origin, type_ = type, code = code,
             reserved = reserved, offender = offender,
         }
         struct sockstamp_report {
-            type_ = type, reserved = reserved, __bindgen_anon_1 = stamp, __bindgen_anon_1 = zerocopy,
-            __bindgen_anon_1 = error,
+            type_ = type, reserved = reserved, __bindgen_anon_1 = stamp,
+            __bindgen_anon_1 = zerocopy, __bindgen_anon_1 = error,
         }
         struct sockstamp_statistics { present = present, value = value }
         struct sockstamp_queue_counters {
@@ -62,8 +71,8 @@ fn layouts() -> String {
         struct sockstamp_message { data = data, length = length, received = received }
         struct sockstamp_match { message = message, coverage = coverage, reserved = reserved }
         struct sockstamp_matcher_counters {
-            matched = matched, merged = merged, duplicate = duplicate, past = past, unknown = unknown,
-            unfinished = unfinished,
+            matched = matched, merged = merged, duplicate = duplicate, past = past,
+            unknown = unknown, unfinished = unfinished,
         }
         struct sockstamp_registration_state {
             lost = lost, torn = torn, queued = queued, has_stamps = has_stamps, reserved = reserved,
@@ -75,11 +84,13 @@ fn layouts() -> String {
         struct sockstamp_how { to = to, segment = segment, more = more }
         struct sockstamp_sender_counters {
             lent = lent, completed = completed, completed_copied = completed_copied,
-            below_threshold = below_threshold, not_asked = not_asked, refused = refused, repeated = repeated,
-            foreign = foreign, in_flight = in_flight, reports_lost = reports_lost,
+            below_threshold = below_threshold, not_asked = not_asked, refused = refused,
+            repeated = repeated, foreign = foreign, in_flight = in_flight,
+            reports_lost = reports_lost,
         }
         struct sockstamp_view {
-            mapped = mapped, mapped_length = mapped_length, copied = copied, copied_length = copied_length,
+            mapped = mapped, mapped_length = mapped_length, copied = copied,
+            copied_length = copied_length,
         }
     }
 }

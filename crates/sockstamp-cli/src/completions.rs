@@ -28,13 +28,28 @@ pub struct Options {
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
     /// Serve up to N applications at once, and as many areas of memory
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(1..=4096),
+    )]
     pub applications: u32,
     /// Serve up to N applications per user at once; memory that an earlier one keeps still counts
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub per_user: u32,
     /// Provide N slots for sockets per application, of 4672 bytes each
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(1..=65536),
+    )]
     pub sockets: u32,
     /// Print the use of the running service, and exit
     #[arg(long)]

@@ -13,17 +13,34 @@ pub(crate) const HEADING: &str = "Measuring";
 #[derive(Debug, Args)]
 pub struct Measuring {
     /// Measure up to N messages per second, flow and direction; above that, one in M, with weight M
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..),
-          help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = HEADING,
+    )]
     pub rate_cap: u32,
     /// Measure one message in N, at any rate
-    #[arg(long, value_name = "1/N", value_parser = one_of, conflicts_with = "rate_cap", help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "1/N",
+        value_parser = one_of,
+        conflicts_with = "rate_cap",
+        help_heading = HEADING,
+    )]
     pub sample: Option<u32>,
     /// Measure messages whose bytes hold a multiple of 2^K, by sequence number
     ///
     /// Both ends of a connection choose the same messages, for `join`. Datagrams are chosen by a
     /// hash of their bytes, as often as messages of TCP of the same length.
-    #[arg(long, value_name = "2^K", value_parser = bits, conflicts_with_all = ["sample", "every"], help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "2^K",
+        value_parser = bits,
+        conflicts_with_all = ["sample", "every"],
+        help_heading = HEADING,
+    )]
     pub in_step: Option<u32>,
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
@@ -44,7 +61,13 @@ pub struct Measuring {
     /// cost of --every and --slower-than: if they start above the ceiling, they are refused. The
     /// kernel reports the cost only with CAP_SYS_ADMIN: without it nothing is limited, and these
     /// two need `none`.
-    #[arg(long, value_name = "PERCENT", value_parser = max_cost, conflicts_with = "windows", help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        value_parser = max_cost,
+        conflicts_with = "windows",
+        help_heading = HEADING,
+    )]
     pub max_cost: Option<MaxCost>,
     /// The hook for the entry of send calls
     #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
@@ -59,17 +82,32 @@ pub struct Measuring {
     #[arg(long, help_heading = HEADING)]
     pub exclude_hol: bool,
     /// Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = HEADING,
+    )]
     pub max_flows: Option<u32>,
     /// Use up to this many megabytes of kernel memory for the state of connections and UDP sockets
-    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
-          help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 256,
+        value_parser = clap::value_parser!(u32).range(1..=65536),
+        help_heading = HEADING,
+    )]
     pub max_memory: u32,
     /// Keep records of messages in this many megabytes of kernel memory until they are read
     ///
     /// `trace`, `record` and `explain` count a record as lost (`ring`) if there is no room for it.
-    #[arg(long, value_name = "MB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024),
-          help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+        help_heading = HEADING,
+    )]
     pub buffer: u32,
     /// Request up to RATE stamps per second from NICs that stamp sends, for the whole host
     ///

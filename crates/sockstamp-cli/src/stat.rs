@@ -40,7 +40,13 @@ pub struct Options {
     /// The container is that of the socket's cgroup. The interface is that of the socket's route at
     /// its first message. There are 1000 slots for groups; messages without a slot are summed as
     /// "other".
-    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = groups::dimension(), conflicts_with = "cumulative")]
+    #[arg(
+        long,
+        value_name = "DIMENSION",
+        value_delimiter = ',',
+        value_parser = groups::dimension(),
+        conflicts_with = "cumulative",
+    )]
     pub by: Vec<Dimension>,
     /// Print this many groups as text
     #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
@@ -49,7 +55,14 @@ pub struct Options {
     ///
     /// count: messages; bytes; total: the time of all messages until they left the host or were
     /// read; or a stage: the time of all messages in it.
-    #[arg(long, value_name = "FIGURE", value_parser = groups::sort(), default_value = "count", requires = "by", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "FIGURE",
+        value_parser = groups::sort(),
+        default_value = "count",
+        requires = "by",
+        hide_possible_values = true,
+    )]
     pub sort: groups::Sort,
     /// Print times from a read's RX stamp to each point on its path, under netstacklat's names
     #[arg(long)]

@@ -21,7 +21,13 @@ pub struct Target {
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = HEADING)]
     pub pids: Vec<u32>,
     /// The same, for processes of this name (as ps -C), including those that start later
-    #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = process_name, help_heading = HEADING)]
+    #[arg(
+        long = "comm",
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = process_name,
+        help_heading = HEADING,
+    )]
     pub comms: Vec<String>,
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount
     /// point
@@ -29,7 +35,12 @@ pub struct Target {
     pub cgroup: Option<PathBuf>,
     /// Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a
     /// prefix of id or name
-    #[arg(long, value_name = "ID|NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "ID|NAME",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = HEADING,
+    )]
     pub container: Option<String>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
     #[arg(long, value_name = "NAME|PID", help_heading = HEADING)]

@@ -334,8 +334,11 @@ mod tests {
                 .collect();
             let mut expected = BTreeMap::new();
             for moment in 0..90 {
-                let under_way = waits.iter().filter(|wait| wait.begin <= at(moment) && at(moment) < wait.end);
-                if let Some(first) = under_way.min_by_key(|wait| (wait.end, wait.begin, wait.peer)) {
+                let under_way = waits
+                    .iter()
+                    .filter(|wait| wait.begin <= at(moment) && at(moment) < wait.end);
+                let first = under_way.min_by_key(|wait| (wait.end, wait.begin, wait.peer));
+                if let Some(first) = first {
                     *expected.entry(first.end).or_insert(0) += 1;
                 }
             }

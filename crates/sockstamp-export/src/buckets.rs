@@ -93,7 +93,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_count_crosses_a_bound(latencies in prop::collection::vec((latency(), 1_u64..9), 0..60)) {
+        fn no_count_crosses_a_bound(
+            latencies in prop::collection::vec((latency(), 1_u64..9), 0..60),
+        ) {
             let mut histogram = GroupHistogram::default();
             for &(latency, weight) in &latencies {
                 histogram.record(Nanos(latency), weight);

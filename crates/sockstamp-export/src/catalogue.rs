@@ -100,7 +100,10 @@ impl Metric {
 }
 
 macro_rules! metrics {
-    ($($metric:ident = $kind:ident($name:literal, $help:literal $(,)?)$(.$with:ident($($argument:expr)?))*;)*) => {
+    ($(
+        $metric:ident = $kind:ident($name:literal, $help:literal $(,)?)
+        $(.$with:ident($($argument:expr)?))*;
+    )*) => {
         $(
             #[doc = $help]
             pub static $metric: Metric = Metric::$kind($name, $help)$(.$with($($argument)?))*;

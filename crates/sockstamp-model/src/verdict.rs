@@ -8,7 +8,10 @@ use serde::{Serialize, Serializer};
 use crate::UnknownName;
 
 macro_rules! verdicts {
-    ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal, $description:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident = $value:literal, $name:literal, $description:literal;
+    )*) => {
         /// The result of measuring a message.
         ///
         /// Every measured message ends with exactly one verdict, and every refusal is counted: a

@@ -228,7 +228,10 @@ mod tests {
         #[test]
         fn low_bits_name_the_latest_probe_that_has_them(sent in 1_u64..200_000, low: u16) {
             let flights = Flights { ring: Vec::new(), next: sent, answered: None };
-            let expected = (0..sent).rev().take(1 << 16).find(|number| number & 0xffff == u64::from(low));
+            let expected = (0..sent)
+                .rev()
+                .take(1 << 16)
+                .find(|number| number & 0xffff == u64::from(low));
             prop_assert_eq!(flights.latest(low.into(), 16), expected);
         }
 

@@ -82,7 +82,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_time_is_ahead_and_on_the_grid(due in 0_u64..1 << 40, interval in 1_u64..1 << 32, late in 0_u64..1 << 36) {
+        fn the_next_time_is_ahead_and_on_the_grid(
+            due in 0_u64..1 << 40,
+            interval in 1_u64..1 << 32,
+            late in 0_u64..1 << 36,
+        ) {
             let now = Timestamp::from_nanos(due + late);
             let (next, skipped) = next(Timestamp::from_nanos(due), Nanos(interval), now);
             let ahead = next.as_nanos() - due;

@@ -256,11 +256,15 @@ mod tests {
         ) {
             let stamp_at = |place: usize, time: u64| {
                 let by = if place > at { step } else { 0 };
-                Timestamp::<Realtime>::from_nanos((OFFSET + i64::try_from(time).unwrap() + by).unsigned_abs())
+                Timestamp::<Realtime>::from_nanos(
+                    (OFFSET + i64::try_from(time).unwrap() + by).unsigned_abs(),
+                )
             };
             let mut departure = Departure::new(reading(100, OFFSET), None);
             for (place, kind, time) in [(1, StampKind::Sched, 110), (2, StampKind::Snd, 130)] {
-                departure.add(&TxStamp { id: 0, kind, time: TxTime::Software(stamp_at(place, time)) });
+                departure.add(
+                    &TxStamp { id: 0, kind, time: TxTime::Software(stamp_at(place, time)) },
+                );
             }
             let mut arrival = arrival(None, OFFSET + step);
             arrival.stamp.software = Some(stamp_at(3, 1_130));

@@ -58,7 +58,8 @@ fn interfaces() -> impl Strategy<Value = Option<Interface>> {
 
 prop_compose! {
     fn flows()(
-        netns in any::<u32>(), udp in any::<bool>(), local in addresses(), remote in addresses(), cookie in any::<u64>(),
+        netns in any::<u32>(), udp in any::<bool>(), local in addresses(), remote in addresses(),
+        cookie in any::<u64>(),
     ) -> Flow {
         let protocol = if udp { Protocol::Udp } else { Protocol::Tcp };
         Flow { netns: NetnsInode(netns), protocol, local, remote, cookie: SocketCookie(cookie) }
@@ -67,7 +68,8 @@ prop_compose! {
 
 prop_compose! {
     fn identities()(
-        tx in any::<bool>(), flow in flows(), cgroup in any::<u64>(), pid in any::<u32>(), comm in ".{0,15}",
+        tx in any::<bool>(), flow in flows(), cgroup in any::<u64>(), pid in any::<u32>(),
+        comm in ".{0,15}",
         first in interfaces(), last in interfaces(), verdict in 0..Verdict::COUNT,
     ) -> Message {
         let mut message = message(0);
@@ -85,14 +87,17 @@ prop_compose! {
 prop_compose! {
     fn messages()(
         identity in identities(),
-        numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>()),
+        numbers in (
+            any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(),
+        ),
         flags in any::<[bool; 3]>(),
         rtt in durations(), error in durations(), older in durations(), stamps in stamps(),
         stages in proptest::collection::vec(durations(), Stage::COUNT),
         parts in proptest::collection::vec(durations(), Part::COUNT),
     ) -> Message {
         let mut message = identity;
-        (message.bytes, message.weight, message.retransmits, message.repeats, message.seq_end, _) = numbers;
+        (message.bytes, message.weight, message.retransmits, ..) = numbers;
+        (.., message.repeats, message.seq_end, _) = numbers;
         message.time = Timestamp::from_nanos(numbers.5);
         [message.coalesced, message.ack_with_data, message.pipelined] = flags;
         (message.min_rtt, message.clock_error) = (rtt, error);
@@ -188,7 +193,10 @@ proptest! {
 
     #[test]
     fn messages_are_read_as_they_were_written(
-        some in proptest::collection::vec(messages(), 0..20), more in proptest::collection::vec(messages(), 1..5),
+        some in proptest::collection::vec(
+            messages(),
+            0..20,
+        ), more in proptest::collection::vec(messages(), 1..5),
     ) {
         let directory = tempdir().unwrap();
         let path = directory.path().join("file");

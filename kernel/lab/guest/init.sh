@@ -1,5 +1,6 @@
 #!/bin/sh
-# The first process of a guest: makes a small system, runs /lab/command, tells its exit status, and powers off.
+# The first process of a guest: makes a small system, runs /lab/command, tells its exit status, and
+# powers off.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/tmp TERM=linux
 
 mkdir -p /proc /sys /dev /tmp /run /root /var/log /var/lib

@@ -125,10 +125,17 @@ fn filters() -> impl Strategy<Value = Filter> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn the_kernel_answers_as_the_model_does(filter in filters(), flows in prop::collection::vec(flows(), 30)) {
+    fn the_kernel_answers_as_the_model_does(
+        filter in filters(),
+        flows in prop::collection::vec(flows(), 30),
+    ) {
         assert_agree(&filter, &flows);
     }
 }

@@ -130,7 +130,10 @@ mod tests {
     proptest! {
         #[test]
         fn records_come_in_the_order_of_their_times(
-            goes in prop::collection::vec((prop::collection::vec(0_u64..100, 0..50), 0_u64..100), 1..10),
+            goes in prop::collection::vec(
+                (prop::collection::vec(0_u64..100, 0..50), 0_u64..100),
+                1..10,
+            ),
         ) {
             let (mut held, mut waiting, mut number) = (Held::default(), Vec::new(), 0);
             for (times, until) in goes {

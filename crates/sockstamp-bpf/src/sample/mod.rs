@@ -71,7 +71,11 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
         #[test]
-        fn one_of_n_is_unbiased(one_of in 2..200_u32, messages in 1..30_000_u64, period in 2..300_u64) {
+        fn one_of_n_is_unbiased(
+            one_of in 2..200_u32,
+            messages in 1..30_000_u64,
+            period in 2..300_u64,
+        ) {
             assert_population(0, one_of, Population { messages, interval_ns: 1000, period })?;
         }
 
@@ -182,9 +186,14 @@ mod tests {
             prop_assert_eq!(covered(&offsets, &reads, &chosen(bits, first, &reads)), &offsets[..]);
             // A choice that begins in mid-stream continues as if it had begun earlier.
             let joins = joins.min(sends.len() - 1);
-            let before = sends[..joins].iter().fold(first, |number, length| number.wrapping_add(*length));
+            let before = sends[..joins]
+                .iter()
+                .fold(first, |number, length| number.wrapping_add(*length));
             let late = chosen(bits, before, &sends[joins..]);
-            let are_chosen = |weights: &[u32]| weights.iter().map(|weight| *weight > 0).collect::<Vec<_>>();
+            let are_chosen = |weights: &[u32]| weights
+                .iter()
+                .map(|weight| *weight > 0)
+                .collect::<Vec<_>>();
             prop_assert_eq!(are_chosen(&late), are_chosen(&sent[joins..]));
         }
     }

@@ -55,7 +55,12 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(..=65535))]
     pub snaplen: u32,
     /// Keep packets in this many megabytes of kernel memory until they are written
-    #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+    )]
     pub buffer: u32,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]

@@ -18,7 +18,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
     /// Send datagrams to this port; a reply or ICMP "port unreachable" is an answer
-    #[arg(long, value_name = "PORT", conflicts_with = "tcp", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "PORT",
+        conflicts_with = "tcp",
+        value_parser = clap::value_parser!(u16).range(1..),
+    )]
     pub udp: Option<u16>,
     /// Send SYNs to this port; a SYN-ACK or RST is an answer
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -42,8 +47,14 @@ pub struct Options {
     #[arg(short = 'W', long, value_name = "TIME", value_parser = patience, default_value = "1s")]
     pub timeout: Duration,
     /// Bytes of payload, for ICMP and UDP
-    #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(..=65507),
-          conflicts_with = "tcp")]
+    #[arg(
+        short,
+        long,
+        value_name = "BYTES",
+        default_value_t = 56,
+        value_parser = clap::value_parser!(u16).range(..=65507),
+        conflicts_with = "tcp",
+    )]
     pub size: u16,
     /// TTL of IPv4, hop limit of IPv6
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
@@ -55,10 +66,20 @@ pub struct Options {
     #[arg(short = 'I', long, value_name = "IFACE|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Option<String>,
     /// Probe from each of these network namespaces: a name of ip-netns(8), or a process in it
-    #[arg(long, value_name = "NAME|PID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(
+        long,
+        value_name = "NAME|PID",
+        value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new(),
+    )]
     pub netns: Vec<String>,
     /// Probe from the network namespaces of these containers, by a prefix of id or name
-    #[arg(long, value_name = "ID|NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(
+        long,
+        value_name = "ID|NAME",
+        value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new(),
+    )]
     pub container: Vec<String>,
     /// Begin each line with the time of day, in seconds since 1970
     #[arg(short = 'D', long)]

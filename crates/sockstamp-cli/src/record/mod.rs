@@ -40,8 +40,13 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Record only messages whose total exceeds this time; every message is measured
-    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
-          help_heading = measuring::HEADING)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration::with_unit,
+        conflicts_with_all = ["rate_cap", "sample", "in_step"],
+        help_heading = measuring::HEADING,
+    )]
     pub slower_than: Option<Duration>,
     /// Also record each packet of the target, in a file next to each file of messages
     ///
@@ -62,8 +67,13 @@ pub struct Options {
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
     /// In a directory: begin a new file when one has this many megabytes, packets included
-    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..),
-          help_heading = "Files")]
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 256,
+        value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "Files",
+    )]
     pub rotate_size: u64,
     /// In a directory: begin a new file after this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60m", help_heading = "Files")]
@@ -72,7 +82,12 @@ pub struct Options {
     ///
     /// In a directory, the oldest files of this recording are removed; a single file ends the
     /// recording.
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Files")]
+    #[arg(
+        long,
+        value_name = "MB",
+        value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "Files",
+    )]
     pub max_size: Option<u64>,
     /// Stop when the file system has less than this many megabytes free
     #[arg(long, value_name = "MB", default_value_t = 256, help_heading = "Files")]

@@ -105,14 +105,18 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(20))]
 
         #[test]
-        fn a_single_file_holds_days_and_a_directory_loses_seconds(rate in 10_u32..4_000_000, hours in 1_u64..72) {
+        fn a_single_file_holds_days_and_a_directory_loses_seconds(
+            rate in 10_u32..4_000_000,
+            hours in 1_u64..72,
+        ) {
             let lasts = Duration::from_secs(hours * 3600);
             let between = Duration::from_secs(1000) / rate + STEP;
             let (groups, longest) = recorded(Patience { is_single: true }, rate, lasts);
             let full = lasts.as_secs() * u64::from(rate) / 1000 / ROWS as u64;
             prop_assert!(groups as u64 <= GROUPS as u64 / 2 + full, "{groups}, {full}");
             prop_assert!(longest <= MOST.max(lasts / PART + STEP).max(between), "{longest:?}");
-            let (_, longest) = recorded(Patience { is_single: false }, rate, Duration::from_secs(3600));
+            let directory = Patience { is_single: false };
+            let (_, longest) = recorded(directory, rate, Duration::from_secs(3600));
             prop_assert!(longest <= MOST.max(between), "{longest:?}");
         }
     }

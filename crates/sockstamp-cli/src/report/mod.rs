@@ -38,7 +38,12 @@ pub struct Options {
     /// The port is the service's: the lower of the two. The cgroup is known by its number. The
     /// interface is the one that messages left by; that of reads is unknown. Messages beyond 10000
     /// groups are summed as "other".
-    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension_of(groups::DIMENSIONS))]
+    #[arg(
+        long,
+        value_name = "DIMENSION",
+        value_delimiter = ',',
+        value_parser = dimension_of(groups::DIMENSIONS),
+    )]
     pub by: Vec<Dimension>,
     /// Sum messages in intervals of this length, which begin at multiples of it since 1970
     #[arg(long, value_name = "TIME", value_parser = duration::interval)]
@@ -50,7 +55,14 @@ pub struct Options {
     ///
     /// count: messages; bytes; total: the time of all messages until they left the host or were
     /// read; or a stage: the time of all messages in it.
-    #[arg(long, value_name = "FIGURE", value_parser = sort(), default_value = "count", requires = "by", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "FIGURE",
+        value_parser = sort(),
+        default_value = "count",
+        requires = "by",
+        hide_possible_values = true,
+    )]
     pub sort: Sort,
     /// Output format
     #[arg(long, value_enum, default_value_t)]

@@ -44,8 +44,13 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Show only messages whose total exceeds this time; every message is measured
-    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
-          help_heading = measuring::HEADING)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration::with_unit,
+        conflicts_with_all = ["rate_cap", "sample", "in_step"],
+        help_heading = measuring::HEADING,
+    )]
     pub slower_than: Option<Duration>,
     /// Also print each packet of the target, with the times between its stages
     ///

@@ -57,7 +57,10 @@ fn listens(process: &Process) -> bool {
     let table = fs::read_to_string(format!("/proc/{id}/net/netlink")).unwrap_or_default();
     table.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        matches!(fields[..], [_, protocol, _, groups, ..] if protocol == NETLINK_SOCK_DIAG && groups != "00000000")
+        matches!(
+            fields[..],
+            [_, protocol, _, groups, ..] if protocol == NETLINK_SOCK_DIAG && groups != "00000000"
+        )
     })
 }
 

@@ -185,7 +185,8 @@ prop_compose! {
             stages[Stage::TxQdisc] = Some(durations[1]);
             stages[Stage::TxNetwork] = Some(durations[2]);
             stages[Stage::AppService] = service;
-            for (part, share) in [Part::Cwnd, Part::Pacing, Part::Excess, Part::DelayedAck].into_iter().zip(shares) {
+            let named = [Part::Cwnd, Part::Pacing, Part::Excess, Part::DelayedAck];
+            for (part, share) in named.into_iter().zip(shares) {
                 parts[part] = stages[part.stage()].map(|stage| Nanos(stage.0 * share / 20));
             }
             for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
@@ -199,7 +200,9 @@ prop_compose! {
             stages[Stage::RxApp] = Some(durations[1]);
             stages[Stage::PeerAnswer] = service;
             parts[Part::Network] = service.map(|answer| Nanos(answer.0 * shares[0] / 20));
-            parts[Part::Peer] = service.zip(parts[Part::Network]).map(|(answer, network)| Nanos(answer.0 - network.0));
+            parts[Part::Peer] = service
+                .zip(parts[Part::Network])
+                .map(|(answer, network)| Nanos(answer.0 - network.0));
         }
         Message {
             direction,
@@ -249,7 +252,9 @@ proptest! {
             banks[message.direction as usize].count(message);
             *verdicts.entry(message.verdict).or_insert(0) += u64::from(message.weight);
             if message.verdict.is_valid() && message.direction == Direction::Tx {
-                let name = message.interfaces.last.as_ref().map(|interface| interface.name.to_string());
+                let name = message.interfaces.last
+                    .as_ref()
+                    .map(|interface| interface.name.to_string());
                 *interfaces.entry(name).or_insert(0) += u64::from(message.weight);
             }
         }
@@ -260,10 +265,14 @@ proptest! {
         let found: BTreeMap<_, _> = summary
             .interfaces
             .iter()
-            .map(|of| (of.interface.as_ref().map(|interface| interface.name.to_string()), of.messages))
+            .map(|of| {
+                let interface = of.interface.as_ref();
+                (interface.map(|interface| interface.name.to_string()), of.messages)
+            })
             .collect();
         prop_assert_eq!(interfaces, found);
-        let busiest_first = summary.interfaces.is_sorted_by_key(|of| std::cmp::Reverse(of.messages));
+        let interfaces = &summary.interfaces;
+        let busiest_first = interfaces.is_sorted_by_key(|of| std::cmp::Reverse(of.messages));
         prop_assert!(busiest_first);
         prop_assert_eq!(summary.in_flight, 0);
     }

@@ -392,13 +392,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn the_table_agrees_with_the_expression(filter in filter(), flows in prop::collection::vec(any_flow(), 20)) {
+    fn the_table_agrees_with_the_expression(
+        filter in filter(),
+        flows in prop::collection::vec(any_flow(), 20),
+    ) {
         let table = filter.table();
         prop_assert!(table.tests().len() <= MAX_TESTS);
         for flow in &flows {
             for direction in Direction::ALL {
                 let selects = filter.selects(flow, direction);
-                prop_assert_eq!(accepts(&table, &Ends::of(flow, direction)), selects, "{} {}", filter, flow);
+                prop_assert_eq!(
+                    accepts(&table, &Ends::of(flow, direction)),
+                    selects,
+                    "{} {}",
+                    filter,
+                    flow,
+                );
                 prop_assert!(filter.wants(flow.protocol) || !selects);
             }
         }
@@ -426,7 +435,10 @@ proptest! {
     /// Words of the language in any order, with and without spaces: the pointer is always below
     /// them.
     #[test]
-    fn no_sequence_of_words_panics(words in prop::collection::vec(word(), 0..20), spaced in any::<bool>()) {
+    fn no_sequence_of_words_panics(
+        words in prop::collection::vec(word(), 0..20),
+        spaced in any::<bool>(),
+    ) {
         let text = words.join(if spaced { " " } else { "" });
         if let Err(error) = text.parse::<Filter>() {
             prop_assert!(error.column() <= text.chars().count() + 1, "{}", error);

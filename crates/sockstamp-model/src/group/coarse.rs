@@ -298,7 +298,8 @@ mod tests {
             latencies.sort_unstable();
             let count = latencies.len() as u64;
             let rank = usize::try_from(histogram::rank(q, count)).unwrap();
-            let (exact, told) = (latencies[rank - 1] as f64, histogram.quantile(q).unwrap().0 as f64);
+            let exact = latencies[rank - 1] as f64;
+            let told = histogram.quantile(q).unwrap().0 as f64;
             prop_assert!((told - exact).abs() <= ACCURACY * exact, "{told} for {exact}");
         }
 
@@ -311,7 +312,10 @@ mod tests {
             merged.merge(&of(&second));
             prop_assert_eq!(&merged, &of(&[first.as_slice(), &second].concat()));
             let since = merged.since(&of(&first));
-            prop_assert_eq!((since.count(), since.sum_ns()), (second.len() as u64, of(&second).sum_ns()));
+            prop_assert_eq!(
+                (since.count(), since.sum_ns()),
+                (second.len() as u64, of(&second).sum_ns()),
+            );
             if let (Some(&exact), Some(told)) = (second.iter().max(), since.max()) {
                 prop_assert!(told.0 >= exact);
             }

@@ -309,7 +309,11 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_do_not_fall(latencies in prop::collection::vec(any::<u64>(), 1..50), p in 0.0..1.0, q in 0.0..1.0) {
+    fn quantiles_do_not_fall(
+        latencies in prop::collection::vec(any::<u64>(), 1..50),
+        p in 0.0..1.0,
+        q in 0.0..1.0,
+    ) {
         let mut histogram = Histogram::new();
         for (ns, shift) in latencies.into_iter().zip((0..64).cycle()) {
             histogram.record(Nanos(ns >> shift), 1);

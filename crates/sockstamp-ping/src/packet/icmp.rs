@@ -83,7 +83,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_packets_are_read_back(identifier: u16, sequence: u16, cookie: u64, payload in 0_usize..100) {
+        fn written_packets_are_read_back(
+            identifier: u16,
+            sequence: u16,
+            cookie: u64,
+            payload in 0_usize..100,
+        ) {
             let mut packet = Vec::new();
             write_request(&mut packet, V4, identifier, sequence, cookie, payload);
             prop_assert_eq!(checksum(&[&packet]), 0);

@@ -55,7 +55,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packet_with_its_checksum_sums_to_zero(mut bytes in prop::collection::vec(any::<u8>(), 2..200)) {
+        fn a_packet_with_its_checksum_sums_to_zero(
+            mut bytes in prop::collection::vec(any::<u8>(), 2..200),
+        ) {
             bytes[..2].copy_from_slice(&[0, 0]);
             let sum = checksum(&[&bytes]);
             bytes[..2].copy_from_slice(&sum.to_be_bytes());

@@ -425,9 +425,13 @@ fn forged_and_truncated_answers_are_strays() {
         ] {
             let story = forged(&near, &far, address, forgery, other);
             assert_eq!(story.counters.lost, PROBES, "{forgery:?} {:?}", story.counters);
-            let strays = story.count(
-                |event| matches!(event, Event::Stray { from: sender, why: said, .. } if (*sender, *said) == (from, why)),
-            );
+            let strays = story.count(|event| {
+                matches!(
+                    event,
+                    Event::Stray { from: sender, why: said, .. }
+                        if (*sender, *said) == (from, why)
+                )
+            });
             assert_eq!(strays, PROBES, "{forgery:?} {:?}", story.counters);
         }
         let story = forged(&near, &far, address, Forgery::CutBehindIt, other);

@@ -94,7 +94,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_addresses_decode_to_themselves(v4: [u8; 4], v6: [u8; 16], port: u16, flow: u32, scope: u32) {
+        fn encoded_addresses_decode_to_themselves(
+            v4: [u8; 4],
+            v6: [u8; 16],
+            port: u16,
+            flow: u32,
+            scope: u32,
+        ) {
             let v6 = SocketAddr::from(SocketAddrV6::new(v6.into(), port, flow, scope));
             for address in [SocketAddr::from((v4, port)), v6] {
                 let bytes = Address::from(address);

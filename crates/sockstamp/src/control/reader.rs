@@ -322,7 +322,10 @@ mod tests {
                 0..6,
             ),
         ) {
-            let slices: Vec<_> = messages.iter().map(|(level, kind, data)| (*level, *kind, &data[..])).collect();
+            let slices: Vec<_> = messages
+                .iter()
+                .map(|(level, kind, data)| (*level, *kind, &data[..]))
+                .collect();
             let bytes = written(&slices);
             let expected: Vec<_> = slices
                 .iter()

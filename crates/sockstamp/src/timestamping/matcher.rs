@@ -480,7 +480,11 @@ mod tests {
                     }
                 }
             }
-            let lost: Vec<_> = sends.iter().filter(|(_, fate, _)| matches!(fate, Fate::Lost)).map(|send| &send.0).collect();
+            let lost: Vec<_> = sends
+                .iter()
+                .filter(|(_, fate, _)| matches!(fate, Fate::Lost))
+                .map(|send| &send.0)
+                .collect();
             prop_assert_eq!(matcher.unfinished().collect::<Vec<_>>(), lost);
         }
 
@@ -513,13 +517,19 @@ mod tests {
                 let covered = last.is_some_and(|last| message <= last);
                 prop_assert_eq!(exact[message] + merged[message] > 0, covered);
             }
-            prop_assert_eq!(matcher.unfinished().count(), sends.len() - last.map_or(0, |last| last + 1));
+            prop_assert_eq!(
+                matcher.unfinished().count(),
+                sends.len() - last.map_or(0, |last| last + 1),
+            );
         }
 
         /// With any stamps, of reported sends or not, memory stays bounded, and each stamp is
         /// counted by its outcome.
         #[test]
-        fn each_stamp_has_one_outcome(ids in prop::collection::vec(0_u32..300, 0..100), sends in 0_usize..50) {
+        fn each_stamp_has_one_outcome(
+            ids in prop::collection::vec(0_u32..300, 0..100),
+            sends in 0_usize..50,
+        ) {
             let mut matcher = Matcher::stream(8, &[TxKind::Ack], Origin::NextByte);
             for message in 0..sends {
                 matcher.sent(5, message);
@@ -530,7 +540,10 @@ mod tests {
                 prop_assert!(matcher.sends.len() <= 8);
             }
             let counters = matcher.counters();
-            prop_assert_eq!(&[counters.duplicate, counters.past, counters.unknown][..], &outcomes[1..]);
+            prop_assert_eq!(
+                &[counters.duplicate, counters.past, counters.unknown][..],
+                &outcomes[1..],
+            );
             prop_assert_eq!(outcomes.iter().sum::<u64>(), ids.len() as u64);
         }
     }

@@ -17,7 +17,10 @@ pub struct TcpStatistics<'a> {
 const HEADER: usize = 4;
 
 macro_rules! values {
-    ($($(#[$doc:meta])* $name:ident = $kernel:ident($kind:literal): $integer:ty $(=> $convert:expr => $type:ty)?;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $kernel:ident($kind:literal): $integer:ty $(=> $convert:expr => $type:ty)?;
+    )*) => {
         $(
             $(#[$doc])*
             #[must_use]
@@ -29,7 +32,8 @@ macro_rules! values {
 
         /// The attributes by the names of the kernel.
         #[cfg(test)]
-        pub(crate) const NUMBERS: &'static [(&'static str, u16)] = &[$((stringify!($kernel), $kind)),*];
+        pub(crate) const NUMBERS: &'static [(&'static str, u16)] =
+            &[$((stringify!($kernel), $kind)),*];
     };
     (@type $integer:ty) => { $integer };
     (@type $integer:ty, $type:ty) => { $type };
@@ -68,7 +72,8 @@ impl<'a> TcpStatistics<'a> {
         /// Consecutive retransmission timeouts.
         timeouts_in_a_row = TCP_NLA_RECUR_RETRANS(11): u8;
         /// True if `delivery_rate` is limited by the application, not by the path.
-        delivery_rate_limited_by_application = TCP_NLA_DELIVERY_RATE_APP_LMT(12): u8 => is_set => bool;
+        delivery_rate_limited_by_application =
+            TCP_NLA_DELIVERY_RATE_APP_LMT(12): u8 => is_set => bool;
         /// Bytes in the send queue: not sent, or not acknowledged.
         send_queue = TCP_NLA_SNDQ_SIZE(13): u32;
         /// TCP_CA_Open (0), Disorder, CWR, Recovery, Loss (4).
@@ -169,17 +174,30 @@ mod tests {
     proptest! {
         #[test]
         fn attributes_are_found_among_others(
-            values in prop::collection::btree_map(1_u16..40, prop::collection::vec(any::<u8>(), 0..12), 0..20),
+            values in prop::collection::btree_map(
+                1_u16..40,
+                prop::collection::vec(any::<u8>(), 0..12),
+                0..20,
+            ),
         ) {
-            let bytes: Vec<u8> = values.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
+            let bytes: Vec<u8> = values
+                .iter()
+                .flat_map(|(kind, value)| attribute(*kind, value))
+                .collect();
             let statistics = TcpStatistics::from_bytes(&bytes);
             for kind in 0..41 {
-                prop_assert_eq!(statistics.attribute(kind), values.get(&kind).map(|value| &value[..]));
+                prop_assert_eq!(
+                    statistics.attribute(kind),
+                    values.get(&kind).map(|value| &value[..]),
+                );
             }
         }
 
         #[test]
-        fn parsing_any_statistics_ends(bytes in prop::collection::vec(any::<u8>(), 0..100), kind: u16) {
+        fn parsing_any_statistics_ends(
+            bytes in prop::collection::vec(any::<u8>(), 0..100),
+            kind: u16,
+        ) {
             let value = TcpStatistics::from_bytes(&bytes).attribute(kind);
             prop_assert!(value.is_none_or(|value| value.len() + HEADER <= bytes.len()));
         }

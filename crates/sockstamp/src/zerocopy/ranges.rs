@@ -219,7 +219,10 @@ mod tests {
         /// Against a set of the ids in flight: each send completes once, when the first range with
         /// its id comes.
         #[test]
-        fn each_send_completes_once(start in prop_oneof![Just(0_u32), Just(u32::MAX - 20), any::<u32>()], steps in steps()) {
+        fn each_send_completes_once(
+            start in prop_oneof![Just(0_u32), Just(u32::MAX - 20), any::<u32>()],
+            steps in steps(),
+        ) {
             let mut window = Window::starting_at(start);
             let mut in_flight = BTreeSet::new();
             let mut issued = 0_u32;
@@ -232,7 +235,11 @@ mod tests {
                     }
                     Step::Complete(first, more) => {
                         let ids = first..=first + more;
-                        let expected: Vec<u32> = in_flight.iter().copied().filter(|id| ids.contains(id)).collect();
+                        let expected: Vec<u32> = in_flight
+                            .iter()
+                            .copied()
+                            .filter(|id| ids.contains(id))
+                            .collect();
                         let unknown = ids.clone().filter(|&id| id >= issued).count() as u64;
                         in_flight.retain(|id| !ids.contains(id));
                         let (sends, matched) = completed(
@@ -241,7 +248,10 @@ mod tests {
                         );
                         prop_assert_eq!(matched.completed, sends.len() as u64);
                         prop_assert_eq!(matched.unknown, unknown);
-                        prop_assert_eq!(matched.completed + matched.repeated + unknown, u64::from(more) + 1);
+                        prop_assert_eq!(
+                            matched.completed + matched.repeated + unknown,
+                            u64::from(more) + 1,
+                        );
                         prop_assert_eq!(sends, expected);
                         let oldest = in_flight.first().copied().unwrap_or(issued);
                         prop_assert_eq!(window.span(), (issued - oldest) as usize);
@@ -265,8 +275,13 @@ mod tests {
                 ranges.push(range(ids[0], ids[ids.len() - 1]));
             }
             let sends: u64 = ranges.iter().map(|&range| sends(range)).sum();
-            ranges.sort_by_key(|range| (u64::from(range.first) ^ order).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let completed: u64 = ranges.iter().map(|&range| window.complete(range, |()| {}).completed).sum();
+            ranges.sort_by_key(|range| {
+                (u64::from(range.first) ^ order).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            });
+            let completed: u64 = ranges
+                .iter()
+                .map(|&range| window.complete(range, |()| {}).completed)
+                .sum();
             prop_assert_eq!(completed, sends);
             prop_assert_eq!(window.span(), 0);
         }
