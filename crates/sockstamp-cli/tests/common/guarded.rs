@@ -3,7 +3,7 @@
 //! A kernel that guards its first process may run no program while a task of that process is
 //! current, even for packets that a softirq handles meanwhile, and count nothing of it. Such a
 //! kernel also denies root any access to that process. tcpdump and the kernel's own trace events
-//! see these packets, so each missing one can be distinguished from a lost one.
+//! see these packets, so a test can distinguish each missing one from a lost one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Trace events of the kernel at the places where `pcap` sees packets.
+/// Trace events of the kernel at the places where programs see packets.
 const EVENTS: [&str; 2] = ["net_dev_start_xmit", "netif_receive_skb"];
 /// Longer than a packet takes from the place where tcpdump stamps it to the event, in nanoseconds.
 const NEXT: u64 = 100_000;
 
 /// Trace events of an interface, until [`Guarded::finish`].
-pub(crate) struct Guarded(Option<Instance>);
+pub struct Guarded(Option<Instance>);
 
 impl Guarded {
     /// Begin, on kernels that guard their first process. On others no packet is excused.
-    pub(crate) fn start(interface: &str) -> Self {
+    pub fn start(interface: &str) -> Self {
         let guards = fs::read_link("/proc/1/ns/net").is_err();
         Self(guards.then(|| Instance::start(interface)))
     }
 
     /// Return the times of the packets that were handled while a task of the first process was
     /// current: CLOCK_MONOTONIC in nanoseconds.
-    pub(crate) fn finish(self) -> Excuses {
+    pub fn finish(self) -> Excuses {
         let times = self.0.map(|instance| {
             let trace = fs::read_to_string(instance.folder.join("trace")).unwrap();
             trace.lines().filter_map(time_in_first_process).collect()
@@ -39,11 +39,16 @@ impl Guarded {
 
 /// Times of packets that no program can have seen.
 #[derive(Default)]
-pub(crate) struct Excuses(Vec<u64>);
+pub struct Excuses(Vec<u64>);
 
 impl Excuses {
+    /// Return the number of these packets.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Return true, once for each of these packets, if tcpdump saw it at `time`.
-    pub(crate) fn take(&mut self, time: u64) -> bool {
+    pub fn take(&mut self, time: u64) -> bool {
         // The two clocks are compared to less than a microsecond.
         let near = |at: &u64| (time.saturating_sub(1000)..time + NEXT).contains(at);
         match self.0.iter().position(near) {

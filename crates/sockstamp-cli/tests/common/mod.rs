@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod agents;
+pub mod guarded;
 pub mod leftovers;
 pub mod recording;
 pub mod two_recordings;

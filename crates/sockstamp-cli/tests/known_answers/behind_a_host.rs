@@ -9,15 +9,44 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Family, Host, Uplink, UplinkHosts, within_attempts};
 
+use crate::common::guarded::Guarded;
 use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
 use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
 use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
 
-/// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long
-/// each waited.
-fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
+/// A measurement over the full queue.
+struct Seen {
+    report: Value,
+    messages: Vec<Value>,
+    /// The time that each message waited.
+    wait: u64,
+    /// Packets at the uplink that the kernel showed to no program: 0 on most kernels.
+    unseen: usize,
+}
+
+impl Seen {
+    /// Check that all messages, except those whose packets no program saw, have this interface as
+    /// their last one, and return those that have it.
+    fn at(&self, interface: &str) -> Vec<&Value> {
+        let sent = of_direction(&self.messages, "tx");
+        assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
+        let (at, elsewhere): (Vec<&Value>, Vec<&Value>) = sent.into_iter().partition(|message| {
+            message["verdict"] == "valid" && message["interfaces"]["last"]["name"] == interface
+        });
+        assert!(elsewhere.len() <= self.unseen, "{elsewhere:?}");
+        let named = &self.report["interfaces"][0];
+        assert_eq!(named["name"], interface, "{}", self.report);
+        let least = REQUESTS.saturating_sub(self.unseen as u64);
+        assert!(number(&named["messages"]) >= least, "{}", self.report);
+        at
+    }
+}
+
+/// Send requests over the full queue.
+fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
+    let guarded = Guarded::start(setup.uplink.uplink_interface());
     // Not the datagrams that fill the queue.
     let target = [options, &["--netns", setup.container.netns_name(), "tcp"]].concat();
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
@@ -38,7 +67,12 @@ fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec
     let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
     assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
     println!("{}; wait {wait}", in_short(&report));
-    (report, messages, wait)
+    Seen {
+        report,
+        messages,
+        wait,
+        unseen: guarded.finish().count(),
+    }
 }
 
 /// The stage that must have the wait, and the interface that must be named for it.
@@ -69,15 +103,8 @@ fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
 }
 
 fn measure(setup: &UplinkHosts, answer: &Answer) -> Result<(), String> {
-    let (report, messages, wait) = request(setup, answer.options, answer.family);
-    let sent = of_direction(&messages, "tx");
-    assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
-    for message in &sent {
-        assert_eq!(message["interfaces"]["last"]["name"], (answer.interface)(setup));
-    }
-    let named = &report["interfaces"][0];
-    assert_eq!(named["name"], (answer.interface)(setup), "{report}");
-    assert_eq!(number(&named["messages"]), REQUESTS, "{report}");
+    let seen = request(setup, answer.options, answer.family);
+    let (sent, wait) = (seen.at(&(answer.interface)(setup)), seen.wait);
     for stage in ["tx.copy", "tx.queue", "tx.qdisc", "tx.network"] {
         let bounds: RangeInclusive<u64> = if stage == answer.stage {
             wait - wait / 10..=wait + wait / 10
@@ -129,9 +156,9 @@ fn across_a_bridge_the_wait_is_the_packet_schedulers() {
     check(&setup, &setup.container, &answers);
 }
 
-/// Datagrams over the full queue: the report of `stat`, what `trace` shows as sent, and how long
-/// each waited.
-fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
+/// Send datagrams over the full queue.
+fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
+    let guarded = Guarded::start(setup.uplink.uplink_interface());
     let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     let receiver = bind(&setup.peer, setup.uplink.peer_address(family));
     receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -155,7 +182,12 @@ fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec<Va
     let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
     assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
     println!("{}; wait {wait}", in_short(&report));
-    (report, messages, wait)
+    Seen {
+        report,
+        messages,
+        wait,
+        unseen: guarded.finish().count(),
+    }
 }
 
 /// Without `--host-path` a datagram's time ends at the container's own interface, and the wait
@@ -176,19 +208,13 @@ fn check_datagrams(setup: &UplinkHosts, filler: &Host) {
 
 fn measure_datagrams(setup: &UplinkHosts, family: Family, follows: bool) -> Result<(), String> {
     let options = if follows { &["--host-path"][..] } else { &[] };
-    let (report, messages, wait) = send(setup, options, family);
+    let seen = send(setup, options, family);
     let last = if follows { uplink(setup) } else { own(setup) };
-    let sent = of_direction(&messages, "tx");
-    assert_eq!(sent.len() as u64, REQUESTS);
+    let (sent, wait) = (seen.at(&last), seen.wait);
     for message in &sent {
-        assert_eq!(message["verdict"], "valid", "{message}");
         assert_eq!(message["interfaces"]["first"]["name"], own(setup));
-        assert_eq!(message["interfaces"]["last"]["name"], last);
     }
-    let named = &report["interfaces"][0];
-    assert_eq!(named["name"], last, "{report}");
-    assert_eq!(number(&named["messages"]), REQUESTS, "{report}");
-    assert_eq!(number(&report["lost"]["host_path"]), 0);
+    assert_eq!(number(&seen.report["lost"]["host_path"]), 0);
     let bounds = match follows {
         true => wait - wait / 10..=wait + wait / 10,
         false => 0..=ms(1),

@@ -10,7 +10,6 @@ mod clock;
 mod connections;
 mod datagram_answers;
 mod datagrams;
-mod guarded;
 mod joined;
 mod packets;
 mod packets_missing;

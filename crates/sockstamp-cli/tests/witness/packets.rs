@@ -15,8 +15,8 @@ use tempfile::{NamedTempFile, TempPath};
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
+use crate::common::guarded::{Excuses, Guarded};
 use crate::common::{FAMILIES, Trace, agents, is_lowered, sockstamp};
-use crate::guarded::{Excuses, Guarded};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

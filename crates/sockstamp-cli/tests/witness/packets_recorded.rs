@@ -18,8 +18,8 @@ use tempfile::{NamedTempFile, TempDir, tempdir};
 use testbed::{Family, Host, Link, Process, within_attempts};
 
 use crate::capture::Capture;
+use crate::common::guarded::Excuses;
 use crate::common::{sockstamp, wait_attached};
-use crate::guarded::Excuses;
 use crate::packets::{compare, fields, read, send};
 
 /// `sockstamp record --packets` in the background.
