@@ -8,8 +8,8 @@
 # A second argument --simulate asks apt whether it could install them, and installs nothing.
 #
 # Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the
-# line to run. The servers that tests start for themselves (nginx, postgresql, prometheus, redis)
-# are installed, but neither started nor enabled.
+# line to run. The servers that tests start for themselves (containerd, nginx, postgresql,
+# prometheus, redis) are installed, but neither started nor enabled.
 set -euo pipefail
 
 fail() {
@@ -88,6 +88,7 @@ elif [ "$mode" = test ]; then
 	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
 	# Commands that wait for their servers; dropbear-bin has no service.
 	base+=(dropbear-bin openssh-client postgresql)
+	base+=(containerd) # With runc: names of containers.
 	# For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
 	base+=(chromium)
 	# For Apache Spark. Debian 12 has the first, 13 the other.
@@ -146,7 +147,7 @@ apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted
 if command -v systemctl >/dev/null; then
 	for package in "${wanted[@]}"; do
 		case $package in
-		nginx | postgresql | prometheus | redis-server)
+		containerd | nginx | postgresql | prometheus | redis-server)
 			systemctl disable --quiet "$package" ||
 				echo "deps.sh: warning: $package starts at the next boot" >&2
 			;;

@@ -211,6 +211,10 @@ metrics! {
         "sockstamp_expired_groups",
         "Groups whose series ended, because nothing was counted for a while and their cgroup was gone.",
     );
+    RUNTIME_REQUESTS = counter(
+        "sockstamp_runtime_requests",
+        "Times that a runtime of containers was asked for the names of new ones, by result: answered, or failed.",
+    ).by(&["result"]);
     RELOADS = counter(
         "sockstamp_config_reloads",
         "Reloads of the configuration.",

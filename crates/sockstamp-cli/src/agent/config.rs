@@ -60,6 +60,9 @@ pub(super) struct Config {
     /// Serve series by netstacklat's names as well.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) netstacklat: bool,
+    /// Sockets of runtimes, which know the names of containers.
+    #[serde(deserialize_with = "sockets")]
+    pub(super) runtime_sockets: Vec<PathBuf>,
     /// The messages that are measured.
     pub(super) target: TargetTable,
     /// The identity with which the agent serves HTTPS.
@@ -98,6 +101,7 @@ impl Default for Config {
             expire: Duration::from_secs(300),
             udp: true,
             netstacklat: false,
+            runtime_sockets: RUNTIME_SOCKETS.map(PathBuf::from).to_vec(),
             target: TargetTable::default(),
             tls: None,
             page: PageTable::default(),
@@ -108,6 +112,13 @@ impl Default for Config {
         }
     }
 }
+
+/// The sockets of containerd, of CRI-O, and of the containerd in k3s.
+const RUNTIME_SOCKETS: [&str; 3] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/k3s/containerd/containerd.sock",
+];
 
 /// The target, as the options of `stat` name it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
@@ -474,6 +485,14 @@ fn megabytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
     within(deserializer, 1, 1 << 24)
 }
 
+fn sockets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let paths = Vec::<PathBuf>::deserialize(deserializer)?;
+    match paths.iter().find(|path| !path.is_absolute()) {
+        Some(path) => Err(D::Error::custom(format!("{path:?} does not begin with /"))),
+        None => Ok(paths),
+    }
+}
+
 fn comms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     let checked = names.iter().map(|name| crate::target::process_name(name));
@@ -563,6 +582,11 @@ mod tests {
         let watched = "[hindsight]\ndirectory = \"/a\"\nslower_than = \"1s\"\n\
             [[hindsight.keep_when]]\nstage = \"rx.app\"\nabove = \"1s\"";
         assert!(refusal(watched).starts_with("4:1: keep_when needs all messages"));
+        let relative = refusal("runtime_sockets = [\"/a\", \"b\"]");
+        assert!(
+            relative.starts_with("1:19: \"b\" does not begin with /"),
+            "{relative}"
+        );
         assert!(refusal("max_series = 3").contains("one group may need"));
         assert!(refusal("max_groups = 5000").contains("1 to 4095"));
         assert!(refusal("expire = \"5\"").contains("needs a unit"));

@@ -9,6 +9,7 @@ mod checked;
 mod config;
 mod ending;
 mod figures;
+mod grpc;
 mod hindsight;
 mod labels;
 mod names;
@@ -260,7 +261,7 @@ impl<'a> Agent<'a> {
         let identity = checked.key.map(|key| Arc::new(Identity::new(key)));
         // First, with the capabilities that measuring drops.
         let prober = Prober::start(probes(&config, &checked.wanted))?;
-        let names = Names::start(kept_names(&config))?;
+        let names = Names::start(named(&config))?;
         let measuring = Measuring::start(&checked.wanted)?;
         let figures = Figures::new(config.limits());
         let hindsight = start_hindsight(&config, &figures)?;
@@ -453,7 +454,8 @@ impl<'a> Agent<'a> {
         if self.series.is_none() || self.looked.elapsed() >= FRESH {
             self.look()?;
         }
-        let (figures, server, prober) = (&mut self.figures, &self.server, &self.prober);
+        let (figures, server) = (&mut self.figures, &self.server);
+        let (names, prober) = (&self.names, &self.prober);
         let has_hooks = self.config.netstacklat;
         let series = self.series.get_or_insert_with(|| {
             let mut exposition = figures.exposition(server.dropped(), has_hooks);
@@ -462,6 +464,7 @@ impl<'a> Agent<'a> {
         });
         Ok(Arc::clone(series))
     }
+            names.expose(&mut exposition);
 
     fn look(&mut self) -> Result<()> {
         // Series without another reader grow in place.
@@ -480,8 +483,11 @@ impl<'a> Agent<'a> {
 }
 
 /// Names are kept until series have ended, and for the look before that.
-fn kept_names(config: &Config) -> Duration {
-    config.expire + UNASKED * 2
+fn named(config: &Config) -> names::Settings {
+    names::Settings {
+        keep: config.expire + UNASKED * 2,
+        sockets: config.runtime_sockets.as_slice().into(),
+    }
 }
 
 fn namer<'a>(config: &'a Config, names: &'a Names) -> Namer<'a> {

@@ -11,9 +11,7 @@ use super::hindsight::Hindsight;
 use super::otlp::Sender;
 use super::owners::Owners;
 use super::rules::Namer;
-use super::{
-    Agent, Measuring, SessionOptions, kept_names, namer, probes, read, start_hindsight, start_sender,
-};
+use super::{Agent, Measuring, SessionOptions, named, namer, probes, read, start_hindsight, start_sender};
 use crate::escape::complain;
 
 /// The place of what a table of the settings requests.
@@ -125,7 +123,7 @@ impl Agent<'_> {
         }
         self.takers.slow.set(config.page.slower_than);
         self.figures.set_limits(config.limits());
-        self.names.keep(kept_names(&config));
+        self.names.set(named(&config));
         let probes = probes(&config, &prepared.wanted);
         if probes != probed {
             self.prober.set(probes);

@@ -9,6 +9,7 @@ mod clock_step;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;
+mod containerd;
 mod hindsight;
 mod life;
 mod names;

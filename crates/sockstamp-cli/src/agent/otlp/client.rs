@@ -17,13 +17,14 @@ use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::{Deserialize, Serialize};
 use sockstamp_export::wire;
-use sockstamp_model::name::Escaped;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::agent::grpc::{Ended, framed, unframed};
 
 /// Time for one attempt.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -234,12 +235,6 @@ impl Client {
     }
 }
 
-/// A message of gRPC: not compressed, its length, itself (gRPC over HTTP2, "Requests").
-fn framed(body: &[u8]) -> Bytes {
-    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes();
-    [&[0], &length[..], body].concat().into()
-}
-
 async fn collected(body: Incoming) -> Result<Collected<Bytes>, Failure> {
     Limited::new(body, ANSWER).collect().await
 }
@@ -270,28 +265,20 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// An answer without a body has its status in the headers, another in the trailers.
 async fn of_grpc(response: Response<Incoming>) -> Result<Outcome, Failure> {
     let status = response.status();
     if status != StatusCode::OK {
         return Ok(Outcome::Later(status.to_string(), None));
     }
-    let headers = response.headers().clone();
-    let answer = collected(response.into_body()).await?;
-    let trailers = answer.trailers().cloned().unwrap_or(headers);
-    let field = |name: &str| trailers.get(name).map(|value| value.as_bytes());
-    let code = field("grpc-status").and_then(|code| str::from_utf8(code).ok()?.parse::<u32>().ok());
-    let told = Escaped(field("grpc-message").unwrap_or_default()).to_string();
-    let said = |code: u32| format!("gRPC status {code} {told}").trim_end().to_owned();
-    Ok(match code {
+    let ended = Ended::read(response, ANSWER).await?;
+    Ok(match ended.code {
         Some(0) => Outcome::Taken {
-            rejected: rejected(answer.to_bytes().get(5..).unwrap_or_default()),
+            rejected: rejected(unframed(&ended.body).unwrap_or_default()),
         },
         // OTLP, "OTLP/gRPC Response": cancelled, deadline exceeded, resource exhausted, aborted,
         // out of range, unavailable, data loss.
-        Some(code @ (1 | 4 | 8 | 10 | 11 | 14 | 15)) => Outcome::Later(said(code), None),
-        Some(code) => Outcome::Refused(said(code)),
-        None => Outcome::Later("an answer without a status".to_owned(), None),
+        Some(1 | 4 | 8 | 10 | 11 | 14 | 15) | None => Outcome::Later(ended.said(), None),
+        Some(_) => Outcome::Refused(ended.said()),
     })
 }
 

@@ -1,27 +1,41 @@
-//! Find the names of containers on a thread of its own: files of runtimes may be many, long, or
-//! on a disk that does not answer.
+//! Find the names of containers on a thread of its own: runtimes may hang, and their files may be
+//! many, long, or on a disk that does not answer.
+
+mod interfaces;
+mod runtimes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use sockstamp_export::Exposition;
 use sockstamp_host::container::{self, Details};
+
+use self::runtimes::{Counts, Runtimes};
 
 /// Times to look for a container of which nothing is known, each after twice the wait of the one
 /// before: a runtime may write its files after it has started the container.
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// Looks for containers, by their ids.
-type Find = fn(&BTreeSet<String>) -> BTreeMap<String, Details>;
+/// Settings of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Details that nobody has asked for during this time are forgotten.
+    pub(super) keep: Duration,
+    /// The sockets of runtimes, the most trusted first.
+    pub(super) sockets: Arc<[PathBuf]>,
+}
 
 /// The details of containers.
 #[derive(Debug)]
 pub(super) struct Names {
     shared: Arc<Shared>,
+    counts: Arc<Counts>,
     /// The name of this host.
     pub(super) node: String,
 }
@@ -36,8 +50,7 @@ struct Shared {
 struct State {
     found: HashMap<String, Found>,
     wanted: HashMap<String, Wanted>,
-    /// Details that nobody has asked for during this time are forgotten.
-    keep: Duration,
+    settings: Settings,
     ended: bool,
 }
 
@@ -55,24 +68,45 @@ struct Wanted {
 
 impl Names {
     /// Start the thread, which has the capabilities that the caller has in effect.
-    pub(super) fn start(keep: Duration) -> Result<Self> {
-        Self::finding(container::details, keep)
+    pub(super) fn start(settings: Settings) -> Result<Self> {
+        let counts = Arc::new(Counts::default());
+        let mut runtimes = Runtimes::new(Arc::clone(&counts));
+        let find = move |sockets: &[PathBuf], wanted: &BTreeSet<String>| {
+            let mut found = runtimes.details(sockets, wanted);
+            complete(&mut found, container::details(wanted));
+            found
+        };
+        Self::finding(find, settings, counts)
     }
 
-    fn finding(find: Find, keep: Duration) -> Result<Self> {
+    /// Look for containers, by their ids, with `find`.
+    fn finding(
+        find: impl FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details> + Send + 'static,
+        settings: Settings,
+        counts: Arc<Counts>,
+    ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        shared.lock().keep = keep;
+        shared.lock().settings = settings;
         let of_thread = Arc::clone(&shared);
         thread::Builder::new()
             .name("names".to_owned())
             .spawn(move || of_thread.work(find))
             .context("cannot start a thread")?;
-        Ok(Self { shared, node: node() })
+        Ok(Self {
+            shared,
+            counts,
+            node: node(),
+        })
     }
 
-    /// Keep details for this time after they were last asked for.
-    pub(super) fn keep(&self, keep: Duration) {
-        self.shared.lock().keep = keep;
+    /// Look for further containers with these settings.
+    pub(super) fn set(&self, settings: Settings) {
+        self.shared.lock().settings = settings;
+    }
+
+    /// Add the series about runtimes to an exposition.
+    pub(super) fn expose(&self, exposition: &mut Exposition) {
+        self.counts.expose(exposition);
     }
 
     /// Return what is known of a container, by the value of its label; `None` while it is looked
@@ -111,7 +145,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, find: Find) {
+    fn work(&self, mut find: impl FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details>) {
         let mut state = self.lock();
         while !state.ended {
             let now = Instant::now();
@@ -128,8 +162,9 @@ impl Shared {
                 };
                 continue;
             }
+            let sockets = Arc::clone(&state.settings.sockets);
             drop(state);
-            let found = find(&due);
+            let found = find(&sockets, &due);
             state = self.lock();
             state.take(due, found, Instant::now());
         }
@@ -147,7 +182,7 @@ impl State {
 
     /// Keep what was found, and look once more for the others.
     fn take(&mut self, due: BTreeSet<String>, mut found: BTreeMap<String, Details>, now: Instant) {
-        let keep = self.keep;
+        let keep = self.settings.keep;
         self.found.retain(|_, found| now - found.asked < keep);
         for id in due {
             let details = found.remove(&id);
@@ -163,6 +198,20 @@ impl State {
             let details = Arc::new(details.unwrap_or_default());
             self.found.insert(id, Found { details, asked: now });
         }
+    }
+}
+
+/// Take from files what runtimes did not say.
+fn complete(found: &mut BTreeMap<String, Details>, of_files: BTreeMap<String, Details>) {
+    for (id, of_file) in of_files {
+        let known = found.remove(&id).unwrap_or_default();
+        let details = Details {
+            name: known.name.or(of_file.name),
+            image: known.image.or(of_file.image),
+            pod: known.pod.or(of_file.pod),
+            namespace: known.namespace.or(of_file.namespace),
+        };
+        found.insert(id, details);
     }
 }
 
@@ -196,7 +245,7 @@ mod tests {
     }
 
     /// `known` is a container; of others there is nothing.
-    fn find(wanted: &BTreeSet<String>) -> BTreeMap<String, Details> {
+    fn find(_: &[PathBuf], wanted: &BTreeSet<String>) -> BTreeMap<String, Details> {
         let details = Details {
             name: Some("web".into()),
             ..Details::default()
@@ -207,7 +256,11 @@ mod tests {
 
     #[test]
     fn details_are_found_beside_the_caller_and_services_have_none() {
-        let names = Names::finding(find, WAIT).unwrap();
+        let settings = Settings {
+            keep: WAIT,
+            ..Settings::default()
+        };
+        let names = Names::finding(find, settings, Arc::default()).unwrap();
         assert_eq!(names.of("nginx.service"), Some(Arc::default()));
         assert_eq!(names.of(""), Some(Arc::default()));
         assert_eq!(names.of("known"), None);
@@ -219,10 +272,8 @@ mod tests {
 
     #[test]
     fn details_are_kept_until_nobody_has_asked_for_a_while() {
-        let mut state = State {
-            keep: Duration::from_secs(10),
-            ..State::default()
-        };
+        let mut state = State::default();
+        state.settings.keep = Duration::from_secs(10);
         let begin = Instant::now();
         for (id, after) in [("old", 0), ("known", 5), ("new", 10)] {
             let asked = begin + Duration::from_secs(after);
@@ -233,5 +284,20 @@ mod tests {
         let mut left: Vec<_> = state.found.into_keys().collect();
         left.sort();
         assert_eq!(left, ["known", "new"]);
+    }
+
+    #[test]
+    fn runtimes_are_believed_before_files() {
+        let details = |name: &str, image: Option<&str>| Details {
+            name: Some(name.into()),
+            image: image.map(Into::into),
+            ..Details::default()
+        };
+        let by_id = |id: &str, details: Details| BTreeMap::from([(id.to_owned(), details)]);
+        let mut found = by_id("both", details("runtime", None));
+        complete(&mut found, by_id("both", details("file", Some("nginx"))));
+        complete(&mut found, by_id("one", details("file", None)));
+        assert_eq!(found["both"], details("runtime", Some("nginx")));
+        assert_eq!(found["one"], details("file", None));
     }
 }
