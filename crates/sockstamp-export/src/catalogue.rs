@@ -291,6 +291,10 @@ metrics! {
         "sockstamp_max_cost_cores",
         "Limit for the cost of measuring, as a fraction of one core (max_cost).",
     );
+    MAX_MEMORY = gauge(
+        "sockstamp_max_memory_bytes",
+        "Limit for the kernel memory of connections and UDP sockets (max_memory); sockstamp_losses counts what it leaves out (turned_away).",
+    ).bytes();
     COST_LOOKS = counter(
         "sockstamp_cost_looks",
         "Checks of the cost, and those after which even the cheapest settings cost more than max_cost.",

@@ -9,6 +9,7 @@ mod checked;
 mod config;
 mod ending;
 mod figures;
+mod full;
 mod grpc;
 mod hindsight;
 mod labels;
@@ -44,8 +45,9 @@ use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
     Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
 };
+use sockstamp_export::catalogue::MAX_MEMORY;
 use sockstamp_export::otlp::Origin;
-use sockstamp_export::{Exposition, Format, Pieces};
+use sockstamp_export::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
@@ -56,6 +58,7 @@ use self::checked::Checked;
 use self::config::Config;
 use self::ending::Ending;
 use self::figures::Figures;
+use self::full::FullLog;
 use self::hindsight::Hindsight;
 use self::names::Names;
 use self::notify::Notifier;
@@ -253,6 +256,7 @@ struct Agent<'a> {
     /// No later look will count what this one leaves.
     is_ending: bool,
     ceiling: CeilingLog,
+    full: FullLog,
     notifier: Notifier,
 }
 
@@ -293,6 +297,7 @@ impl<'a> Agent<'a> {
             told_of_native: false,
             is_ending: false,
             ceiling: CeilingLog::default(),
+            full: FullLog::default(),
             notifier: Notifier::new(),
         })
     }
@@ -457,14 +462,16 @@ impl<'a> Agent<'a> {
         let (figures, server) = (&mut self.figures, &self.server);
         let (names, prober) = (&self.names, &self.prober);
         let has_hooks = self.config.netstacklat;
+        let max_memory = u64::from(self.config.max_memory) << 20;
         let series = self.series.get_or_insert_with(|| {
             let mut exposition = figures.exposition(server.dropped(), has_hooks);
+            exposition.add(&MAX_MEMORY, Labels::new(), Value::Count(max_memory));
+            names.expose(&mut exposition);
             prober.expose(&mut exposition);
             Arc::new(exposition)
         });
         Ok(Arc::clone(series))
     }
-            names.expose(&mut exposition);
 
     fn look(&mut self) -> Result<()> {
         // Series without another reader grow in place.
@@ -475,9 +482,12 @@ impl<'a> Agent<'a> {
         };
         self.figures.look(&mut self.measuring.session, &namer)?;
         self.looked = Instant::now();
-        if let Some(line) = self.ceiling.line(self.looked, self.figures.summary()) {
-            complain(line);
-        }
+        let summary = self.figures.summary();
+        let lines = [
+            self.ceiling.line(self.looked, summary),
+            self.full.line(self.looked, summary),
+        ];
+        lines.into_iter().flatten().for_each(complain);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use testbed::{Host, Process, within_attempts};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
-use crate::running::{Agent, talk};
+use crate::running::{Agent, Scrape, talk};
 
 const STOP: Duration = Duration::from_secs(30);
 
@@ -209,6 +209,44 @@ fn a_thousand_scrapes_share_a_few_readings() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "");
     talk(&host, 5, Duration::ZERO);
+/// Ten times as many connections as there is memory for.
+#[test]
+fn the_memory_is_held_under_a_flood_of_connections_and_said() {
+    const CONNECTIONS: usize = 2000;
+    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes.
+    const SLACK: f64 = 2e6;
+    let host = Host::new("flood").unwrap();
+    let agent = Agent::of(&host, "max_memory = 1");
+    talk(&host, 5, Duration::ZERO);
+    let memory = |scrape: &Scrape| scrape.sum("process_resident_memory_bytes", &[]);
+    let before = agent.scrape();
+    assert_eq!(before.sum("sockstamp_max_memory_bytes", &[]), 1_048_576.0);
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connections: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            client.write_all(&[0; 100]).unwrap();
+            server.read_exact(&mut [0; 100]).unwrap();
+            (client, server)
+        })
+        .collect();
+    let after = agent.scrape();
+    let left_out = after.sum("sockstamp_losses_total", &["reason=\"turned_away\""]);
+    // Both ends of each.
+    assert!(left_out > CONNECTIONS as f64, "{left_out}");
+    let said = agent.process.stderr();
+    let line = "beyond max_memory or max_flows, not measured: ";
+    assert_eq!(said.matches(line).count(), 1, "{said}");
+    let grown = memory(&after) - memory(&before);
+    assert!(grown < SLACK, "{grown} more bytes");
+    // It goes on with those that have room.
+    drop(connections);
+    let counted = agent.scrape().sum("sockstamp_messages_total", &[]);
+    talk(&host, 5, Duration::ZERO);
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_messages_total", &[]) >= counted + 20.0);
+}
+
     let begun = Instant::now();
     for _ in 0..1000 {
         agent.get("/metrics");
