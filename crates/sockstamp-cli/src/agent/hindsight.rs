@@ -36,6 +36,9 @@ use crate::escape::complain;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Messages of a batch: a bound on the memory.
 const BATCH: usize = 8192;
+/// A failure is said if there was none for so long: on a full disk, each old file that is removed
+/// makes room for another.
+const WORKS_AGAIN: Duration = Duration::from_secs(60);
 /// Orders that wait for the thread.
 const WAITING: usize = 4;
 
@@ -241,7 +244,7 @@ impl Drop for Hindsight {
 }
 
 fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
-    let mut failing = false;
+    let mut failed: Option<Instant> = None;
     loop {
         let order = match orders.recv_timeout(files.until_age()) {
             Ok(order) => Some(order),
@@ -272,13 +275,11 @@ fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
         };
         counts.bytes.store(files.bytes(), Ordering::Relaxed);
         counts.early.fetch_add(files.take_early(), Ordering::Relaxed);
-        match result {
-            Ok(()) => failing = false,
-            // Once, until it works again.
-            Err(error) if !std::mem::replace(&mut failing, true) => {
+        if let Err(error) = result {
+            let before = failed.replace(Instant::now());
+            if before.is_none_or(|before| before.elapsed() >= WORKS_AGAIN) {
                 complain(format_args!("hindsight lacks messages: {error:#}"));
             }
-            Err(_) => {}
         }
     }
     if let Err(error) = files.end() {

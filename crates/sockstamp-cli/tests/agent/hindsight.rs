@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use testbed::Host;
 
 use crate::common::sockstamp;
-use crate::running::{Agent, post, talk};
+use crate::packaging::run;
+use crate::running::{Agent, Scrape, post, talk};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -178,6 +179,112 @@ fn a_disk_without_room_costs_counted_messages_alone() {
     assert!(agent.process.stderr().contains("min_free"));
     assert_eq!(agent.scrape().sum("sockstamp_messages_total", &[]), 200.0);
     assert!(files(&directory.path().join("recent")).is_empty());
+}
+
+/// A file system of its own, in memory, until it is dropped.
+struct Disk(TempDir);
+
+impl Disk {
+    fn new(options: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        run(Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(directory.path()));
+        Self(directory)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("hindsight")
+    }
+
+    /// Leave no room for data.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.path().join("others")).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    /// Leave no room for files.
+    fn fill_with_files(&self) {
+        let place = self.0.path().join("others");
+        fs::create_dir(&place).unwrap();
+        let mut numbers = 0..;
+        while fs::File::create(place.join(numbers.next().unwrap().to_string())).is_ok() {}
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A test that fails leaves an agent behind that still uses it.
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+const LACKS: &str = "hindsight lacks messages: ";
+
+/// Talk until something is counted.
+fn talk_until(host: &Host, agent: &Agent, is_there: impl Fn(&Scrape) -> bool) -> Scrape {
+    let start = Instant::now();
+    loop {
+        talk(host, 10, Duration::ZERO);
+        let scrape = agent.scrape();
+        if is_there(&scrape) {
+            return scrape;
+        }
+        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+    }
+}
+
+fn written(scrape: &Scrape) -> f64 {
+    scrape.sum("sockstamp_hindsight_messages_total", &[])
+}
+
+fn lost(scrape: &Scrape) -> f64 {
+    scrape.sum("sockstamp_hindsight_lost_messages_total", &[])
+}
+
+/// Record, have the disk filled for `time`, and have it emptied again.
+fn record_on_a_disk_that_is_full(options: &str, more: &str, fill: fn(&Disk), time: Duration) {
+    let host = Host::new("agent").unwrap();
+    let disk = Disk::new(options);
+    let agent = Agent::of(&host, &settings(&disk.path(), more));
+    let before = talk_until(&host, &agent, |scrape| written(scrape) > 0.0);
+    assert_eq!(lost(&before), 0.0);
+    fill(&disk);
+    let filled = Instant::now();
+    let full = talk_until(&host, &agent, |scrape| {
+        lost(scrape) > 0.0 && filled.elapsed() > time
+    });
+    let others = disk.0.path().join("others");
+    fs::remove_dir_all(&others)
+        .or_else(|_| fs::remove_file(&others))
+        .unwrap();
+    // It measures all the time, and says once what is wrong.
+    let measured = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
+    assert!(measured(&full) >= measured(&before) + 40.0);
+    let said = agent.process.stderr();
+    assert_eq!(said.matches(LACKS).count(), 1, "{said}");
+    talk_until(&host, &agent, |scrape| written(scrape) >= written(&full) + 40.0);
+    let (head, kept) = post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n");
+    assert!(head.contains(" 200 "), "{head} {kept}");
+    assert!(rows(&files(Path::new(kept.trim_end()))) >= 40);
+    assert_eq!(agent.process.stderr().matches(LACKS).count(), 1);
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_recording_goes_on_with_room() {
+    record_on_a_disk_that_is_full("size=8m", "", Disk::fill, Duration::from_secs(3));
+}
+
+/// Files grow old meanwhile, and are removed.
+#[test]
+fn a_disk_without_room_for_files_is_said_once_and_recording_goes_on_with_room() {
+    let keep = "keep = \"8s\"";
+    record_on_a_disk_that_is_full(
+        "size=8m,nr_inodes=32",
+        keep,
+        Disk::fill_with_files,
+        Duration::from_secs(15),
+    );
 }
 
 /// The server takes 60 ms for an answer.
