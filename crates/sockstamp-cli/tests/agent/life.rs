@@ -16,7 +16,7 @@ use testbed::{Host, Process, within_attempts};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
-use crate::running::{Agent, Scrape, talk};
+use crate::running::{Agent, Scrape, post, talk};
 
 const STOP: Duration = Duration::from_secs(30);
 
@@ -56,19 +56,27 @@ fn two_agents_see_the_same() {
     }
 }
 
-/// The unit's capabilities, and no others: stages of a NIC are absent on every host.
-#[test]
-fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
-    let unit = include_str!("../../../../packaging/systemd/sockstamp-agent.service");
-    let kept = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
-        .unwrap();
+const UNIT: &str = include_str!("../../../../packaging/systemd/sockstamp-agent.service");
+
+fn of_unit(key: &str) -> &str {
+    let value = |line: &'static str| line.strip_prefix(key)?.strip_prefix('=');
+    UNIT.lines().find_map(value).unwrap()
+}
+
+/// A command that becomes sockstamp with the unit's capabilities, and no others.
+fn with_the_capabilities_of_the_unit(mut command: Command) -> Command {
+    let kept = of_unit("CapabilityBoundingSet");
     let kept = kept.to_lowercase().replace("cap_", "+").replace(' ', ",");
     let kept = format!("-all,{kept}");
-    let mut command = Command::new("setpriv");
     command.args(["--inh-caps", &kept, "--bounding-set", &kept]);
     command.arg(sockstamp());
+    command
+}
+
+/// Stages of a NIC are absent on every host.
+#[test]
+fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
+    let command = with_the_capabilities_of_the_unit(Command::new("setpriv"));
     let agent = Agent::by(command, "");
     assert!(
         agent.process.stderr().lines().count() == 1,
@@ -88,8 +96,45 @@ fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
     assert!(absent.iter().all(of_host), "{absent:#?}");
     // These would take some of them away.
     for protection in ["ProtectKernelLogs=yes", "PrivateUsers=yes"] {
-        assert!(!unit.lines().any(|line| line == protection), "{protection}");
+        assert!(!UNIT.lines().any(|line| line == protection), "{protection}");
     }
+}
+
+/// Any other system call would end it.
+#[test]
+fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
+    let host = Host::new("calls").unwrap();
+    let directory = TempDir::new().unwrap();
+    let mut command = Command::new("python3");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/seccomp.py");
+    command.args([script, of_unit("SystemCallFilter"), "setpriv"]);
+    let settings = |rate: u32| {
+        format!(
+            "rate_cap = {rate}\nby = [\"container_name\", \"interface\", \"netns\"]\n\
+             [page]\nslower_than = \"1ms\"\n\
+             [hindsight]\ndirectory = {:?}\nmin_free = 1\n\
+             [otlp]\nendpoint = \"http://127.0.0.1:1\"\nslower_than = \"1ms\"\ninterval = \"1s\"\n\
+             [probe]\ninterval = \"1s\"\n[target]\nnetns = {:?}",
+            directory.path(),
+            host.netns_name()
+        )
+    };
+    let mut agent = Agent::by(with_the_capabilities_of_the_unit(command), &settings(1000));
+    talk(&host, 20, Duration::from_millis(5));
+    let said = agent.reload(&settings(2000));
+    assert!(said.contains("read again"), "{said}");
+    talk(&host, 20, Duration::from_millis(5));
+    let answers = [
+        post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n"),
+        post(agent.address, "/explain", "Sockstamp-Explain: 1\r\n"),
+    ];
+    for (head, body) in answers {
+        assert!(head.contains(" 200 "), "{head} {body}");
+    }
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_messages_total", &[]) >= 160.0);
+    agent.process.signal(Signal::SIGTERM).unwrap();
+    let status = agent.process.wait_status(STOP).unwrap();
+    assert!(status.success(), "{status}: {}", agent.process.stderr());
 }
 
 /// Without traffic, peers or clients.
@@ -164,6 +209,44 @@ fn the_ceiling_is_held_under_a_flood_and_said() {
     });
 }
 
+/// Ten times as many connections as there is memory for.
+#[test]
+fn the_memory_is_held_under_a_flood_of_connections_and_said() {
+    const CONNECTIONS: usize = 2000;
+    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes.
+    const SLACK: f64 = 2e6;
+    let host = Host::new("flood").unwrap();
+    let agent = Agent::of(&host, "max_memory = 1");
+    talk(&host, 5, Duration::ZERO);
+    let memory = |scrape: &Scrape| scrape.sum("process_resident_memory_bytes", &[]);
+    let before = agent.scrape();
+    assert_eq!(before.sum("sockstamp_max_memory_bytes", &[]), 1_048_576.0);
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connections: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            client.write_all(&[0; 100]).unwrap();
+            server.read_exact(&mut [0; 100]).unwrap();
+            (client, server)
+        })
+        .collect();
+    let after = agent.scrape();
+    let left_out = after.sum("sockstamp_losses_total", &["reason=\"turned_away\""]);
+    // Both ends of each.
+    assert!(left_out > CONNECTIONS as f64, "{left_out}");
+    let said = agent.process.stderr();
+    let line = "beyond max_memory or max_flows, not measured: ";
+    assert_eq!(said.matches(line).count(), 1, "{said}");
+    let grown = memory(&after) - memory(&before);
+    assert!(grown < SLACK, "{grown} more bytes");
+    // It goes on with those that have room.
+    drop(connections);
+    let counted = agent.scrape().sum("sockstamp_messages_total", &[]);
+    talk(&host, 5, Duration::ZERO);
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_messages_total", &[]) >= counted + 20.0);
+}
+
 #[test]
 fn an_address_in_use_ends_it_before_anything_is_loaded() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,44 +292,6 @@ fn a_thousand_scrapes_share_a_few_readings() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "");
     talk(&host, 5, Duration::ZERO);
-/// Ten times as many connections as there is memory for.
-#[test]
-fn the_memory_is_held_under_a_flood_of_connections_and_said() {
-    const CONNECTIONS: usize = 2000;
-    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes.
-    const SLACK: f64 = 2e6;
-    let host = Host::new("flood").unwrap();
-    let agent = Agent::of(&host, "max_memory = 1");
-    talk(&host, 5, Duration::ZERO);
-    let memory = |scrape: &Scrape| scrape.sum("process_resident_memory_bytes", &[]);
-    let before = agent.scrape();
-    assert_eq!(before.sum("sockstamp_max_memory_bytes", &[]), 1_048_576.0);
-    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let connections: Vec<_> = (0..CONNECTIONS)
-        .map(|_| {
-            let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
-            let (mut server, _) = listener.accept().unwrap();
-            client.write_all(&[0; 100]).unwrap();
-            server.read_exact(&mut [0; 100]).unwrap();
-            (client, server)
-        })
-        .collect();
-    let after = agent.scrape();
-    let left_out = after.sum("sockstamp_losses_total", &["reason=\"turned_away\""]);
-    // Both ends of each.
-    assert!(left_out > CONNECTIONS as f64, "{left_out}");
-    let said = agent.process.stderr();
-    let line = "beyond max_memory or max_flows, not measured: ";
-    assert_eq!(said.matches(line).count(), 1, "{said}");
-    let grown = memory(&after) - memory(&before);
-    assert!(grown < SLACK, "{grown} more bytes");
-    // It goes on with those that have room.
-    drop(connections);
-    let counted = agent.scrape().sum("sockstamp_messages_total", &[]);
-    talk(&host, 5, Duration::ZERO);
-    agent.scrape_until(|scrape| scrape.sum("sockstamp_messages_total", &[]) >= counted + 20.0);
-}
-
     let begun = Instant::now();
     for _ in 0..1000 {
         agent.get("/metrics");

@@ -168,7 +168,7 @@ fn the_unit_is_valid_and_has_few_privileges() {
     let open = open.replace("CapabilityBoundingSet=", "#");
     fs::write(&copy, open).unwrap();
     let output = Command::new("systemd-analyze")
-        .args(["security", "--offline=true", "--threshold=60"])
+        .args(["security", "--offline=true", "--threshold=50"])
         .arg(&copy)
         .output()
         .unwrap();
