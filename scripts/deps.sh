@@ -94,6 +94,7 @@ elif [ "$mode" = test ]; then
 	# For Apache Spark. Debian 12 has the first, 13 the other.
 	first_of openjdk-{17,21}-jre-headless
 	base+=("$found")
+	base+=(lintian) # For the Debian package of the agent.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 	base+=(mmdebstrap) # Bare trees of Debian, for scripts/bare.sh.
