@@ -13,7 +13,7 @@ SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run demo-two-hosts check test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
+.PHONY: build help deps run demo-two-hosts check test kernel-test kernel-shell kernel-series bench bench-agent install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -29,6 +29,7 @@ help:
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
 	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions, sockstamp on it"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
+	@echo "make bench-agent   what sockstamp agent costs, against its budgets (root, else by sudo)"
 	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps          what the build needs, by apt"
 	@echo "make fmt           format Rust and C"
@@ -72,6 +73,13 @@ bench: build
 	$(CARGO) build --release --locked --package sockstamp-bench
 	@[ -z "$(SUDO)" ] || echo "The benchmark loads BPF programs: it runs as root, by sudo."
 	$(SUDO) $(RELEASE)/sockstamp-bench $(BENCH_ARGS)
+
+# Times and rates need a machine without other load.
+bench-agent: build
+	@scripts/deps.sh bench
+	@missed=; for what in figures cost programs; do \
+		$(SUDO) unshare -n python3 scripts/agent-$$what.py $(RELEASE)/sockstamp || missed=yes; \
+	done; [ -z "$$missed" ]
 
 # Not after a build of its own, so that `sudo make install` compiles nothing as root.
 install: install-library

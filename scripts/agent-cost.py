@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Print the CPU time of `sockstamp agent` at 10,000 measured messages per second and a scrape every ten seconds.
 
+Fails above half a percent of a core.
+
     sudo unshare -n python3 scripts/agent-cost.py target/release/sockstamp
 """
 
@@ -11,12 +13,13 @@ import threading
 import time
 import urllib.request
 
-from agent_process import agent_with
+from agent_process import Budgets, agent_with
 
 FLOWS = 100
 PERIOD = 0.02  # one message per flow: 5,000 sends and 5,000 reads per second
 SECONDS = 60
 SCRAPE = 10
+BUDGET = 0.5  # percent of a core
 URL = "http://127.0.0.1:9776/metrics"
 ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 SETTINGS = f"""
@@ -81,7 +84,12 @@ def figures(agent):
     ended.set()
     talker.join()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
-    print(f"{messages / passed:.0f} measured messages per second: {used / passed * 100:.2f} % of a core")
+    percent = used / passed * 100
+    print(f"{messages / passed:.0f} measured messages per second: {percent:.2f} % of a core")
+    budgets = Budgets()
+    budgets.least("measured messages per second", messages / passed, 0.95 * 2 * FLOWS / PERIOD)
+    budgets.most("percent of a core", percent, BUDGET)
+    budgets.end()
 
 
 def main():

@@ -1,9 +1,29 @@
-"""Run the agent that the figures are of."""
+"""Run the agent that the figures are of, and compare them with the budgets."""
 
 import contextlib
 import subprocess
 import sys
 import tempfile
+
+
+class Budgets:
+    """Figures that are worse than their budget."""
+
+    def __init__(self):
+        self.missed = []
+
+    def most(self, what, figure, budget):
+        if figure > budget:
+            self.missed.append(f"{what}: {figure:.3g} is more than {budget}")
+
+    def least(self, what, figure, budget):
+        if figure < budget:
+            self.missed.append(f"{what}: {figure:.3g} is less than {budget}")
+
+    def end(self):
+        """End with status 1 if a budget was missed."""
+        if self.missed:
+            sys.exit("\n".join(self.missed))
 
 
 @contextlib.contextmanager
