@@ -186,11 +186,7 @@ fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     let agent = Agent::of(&place.client, "max_series = 406");
     let classic = Prometheus::start(agent.address, &[]);
     // As a cluster's annotations have it found, under another job.
-    let native = Prometheus::of_job(
-        "kubernetes-pods",
-        agent.address,
-        &["--enable-feature=native-histograms"],
-    );
+    let native = Prometheus::native("kubernetes-pods", agent.address);
     talk(&place.client, 3, Duration::ZERO);
     agent.scrape();
     // Counters show their growth from the second time on.

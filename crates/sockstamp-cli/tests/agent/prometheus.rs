@@ -1,6 +1,7 @@
-//! Debian's Prometheus scrapes the agent, and its queries answer as `stat` does.
+//! A real Prometheus scrapes the agent, and its queries answer as `stat` does.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -18,6 +19,11 @@ use crate::running::{Agent, exchange, talk};
 
 const WAIT: Duration = Duration::from_secs(30);
 
+/// Prometheus 3.8 or newer, to be tried in place of Debian's.
+fn newer() -> Option<OsString> {
+    std::env::var_os("SOCKSTAMP_TEST_PROMETHEUS")
+}
+
 /// A Prometheus that scrapes one address.
 pub struct Prometheus {
     _process: Process,
@@ -27,12 +33,20 @@ pub struct Prometheus {
 
 impl Prometheus {
     pub fn start(target: SocketAddr, options: &[&str]) -> Prometheus {
-        Prometheus::of_job("sockstamp", target, options)
+        Prometheus::with("sockstamp", target, "scheme: http", options)
     }
 
-    /// Start one with a job of this name.
-    pub fn of_job(job: &str, target: SocketAddr, options: &[&str]) -> Prometheus {
-        Prometheus::with(job, target, "scheme: http", options)
+    /// Start one with a job of this name, which takes native histograms.
+    pub fn native(job: &str, target: SocketAddr) -> Prometheus {
+        match newer() {
+            Some(_) => Prometheus::with(job, target, "scrape_native_histograms: true", &[]),
+            None => Prometheus::with(
+                job,
+                target,
+                "scheme: http",
+                &["--enable-feature=native-histograms"],
+            ),
+        }
     }
 
     /// Start one whose settings for the scrape have these as well.
@@ -50,7 +64,7 @@ impl Prometheus {
         fs::write(&file, settings).unwrap();
         // Another program may take the port in between; none of the tests does.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = Command::new("prometheus");
+        let mut command = Command::new(newer().unwrap_or_else(|| "prometheus".into()));
         command
             .arg(format!("--config.file={}", file.display()))
             .arg(format!(
@@ -134,7 +148,7 @@ fn a_real_prometheus_has_the_quantiles_of_stat() {
 fn native_histograms_have_the_quantiles_of_stat_more_closely() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "by = [\"comm\"]");
-    let prometheus = Prometheus::start(agent.address, &["--enable-feature=native-histograms"]);
+    let prometheus = Prometheus::native("sockstamp", agent.address);
     let stat = Stat::start(&["--netns", host.netns_name()]);
     talk(&host, 50, Duration::from_millis(12));
     let report = stat.finish();
