@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use sockstamp_bpf::packets::Lost;
+use sockstamp_bpf::packets;
 use sockstamp_model::message::Message;
+use sockstamp_model::summary::Lost;
 use sockstamp_record::{Detail, PacketReader, Reader};
 
 use crate::escape;
@@ -15,10 +16,24 @@ pub(crate) const MESSAGES: &str = "parquet";
 /// The extension of files with packets.
 pub(crate) const PACKETS: &str = "packets";
 
-/// The fact that says how many messages a recording lacks; absent if its writer was killed.
-pub(crate) const LOST: &str = "lost";
+/// The place of a number of losses.
+type Loss = fn(&mut Lost) -> &mut u64;
+/// The facts that say what a recording lacks, by the reason; absent if its writer was killed. The
+/// first one is as old as recordings are. A recording has no groups, and so no losses of them.
+pub(crate) const LOST: [(&str, Loss); 10] = [
+    ("lost", |lost| &mut lost.ring),
+    ("lost_evicted", |lost| &mut lost.evicted),
+    ("lost_unmatched", |lost| &mut lost.unmatched),
+    ("lost_flows", |lost| &mut lost.flows),
+    ("lost_mptcp", |lost| &mut lost.mptcp),
+    ("lost_host_path", |lost| &mut lost.host_path),
+    ("lost_turned_away", |lost| &mut lost.turned_away),
+    ("lost_datagrams", |lost| &mut lost.datagrams),
+    ("lost_skipped", |lost| &mut lost.skipped),
+    ("lost_not_adopted", |lost| &mut lost.not_adopted),
+];
 /// A number of packets that a recording lacks.
-type Lack = fn(Lost) -> u64;
+type Lack = fn(packets::Lost) -> u64;
 /// The facts that say how many packets it lacks, by the reason.
 pub(crate) const LOST_PACKETS: [(&str, Lack); 5] = [
     ("lost_ring", |lost| lost.ring),
@@ -37,13 +52,17 @@ impl Recordings {
         open(&all_files(paths)?).map(Self)
     }
 
-    /// Return the number of messages that came faster than they were recorded.
-    pub(crate) fn lost(&self) -> u64 {
-        let lost = self
-            .0
-            .iter()
-            .filter_map(|recording| recording.fact(LOST)?.parse().ok());
-        lost.fold(0, u64::saturating_add)
+    /// Return what the recordings lack, as far as their writers came to note it.
+    pub(crate) fn lost(&self) -> Lost {
+        let mut sum = Lost::default();
+        for recording in &self.0 {
+            for (key, loss) in LOST {
+                let count = recording.fact(key).and_then(|count| count.parse().ok());
+                let all = loss(&mut sum);
+                *all = all.saturating_add(count.unwrap_or(0));
+            }
+        }
+        sum
     }
 
     /// Pass each message, with these columns.
@@ -77,12 +96,12 @@ fn tell_what_is_unread(recording: &Reader) {
 }
 
 /// Return the packets that a recording lacks.
-pub(crate) fn lost_packets(recording: &PacketReader) -> Lost {
+pub(crate) fn lost_packets(recording: &PacketReader) -> packets::Lost {
     let [ring, headers, fragments, flows, forgotten] = LOST_PACKETS.map(|(key, _)| {
         let count = recording.fact(key).and_then(|count| count.parse().ok());
         count.unwrap_or(0)
     });
-    Lost {
+    packets::Lost {
         ring,
         headers,
         fragments,

@@ -383,10 +383,14 @@ fn losses_of_a_recording_are_in_its_report() {
     for (name, lost) in [("one.parquet", "3"), ("two.parquet", "4")] {
         let mut writer = Writer::create(&directory.path().join(name), &[]).unwrap();
         writer.add_fact("lost", lost.to_owned());
+        writer.add_fact("lost_turned_away", lost.to_owned());
         writer.finish().unwrap();
     }
     let report = report(directory.path());
-    assert_eq!(number(&report["lost"]["ring"]), 7, "{report}");
+    for loss in ["ring", "turned_away"] {
+        assert_eq!(number(&report["lost"][loss]), 7, "{loss}: {report}");
+    }
+    assert_eq!(number(&report["lost"]["evicted"]), 0, "{report}");
 }
 
 #[test]

@@ -121,7 +121,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let outcome = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.
-    let lost = outcome.as_ref().map_or(0, |outcome| outcome.summary.lost.ring);
+    let lost = outcome
+        .as_ref()
+        .map(|outcome| outcome.summary.lost)
+        .unwrap_or_default();
     let recorded = recorder.finish(lost);
     let outcome = outcome?;
     let recorded = recorded?;
@@ -131,9 +134,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if let Some(tags) = outcome.summary.tags {
         escape::complain(format_args!("{tags}"));
     }
-    if lost > 0 {
+    if lost.ring > 0 {
         escape::complain(format_args!(
-            "{lost} messages are not in the recording: it could not keep up with them"
+            "{} messages are not in the recording: it could not keep up with them",
+            lost.ring
         ));
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
-use sockstamp_bpf::packets::Lost;
+use sockstamp_bpf::packets;
+use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, FileWriter, Packets};
 
 use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, PACKETS};
@@ -126,14 +127,16 @@ impl Place {
     }
 
     /// Note what the recording lacks, in its last file.
-    pub(crate) fn note_lost(&mut self, messages: u64, packets: Lost) -> Result<()> {
+    pub(crate) fn note_lost(&mut self, mut messages: Lost, packets: packets::Lost) -> Result<()> {
         if self.current.is_none() {
             self.begin()?;
         }
         let Some(current) = &mut self.current else {
             return Ok(());
         };
-        current.messages.add_fact(LOST, messages.to_string());
+        for (key, loss) in LOST {
+            current.messages.add_fact(key, loss(&mut messages).to_string());
+        }
         if let Some(file) = &mut current.packets {
             for (key, of) in LOST_PACKETS {
                 file.add_fact(key, of(packets).to_string());
@@ -341,6 +344,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::recordings::Recordings;
 
     #[test]
     fn times_of_paths_are_utc() {
@@ -464,15 +468,23 @@ mod tests {
     #[test]
     fn losses_are_in_the_last_file() {
         let (directory, mut place) = recorded(ALL, 1);
-        let lost = Lost {
+        let of_packets = packets::Lost {
             flows: 3,
-            ..Lost::default()
+            ..packets::Lost::default()
         };
-        place.note_lost(7, lost).unwrap();
+        // Each kind has another number.
+        let mut lost = Lost::default();
+        for (number, (_, loss)) in (1..).zip(LOST) {
+            *loss(&mut lost) = number;
+        }
+        assert_eq!((lost.ring, lost.not_adopted, lost.groups), (1, 10, 0));
+        place.note_lost(lost, of_packets).unwrap();
         place.end().unwrap();
         let file = &files(&directory)[0];
-        assert_eq!(Reader::open(file).unwrap().fact(LOST), Some("7"));
+        assert_eq!(Reader::open(file).unwrap().fact("lost"), Some("1"));
+        let recordings = Recordings::open(std::slice::from_ref(file)).unwrap();
+        assert_eq!(recordings.lost(), lost);
         let packets = PacketReader::open(&file.with_extension(PACKETS)).unwrap();
-        assert_eq!(crate::recordings::lost_packets(&packets), lost);
+        assert_eq!(crate::recordings::lost_packets(&packets), of_packets);
     }
 }

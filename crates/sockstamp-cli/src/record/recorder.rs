@@ -8,9 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use sockstamp_bpf::packets::Lost;
+use sockstamp_bpf::packets;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
+use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Packets, Rows};
 
 use super::patience::Patience;
@@ -28,7 +29,7 @@ enum Order {
     Messages(Box<Batch>),
     Packets(Box<Packets>),
     /// Note what the recording lacks: messages, and packets.
-    Lost(u64, Lost),
+    Lost(Lost, packets::Lost),
 }
 
 /// Rows of a kind that wait for their row group.
@@ -75,7 +76,7 @@ impl<T: Rows> Waiting<T> {
 struct OfPackets {
     ways: Ways,
     waiting: Waiting<Packets>,
-    lost: Lost,
+    lost: packets::Lost,
 }
 
 /// Take messages, and packets if they are wanted.
@@ -125,7 +126,7 @@ impl Recorder {
         let of_packets = place.packets.map(|_| OfPackets {
             ways: Ways::default(),
             waiting: Waiting::new(empty_of_packets),
-            lost: Lost::default(),
+            lost: packets::Lost::default(),
         });
         let writer = thread::Builder::new()
             .name("writer".to_owned())
@@ -142,8 +143,8 @@ impl Recorder {
         })
     }
 
-    /// Wait until all is written. `lost` messages came too fast.
-    pub(super) fn finish(mut self, lost: u64) -> Result<Vec<Recorded>> {
+    /// Wait until all is written. `lost` is what the measurement lacks.
+    pub(super) fn finish(mut self, lost: Lost) -> Result<Vec<Recorded>> {
         self.hand_over_messages();
         let rest = self.packets.as_mut().map(|packets| packets.ways.rest());
         self.push_packets(rest.unwrap_or_default());
@@ -229,7 +230,7 @@ impl Observer for Recorder {
         }
     }
 
-    fn lost_packets(&mut self, lost: Lost) {
+    fn lost_packets(&mut self, lost: packets::Lost) {
         pcap::tell_lost(lost);
         if let Some(packets) = &mut self.packets {
             packets.lost = lost;

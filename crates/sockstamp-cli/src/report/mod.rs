@@ -164,7 +164,7 @@ impl Report {
         })?;
         let duration = times.and_then(|(first, last)| last.since(first));
         let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
-        summary.lost.ring = recordings.lost();
+        summary.lost = recordings.lost();
         let mut intervals = sums.finish();
         for (_, groups) in &mut intervals {
             order(groups, options.sort);
