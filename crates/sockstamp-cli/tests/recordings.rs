@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use sockstamp_model::stage::Stage;
 use sockstamp_record::{PacketReader, Reader, Writer};
 use tempfile::tempdir;
 use testbed::Process;
@@ -331,6 +332,31 @@ fn diff_finds_a_server_that_works_longer() {
     let (status, text) = diff(&before, &before, &gate);
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("changed: nothing for sure"), "{text}");
+    // A connection was accepted on one side only: no change of that can hold.
+    let accepted = directory.path().join("accepted");
+    let mut messages = recording::population(5_000);
+    recording::write(&accepted, &messages);
+    let none = directory.path().join("none");
+    messages.retain(|message| message.stages[Stage::ConnAccept].is_none());
+    recording::write(&none, &messages);
+    let gate = ["--fail-if", "conn.accept.p50 > +20%"];
+    for (sides, side) in [([&none, &accepted], "after"), ([&accepted, &none], "before")] {
+        let (status, text) = diff(sides[0], sides[1], &gate);
+        assert_eq!(status, Some(1), "{text}");
+        let line = text.lines().find(|line| line.contains("conn.accept")).unwrap();
+        assert!(line.contains(&format!("only {side}: ")), "{text}");
+        assert!(!text.contains("fails:"), "{text}");
+        let (_, json) = diff(sides[0], sides[1], &["--format", "json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let [one] = &json["one_sided"].as_array().unwrap()[..] else {
+            panic!("{json}");
+        };
+        assert_eq!(
+            (&one["stage"], &one["side"]),
+            (&"conn.accept".into(), &side.into())
+        );
+        assert!(number(&one["messages"]) > 0, "{json}");
+    }
     // An absent stage cannot be examined.
     let (status, _) = diff(&before, &after, &["--fail-if", "rx.nic.p50 > +20%"]);
     assert_eq!(status, Some(1));

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use sockstamp_explain::diff::{Change, Measure, QUANTILES};
+use sockstamp_explain::diff::{Change, Measure, OneSided, QUANTILES};
 
+use super::difference::side;
 use crate::duration;
 
 /// A limit of one quantile.
@@ -97,6 +98,12 @@ impl Condition {
             false => most < limit,
         };
         if held { Held::Yes } else { Held::No }
+    }
+
+    /// Return the side that alone has its stage.
+    pub(crate) fn side(&self, one_sided: &[OneSided]) -> Option<&'static str> {
+        let mut one_sided = one_sided.iter();
+        one_sided.find(|one| one.measure == self.measure).map(side)
     }
 }
 

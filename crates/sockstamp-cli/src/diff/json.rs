@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::difference::Difference;
+use super::difference::{Difference, side};
 use crate::escape;
 
 /// Raised when a key changes its meaning or is removed.
@@ -16,7 +16,16 @@ struct All<'a> {
     before_messages: u64,
     after_messages: u64,
     changes: Vec<Change>,
+    one_sided: Vec<OneSided>,
     held: &'a [String],
+}
+
+#[derive(Serialize)]
+struct OneSided {
+    stage: &'static str,
+    side: &'static str,
+    messages: u64,
+    p50_ns: f64,
 }
 
 #[derive(Serialize)]
@@ -40,11 +49,18 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
         interval: change.bounds(),
         sure: change.is_sure(),
     });
+    let one_sided = difference.one_sided.iter().map(|one| OneSided {
+        stage: one.measure.name(),
+        side: side(one),
+        messages: one.messages,
+        p50_ns: one.median,
+    });
     let all = All {
         version: VERSION,
         before_messages: difference.before.messages(),
         after_messages: difference.after.messages(),
         changes: changes.collect(),
+        one_sided: one_sided.collect(),
         held: &difference.held,
     };
     escape::json(&mut *output, &all)?;

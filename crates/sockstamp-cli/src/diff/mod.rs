@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use sockstamp_explain::diff::{Population, compare};
+use sockstamp_explain::diff::{Population, compare, one_sided};
 use sockstamp_record::Detail;
 
 use crate::output::Format;
@@ -48,19 +48,24 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let [before, after] = [population(&options.before)?, population(&options.after)?];
     let changes = compare(&before, &after);
+    let one_sided = one_sided(&before, &after);
     let mut held = Vec::new();
     let mut unknown = Vec::new();
     for condition in &options.fail_if {
         match condition.held(&changes) {
             Held::Yes => held.push(condition.to_string()),
             Held::No => {}
-            Held::Unknown => unknown.push(condition.to_string()),
+            Held::Unknown => unknown.push(match condition.side(&one_sided) {
+                Some(side) => format!("{condition} (only {side} has it)"),
+                None => condition.to_string(),
+            }),
         }
     }
     let difference = Difference {
         before,
         after,
         changes,
+        one_sided,
         held,
     };
     print(&mut io::stdout(), &difference, options.format)?;

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::diff::Change;
+use sockstamp_explain::diff::{Change, OneSided};
 use sockstamp_model::clock::Nanos;
 
-use super::difference::Difference;
+use super::difference::{Difference, side};
 use crate::paragraph::wrapped;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
@@ -23,6 +23,9 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
     )?;
     for change in changes {
         row(output, change)?;
+    }
+    for one in &difference.one_sided {
+        one_sided(output, one)?;
     }
     writeln!(output)?;
     let sure: Vec<String> = changes
@@ -65,6 +68,21 @@ fn row(output: &mut dyn Write, change: &Change) -> io::Result<()> {
         nanos(change.before),
         nanos(change.after),
         percent(change.relative()),
+    )
+}
+
+/// Print the median on the side that has the stage.
+fn one_sided(output: &mut dyn Write, one: &OneSided) -> io::Result<()> {
+    let median = nanos(one.median).to_string();
+    let [before, after] = match one.is_new {
+        true => ["-", &median],
+        false => [&median, "-"],
+    };
+    let (name, side, messages) = (one.measure.name(), side(one), one.messages);
+    writeln!(
+        output,
+        "   {name:<12}{:>6}{before:>12}{after:>12}  only {side}: {messages} messages",
+        "p50"
     )
 }
 
@@ -120,6 +138,30 @@ mod tests {
             "   peer.answer  p99.9      123 ms       123 s     ×1000        -100 % to ×1e13\n"
         );
         assert!(text.trim_end().chars().count() <= 80);
+    }
+
+    #[test]
+    fn a_stage_of_one_side_is_told_with_its_side() {
+        for (is_new, expected) in [
+            (
+                true,
+                "   rx.hol         p50           -      1.50 ms  only after: 12345 messages\n",
+            ),
+            (
+                false,
+                "   rx.hol         p50     1.50 ms           -  only before: 12345 messages\n",
+            ),
+        ] {
+            let one = OneSided {
+                measure: Measure::Stage(Stage::RxHol),
+                is_new,
+                messages: 12_345,
+                median: 1_500_000.0,
+            };
+            let mut text = Vec::new();
+            one_sided(&mut text, &one).unwrap();
+            assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
     }
 
     #[test]

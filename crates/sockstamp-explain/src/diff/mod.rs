@@ -13,7 +13,7 @@ mod random;
 pub use measure::Measure;
 pub use population::Population;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::CLUSTERS;
 use population::Cluster;
@@ -114,6 +114,47 @@ pub fn compare(before: &Population, after: &Population) -> Vec<Change> {
         });
     }
     changes
+}
+
+/// A stage that one side alone has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OneSided {
+    /// The stage, or the whole time.
+    pub measure: Measure,
+    /// True if it came, false if it went.
+    pub is_new: bool,
+    /// The messages that have it, by weight.
+    pub messages: u64,
+    /// Their median, in nanoseconds.
+    pub median: f64,
+}
+
+/// Find the stages that only one side has: there is no change of them to compare.
+#[must_use]
+pub fn one_sided(before: &Population, after: &Population) -> Vec<OneSided> {
+    let [before, after] = [before, after].map(Population::all);
+    let of_both: BTreeSet<Measure> = before
+        .measures
+        .keys()
+        .chain(after.measures.keys())
+        .copied()
+        .collect();
+    of_both
+        .into_iter()
+        .filter_map(|measure| {
+            let (is_new, buckets) = match (before.measures.get(&measure), after.measures.get(&measure)) {
+                (None, Some(buckets)) => (true, buckets),
+                (Some(buckets), None) => (false, buckets),
+                _ => return None,
+            };
+            Some(OneSided {
+                measure,
+                is_new,
+                messages: buckets.count(),
+                median: buckets.quantile(0.5)?,
+            })
+        })
+        .collect()
 }
 
 /// Figures of one side.
