@@ -20,6 +20,7 @@ use common::recording::{self, HOSTILE};
 
 struct Report {
     _directory: TempDir,
+    recording: PathBuf,
     file: PathBuf,
 }
 
@@ -39,8 +40,21 @@ fn report(messages: &[Message], options: &[&str]) -> Report {
     assert!(output.status.success(), "{output:?}");
     Report {
         _directory: directory,
+        recording,
         file,
     }
+}
+
+/// Return the JSON of the same recording's report.
+fn json_of(report: &Report) -> Value {
+    let mut command = Command::new(common::sockstamp());
+    let output = command
+        .args(["report", "--format", "json"])
+        .arg(&report.recording)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Return the texts of all elements that a selector finds and a user sees.
@@ -99,6 +113,36 @@ fn the_page_shows_the_messages_and_loads_nothing() {
     assert!(groups.iter().any(|group| group.contains(HOSTILE)), "{groups:?}");
     assert_eq!(page.value("document.scripts.length"), 1);
     assert!(visible(&mut page, "fieldset b").is_empty());
+}
+
+#[test]
+fn the_numbers_of_the_page_are_those_of_the_json() {
+    let report = report(&recording::population(5_000), &[]);
+    let json = json_of(&report);
+    let mut page = Page::open(&report.file);
+    let summaries = visible(&mut page, ".summary");
+    let (tx, rx) = (&json["tx"], &json["rx"]);
+    for (summary, kind, figures) in [
+        (&summaries[0], Kind::Sent, &tx["sent"]),
+        (&summaries[1], Kind::Read, &rx["total"]),
+        (&summaries[2], Kind::Answer, &rx["stages"]["peer.answer"]),
+        (&summaries[3], Kind::Connect, &tx["stages"]["conn.handshake"]),
+        (&summaries[4], Kind::Accept, &rx["stages"]["conn.accept"]),
+    ] {
+        let time = |key: &str| {
+            Nanos(
+                figures[key]
+                    .as_u64()
+                    .unwrap_or_else(|| panic!("{kind:?} {figures}")),
+            )
+        };
+        let [p50, p90, p99, p999, max] = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"].map(time);
+        let (count, kind) = (&figures["count"], kind.name());
+        assert_eq!(
+            *summary,
+            format!("all: {count} {kind}, p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}, max {max}")
+        );
+    }
 }
 
 #[test]
