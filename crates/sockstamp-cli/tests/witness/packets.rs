@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::{NamedTempFile, TempPath};
-use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+use tempfile::{NamedTempFile, TempPath, tempdir};
+use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
 use crate::common::guarded::{Excuses, Guarded};
@@ -338,6 +338,58 @@ fn a_commands_packets_have_as_many_bytes_as_are_asked_for() {
         rows.iter().all(|row| row[0].parse::<u32>().unwrap() < 3053),
         "{rows:?}"
     );
+}
+
+/// The capture of a service's packets on standard output, which tcpdump and capinfos read.
+#[test]
+fn a_capture_on_standard_output_is_sound_and_names_the_container() {
+    let host = Host::new("a").unwrap();
+    let top = Cgroup::new("captured").unwrap();
+    let service = format!("web-{}.service", std::process::id());
+    let cgroup = top.below(&service).unwrap();
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; echo >&3");
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file.pcapng");
+    let mut command = host.command("sh");
+    command.args(["-c", "exec \"$0\" pcap -w - -- bash -c \"$1\" > \"$2\""]);
+    command.args([sockstamp().as_os_str(), script.as_ref(), file.as_os_str()]);
+    cgroup.start_in(&mut command).unwrap();
+    let process = Process::spawn(command).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_to_end(&mut Vec::new()).unwrap();
+    process.wait(PATIENCE).unwrap();
+
+    let rows = fields(&file, ["tcp.flags", "frame.comment"]);
+    // The handshake, the byte, and the end, some of them acknowledged together.
+    assert!((6..=9).contains(&rows.len()), "{rows:?}");
+    for [_, comment] in &rows {
+        assert!(comment.contains(&format!("container={service} ")), "{comment}");
+        assert!(
+            comment.contains("pid=") && comment.contains("comm=bash"),
+            "{comment}"
+        );
+        assert!(comment.contains("stage="), "{comment}");
+    }
+    let told = run("capinfos", &["-t", "-E", "-c", "-o", "-M"], &file);
+    for line in [
+        "File type:           pcapng".to_owned(),
+        "File encapsulation:  rawip".to_owned(),
+        format!("Number of packets:   {}", rows.len()),
+        "Strict time order:   True".to_owned(),
+    ] {
+        assert!(told.contains(&line), "{line}: {told}");
+    }
+    let printed = run("tcpdump", &["-nn", "-r"], &file);
+    assert_eq!(printed.lines().count(), rows.len(), "{printed}");
+}
+
+/// Return what a program prints about a file.
+fn run(program: &str, options: &[&str], file: &Path) -> String {
+    let output = Command::new(program).args(options).arg(file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
