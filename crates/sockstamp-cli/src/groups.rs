@@ -19,14 +19,7 @@ const LABEL: usize = 16;
 
 /// Read a dimension by its name, with all names in help and completions.
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
-    dimension_of(Dimension::ALL)
-}
-
-/// Read one of these dimensions.
-pub(crate) fn dimension_of<const N: usize>(
-    dimensions: [Dimension; N],
-) -> impl TypedValueParser<Value = Dimension> {
-    let names = PossibleValuesParser::new(dimensions.map(Dimension::name));
+    let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
 }
 

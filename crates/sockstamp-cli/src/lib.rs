@@ -11,6 +11,7 @@ mod cgroup;
 mod colour;
 mod command;
 mod completions;
+mod containers;
 mod cumulative;
 pub mod diagnosis;
 mod diff;

@@ -27,6 +27,7 @@ use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
 
 use crate::command::{Prepared, Running};
+use crate::containers::Containers;
 use crate::escape::complain;
 use crate::measuring::Measuring;
 use crate::target::{self, Target};
@@ -135,6 +136,11 @@ pub(crate) trait Observer {
     /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
 
+    /// Return true if the containers of messages are wanted.
+    fn wants_containers(&self) -> bool {
+        false
+    }
+
     /// Return true if packets are wanted in addition to messages.
     fn wants_packets(&self) -> bool {
         false
@@ -203,6 +209,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         true => Some(Packets::start(&packets_of(&options))?),
         false => None,
     };
+    let mut containers = observer.wants_containers().then(Containers::of_host);
     let began = now()?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // Declared after the session, so it is dropped first on every exit.
@@ -213,7 +220,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let signal = signals.get_read().as_fd();
-        session.wait(left, &[signal], &mut |message| observer.message(&message))?;
+        session.wait(left, &[signal], &mut |message| {
+            tell(observer, &mut containers, message);
+        })?;
         if let Some(refusal) = session.take_refusal() {
             complain_of(refusal);
         }
@@ -235,7 +244,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let ended = now()?;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
     if status.is_some() {
-        session.settle(PATIENCE, &mut |message| observer.message(&message))?;
+        session.settle(PATIENCE, &mut |message| {
+            tell(observer, &mut containers, message);
+        })?;
     }
     drop(dropped);
     if let Some(packets) = packets {
@@ -243,7 +254,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         observer.lost_packets(lost);
     }
     give_back(&mut session);
-    let mut summary = session.stop(&mut |message| observer.message(&message))?;
+    let mut summary = session.stop(&mut |message| {
+        tell(observer, &mut containers, message);
+    })?;
     summary.duration = duration;
     summary.throttled = throttled;
     observer.round_is_over();
@@ -256,6 +269,14 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         began,
         ended,
     })
+}
+
+/// Pass a message on, with its container if that is wanted.
+fn tell(observer: &mut impl Observer, containers: &mut Option<Containers>, mut message: Message) {
+    if let Some(containers) = containers {
+        message.container = containers.of(message.cgroup);
+    }
+    observer.message(&message);
 }
 
 /// Request the packets of the same target.

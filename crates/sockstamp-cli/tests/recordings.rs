@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use sockstamp_model::flow::Opened;
 use sockstamp_model::stage::Stage;
 use sockstamp_record::{PacketReader, Reader, Writer};
 use tempfile::tempdir;
-use testbed::Process;
+use testbed::{Cgroup, Process};
 
 use common::{Stat, number, recording, wait_attached};
 
@@ -226,6 +227,65 @@ fn a_recording_that_is_killed_keeps_its_finished_rows() {
     assert!(rows > 0 && rows <= most, "{rows} of {most}");
     let valid = number(&report(&file)["verdicts"]["valid"]);
     assert!(valid > 0 && valid <= rows, "{valid} of {rows}");
+}
+
+/// A client of a service that is held on the first CPU, and its server: this process, which is not.
+#[test]
+fn messages_have_their_container_their_cpu_and_the_end_that_opened() {
+    const ASKS: &str = "
+import os, socket, sys
+os.sched_setaffinity(0, {0})
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+for _ in range(10):
+    s.sendall(b'x')
+    s.recv(1)
+";
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let top = Cgroup::new("recorded").unwrap();
+    let service = format!("web-{}.service", std::process::id());
+    let cgroup = top.below(&service).unwrap();
+    let recording = record(&file, &[], &["tcp", "port", &port]);
+    let mut command = Command::new("python3");
+    command.args(["-c", ASKS, &port]);
+    cgroup.start_in(&mut command).unwrap();
+    let client = Process::spawn(command).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut byte = [0];
+    while server.read(&mut byte).unwrap() > 0 {
+        server.write_all(&byte).unwrap();
+    }
+    client.wait(TIMEOUT).unwrap();
+    end(recording);
+    let messages: Result<Vec<_>, _> = Reader::open(&file).unwrap().messages().collect();
+    let messages = messages.unwrap();
+    let (clients, servers): (Vec<_>, Vec<_>) = messages
+        .iter()
+        .partition(|message| message.flow.remote.port().to_string() == port);
+    assert_eq!((clients.len(), servers.len()), (21, 21));
+    for message in &clients {
+        assert_eq!(message.opened, Some(Opened::Connected), "{message:?}");
+        // The handshake ends in no task.
+        let cpu = Some(0).filter(|_| !message.is_connection());
+        assert_eq!(message.cpu, cpu, "{message:?}");
+        let container = message.container.as_ref().map(|container| container.full_name());
+        assert_eq!(container.as_ref(), Some(&service), "{message:?}");
+    }
+    let cpus = thread::available_parallelism().unwrap().get();
+    for message in &servers {
+        assert_eq!(message.opened, Some(Opened::Accepted), "{message:?}");
+        assert!(
+            message.cpu.is_some_and(|cpu| usize::from(cpu) < cpus),
+            "{message:?}"
+        );
+        assert_ne!(message.container, clients[0].container, "{message:?}");
+    }
+    let report = report_with(&file, &["--by", "container"]);
+    let of_service = |group: &&Value| group["key"]["container"] == service.as_str();
+    let group = report["groups"].as_array().unwrap().iter().find(of_service);
+    assert_eq!(number(&group.unwrap()["tx"]["messages"]), 10, "{report}");
 }
 
 #[test]

@@ -1,13 +1,20 @@
 //! The cgroup2 hierarchy, and directories in it.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use sockstamp_model::name::Name;
+
+/// Directories that one walk of the hierarchy should come to. Any user with a cgroup may make more
+/// in it.
+pub const DIRECTORIES: usize = 16_384;
 
 /// Return where this process sees the hierarchy, or else a private mount of our own: for the
 /// commands that it runs, ip-netns(8) mounts a /sys without the mounts below it. Only this process
@@ -94,6 +101,43 @@ pub fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
             other.display()
         )
     }
+}
+
+/// Find the paths of these cgroups in a walk of at most this many directories. A cgroup's number is
+/// the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
+///
+/// Directories of the hierarchy's owner come first, those near the root before others: users' own
+/// cannot hide them. One that is not found has no path.
+#[must_use]
+pub fn paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) -> Vec<(u64, Option<Name>)> {
+    let Ok(top) = fs::metadata(root) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if wanted.remove(&top.ino()) {
+        found.push((top.ino(), Some("/".into())));
+    }
+    let (mut owned, mut others) = (VecDeque::from([root.to_owned()]), VecDeque::new());
+    while let Some(directory) = owned.pop_front().or_else(|| others.pop_front()) {
+        // Skip a directory that went away meanwhile: it has nothing below it.
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for entry in below.take(directories) {
+            let path = entry.path();
+            if wanted.remove(&entry.ino()) {
+                let name = Path::new("/").join(path.strip_prefix(root).unwrap_or(&path));
+                found.push((entry.ino(), Some(name.as_os_str().into())));
+            }
+            directories -= 1;
+            let is_owned = entry.metadata().is_ok_and(|entry| entry.uid() == top.uid());
+            if is_owned { &mut owned } else { &mut others }.push_back(path);
+        }
+        if directories == 0 || wanted.is_empty() {
+            break;
+        }
+    }
+    found.extend(wanted.into_iter().map(|id| (id, None)));
+    found
 }
 
 #[cfg(test)]

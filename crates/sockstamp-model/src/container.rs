@@ -1,6 +1,9 @@
 //! Containers and services, as the paths of their cgroups name them.
 
 use std::fmt;
+use std::str::FromStr;
+
+use crate::UnknownName;
 
 /// Digits of a container's id: docker, containerd's CRI plugin, CRI-O and podman draw 256 random
 /// bits.
@@ -86,6 +89,17 @@ impl Container {
         }
     }
 
+    /// The runtime and the whole id: `docker/` and 64 digits, or `nginx.service`; below a user's
+    /// slice after `user-1000/`. [`FromStr`] reads it.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        let user = self.user.map_or_else(String::new, |user| format!("user-{user}/"));
+        match self.runtime {
+            Runtime::Systemd => format!("{user}{}", self.id),
+            runtime => format!("{user}{runtime}/{}", self.id),
+        }
+    }
+
     /// The id as it is usually shown: its first 12 digits; the whole name of a service.
     #[must_use]
     pub fn short_id(&self) -> &str {
@@ -94,6 +108,37 @@ impl Container {
             _ => self.id.get(..SHORT_ID_LENGTH).unwrap_or(&self.id),
         }
     }
+}
+
+/// Read a [`full_name`](Container::full_name), and nothing else.
+impl FromStr for Container {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        parse(name).ok_or_else(|| UnknownName {
+            what: "container",
+            name: name.to_owned(),
+        })
+    }
+}
+
+fn parse(name: &str) -> Option<Container> {
+    let (user, rest) = match name.strip_prefix("user-") {
+        Some(claimed) if claimed.contains('/') => {
+            let (user, rest) = claimed.split_once('/')?;
+            (Some(user.parse().ok()?), rest)
+        }
+        _ => (None, name),
+    };
+    let found = match rest.split_once('/') {
+        Some((runtime, id)) => {
+            let mut runtimes = Runtime::ALL.into_iter();
+            let runtime = runtimes.find(|known| known.name() == runtime)?;
+            (runtime != Runtime::Systemd && is_id(id)).then(|| Container::new(runtime, id))
+        }
+        None => unit(rest).filter(|unit| unit.id == rest),
+    };
+    found.map(|found| Container { user, ..found })
 }
 
 /// Print `docker/0123456789ab`, or `nginx.service`; below a user's slice,
@@ -194,6 +239,38 @@ mod tests {
 
     fn assert_found(path: &str, runtime: Runtime, id: &str) {
         assert_eq!(container_of(path), Some(Container::new(runtime, id)), "{path}");
+    }
+
+    #[test]
+    fn a_full_name_is_read_as_it_was_written_and_no_other() {
+        for runtime in Runtime::ALL {
+            for user in [None, Some(1000)] {
+                let id = if runtime == Runtime::Systemd {
+                    "nginx.service"
+                } else {
+                    ID
+                };
+                let container = Container {
+                    user,
+                    ..Container::new(runtime, id)
+                };
+                assert_eq!(container.full_name().parse(), Ok(container));
+            }
+        }
+        // A unit may have the name of a user's prefix.
+        assert!("user-1.service".parse::<Container>().is_ok());
+        for other in [
+            "",
+            "nginx",
+            "_memory.service",
+            "systemd/nginx.service",
+            "docker/0123",
+            "user-/a.service",
+            "user-x/a.service",
+            "user-1/user-2/a.service",
+        ] {
+            assert!(other.parse::<Container>().is_err(), "{other}");
+        }
     }
 
     #[test]

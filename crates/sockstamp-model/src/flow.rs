@@ -108,6 +108,55 @@ impl Serialize for Protocol {
     }
 }
 
+/// The end that opened a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Opened {
+    /// The socket connected to the peer.
+    Connected,
+    /// The socket was accepted.
+    Accepted,
+}
+
+impl Opened {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Connected, Self::Accepted];
+
+    /// `"connected"` or `"accepted"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+impl fmt::Display for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Opened {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|opened| opened.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "end that opened a connection",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Opened {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// A connected socket and its two ends.
 ///
 /// An IPv6 socket with an IPv4 peer has v4-mapped addresses (`::ffff:10.0.0.1`). They are stored as

@@ -1,10 +1,13 @@
 //! The timeline of one message.
 
+use std::sync::Arc;
+
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
-use crate::flow::{CgroupId, Flow, canonical};
+use crate::container::Container;
+use crate::flow::{CgroupId, Flow, Opened, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::PartMap;
@@ -119,6 +122,9 @@ pub struct Interfaces {
 /// | `interfaces` | `{"first":…,"last":…}`, each as an [`Interface`]; TX, where one stamped |
 /// | `verdict` | name of the verdict |
 /// | `oldest_age_ns` | [`oldest_age`](Self::oldest_age), where known |
+/// | `opened` | `"connected"` or `"accepted"`, where known |
+/// | `cpu` | as here, where known |
+/// | `container` | its [`full_name`](Container::full_name), where it was looked up |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Sent or received.
@@ -127,6 +133,10 @@ pub struct Message {
     pub flow: Flow,
     /// The cgroup of the socket.
     pub cgroup: CgroupId,
+    /// The container of that cgroup: `None` without one, and where it was not looked up.
+    pub container: Option<Arc<Container>>,
+    /// The end that opened the connection: `None` of one that existed before, and of UDP.
+    pub opened: Option<Opened>,
     /// The slot of its group, where messages are grouped. Not in JSON: it has a meaning to the
     /// session alone.
     pub group: Option<u32>,
@@ -134,6 +144,8 @@ pub struct Message {
     pub pid: u32,
     /// The name of the thread that made the call, at most 15 bytes of it.
     pub comm: Name,
+    /// The CPU on which that thread was at the end of the call.
+    pub cpu: Option<u16>,
     /// Bytes sent or read.
     pub bytes: u64,
     /// The number of messages that this one stands for; 1 unless sampled.
@@ -232,6 +244,9 @@ impl Serialize for Message {
             self.oldest_age.is_some(),
             self.min_rtt.is_some(),
             self.is_life(),
+            self.opened.is_some(),
+            self.cpu.is_some(),
+            self.container.is_some(),
         ];
         let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
@@ -276,6 +291,15 @@ impl Serialize for Message {
         }
         object.serialize_field("netns", &self.flow.netns)?;
         object.serialize_field("cgroup", &self.cgroup)?;
+        if let Some(opened) = self.opened {
+            object.serialize_field("opened", &opened)?;
+        }
+        if let Some(cpu) = self.cpu {
+            object.serialize_field("cpu", &cpu)?;
+        }
+        if let Some(container) = &self.container {
+            object.serialize_field("container", &container.full_name())?;
+        }
         object.end()
     }
 }
@@ -314,6 +338,9 @@ mod tests {
         sent.min_rtt = Some(Nanos(20_000_000));
         sent.stamps.entry = Some(Timestamp::from_nanos(1_000));
         sent.stamps.snd_last = Some(Timestamp::from_nanos(2_200));
+        sent.opened = Some(Opened::Accepted);
+        sent.cpu = Some(3);
+        sent.container = "nginx.service".parse().ok().map(Arc::new);
         assert_eq!(sent.total(), Nanos(20_101_200));
         assert_eq!(
             serde_json::to_string(&sent).unwrap(),
@@ -325,7 +352,8 @@ mod tests {
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
                 r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
                 r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"ack_with_data":true,"#,
-                r#""pipelined":false,"min_rtt_ns":20000000,"netns":4026531840,"cgroup":4711}"#,
+                r#""pipelined":false,"min_rtt_ns":20000000,"netns":4026531840,"cgroup":4711,"#,
+                r#""opened":"accepted","cpu":3,"container":"nginx.service"}"#,
             )
         );
     }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
-use sockstamp_model::flow::{CgroupId, Flow};
+use sockstamp_model::container::Container;
+use sockstamp_model::flow::{CgroupId, Flow, Opened};
 use sockstamp_model::message::{Interfaces, Message};
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
@@ -21,6 +23,8 @@ pub(crate) struct Identity {
     pub(crate) direction: Direction,
     pub(crate) flow: Flow,
     pub(crate) cgroup: CgroupId,
+    pub(crate) container: Option<Arc<Container>>,
+    pub(crate) opened: Option<Opened>,
     pub(crate) pid: u32,
     pub(crate) comm: Name,
     pub(crate) interfaces: Interfaces,
@@ -33,6 +37,8 @@ impl Identity {
             direction: message.direction,
             flow: message.flow,
             cgroup: message.cgroup,
+            container: message.container.clone(),
+            opened: message.opened,
             pid: message.pid,
             comm: message.comm.clone(),
             interfaces: message.interfaces.clone(),
@@ -44,6 +50,8 @@ impl Identity {
         self.direction == message.direction
             && self.flow == message.flow
             && self.cgroup == message.cgroup
+            && self.container == message.container
+            && self.opened == message.opened
             && self.pid == message.pid
             && self.comm == message.comm
             && self.interfaces == message.interfaces
@@ -151,6 +159,7 @@ impl Batch {
             stored.clock_offset,
             message.stamps.snd_hw.map(|stamp| stamp.as_nanos().cast_signed()),
             message.clock_error.map(|error| error.0.cast_signed()),
+            message.cpu.map(i64::from),
         ];
         let stages = message.stages.iter().map(|(_, stage)| *stage);
         let parts = parts().map(|part| message.parts[part]);

@@ -173,6 +173,7 @@ impl Packets {
 impl Rows for Packets {
     const VERSION: (&'static str, u32) = ("sockstamp.packets", 1);
     const GROWING: &'static [&'static str] = &["time_ns", "packet"];
+    const FEW: &'static [&'static str] = &[];
 
     fn columns() -> Vec<Column> {
         let all = COLUMNS.into_iter().chain([HEADERS]);

@@ -227,6 +227,8 @@ impl Rows {
             first: decoded.interface(12, row)?,
             last: decoded.interface(15, row)?,
         };
+        message.container = decoded.word_if_there(18, row)?.map(Arc::new);
+        message.opened = decoded.word_if_there(19, row)?;
         Ok(())
     }
 
@@ -262,6 +264,7 @@ impl Rows {
         message.coalesced = flag(0)?;
         message.ack_with_data = flag(1)?;
         message.pipelined = flag(2)?;
+        message.cpu = decoded.number_if_there(SOMETIMES + 5, row)?;
         message.bytes = decoded.number::<i64>(ALWAYS + 1, row)?.cast_unsigned();
         message.retransmits = decoded.number(ALWAYS + 3, row)?;
         Ok(())
@@ -308,9 +311,12 @@ fn nothing() -> Message {
             cookie: SocketCookie(0),
         },
         cgroup: CgroupId(0),
+        container: None,
+        opened: None,
         group: None,
         pid: 0,
         comm: Name::default(),
+        cpu: None,
         bytes: 0,
         weight: 0,
         retransmits: 0,

@@ -14,6 +14,8 @@ pub trait Rows: Default {
     const VERSION: (&'static str, u32);
     /// Integers that mostly grow from row to row.
     const GROWING: &'static [&'static str];
+    /// Integers of few different values.
+    const FEW: &'static [&'static str];
 
     /// Return the columns, in their order in a file.
     fn columns() -> Vec<Column>;

@@ -53,7 +53,7 @@ pub struct Column {
 
 /// The columns that are the same for many messages: those of the flow, the process, the interfaces
 /// and the verdict.
-pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 18] = [
+pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 20] = [
     ("direction", Kind::Text, false),
     ("protocol", Kind::Text, false),
     ("netns", Kind::Integer, false),
@@ -72,6 +72,9 @@ pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 18] = [
     ("interface", Kind::Text, true),
     ("interface_index", Kind::Integer, true),
     ("interface_netns", Kind::Integer, true),
+    // Recordings of earlier programs lack these.
+    ("container", Kind::Text, true),
+    ("opened", Kind::Text, true),
 ];
 
 pub(crate) const FLAGS: [&str; 3] = ["coalesced", "ack_with_data", "pipelined"];
@@ -88,12 +91,14 @@ pub(crate) const ALWAYS: [&str; 7] = [
 ];
 
 /// The integers of a message that may be absent, besides stages, parts and stamps.
-pub(crate) const SOMETIMES: [&str; 5] = [
+pub(crate) const SOMETIMES: [&str; 6] = [
     "min_rtt_ns",
     "older_ns",
     "clock_offset_ns",
     "snd_hw_ns",
     "clock_error_ns",
+    // Recordings of earlier programs lack it.
+    "cpu",
 ];
 
 /// The number of stamps of CLOCK_MONOTONIC.

@@ -454,6 +454,26 @@ impl Decoded {
             .ok_or_else(|| self.wrong(column))
     }
 
+    /// Return a word of an optional column.
+    pub(crate) fn word_if_there<T: FromStr>(&self, column: usize, row: usize) -> Result<Option<T>, String> {
+        match self.text(column, row) {
+            Some(_) => self.word(column, row).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Return a number of an optional column.
+    pub(crate) fn number_if_there<T: TryFrom<i64>>(
+        &self,
+        column: usize,
+        row: usize,
+    ) -> Result<Option<T>, String> {
+        match self.integer(column, row) {
+            Some(_) => self.number(column, row).map(Some),
+            None => Ok(None),
+        }
+    }
+
     pub(crate) fn number<T: TryFrom<i64>>(&self, column: usize, row: usize) -> Result<T, String> {
         self.integer(column, row)
             .and_then(|value| T::try_from(value).ok())

@@ -266,9 +266,10 @@ fn properties<T: Rows>() -> WriterProperties {
     let path = |name: &str| ColumnPath::new(vec![name.to_owned()]);
     for column in T::columns() {
         let path = path(&column.name);
-        if column.kind == Kind::Text {
+        let name = column.name.as_str();
+        if column.kind == Kind::Text || T::FEW.contains(&name) {
             properties = properties.set_column_dictionary_enabled(path, true);
-        } else if T::GROWING.contains(&column.name.as_str()) {
+        } else if T::GROWING.contains(&name) {
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
     }

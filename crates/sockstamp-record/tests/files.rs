@@ -3,10 +3,12 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::container::{Container, Runtime};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -66,13 +68,36 @@ prop_compose! {
     }
 }
 
+fn containers() -> impl Strategy<Value = Option<Arc<Container>>> {
+    let container = ("[0-9a-f]{64}", any::<bool>(), proptest::option::of(any::<u32>()));
+    let container = container.prop_map(|(id, is_service, user)| Container {
+        runtime: if is_service {
+            Runtime::Systemd
+        } else {
+            Runtime::Docker
+        },
+        id: if is_service {
+            format!("{}.service", &id[..9])
+        } else {
+            id
+        },
+        user,
+    });
+    proptest::option::of(container.prop_map(Arc::new))
+}
+
 prop_compose! {
     fn identities()(
         tx in any::<bool>(), flow in flows(), cgroup in any::<u64>(), pid in any::<u32>(),
         comm in ".{0,15}",
         first in interfaces(), last in interfaces(), verdict in 0..Verdict::COUNT,
+        container in containers(), opened in proptest::option::of(any::<bool>()),
+        cpu in proptest::option::of(any::<u16>()),
     ) -> Message {
         let mut message = message(0);
+        message.container = container;
+        message.opened = opened.map(|accepted| Opened::ALL[usize::from(accepted)]);
+        message.cpu = cpu;
         message.direction = if tx { Direction::Tx } else { Direction::Rx };
         message.flow = flow;
         message.cgroup = CgroupId(cgroup);
@@ -130,9 +155,12 @@ fn message(number: u64) -> Message {
             cookie: SocketCookie(number % 3),
         },
         cgroup: CgroupId(1),
+        container: None,
+        opened: None,
         group: None,
         pid: 1,
         comm: Name::from("redis-server"),
+        cpu: None,
         bytes: number,
         weight: 1,
         retransmits: 0,
@@ -402,6 +430,35 @@ fn other_files_are_refused() {
         Reader::open(directory.path()),
         Err(Error::Foreign { .. })
     ));
+}
+
+/// Written before there were the columns `container`, `opened` and `cpu`.
+#[test]
+fn a_file_of_an_earlier_program_is_read() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/without-containers.parquet");
+    let messages: Vec<_> = (0..3).map(message).collect();
+    assert_eq!(sorted(read(&file).unwrap()), sorted(messages));
+}
+
+#[test]
+fn a_container_of_another_form_is_an_impossible_value() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut named = message(1);
+    named.container = "nginx.service".parse().ok().map(Arc::new);
+    let mut writer = Writer::create(&path, &[]).unwrap();
+    writer.write(&batch(&[named])).unwrap();
+    writer.finish().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let name = b"nginx.service";
+    let place = bytes.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    bytes[place..place + name.len()].copy_from_slice(b"nginx_service");
+    fs::write(&path, bytes).unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("column container: it has an impossible value"),
+        "{error}"
+    );
 }
 
 #[test]

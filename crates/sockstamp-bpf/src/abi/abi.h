@@ -270,6 +270,13 @@ struct rx_stamps {
 #define RTT_UNKNOWN  (~0U)
 #define COMM_LENGTH  16
 
+/* The end that opened a connection. */
+enum opened_by {
+	OPENED_BEFORE, /* the measurement: by which end, is unknown. So it is of UDP */
+	OPENED_BY_US,
+	OPENED_BY_PEER,
+};
+
 /* The owner of messages: the socket, which stays the same, and the task that used it last. */
 struct flow_identity {
 	__u64 cookie;
@@ -281,7 +288,7 @@ struct flow_identity {
 	__u8 remote_address[16];
 	__u16 remote_port; /* host order */
 	__u8 protocol; /* number in the IP header */
-	__u8 padding[1];
+	__u8 opened_by; /* enum opened_by; 0 in the keys of groups */
 	__u32 pid;
 	char comm[COMM_LENGTH]; /* of that pid */
 };
@@ -316,7 +323,8 @@ struct message_record {
 	__u32 group; /* its slot, if messages are grouped */
 	__u32 retransmits;
 	__u32 min_rtt_us; /* of the connection when the ACK came; RTT_UNKNOWN: none yet; TX */
-	__u32 repeats; /* SCHED and SND stamps after the first of each */
+	__u16 repeats; /* SCHED and SND stamps after the first of each */
+	__u16 cpu; /* 1 + the one on which the task called; 0: unknown */
 	struct interface_name interface_first;
 	struct interface_name interface_last;
 	__u8 direction;

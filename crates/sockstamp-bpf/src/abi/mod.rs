@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -81,13 +81,16 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         direction,
         flow: flow(&record.flow),
         cgroup: CgroupId(record.flow.cgroup),
+        container: None,
+        opened: opened(&record.flow),
         group: Some(record.group),
         pid: record.flow.pid,
         comm: comm(&record.flow),
+        cpu: record.cpu.checked_sub(1),
         bytes: u64::from(record.bytes),
         weight: record.weight,
         retransmits: record.retransmits,
-        repeats: record.repeats,
+        repeats: record.repeats.into(),
         coalesced: flag(record, raw::message_flags::MESSAGE_COALESCED),
         ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
         pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
@@ -262,6 +265,14 @@ pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
         local: SocketAddr::new(address(identity.local_address), identity.local_port),
         remote: SocketAddr::new(address(identity.remote_address), identity.remote_port),
         cookie: SocketCookie(identity.cookie),
+    }
+}
+
+fn opened(identity: &raw::flow_identity) -> Option<Opened> {
+    match u32::from(identity.opened_by) {
+        raw::opened_by::OPENED_BY_US => Some(Opened::Connected),
+        raw::opened_by::OPENED_BY_PEER => Some(Opened::Accepted),
+        _ => None,
     }
 }
 

@@ -73,6 +73,12 @@ static __always_inline __u64 record_time_of_read(__u64 total, __u64 answer)
 	return setting_notable && answer != STAGE_ABSENT && answer > total ? answer : total;
 }
 
+/* Return the CPU of the current task as records have it. */
+static __always_inline __u16 record_cpu(void)
+{
+	return setting_record ? bpf_get_smp_processor_id() + 1 : 0;
+}
+
 /* Return a record without an identity; NULL if there is no room. */
 static __always_inline struct message_record *record_new(enum direction direction,
 							 enum verdict verdict)

@@ -90,6 +90,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 	if (!record)
 		return;
 	flow_identify(&record->flow, untrusted(sk, struct sock));
+	record->flow.opened_by = direction == DIRECTION_TX ? OPENED_BY_US : OPENED_BY_PEER;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
 	record->group = opening->group & GROUP_INDEX_MASK;
@@ -103,6 +104,8 @@ static __always_inline void connection_record(const struct opening *opening, con
 		record->stamps.tx.queued = now;
 	} else {
 		record->stages[STAGE_CONN_ACCEPT] = now - opening->began;
+		if (verdict == VERDICT_VALID)
+			record->cpu = record_cpu();
 		record->stamps.rx.ready = opening->began;
 		record->stamps.rx.read = now;
 	}

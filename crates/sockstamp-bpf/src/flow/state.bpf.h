@@ -74,12 +74,6 @@ const volatile __u64 setting_max_state = ~0ULL;
 __u64 live_flows;
 __u64 live_state;
 
-enum opened_by {
-	OPENED_BEFORE, /* by which end, is unknown */
-	OPENED_BY_US,
-	OPENED_BY_PEER,
-};
-
 struct mark {
 	__u8 kind; /* this byte and the next are read by others, too */
 	__u8 asked; /* enum asked */
@@ -90,7 +84,7 @@ struct mark {
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
-	__u8 opened_by;
+	__u8 opened_by; /* enum opened_by */
 	struct opening opening;
 	struct tagging tag;
 };
@@ -283,8 +277,10 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);
-	if (setting_record)
+	if (setting_record) {
 		flow_identify(&flow->identity, untrusted(sk, struct sock));
+		flow->identity.opened_by = mark->opened_by;
+	}
 	return flow;
 }
 

@@ -1,21 +1,18 @@
 //! Names for what the kernel knows by number: those of the groups that there are, and no others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::fs;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::net::if_::if_indextoname;
 use rustc_hash::FxHashMap;
+use sockstamp_host::cgroup::{self, DIRECTORIES};
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
 use crate::flow::in_namespaces;
 
-/// Directories that one walk of the hierarchy comes to. Any user with a cgroup may make more in it.
-const DIRECTORIES: usize = 16_384;
 /// Rests after a look for names, in units of the time that it took: messages wait meanwhile.
 const REST: u32 = 4;
 
@@ -71,7 +68,7 @@ impl Names {
         let unknown: BTreeSet<_> = unknown.copied().collect();
         if !unknown.is_empty() {
             self.cgroups
-                .extend(cgroup_paths(&self.cgroup2, unknown, self.directories));
+                .extend(cgroup::paths(&self.cgroup2, unknown, self.directories));
         }
         let unknown = interfaces
             .iter()
@@ -137,42 +134,6 @@ impl Names {
     }
 }
 
-/// Find the paths of these cgroups in a walk of at most this many directories. A cgroup's number is
-/// the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
-///
-/// Directories of the hierarchy's owner come first, those near the root before others: users' own
-/// cannot hide them.
-fn cgroup_paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) -> Vec<(u64, Option<Name>)> {
-    let Ok(top) = fs::metadata(root) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    if wanted.remove(&top.ino()) {
-        found.push((top.ino(), Some("/".into())));
-    }
-    let (mut owned, mut others) = (VecDeque::from([root.to_owned()]), VecDeque::new());
-    while let Some(directory) = owned.pop_front().or_else(|| others.pop_front()) {
-        // Skip a directory that went away meanwhile: it has nothing below it.
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        for entry in below.take(directories) {
-            let path = entry.path();
-            if wanted.remove(&entry.ino()) {
-                let name = Path::new("/").join(path.strip_prefix(root).unwrap_or(&path));
-                found.push((entry.ino(), Some(name.as_os_str().into())));
-            }
-            directories -= 1;
-            let is_owned = entry.metadata().is_ok_and(|entry| entry.uid() == top.uid());
-            if is_owned { &mut owned } else { &mut others }.push_back(path);
-        }
-        if directories == 0 || wanted.is_empty() {
-            break;
-        }
-    }
-    found.extend(wanted.into_iter().map(|id| (id, None)));
-    found
-}
-
 fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Name>)> {
     let mut by_namespace: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for &(netns, index) in wanted {
@@ -197,7 +158,8 @@ fn interface_name(index: u32) -> Option<Name> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::chown;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, chown};
     use std::time::Duration;
 
     use super::*;

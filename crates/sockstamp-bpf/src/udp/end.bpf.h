@@ -42,6 +42,7 @@ static __always_inline void udp_send_record(const struct flow_identity *identity
 		record->flow.remote_port = send->remote.port;
 	}
 	record->repeats = send->repeats;
+	record->cpu = send->cpu;
 	record_interface(&record->interface_first, send->interface_first);
 	record_interface(&record->interface_last, send->interface_last);
 	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;

@@ -420,6 +420,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 	record->weight = read->weight;
 	record->group = read->group;
 	record->stamps.rx.read = read->now;
+	record->cpu = record_cpu();
 	record->bytes = read->length;
 	record->seq_end = arrival->number;
 	if (verdict == VERDICT_VALID) {

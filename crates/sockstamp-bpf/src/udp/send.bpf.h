@@ -564,6 +564,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	send->weight = weight;
 	send->group = group;
 	send->pid = task >> 32;
+	send->cpu = record_cpu();
 	send->bytes = result;
 	if (setting_record) {
 		udp_identify(&flow->identity, sk, &send->remote);

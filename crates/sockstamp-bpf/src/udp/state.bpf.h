@@ -74,7 +74,8 @@ struct udp_send {
 	__u32 pid;
 	__u32 bytes;
 	__u32 weight;
-	__u32 group; /* its slot */
+	__u16 group; /* its slot */
+	__u16 cpu; /* as in its record */
 	__u32 ifindex; /* where its last packet was seen last */
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;

@@ -30,6 +30,7 @@ use self::watch::Watch;
 use super::config::HindsightTable;
 use super::owners::Owner;
 use super::server::Answer;
+use crate::containers::Containers;
 use crate::escape::complain;
 
 /// The longest time that a message waits to be written: what a crash may cost.
@@ -99,6 +100,7 @@ impl Totals {
 /// The recording of the last minutes.
 pub(super) struct Hindsight {
     batch: Box<Batch>,
+    containers: Containers,
     /// The time of the batch's first message.
     since: Option<Instant>,
     slower_than: Option<Nanos>,
@@ -132,6 +134,7 @@ impl Hindsight {
             .context("cannot start a thread")?;
         Ok(Self {
             batch: Box::new(Batch::new()),
+            containers: Containers::of_host(),
             since: None,
             slower_than: table.slower_than.map(Nanos::from),
             watch: Watch::new(&table.keep_when, table.keep),
@@ -170,7 +173,10 @@ impl Hindsight {
             return;
         }
         self.since.get_or_insert_with(Instant::now);
-        self.batch.push(message);
+        self.batch.push(&Message {
+            container: self.containers.of(message.cgroup),
+            ..message.clone()
+        });
         if self.batch.len() >= BATCH {
             self.hand_over();
         }

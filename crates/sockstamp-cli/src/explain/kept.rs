@@ -73,6 +73,10 @@ impl Observer for Kept {
     fn round_is_over(&mut self) -> bool {
         true
     }
+
+    fn wants_containers(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -220,6 +220,10 @@ impl Observer for Recorder {
         !self.stopped && !ended
     }
 
+    fn wants_containers(&self) -> bool {
+        true
+    }
+
     fn wants_packets(&self) -> bool {
         self.packets.is_some()
     }

@@ -7,21 +7,8 @@ use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupInterface, GroupKey, GroupNetns, GroupSummary, Grouping, Groups,
 };
 use sockstamp_model::message::Message;
+use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
-
-/// The dimensions that recordings have: the path of a cgroup, by which a container is known, is not
-/// recorded.
-pub(crate) const DIMENSIONS: [Dimension; 9] = [
-    Dimension::Pid,
-    Dimension::Comm,
-    Dimension::Cgroup,
-    Dimension::Port,
-    Dimension::Peer,
-    Dimension::Interface,
-    Dimension::Proto,
-    Dimension::Netns,
-    Dimension::Flow,
-];
 
 /// Groups that are kept apart, those of all intervals together: 13 kB each at most.
 const MOST: usize = 10_000;
@@ -37,7 +24,7 @@ pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
             id: message.cgroup.0,
             path: None,
         }),
-        container: None,
+        container: has(Dimension::Container).then(|| container(message)),
         port: has(Dimension::Port).then(|| flow.local.port().min(flow.remote.port())),
         peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
         interface: has(Dimension::Interface).then(|| interface(message)),
@@ -49,6 +36,12 @@ pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
         }),
         flow: has(Dimension::Flow).then_some(flow),
     }
+}
+
+/// Return the name of a container as `stat` has it, empty outside of containers.
+fn container(message: &Message) -> Name {
+    let container = message.container.as_ref();
+    container.map_or_else(Name::default, |container| container.qualified_id().into())
 }
 
 /// Return the interface that a message left by; that of a read is unknown.

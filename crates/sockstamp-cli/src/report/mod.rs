@@ -21,7 +21,7 @@ use self::groups::Sums;
 use self::series::Series;
 use crate::colour::{Brush, Color};
 use crate::diagnosis::Owners;
-use crate::groups::{Sort, dimension_of, order, sort};
+use crate::groups::{Sort, dimension, order, sort};
 use crate::recordings::Recordings;
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
@@ -42,7 +42,7 @@ pub struct Options {
         long,
         value_name = "DIMENSION",
         value_delimiter = ',',
-        value_parser = dimension_of(groups::DIMENSIONS),
+        value_parser = dimension(),
     )]
     pub by: Vec<Dimension>,
     /// Sum messages in intervals of this length, which begin at multiples of it since 1970

@@ -93,7 +93,25 @@ pub(super) fn write(line: &mut Line, message: &Message, head: &[u8]) {
     time_if_known(line, r#","clock_error_ns":"#, message.clock_error);
     number(line, r#","netns":"#, message.flow.netns.0);
     number(line, r#","cgroup":"#, message.cgroup.0);
+    origin(line, message);
     line.text("}");
+}
+
+/// Write the end that opened the connection, the CPU and the container, as far as they are known.
+#[inline]
+fn origin(line: &mut Line, message: &Message) {
+    if let Some(opened) = message.opened {
+        line.text(r#","opened":""#);
+        line.text(opened.name());
+        line.text("\"");
+    }
+    if let Some(cpu) = message.cpu {
+        number(line, r#","cpu":"#, cpu);
+    }
+    if let Some(container) = &message.container {
+        line.text(r#","container":"#);
+        line.quoted(&container.full_name().into());
+    }
 }
 
 #[inline]

@@ -1,10 +1,12 @@
 //! Lines of any message, compared with slower and simpler ways to write them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use fastrand::Rng;
 use sockstamp_model::clock::{Clock, Nanos, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie, canonical};
+use sockstamp_model::container::Container;
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie, canonical};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -107,6 +109,11 @@ fn messages() -> impl Iterator<Item = Message> {
     (0..2_000).map(move |_| message(&mut rng))
 }
 
+fn container(rng: &mut Rng) -> Container {
+    let names = ["nginx.service", r"user-7/a\x2db.service"];
+    rng.choice(&names).unwrap().parse().unwrap()
+}
+
 /// Draw a message: whatever fits into its types.
 fn message(rng: &mut Rng) -> Message {
     Message {
@@ -119,9 +126,12 @@ fn message(rng: &mut Rng) -> Message {
             cookie: SocketCookie(number(rng)),
         },
         cgroup: CgroupId(number(rng)),
+        container: rng.bool().then(|| Arc::new(container(rng))),
+        opened: rng.bool().then(|| Opened::ALL[usize::from(rng.bool())]),
         group: None,
         pid: small(rng),
         comm: name(rng),
+        cpu: rng.bool().then(|| rng.u16(..)),
         bytes: number(rng),
         weight: small(rng),
         retransmits: small(rng),

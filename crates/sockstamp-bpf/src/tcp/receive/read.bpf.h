@@ -296,6 +296,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->stamps.rx.oldest = read->oldest;
 	record->seq_end = rx_number(flow, read->end);
 	record->bytes = read->end - read->start;
+	record->cpu = record_cpu();
 	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
 		answer_record(record, &read->answer);

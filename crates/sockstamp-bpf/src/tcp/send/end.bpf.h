@@ -68,6 +68,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->group = message->group;
 	record->retransmits = message->retransmits;
 	record->repeats = message->repeats;
+	record->cpu = message->cpu;
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
 	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD);

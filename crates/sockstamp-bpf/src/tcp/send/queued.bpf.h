@@ -142,6 +142,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
 	message->weight = stream_take(&flow->tx_sampler, key + 1 - start) * window_weight();
 	message->group = sender->group;
+	message->cpu = record_cpu();
 	/* The read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
 	answer_asked(tcp_of(sk), &flow->exchange, now);

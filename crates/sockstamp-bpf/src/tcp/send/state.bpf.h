@@ -27,7 +27,8 @@ struct tx_message {
 	__u32 pid;
 	__u32 packet; /* key of the stamps of the packet that its last byte left in */
 	__u32 hash; /* of that packet */
-	__u32 group; /* its slot */
+	__u16 group; /* its slot */
+	__u16 cpu; /* as in its record */
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
 	__u16 retransmits;
