@@ -9,8 +9,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use sockstamp_model::flow::canonical;
+use sockstamp_model::container::Container;
+use sockstamp_model::flow::{Opened, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
@@ -40,6 +42,12 @@ pub enum Slice {
     Port(u16),
     /// The thread's name.
     Process(Name),
+    /// The container, or the service, of the socket.
+    Container(Arc<Container>),
+    /// The end that opened the connection.
+    Opened(Opened),
+    /// The CPU on which the thread sent or read.
+    Cpu(u16),
     /// The interface by which they left.
     Interface(Name),
     /// Messages of at least this many bytes, and of less than eight times as many.
@@ -49,7 +57,7 @@ pub enum Slice {
 }
 
 /// The dimensions, in the order of [`Slice`].
-const DIMENSIONS: usize = 6;
+const DIMENSIONS: usize = 9;
 
 impl Slice {
     /// Return the slice of a dimension that has a message, if one does.
@@ -58,8 +66,11 @@ impl Slice {
             0 => Self::Peer(peer(message)),
             1 => Self::Port(port(message)),
             2 => Self::Process(message.comm.clone()),
-            3 => Self::Interface(message.interfaces.first.as_ref()?.name.clone()),
-            4 => Self::Bytes(bytes(message)),
+            3 => Self::Container(Arc::clone(message.container.as_ref()?)),
+            4 => Self::Opened(message.opened?),
+            5 => Self::Cpu(message.cpu?),
+            6 => Self::Interface(message.interfaces.first.as_ref()?.name.clone()),
+            7 => Self::Bytes(bytes(message)),
             _ => return was_sent_again(message).then_some(Self::Retransmitted),
         })
     }
@@ -69,6 +80,9 @@ impl Slice {
             Self::Peer(address) => *address == peer(message),
             Self::Port(number) => *number == port(message),
             Self::Process(name) => *name == message.comm,
+            Self::Container(container) => message.container.as_ref() == Some(container),
+            Self::Opened(opened) => message.opened == Some(*opened),
+            Self::Cpu(cpu) => message.cpu == Some(*cpu),
             Self::Interface(name) => {
                 let first = message.interfaces.first.as_ref();
                 first.is_some_and(|interface| interface.name == *name)
@@ -85,6 +99,9 @@ impl Slice {
             Self::Peer(address) => ("peer", address.to_string()),
             Self::Port(port) => ("port", port.to_string()),
             Self::Process(name) => ("comm", name.exact().into_owned()),
+            Self::Container(container) => ("container", container.full_name()),
+            Self::Opened(opened) => ("opened", opened.to_string()),
+            Self::Cpu(cpu) => ("cpu", cpu.to_string()),
             Self::Interface(name) => ("interface", name.exact().into_owned()),
             Self::Bytes(bytes) => ("bytes", bytes.to_string()),
             Self::Retransmitted => ("retransmitted", "true".to_owned()),
@@ -103,6 +120,10 @@ impl fmt::Display for Slice {
             Self::Peer(address) => write!(f, "peer {address}"),
             Self::Port(port) => write!(f, "port {port}"),
             Self::Process(name) => write!(f, "process {name}"),
+            Self::Container(container) => write!(f, "container {container}"),
+            Self::Opened(Opened::Connected) => f.write_str("connections opened by this end"),
+            Self::Opened(Opened::Accepted) => f.write_str("accepted connections"),
+            Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
             Self::Interface(name) => write!(f, "interface {name}"),
             Self::Bytes(bytes) => write!(f, "messages of {bytes} to {} bytes", bytes.saturating_mul(8) - 1),
             Self::Retransmitted => f.write_str("messages that were sent again"),

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -10,6 +11,8 @@ use sockstamp_explain::{
     Addition, Border, Carried, Cause, Claim, Excess, Explanation, Kind, Slice, Slices, Times,
 };
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::container::Container;
+use sockstamp_model::flow::Opened;
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
@@ -296,6 +299,57 @@ fn the_slow_process_is_named_and_not_the_peer_that_it_mostly_talks_to() {
     let first = first_slices(Slow::OneProcess);
     let named = first.iter().flatten().filter(|slice| **slice == process).count() as u64;
     assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
+}
+
+/// Reads as [`reads_of_peers`], without a slow peer, of four services on four CPUs; two in five are
+/// on connections that were accepted. At times, those of this slice are slow.
+fn reads_of_hosts(seed: u64, slow: &Slice) -> Vec<Message> {
+    let services: Vec<Arc<Container>> = (0..4)
+        .map(|number| Arc::new(format!("{number}.service").parse().unwrap()))
+        .collect();
+    let mut rng = Rng::with_seed(seed);
+    let mut messages = reads_of_peers(seed, Slow::Nobody);
+    for message in &mut messages {
+        // Most reads of a service are on one CPU.
+        let cpu = rng.u16(..4);
+        let service = if rng.bool() {
+            usize::from(cpu)
+        } else {
+            rng.usize(..4)
+        };
+        message.cpu = Some(cpu);
+        message.container = Some(Arc::clone(&services[service]));
+        message.opened = Some(Opened::ALL[usize::from(rng.u8(..5) < 2)]);
+        let is_of_slice = match slow {
+            Slice::Cpu(slow) => *slow == cpu,
+            Slice::Container(slow) => *slow == services[service],
+            Slice::Opened(slow) => Some(*slow) == message.opened,
+            other => panic!("{other}"),
+        };
+        if is_of_slice && rng.f64() < 0.08 {
+            let more = nanos(heavy(&mut rng, 20e6).min(400e6));
+            message.stages[Stage::RxApp] = message.stages[Stage::RxApp].map(|own| own + more);
+        }
+    }
+    messages
+}
+
+#[test]
+fn a_slow_container_cpu_or_side_is_named() {
+    let service = Arc::new("2.service".parse().unwrap());
+    for slow in [
+        Slice::Container(service),
+        Slice::Cpu(2),
+        Slice::Opened(Opened::Accepted),
+    ] {
+        let leaders = (0..POPULATIONS).map(|seed| leaders(&reads_of_hosts(seed, &slow)));
+        let named = leaders.filter(|found| found.first().is_some_and(|found| found.slice == slow));
+        let named = named.count() as u64;
+        assert!(
+            named * 100 >= POPULATIONS * 95,
+            "{slow}: {named} of {POPULATIONS}"
+        );
+    }
 }
 
 /// Reads of a peer in [`reads_of_peers`] that is far away, and reached by a path that takes 30 ms
