@@ -1,4 +1,6 @@
-//! A message for tests.
+//! Messages for tests.
+
+mod traffic;
 
 use crate::clock::Timestamp;
 use crate::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
@@ -6,6 +8,8 @@ use crate::message::{Interfaces, Message, Stamps};
 use crate::part::PartMap;
 use crate::stage::{Direction, StageMap};
 use crate::verdict::Verdict;
+
+pub use traffic::Traffic;
 
 /// Return a message of a web server, without stages and stamps.
 #[must_use]

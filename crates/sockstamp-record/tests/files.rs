@@ -5,9 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::container::{Container, Runtime};
+use sockstamp_model::fixture::Traffic;
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
@@ -16,6 +21,7 @@ use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::recover::recover;
+use sockstamp_record::schema::{Kind, columns};
 use sockstamp_record::{Batch, Error, Reader, Rows, Writer};
 use tempfile::{TempDir, tempdir};
 
@@ -432,6 +438,102 @@ fn other_files_are_refused() {
     ));
 }
 
+/// Return the reason why a file is refused, with its name.
+fn refusal(path: &Path) -> String {
+    match Reader::open(path) {
+        Err(error @ Error::Foreign { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Write a Parquet file of another program: these columns, with these facts, without rows.
+fn foreign(path: &Path, schema: &str, facts: &[(&str, &str)]) {
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let facts = facts
+        .iter()
+        .map(|(key, value)| KeyValue::new((*key).to_owned(), (*value).to_owned()));
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(facts.collect()));
+    let file = fs::File::create(path).unwrap();
+    let writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build())).unwrap();
+    writer.close().unwrap();
+}
+
+/// Return our columns in Parquet's language, each as `change` has it.
+fn schema(change: impl Fn(&str, String) -> String) -> String {
+    let columns = columns().into_iter().map(|column| {
+        let repetition = if column.optional { "optional" } else { "required" };
+        let (kind, annotation) = match column.kind {
+            Kind::Integer => ("int64", ""),
+            Kind::Flag => ("boolean", ""),
+            Kind::Text => ("binary", " (utf8)"),
+            Kind::Bytes => ("binary", ""),
+        };
+        let line = format!("{repetition} {kind} {}{annotation};", column.name);
+        change(&column.name, line)
+    });
+    format!("message message {{ {} }}", columns.collect::<String>())
+}
+
+#[test]
+fn files_of_other_programs_are_refused_with_the_reason() {
+    const VERSION: (&str, &str) = ("sockstamp.schema", "1");
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let ours = |_: &str, line: String| line;
+    for (schema, facts, reason) in [
+        (
+            "message other { required int64 id; optional double price; }".to_owned(),
+            &[][..],
+            "it is a Parquet file, but no recording of sockstamp",
+        ),
+        (
+            schema(ours),
+            &[],
+            "it is a Parquet file, but no recording of sockstamp",
+        ),
+        (
+            schema(ours),
+            &[("sockstamp.schema", "2")],
+            "its columns have version \"2\"; this sockstamp reads version 1",
+        ),
+        (
+            schema(ours),
+            &[("sockstamp.packets", "1")],
+            "it is a Parquet file, but no recording of sockstamp",
+        ),
+        (
+            schema(|name, line| if name == "weight" { String::new() } else { line }),
+            &[VERSION],
+            "it has no column weight",
+        ),
+        (
+            schema(|_, line| line.replace("int64 time_ns", "double time_ns")),
+            &[VERSION],
+            "its column time_ns has another type",
+        ),
+        (
+            schema(|_, line| line.replace("required boolean pipelined", "optional boolean pipelined")),
+            &[VERSION],
+            "its column pipelined has another type",
+        ),
+        (
+            schema(|_, line| line.replace("optional int64 cpu", "repeated int64 cpu")),
+            &[VERSION],
+            "its column cpu has another type",
+        ),
+    ] {
+        foreign(&path, &schema, facts);
+        assert_eq!(refusal(&path), format!("{}: {reason}", path.display()));
+    }
+    // Columns that a later program added are passed over.
+    let more = |name: &str, line: String| match name {
+        "bytes" => format!("{line} optional group more {{ required double one; }}"),
+        _ => line,
+    };
+    foreign(&path, &schema(more), &[VERSION]);
+    assert_eq!(read(&path).unwrap(), []);
+}
+
 /// Written before there were the columns `container`, `opened` and `cpu`.
 #[test]
 fn a_file_of_an_earlier_program_is_read() {
@@ -459,6 +561,28 @@ fn a_container_of_another_form_is_an_impossible_value() {
         error.contains("column container: it has an impossible value"),
         "{error}"
     );
+}
+
+#[test]
+fn a_message_of_real_traffic_takes_at_most_24_bytes() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut writer = Writer::create(&path, &[]).unwrap();
+    let mut batch = Batch::new();
+    let mut traffic = Traffic::default();
+    while !batch.is_full() {
+        batch.push(&traffic.next().unwrap());
+    }
+    writer.write(&batch).unwrap();
+    let (rows, bytes) = writer.finish().unwrap();
+    let per_message = bytes as f64 / rows as f64;
+    eprintln!("{per_message:.2} bytes per message");
+    assert!((12.0..24.0).contains(&per_message), "{per_message}");
+    // All of it is there.
+    let expected: Vec<_> = Traffic::default().take(batch.len()).collect();
+    let mut found = read(&path).unwrap();
+    found.sort_by_key(|message| message.time);
+    assert!(found == expected);
 }
 
 #[test]
