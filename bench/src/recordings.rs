@@ -1,17 +1,20 @@
-//! Time and memory of subcommands that read a recording of ten million messages.
+//! Writing of recordings; time and memory of subcommands that read one of ten million messages.
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
 use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::fixture;
-use sockstamp_model::flow::SocketCookie;
+use sockstamp_model::fixture::{self, Traffic};
+use sockstamp_model::flow::{Opened, SocketCookie};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_record::batch::ROWS;
 use sockstamp_record::{Batch, Rows, Writer};
 
 use crate::command::sockstamp;
@@ -25,11 +28,58 @@ pub(crate) const FEW: u64 = 50_000;
 /// The number that a busy service has.
 pub(crate) const FLOWS: u64 = 400;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Row groups that are written in a round.
+const WRITTEN: usize = 4;
 
 /// The subcommands, with the seconds that they may take.
 const READERS: [(&str, f64); 2] = [("report", 5.0), ("explain", 10.0)];
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
+    writing(effort, report)?;
+    reading(effort, report)
+}
+
+/// Measure how fast messages like those of redis are written, on one CPU, and their bytes.
+fn writing(effort: Effort, report: &mut Report) -> Result<()> {
+    let groups = if effort == Effort::Smoke { 1 } else { WRITTEN };
+    let path = std::env::temp_dir().join(format!("sockstamp-bench-{}-w.parquet", std::process::id()));
+    let rounds: Result<Vec<_>> = (0..effort.rounds(3)).map(|_| written(&path, groups)).collect();
+    fs::remove_file(&path).context("cannot remove the recording")?;
+    let rounds = rounds?;
+    let rate = Spread::of(&values(&rounds, |round| round.0));
+    report.add("recordings.write.rate", "M/s", rate, Some(Budget::AtLeast(1.0)));
+    let bytes = Spread::of(&values(&rounds, |round| round.1));
+    report.add("recordings.write.bytes", "B", bytes, Some(Budget::AtMost(24.0)));
+    Ok(())
+}
+
+/// Write these row groups; return the millions of messages per second of CPU time, and the bytes of
+/// one.
+fn written(path: &Path, groups: usize) -> Result<(f64, f64)> {
+    let mut traffic = Traffic::default();
+    let mut writer = Writer::create(path, &[])?;
+    let mut batch = Batch::new();
+    let mut spent = Duration::ZERO;
+    for _ in 0..groups {
+        // Making them up takes longer than writing them.
+        let messages: Vec<Message> = traffic.by_ref().take(ROWS).collect();
+        let began = cpu_time()?;
+        messages.iter().for_each(|message| batch.push(message));
+        writer.write(&batch)?;
+        batch.clear();
+        spent += cpu_time()? - began;
+    }
+    let (rows, bytes) = writer.finish()?;
+    let rate = to_float(rows) / spent.as_secs_f64() / 1e6;
+    Ok((rate, to_float(bytes) / to_float(rows)))
+}
+
+/// Return the time that this thread has been on a CPU.
+fn cpu_time() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
+}
+
+fn reading(effort: Effort, report: &mut Report) -> Result<()> {
     let messages = if effort == Effort::Smoke { FEW } else { MESSAGES };
     let path = std::env::temp_dir().join(format!("sockstamp-bench-{}.parquet", std::process::id()));
     let measured = write(&path, messages).and_then(|()| {
@@ -77,8 +127,11 @@ pub(crate) fn timed(reader: &str, paths: &[&Path]) -> Result<(f64, f64)> {
 fn write(path: &Path, messages: u64) -> Result<()> {
     let mut writer = Writer::create(path, &[])?;
     let mut batch = Batch::new();
+    let services = ["web.service", "database.service"].map(|name| name.parse().ok().map(Arc::new));
     for number in 0..messages {
-        batch.push(&message(number));
+        let mut message = message(number);
+        message.container = services[usize::from(number % 8 == 0)].clone();
+        batch.push(&message);
         if batch.is_full() {
             writer.write(&batch)?;
             batch.clear();
@@ -101,6 +154,8 @@ fn message(number: u64) -> Message {
         .remote
         .set_port(10_000 + u16::try_from(flow).unwrap_or(0));
     message.bytes = 64 + random % 1000;
+    message.cpu = Some(u16::try_from(random >> 32 & 15).unwrap_or(0));
+    message.opened = Some(Opened::ALL[usize::from(flow % 4 == 0)]);
     message.time = message.time + Nanos(number * 10_000);
     let nanos = |shift: u32, about: u64| Some(Nanos(about / 2 + (random >> shift) % about));
     let stages: &[(Stage, u64)] = match direction {

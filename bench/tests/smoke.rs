@@ -77,8 +77,11 @@ fn missing_segments_and_idle_connections_are_there_to_be_compared() {
 }
 
 #[test]
-fn readers_of_recordings_are_timed() {
+fn writers_and_readers_of_recordings_are_timed() {
     let report = run(&["--only", "recordings"]);
+    assert!(median(&report, "recordings.write.rate") > 0.0);
+    let bytes = median(&report, "recordings.write.bytes");
+    assert!((12.0..24.0).contains(&bytes), "{bytes}");
     for reader in ["report", "explain", "join"] {
         assert!(median(&report, &format!("recordings.{reader}.time")) > 0.0);
         assert!(median(&report, &format!("recordings.{reader}.memory")) > 1.0);
