@@ -282,6 +282,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
+container\t''
 port\t''
 peer\t''
 interface\t''
