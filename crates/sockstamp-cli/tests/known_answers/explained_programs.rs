@@ -1,12 +1,15 @@
 //! Faults of ordinary programs: `explain` names each first, in the words of docs/diagnosis.md.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::explained::{explained, names};
+use crate::faults::{wait_until, waiting};
 use crate::programs::{
     LOCALHOST, Redis, busy_neighbours, nginx, nginx_with_page, redis_with_little_weight, run, start_slow_web,
 };
@@ -18,27 +21,42 @@ fn counter(host: &Host, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// The server sleeps at times while each request comes by a connection of its own.
-fn with_pauses(host: &Host, redis: &Redis) -> String {
+/// Connections that are opened while the server is stopped.
+const OPENED: u64 = 64;
+
+/// Explain many requests by a connection each, and some while the server is stopped, three times:
+/// until `stalled`, and then for 300 ms.
+fn with_pauses(host: &Host, redis: &Redis, stalled: impl Fn() -> bool) -> String {
+    let ask = || {
+        let mut socket = host.tcp_connect(redis.address).unwrap();
+        socket.write_all(b"PING\r\n").unwrap();
+        socket.read_exact(&mut [0; b"+PONG\r\n".len()]).unwrap();
+    };
     explained(&["--netns", host.netns_name(), "tcp", "port", "6379"], || {
         for _ in 0..3 {
+            run(host, &redis.benchmark("-k 0 -c 8 -n 2000"));
+            redis.server.signal(Signal::SIGSTOP).unwrap();
             thread::scope(|scope| {
-                scope.spawn(|| run(host, &redis.benchmark("-k 0 -c 64 -n 2000")));
-                thread::sleep(Duration::from_millis(50));
-                run(host, &redis.client("DEBUG SLEEP 0.3"));
+                for _ in 0..OPENED {
+                    scope.spawn(ask);
+                }
+                wait_until(&stalled);
+                thread::sleep(Duration::from_millis(300));
+                redis.server.signal(Signal::SIGCONT).unwrap();
             });
         }
     })
 }
 
+/// The queue has room for 21, and the SYNs of the others are dropped.
 #[test]
 fn a_full_accept_queue_is_explained() {
+    const BACKLOG: u64 = 20;
     let host = Host::new("queue").unwrap();
-    let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "20"]);
+    let backlog = BACKLOG.to_string();
+    let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", &backlog]);
     within_attempts(|| {
-        let before = counter(&host, "TcpExtListenOverflows");
-        let text = with_pauses(&host, &redis);
-        assert!(counter(&host, "TcpExtListenOverflows") > before + 20);
+        let text = with_pauses(&host, &redis, || waiting(&host) > BACKLOG);
         names(
             &text,
             "connects",
@@ -57,7 +75,7 @@ fn a_server_that_accepts_late_is_explained() {
     let host = Host::new("late").unwrap();
     let redis = Redis::start(&host, LOCALHOST, &[]);
     within_attempts(|| {
-        let text = with_pauses(&host, &redis);
+        let text = with_pauses(&host, &redis, || waiting(&host) == OPENED);
         assert!(!text.contains(" listener:"), "{text}");
         names(&text, "accepts", "conn.accept", "more tasks that accept")
     });
