@@ -80,11 +80,10 @@ impl Names {
     }
 
     /// Look for containers, by their ids, with `find`.
-    fn finding(
-        find: impl FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details> + Send + 'static,
-        settings: Settings,
-        counts: Arc<Counts>,
-    ) -> Result<Self> {
+    fn finding<F>(find: F, settings: Settings, counts: Arc<Counts>) -> Result<Self>
+    where
+        F: FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details> + Send + 'static,
+    {
         let shared = Arc::new(Shared::default());
         shared.lock().settings = settings;
         let of_thread = Arc::clone(&shared);
