@@ -145,7 +145,7 @@ mod tests {
         for (is_new, expected) in [
             (
                 true,
-                "   rx.hol         p50           -      1.50 ms  only after: 12345 messages\n",
+                "   rx.hol         p50           -     1.50 ms  only after: 12345 messages\n",
             ),
             (
                 false,

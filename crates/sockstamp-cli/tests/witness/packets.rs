@@ -354,7 +354,7 @@ fn a_capture_on_standard_output_is_sound_and_names_the_container() {
     let file = directory.path().join("file.pcapng");
     let mut command = host.command("sh");
     command.args(["-c", "exec \"$0\" pcap -w - -- bash -c \"$1\" > \"$2\""]);
-    command.args([sockstamp().as_os_str(), script.as_ref(), file.as_os_str()]);
+    command.args([sockstamp(), &script]).arg(&file);
     cgroup.start_in(&mut command).unwrap();
     let process = Process::spawn(command).unwrap();
     let (mut server, _) = listener.accept().unwrap();
