@@ -89,7 +89,12 @@ impl Condition {
     }
 
     /// Run a round on a connection of its own, under this condition.
-    pub(crate) fn round(self, load: &mut Load, traffic: Traffic, duration: Duration) -> Result<Outcome> {
+    pub(crate) fn round(
+        self,
+        load: &mut Load,
+        traffic: Traffic,
+        duration: Duration,
+    ) -> Result<Outcome> {
         let mut state = self.enter(load)?;
         load.open(traffic)?;
         let outcome = load.run(duration, state.session())?;

@@ -38,7 +38,10 @@ impl Crowd {
     /// Send a request and its answer over each connection.
     pub(crate) fn exchange(&mut self) -> Result<()> {
         for (child, _) in &mut self.0 {
-            let orders = child.stdin.as_mut().context("idle connections take no orders")?;
+            let orders = child
+                .stdin
+                .as_mut()
+                .context("idle connections take no orders")?;
             orders.write_all(b"\n")?;
         }
         self.wait()
@@ -81,7 +84,10 @@ fn start(count: usize) -> Result<(Child, BufReader<ChildStdout>)> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start idle connections")?;
-    let answers = child.stdout.take().context("idle connections do not answer")?;
+    let answers = child
+        .stdout
+        .take()
+        .context("idle connections do not answer")?;
     Ok((child, BufReader::new(answers)))
 }
 

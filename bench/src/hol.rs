@@ -55,7 +55,8 @@ impl LossyHosts {
     }
 
     fn session(&self, hol: HolView) -> Result<Session> {
-        let netns = u32::try_from(self.receiver.netns_inode()).context("no inode of a namespace")?;
+        let netns =
+            u32::try_from(self.receiver.netns_inode()).context("no inode of a namespace")?;
         let options = Options {
             target: Target {
                 netns: Some(NetnsInode(netns)),
@@ -134,9 +135,11 @@ fn on_top(added: &[f64], reads: &[f64]) -> Vec<f64> {
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     let hosts = LossyHosts::new()?;
     let accounting = Accounting::start()?;
-    let [unseen, split] = in_turn(effort.rounds(12), [HolView::Unseen, HolView::Split], |hol| {
-        accounting.during(|| hosts.round(hol))
-    })?;
+    let [unseen, split] = in_turn(
+        effort.rounds(12),
+        [HolView::Unseen, HolView::Split],
+        |hol| accounting.during(|| hosts.round(hol)),
+    )?;
     drop(accounting);
     let reads = values(&unseen, Sample::of_reads);
     let seen = values(&split, Sample::with_arrivals);
@@ -149,7 +152,12 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
         Some(Budget::AtMost(1.15)),
     );
     // Attribute tcp_probe, which causes and acknowledgements need as well, to this alone.
-    report.add("hol.cost.with-hook", "×", Spread::of_ratios(&seen, &reads), None);
+    report.add(
+        "hol.cost.with-hook",
+        "×",
+        Spread::of_ratios(&seen, &reads),
+        None,
+    );
     report.add("hol.ours", "ns", Spread::of(&seen), None);
     let missing = values(&split, |sample| sample.out_of_order / sample.reads);
     report.add("hol.out-of-order", "per read", Spread::of(&missing), None);

@@ -72,7 +72,12 @@ impl Sample {
         Self::of_round(load, state, traffic, ROUND)
     }
 
-    fn of_round(load: &mut Load, state: &mut State, traffic: Traffic, round: Duration) -> Result<Self> {
+    fn of_round(
+        load: &mut Load,
+        state: &mut State,
+        traffic: Traffic,
+        round: Duration,
+    ) -> Result<Self> {
         load.open(traffic)?;
         let before = state.account()?;
         let outcome = load.run(round, state.session())?;
@@ -123,9 +128,10 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Condition::Default,
         Condition::DefaultCallback,
     ];
-    let [floor, selected, unselected, others @ ..] = in_turn(effort.rounds(6), conditions, |condition| {
-        accounting.during(|| Sample::take(load, condition, Traffic::RequestResponse))
-    })?;
+    let [floor, selected, unselected, others @ ..] =
+        in_turn(effort.rounds(6), conditions, |condition| {
+            accounting.during(|| Sample::take(load, condition, Traffic::RequestResponse))
+        })?;
     let bulk = in_turn(effort.rounds(6), conditions, |condition| {
         accounting.during(|| Sample::take(load, condition, Traffic::Bulk))
     })?;
@@ -168,7 +174,12 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         }
     }
     for (condition, samples) in conditions.iter().zip(&bulk) {
-        whole(report, &format!("hooks.bulk.{}", condition.name()), samples, None);
+        whole(
+            report,
+            &format!("hooks.bulk.{}", condition.name()),
+            samples,
+            None,
+        );
     }
     report.add_hooks(costs(&floor, &selected, &unselected));
     Ok(())

@@ -33,7 +33,11 @@ struct Side {
 }
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let count = if effort == Effort::Smoke { FEW } else { CONNECTIONS };
+    let count = if effort == Effort::Smoke {
+        FEW
+    } else {
+        CONNECTIONS
+    };
     let sides = [
         (Condition::Off, 0),
         (Condition::Off, count),
@@ -54,7 +58,12 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     report.add("idle.hooks", "×", ratios(&with, &without, hooks), nothing);
     report.add("idle.p50", "×", ratios(&with, &without, p50), nothing);
     report.add("idle.p50.off", "×", ratios(&off_with, &off, p50), None);
-    report.add("idle.hooks.ours", "ns", Spread::of(&values(&with, hooks)), None);
+    report.add(
+        "idle.hooks.ours",
+        "ns",
+        Spread::of(&values(&with, hooks)),
+        None,
+    );
     Ok(())
 }
 

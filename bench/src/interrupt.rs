@@ -19,7 +19,10 @@ pub(crate) fn catch() -> Result<()> {
 
 /// Fail once such a signal came. To be called between rounds, and while one is waited for.
 pub(crate) fn check() -> Result<()> {
-    if INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+    if INTERRUPTED
+        .get()
+        .is_some_and(|flag| flag.load(Ordering::Relaxed))
+    {
         bail!("interrupted");
     }
     Ok(())

@@ -27,10 +27,18 @@ const BOOTED: [u64; 2] = [100_000_000_000, 7_000_000_000_000];
 const STACK: u64 = 4_000;
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
-    let messages = if effort == Effort::Smoke { FEW } else { MESSAGES };
+    let messages = if effort == Effort::Smoke {
+        FEW
+    } else {
+        MESSAGES
+    };
     let directory = std::env::temp_dir();
-    let paths = ["first", "second"]
-        .map(|name| directory.join(format!("sockstamp-bench-{}-{name}.parquet", std::process::id())));
+    let paths = ["first", "second"].map(|name| {
+        directory.join(format!(
+            "sockstamp-bench-{}-{name}.parquet",
+            std::process::id()
+        ))
+    });
     let measured = write(&paths, messages).and_then(|()| {
         let [first, second] = paths.each_ref().map(PathBuf::as_path);
         in_turn(effort.rounds(1), [()], |()| timed("join", &[first, second]))
@@ -40,7 +48,12 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     }
     let [rounds] = measured?;
     let time = Spread::of(&values(&rounds, |round| round.0));
-    report.add("recordings.join.time", "s", time, Some(Budget::AtMost(SECONDS)));
+    report.add(
+        "recordings.join.time",
+        "s",
+        time,
+        Some(Budget::AtMost(SECONDS)),
+    );
     let memory = Spread::of(&values(&rounds, |round| round.1));
     report.add(
         "recordings.join.memory",

@@ -142,7 +142,11 @@ impl Load {
     }
 
     /// Traffic on that connection, while the session's records are read.
-    pub(crate) fn run(&mut self, duration: Duration, session: Option<&mut Session>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &mut self,
+        duration: Duration,
+        session: Option<&mut Session>,
+    ) -> Result<Outcome> {
         self.execute(&Order::Run(duration), session)
     }
 
@@ -315,7 +319,11 @@ fn permille(sorted: &[Duration], permille: usize) -> u64 {
     u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn request(client: &mut TcpStream, duration: Duration, times: &mut Vec<Duration>) -> io::Result<()> {
+fn request(
+    client: &mut TcpStream,
+    duration: Duration,
+    times: &mut Vec<Duration>,
+) -> io::Result<()> {
     let mut message = [0; REQUEST];
     let start = Instant::now();
     let mut sent = start;

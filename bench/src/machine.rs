@@ -41,7 +41,10 @@ impl fmt::Display for Machine {
             kernel,
             spectre_v2,
         } = self;
-        write!(f, "{count} × {model}, Linux {kernel}, spectre_v2: {spectre_v2}; ")?;
+        write!(
+            f,
+            "{count} × {model}, Linux {kernel}, spectre_v2: {spectre_v2}; "
+        )?;
         write!(
             f,
             "client and server on processor {load}, sockstamp on {sockstamp}"
@@ -57,6 +60,8 @@ fn line(path: &str) -> Result<String> {
 /// The key is x86's; other architectures name the processor otherwise, or not at all.
 fn processor_model() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix("model name"))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))?;
     Some(value.trim_start_matches([' ', '\t', ':']).to_owned())
 }

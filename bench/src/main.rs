@@ -63,7 +63,12 @@ struct Cli {
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
     /// Of zerocopy, threshold, stamps, windows and programs, only rows whose name contains this
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     part: String,
     /// A table as it grows, or one object at the end
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -138,7 +143,13 @@ enum Benchmark {
 }
 
 impl Benchmark {
-    fn run(self, load: &mut Load, processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {
+    fn run(
+        self,
+        load: &mut Load,
+        processors: Processors,
+        effort: Effort,
+        report: &mut Report,
+    ) -> Result<()> {
         match self {
             Self::Hooks => hooks::run(load, effort, report),
             Self::Latency => latency::run(load, effort, report),

@@ -19,7 +19,11 @@ const FEW: usize = 500;
 const CEILING: u64 = 2 << 30;
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let connections = if effort == Effort::Smoke { FEW } else { CONNECTIONS };
+    let connections = if effort == Effort::Smoke {
+        FEW
+    } else {
+        CONNECTIONS
+    };
     let bytes = in_turn(effort.rounds(1), [()], |()| measure(load, connections))?.concat();
     let mut add = |name, value: fn(&(f64, f64)) -> f64, budget| {
         report.add(name, "B", Spread::of(&values(&bytes, value)), budget);
@@ -51,7 +55,10 @@ fn measure(load: &mut Load, connections: usize) -> Result<(f64, f64)> {
     load.close_idle()?;
     let sockets = 2 * connections as u64;
     if summary.adopted < sockets || summary.tx.messages < sockets || summary.lost.turned_away > 0 {
-        bail!("of {sockets} sockets not all were measured: {:?}", summary.lost);
+        bail!(
+            "of {sockets} sockets not all were measured: {:?}",
+            summary.lost
+        );
     }
     let each = |after: u64| (to_float(after) - to_float(before)) / to_float(sockets);
     Ok((each(selected), each(used)))
@@ -60,7 +67,8 @@ fn measure(load: &mut Load, connections: usize) -> Result<(f64, f64)> {
 /// Bytes in slabs of the kernel's allocator for objects of any kind, which socket storage comes
 /// from.
 fn allocated() -> Result<u64> {
-    let slabs = fs::read_to_string("/proc/slabinfo").context("the kernel does not tell its slabs")?;
+    let slabs =
+        fs::read_to_string("/proc/slabinfo").context("the kernel does not tell its slabs")?;
     Ok(slabs.lines().filter_map(cache).sum())
 }
 

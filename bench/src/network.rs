@@ -93,7 +93,8 @@ impl Network {
         (&sender).write_all(&[0])?;
         let (stream, _) = listener.accept()?;
         let (reads, processor) = (stream.try_clone()?, self.reader);
-        let reader = (self.peer == Peer::Socket).then(|| thread::spawn(move || read_all(&reads, processor)));
+        let reader =
+            (self.peer == Peer::Socket).then(|| thread::spawn(move || read_all(&reads, processor)));
         Ok((
             sender,
             Far {

@@ -70,7 +70,10 @@ pub(crate) fn values<T>(results: &[T], value: impl Fn(&T) -> f64) -> Vec<f64> {
 }
 
 /// A count as a number to divide.
-#[expect(clippy::cast_precision_loss, reason = "no run of minutes counts to 2^52")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "no run of minutes counts to 2^52"
+)]
 pub(crate) fn to_float(count: u64) -> f64 {
     count as f64
 }
@@ -82,7 +85,10 @@ mod tests {
     #[test]
     fn the_median_lies_in_the_middle() {
         let odd = Spread::of(&[3.0, 1.0, 2.0]);
-        assert_eq!((odd.median, odd.min, odd.max, odd.rounds), (2.0, 1.0, 3.0, 3));
+        assert_eq!(
+            (odd.median, odd.min, odd.max, odd.rounds),
+            (2.0, 1.0, 3.0, 3)
+        );
         assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
     }
 

@@ -103,7 +103,9 @@ impl DelayedHosts {
             quota.start_in(&mut command)?;
             Ok(Process::spawn(command)?)
         };
-        let _busy: Vec<_> = (0..BUSY_LOOPS).map(|_| busy_loop()).collect::<Result<_>>()?;
+        let _busy: Vec<_> = (0..BUSY_LOOPS)
+            .map(|_| busy_loop())
+            .collect::<Result<_>>()?;
         self.run(pinger, Some(&quota))
     }
 
@@ -113,10 +115,16 @@ impl DelayedHosts {
             cgroup.start_in(&mut command)?;
         }
         let output = command.stdin(Stdio::null()).output();
-        let output = output.with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let output =
+            output.with_context(|| format!("cannot run {}", command.get_program().display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let views = views(pinger, &text);
-        views.with_context(|| format!("of {pinger:?}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+        views.with_context(|| {
+            format!(
+                "of {pinger:?}: {text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        })
     }
 
     fn command(&self, pinger: Pinger) -> Result<Command> {
@@ -166,7 +174,11 @@ fn both_views(text: &str) -> Result<Vec<View>> {
     let last = text.lines().last().context("nothing was printed")?;
     let summary: Value = serde_json::from_str(last)?;
     let view = |name, key: &str| {
-        let figure = |quantile: &str| summary["summary"][key][quantile].as_f64().map(|ns| ns / 1e6);
+        let figure = |quantile: &str| {
+            summary["summary"][key][quantile]
+                .as_f64()
+                .map(|ns| ns / 1e6)
+        };
         let figures = figure("p50_ns").zip(figure("p99_ns"));
         figures.map(|(p50, p99)| View { name, p50, p99 })
     };

@@ -38,7 +38,8 @@ impl Processors {
 pub(crate) fn stay_on(processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor).context("no such processor")?;
-    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot pin to CPU {processor}"))
+    sched_setaffinity(Pid::from_raw(0), &set)
+        .with_context(|| format!("cannot pin to CPU {processor}"))
 }
 
 /// Let the calling thread, and those it starts, run on every processor of the machine.

@@ -42,14 +42,27 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
 /// Measure how fast messages like those of redis are written, on one CPU, and their bytes.
 fn writing(effort: Effort, report: &mut Report) -> Result<()> {
     let groups = if effort == Effort::Smoke { 1 } else { WRITTEN };
-    let path = std::env::temp_dir().join(format!("sockstamp-bench-{}-w.parquet", std::process::id()));
-    let rounds: Result<Vec<_>> = (0..effort.rounds(3)).map(|_| written(&path, groups)).collect();
+    let path =
+        std::env::temp_dir().join(format!("sockstamp-bench-{}-w.parquet", std::process::id()));
+    let rounds: Result<Vec<_>> = (0..effort.rounds(3))
+        .map(|_| written(&path, groups))
+        .collect();
     fs::remove_file(&path).context("cannot remove the recording")?;
     let rounds = rounds?;
     let rate = Spread::of(&values(&rounds, |round| round.0));
-    report.add("recordings.write.rate", "M/s", rate, Some(Budget::AtLeast(1.0)));
+    report.add(
+        "recordings.write.rate",
+        "M/s",
+        rate,
+        Some(Budget::AtLeast(1.0)),
+    );
     let bytes = Spread::of(&values(&rounds, |round| round.1));
-    report.add("recordings.write.bytes", "B", bytes, Some(Budget::AtMost(24.0)));
+    report.add(
+        "recordings.write.bytes",
+        "B",
+        bytes,
+        Some(Budget::AtMost(24.0)),
+    );
     Ok(())
 }
 
@@ -80,7 +93,11 @@ fn cpu_time() -> Result<Duration> {
 }
 
 fn reading(effort: Effort, report: &mut Report) -> Result<()> {
-    let messages = if effort == Effort::Smoke { FEW } else { MESSAGES };
+    let messages = if effort == Effort::Smoke {
+        FEW
+    } else {
+        MESSAGES
+    };
     let path = std::env::temp_dir().join(format!("sockstamp-bench-{}.parquet", std::process::id()));
     let measured = write(&path, messages).and_then(|()| {
         let readers = READERS.map(|(reader, _)| reader);

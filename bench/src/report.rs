@@ -158,7 +158,9 @@ impl Report {
             return writeln!(output, "\nEvery budget is met.");
         }
         writeln!(output, "\n{} budgets are missed:", missed.len())?;
-        missed.iter().try_for_each(|figure| writeln!(output, "{figure}"))
+        missed
+            .iter()
+            .try_for_each(|figure| writeln!(output, "{figure}"))
     }
 }
 
@@ -246,7 +248,11 @@ mod tests {
     #[test]
     fn a_figure_that_is_no_number_meets_nothing() {
         let spread = Spread::of(&[f64::NAN]);
-        let budgets = [Budget::AtMost(1.0), Budget::AtLeast(1.0), Budget::Exactly(1.0)];
+        let budgets = [
+            Budget::AtMost(1.0),
+            Budget::AtLeast(1.0),
+            Budget::Exactly(1.0),
+        ];
         assert!(!budgets.into_iter().any(|budget| budget.is_met(&spread)));
     }
 }

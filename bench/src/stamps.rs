@@ -92,7 +92,13 @@ enum Method {
 }
 
 impl Method {
-    const ALL: [Self; 5] = [Self::Off, Self::Naive, Self::Batched, Self::Memory, Self::Sampled];
+    const ALL: [Self; 5] = [
+        Self::Off,
+        Self::Naive,
+        Self::Batched,
+        Self::Memory,
+        Self::Sampled,
+    ];
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +143,12 @@ impl Setting {
         rate
     }
 
-    fn run(self, network: &Network, method: Method, completions: Option<&Completions>) -> Result<f64> {
+    fn run(
+        self,
+        network: &Network,
+        method: Method,
+        completions: Option<&Completions>,
+    ) -> Result<f64> {
         if self.transport == Transport::Udp {
             let (socket, _receiver) = network.udp(Family::V4)?;
             return self.sends(socket.as_fd(), method, completions);
@@ -149,7 +160,12 @@ impl Setting {
         rate
     }
 
-    fn sends(self, socket: BorrowedFd<'_>, method: Method, completions: Option<&Completions>) -> Result<f64> {
+    fn sends(
+        self,
+        socket: BorrowedFd<'_>,
+        method: Method,
+        completions: Option<&Completions>,
+    ) -> Result<f64> {
         let message = vec![0; self.bytes];
         let mut reading = self.reading(socket, method, completions)?;
         let (mut sent, started) = (0, Instant::now());
@@ -255,7 +271,8 @@ impl Naive {
         let mut control = nix::cmsg_space!([TimeSpec; 3], [u8; 64]);
         let mut parts: [IoSliceMut<'_>; 0] = [];
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
+        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags)
+        {
             Ok(message) => message,
             Err(Errno::EAGAIN) => return Ok(false),
             Err(errno) => return Err(errno).context("recvmsg(MSG_ERRQUEUE)"),
@@ -362,7 +379,10 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
             let name = format!("{name}.{method:?}/{base:?}").to_lowercase();
             report.add(name, "×", spread, budget);
         }
-        let thousands: Vec<_> = rates_of(Method::Off).iter().map(|rate| rate / 1e3).collect();
+        let thousands: Vec<_> = rates_of(Method::Off)
+            .iter()
+            .map(|rate| rate / 1e3)
+            .collect();
         report.add(format!("{name}.off"), "k/s", Spread::of(&thousands), None);
     }
     Ok(())

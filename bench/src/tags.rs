@@ -25,7 +25,10 @@ const CONDITIONS: [Condition; 4] = [
 ];
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    for (name, traffic) in [("request", Traffic::RequestResponse), ("bulk", Traffic::Bulk)] {
+    for (name, traffic) in [
+        ("request", Traffic::RequestResponse),
+        ("bulk", Traffic::Bulk),
+    ] {
         let accounting = Accounting::start()?;
         let round = if effort == Effort::Smoke {
             ROUND / 12
@@ -36,9 +39,13 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
             accounting.during(|| Sample::over(load, condition, traffic, round))
         })?;
         drop(accounting);
-        let of_sockets = |samples: &[Sample]| values(samples, |sample| sample.runs(|hook| hook == "sockops"));
-        let time =
-            |samples: &[Sample]| values(samples, |sample| sample.nanoseconds(|hook| hook == "sockops"));
+        let of_sockets =
+            |samples: &[Sample]| values(samples, |sample| sample.runs(|hook| hook == "sockops"));
+        let time = |samples: &[Sample]| {
+            values(samples, |sample| {
+                sample.nanoseconds(|hook| hook == "sockops")
+            })
+        };
         let rate = |samples: &[Sample]| values(samples, Sample::messages);
         let more = |tagged: Vec<f64>, untagged: Vec<f64>| -> Vec<f64> {
             let both = tagged.into_iter().zip(untagged);

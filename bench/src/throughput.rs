@@ -30,7 +30,12 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     let off = values(&off, Outcome::bytes_per_second);
     for (condition, outcomes) in CONDITIONS.iter().skip(1).zip(&others) {
         let spread = Spread::of_ratios(&values(outcomes, Outcome::bytes_per_second), &off);
-        report.add(format!("throughput.{}", condition.name()), "×", spread, None);
+        report.add(
+            format!("throughput.{}", condition.name()),
+            "×",
+            spread,
+            None,
+        );
     }
     let gigabits = values(&off, |bytes| bytes * 8.0 / 1e9);
     report.add("throughput.off", "Gb/s", Spread::of(&gigabits), None);

@@ -25,7 +25,8 @@ const IP_HEADER: usize = 20;
 /// Print a line for each answer.
 pub(crate) fn ping(address: IpAddr) -> Result<()> {
     ensure!(address.is_ipv4(), "it knows IPv4 alone");
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).context("no raw socket")?;
+    let socket =
+        Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).context("no raw socket")?;
     socket.connect(&SocketAddr::new(address, 0).into())?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let start = Instant::now();
@@ -72,7 +73,10 @@ fn receive(mut socket: &Socket, start: Instant, hand_over: Sender<Vec<u8>>) {
 }
 
 fn look_at(packet: &[u8], start: Instant) {
-    let (kind, sent) = (packet.get(IP_HEADER), packet.get(IP_HEADER + HEADER.len()..));
+    let (kind, sent) = (
+        packet.get(IP_HEADER),
+        packet.get(IP_HEADER + HEADER.len()..),
+    );
     let sent = sent.and_then(|payload| payload.first_chunk());
     if let (Some(&ECHO_REPLY), Some(sent)) = (kind, sent) {
         let rtt = nanos(start.elapsed()).saturating_sub(u64::from_be_bytes(*sent));

@@ -74,7 +74,11 @@ fn serve(load: &mut Load, duration: Duration, sessions: &mut [Session]) -> Resul
 
 /// Both see the same traffic.
 fn agreement(load: &mut Load, one_of: u32, effort: Effort, report: &mut Report) -> Result<()> {
-    let windows = if effort == Effort::Smoke { FEW } else { WINDOWS };
+    let windows = if effort == Effort::Smoke {
+        FEW
+    } else {
+        WINDOWS
+    };
     let duration = WINDOW * one_of * windows;
     let rounds = in_turn(effort.rounds(1), [()], |()| {
         let mut sessions = [session(load, None)?, session(load, Some(one_of))?];
@@ -84,14 +88,27 @@ fn agreement(load: &mut Load, one_of: u32, effort: Effort, report: &mut Report) 
     })?
     .concat();
     for (q, name) in [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")] {
-        let of = |summary: &Summary| summary.rx.total.quantile(q).map_or(0.0, |time| to_float(time.0));
+        let of = |summary: &Summary| {
+            summary
+                .rx
+                .total
+                .quantile(q)
+                .map_or(0.0, |time| to_float(time.0))
+        };
         let ratios = values(&rounds, |(every, windows)| of(windows) / of(every));
         let off: Vec<_> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
         let name = format!("windows.{one_of}.{name}");
-        report.add(name, "× off", Spread::of(&off), Some(Budget::AtMost(STATED)));
+        report.add(
+            name,
+            "× off",
+            Spread::of(&off),
+            Some(Budget::AtMost(STATED)),
+        );
     }
     let messages = |summary: &Summary| to_float(summary.rx.messages);
-    let counts = values(&rounds, |(every, windows)| messages(windows) / messages(every));
+    let counts = values(&rounds, |(every, windows)| {
+        messages(windows) / messages(every)
+    });
     report.add(
         format!("windows.{one_of}.messages"),
         "×",
@@ -118,7 +135,9 @@ fn switches(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> 
         let before = process_time()?;
         let outcome = serve(load, duration, &mut sessions)?;
         let cpu = process_time()?.saturating_sub(before);
-        let windows = sessions.first().and_then(|session| session.summary().windows);
+        let windows = sessions
+            .first()
+            .and_then(|session| session.summary().windows);
         anyhow::Ok(Seen {
             outcome,
             windows: windows.unwrap_or_default(),
@@ -127,7 +146,12 @@ fn switches(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> 
     })?;
     let tail = |seen: &Seen| to_float(seen.outcome.p999_ns);
     let (base, tails) = (values(&without, tail), values(&with, tail));
-    report.add("windows.switch.p999", "×", Spread::of_ratios(&tails, &base), None);
+    report.add(
+        "windows.switch.p999",
+        "×",
+        Spread::of_ratios(&tails, &base),
+        None,
+    );
     report.add("windows.switch.p999.off", "ns", Spread::of(&base), None);
     let each = |time: fn(&Seen) -> Duration| {
         move |seen: &Seen| time(seen).as_secs_f64() * 1e3 / to_float(seen.windows.count.max(1))
@@ -146,5 +170,7 @@ fn of(time: Nanos) -> Duration {
 }
 
 fn process_time() -> Result<Duration> {
-    Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?))
+    Ok(Duration::from(clock_gettime(
+        ClockId::CLOCK_PROCESS_CPUTIME_ID,
+    )?))
 }

@@ -44,7 +44,10 @@ fn hooks_are_compared_and_an_unselected_flow_runs_no_sockops_program() {
     assert_eq!(figure(&report, "unselected.sockops")["met"], true);
     let hooks = report["hooks"].as_array().unwrap();
     let sockops = hooks.iter().find(|hook| hook["hook"] == "sockops").unwrap();
-    assert!(sockops["selected"]["runs"].as_f64().unwrap() > 1.0, "{sockops}");
+    assert!(
+        sockops["selected"]["runs"].as_f64().unwrap() > 1.0,
+        "{sockops}"
+    );
 }
 
 #[test]

@@ -20,7 +20,10 @@ fn main() -> Result<()> {
     let write = |name: &str, contents: &str| {
         fs::write(out.join(name), contents).with_context(|| format!("cannot write {name}"))
     };
-    write("types.rs", &generate(CodegenConfig::TYPES | CodegenConfig::VARS)?)?;
+    write(
+        "types.rs",
+        &generate(CodegenConfig::TYPES | CodegenConfig::VARS)?,
+    )?;
     write("functions.rs", &functions)?;
     write("signatures.rs", &signatures(&functions))
 }
@@ -49,7 +52,11 @@ fn generate(what: CodegenConfig) -> Result<String> {
 struct Copied;
 
 impl ParseCallbacks for Copied {
-    fn blocklisted_type_implements_trait(&self, _name: &str, derive: DeriveTrait) -> Option<ImplementsTrait> {
+    fn blocklisted_type_implements_trait(
+        &self,
+        _name: &str,
+        derive: DeriveTrait,
+    ) -> Option<ImplementsTrait> {
         (derive == DeriveTrait::Copy).then_some(ImplementsTrait::Yes)
     }
 }

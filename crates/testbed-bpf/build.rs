@@ -19,7 +19,11 @@ fn main() -> Result<()> {
     for name in [
         "filter", "floor", "naive", "points", "redirect", "sample", "sink", "stranger",
     ] {
-        clang.skeleton(&format!("src/bpf/{name}.bpf.c"), &out, &[Path::new(HEADERS)])?;
+        clang.skeleton(
+            &format!("src/bpf/{name}.bpf.c"),
+            &out,
+            &[Path::new(HEADERS)],
+        )?;
     }
     Ok(())
 }

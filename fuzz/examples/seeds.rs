@@ -54,8 +54,15 @@ fn entries() -> Vec<Vec<u8>> {
         }),
         Control::TimestampingStatistics(&statistics),
     ];
-    let stamped = stamps
-        .map(|stamps| written(&[&[stamps, error(Origin::Timestamping, 0, 2, 99)], &beside[..]].concat()));
+    let stamped = stamps.map(|stamps| {
+        written(
+            &[
+                &[stamps, error(Origin::Timestamping, 0, 2, 99)],
+                &beside[..],
+            ]
+            .concat(),
+        )
+    });
     let others = [
         (Origin::ZeroCopy, 0, 0, 31),
         (Origin::ZeroCopy, 1, u32::MAX, 3),
@@ -64,7 +71,8 @@ fn entries() -> Vec<Vec<u8>> {
         (Origin::Local, 0, 1500, 0),
         (Origin::TxTime, 2, 1, 7),
     ];
-    let others = others.map(|(origin, code, info, data)| written(&[error(origin, code, info, data)]));
+    let others =
+        others.map(|(origin, code, info, data)| written(&[error(origin, code, info, data)]));
     stamped.into_iter().chain(others).collect()
 }
 
@@ -167,7 +175,10 @@ fn areas() -> Vec<Vec<u8>> {
     let ring = |counter: usize, first: usize, length: usize, count: u64| {
         (1..=count).flat_map(move |written| {
             let place = usize::try_from(written).expect("few") % length;
-            [(first + 2 * place, written << 32 | written), (counter, written)]
+            [
+                (first + 2 * place, written << 32 | written),
+                (counter, written),
+            ]
         })
     };
     [3, 300]

@@ -34,7 +34,9 @@ fn errors<'a>(messages: &'a [Control<'_>]) -> impl Iterator<Item = &'a ExtendedE
 
 fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -> bool {
     match *report {
-        Report::Stamp { stamp, interface, .. } => {
+        Report::Stamp {
+            stamp, interface, ..
+        } => {
             error.origin == Origin::Timestamping
                 && error.data == stamp.id
                 && is_told(stamp.time, messages)

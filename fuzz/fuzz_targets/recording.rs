@@ -69,7 +69,10 @@ fuzz_target!(|input: &[u8]| {
         Err(error) => assert_names(&error, path),
     }
     if let Ok(recovered) = recover(path) {
-        assert_eq!(fs::metadata(path).expect("it was written").len(), recovered.after);
+        assert_eq!(
+            fs::metadata(path).expect("it was written").len(),
+            recovered.after
+        );
     }
 });
 
@@ -80,5 +83,8 @@ fn count<T>(rows: impl Iterator<Item = Result<T, Error>>, path: &Path) -> usize 
 
 fn assert_names(error: &Error, path: &Path) {
     let error = error.to_string();
-    assert!(error.contains(path.to_str().expect("it is text")), "{error}");
+    assert!(
+        error.contains(path.to_str().expect("it is text")),
+        "{error}"
+    );
 }

@@ -31,7 +31,9 @@ pub fn written(messages: &[Control<'_>]) -> Vec<u8> {
     let mut bytes = vec![0xa5; raw.iter().map(|(_, _, data)| space(data.len())).sum()];
     let mut writer = Writer::new(&mut bytes);
     for (level, kind, data) in &raw {
-        writer.push(*level, *kind, data).expect("there is room for all");
+        writer
+            .push(*level, *kind, data)
+            .expect("there is room for all");
     }
     assert_eq!(writer.written().len(), bytes.len());
     bytes
@@ -43,7 +45,8 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
         Control::Timestamping(stamps) => {
             let software = stamps.software.map_or(0, |stamp| stamp.as_nanos());
             let hardware = stamps.hardware.map_or(0, |stamp| stamp.as_nanos());
-            let words = [software, 0, hardware].map(|nanos| [nanos / 1_000_000_000, nanos % 1_000_000_000]);
+            let words =
+                [software, 0, hardware].map(|nanos| [nanos / 1_000_000_000, nanos % 1_000_000_000]);
             (
                 libc::SOL_SOCKET,
                 TIMESTAMPING,
@@ -62,7 +65,9 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
                 words.iter().flat_map(|word| word.to_ne_bytes()).collect(),
             )
         }
-        Control::TimestampingStatistics(attributes) => (libc::SOL_SOCKET, STATISTICS, attributes.to_vec()),
+        Control::TimestampingStatistics(attributes) => {
+            (libc::SOL_SOCKET, STATISTICS, attributes.to_vec())
+        }
         Control::Interface(index) => (
             libc::IPPROTO_IP,
             libc::IP_PKTINFO,
@@ -73,7 +78,9 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
             libc::IP_TTL,
             u32::from(hops).to_ne_bytes().to_vec(),
         ),
-        Control::ExtendedError(error) => (libc::IPPROTO_IP, libc::IP_RECVERR, extended_error(&error)),
+        Control::ExtendedError(error) => {
+            (libc::IPPROTO_IP, libc::IP_RECVERR, extended_error(&error))
+        }
         Control::Other { level, kind, data } => (level, kind, data.to_vec()),
         _ => unreachable!("all that there are"),
     }
@@ -90,7 +97,11 @@ fn extended_error(error: &ExtendedError) -> Vec<u8> {
         Some(IpAddr::V4(address)) => (libc::AF_INET, 2, address.octets().to_vec()),
         Some(IpAddr::V6(address)) => (libc::AF_INET6, 6, address.octets().to_vec()),
     };
-    bytes.extend(u16::try_from(family).expect("families are small").to_ne_bytes());
+    bytes.extend(
+        u16::try_from(family)
+            .expect("families are small")
+            .to_ne_bytes(),
+    );
     bytes.extend(vec![0; before]);
     bytes.extend(octets);
     bytes.extend([0; 8]);

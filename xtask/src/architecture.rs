@@ -64,7 +64,10 @@ fn table(text: &str) -> Result<Known> {
         lines.peek().is_some(),
         "{MAP} has no table that begins with {HEADING}"
     );
-    lines.take_while(|line| line.starts_with('|')).map(row).collect()
+    lines
+        .take_while(|line| line.starts_with('|'))
+        .map(row)
+        .collect()
 }
 
 fn row(line: &str) -> Result<(String, BTreeSet<String>)> {
@@ -88,7 +91,12 @@ fn of_cargo(root: &Path) -> Result<Known> {
 fn of_workspace(root: &Path, folder: &Path) -> Result<Known> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version=1",
+            "--manifest-path",
+        ])
         .arg(folder.join("Cargo.toml"))
         .output()
         .context("cannot run cargo metadata")?;
@@ -97,7 +105,8 @@ fn of_workspace(root: &Path, folder: &Path) -> Result<Known> {
         "cargo metadata failed: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("what cargo metadata printed")?;
+    let metadata: Metadata =
+        serde_json::from_slice(&output.stdout).context("what cargo metadata printed")?;
     metadata
         .packages
         .into_iter()
@@ -130,7 +139,9 @@ fn differences(table: &Known, manifests: &Known) -> Vec<String> {
         .into_iter()
         .filter_map(|path| match (table.get(path), manifests.get(path)) {
             (Some(said), Some(known)) if said == known => None,
-            (Some(said), Some(known)) => Some(format!("{path} knows {}, not {}", list(known), list(said))),
+            (Some(said), Some(known)) => {
+                Some(format!("{path} knows {}, not {}", list(known), list(said)))
+            }
             (Some(_), None) => Some(format!("{path} is not a crate")),
             (None, _) => Some(format!("{path} is missing")),
         })
@@ -141,7 +152,11 @@ fn list(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return NOBODY.to_owned();
     }
-    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

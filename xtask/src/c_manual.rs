@@ -18,13 +18,16 @@ const HEADER: &str = "crates/sockstamp-capi/include/sockstamp.h";
 const RESERVED: &str = "reserved";
 
 pub(crate) fn pages() -> Result<Files> {
-    let header = fs::read_to_string(root().join(HEADER)).with_context(|| format!("cannot read {HEADER}"))?;
+    let header =
+        fs::read_to_string(root().join(HEADER)).with_context(|| format!("cannot read {HEADER}"))?;
     let entries: Vec<Entry> = header
         .split("/**\n")
         .skip(1)
         .map(Entry::parse)
         .collect::<Result<_>>()?;
-    let mut starts: Vec<_> = (0..entries.len()).filter(|at| entries[*at].is_page()).collect();
+    let mut starts: Vec<_> = (0..entries.len())
+        .filter(|at| entries[*at].is_page())
+        .collect();
     let names: Vec<_> = starts.iter().map(|at| entries[*at].name.as_str()).collect();
     starts.push(entries.len());
     let pages = starts.windows(2).map(|page| &entries[page[0]..page[1]]);
@@ -49,10 +52,14 @@ struct Entry {
 
 impl Entry {
     fn parse(text: &str) -> Result<Self> {
-        let (comment, rest) = text.split_once(" */\n").context("a comment without an end")?;
-        let mut lines = comment
-            .lines()
-            .map(|line| line.trim_start_matches(" *").strip_prefix(' ').unwrap_or(""));
+        let (comment, rest) = text
+            .split_once(" */\n")
+            .context("a comment without an end")?;
+        let mut lines = comment.lines().map(|line| {
+            line.trim_start_matches(" *")
+                .strip_prefix(' ')
+                .unwrap_or("")
+        });
         let first = lines.next().context("an empty comment")?;
         let (name, brief) = first
             .split_once(" - ")
@@ -82,7 +89,10 @@ impl Entry {
         if line.is_empty() {
             return None;
         }
-        if let Some((name, text)) = line.strip_prefix('@').and_then(|line| line.split_once(": ")) {
+        if let Some((name, text)) = line
+            .strip_prefix('@')
+            .and_then(|line| line.split_once(": "))
+        {
             self.described.push((name.to_owned(), text.to_owned()));
             return Some(Place::Described);
         }
@@ -110,7 +120,11 @@ impl Entry {
     }
 
     fn check(&self) -> Result<()> {
-        let described: BTreeSet<_> = self.described.iter().map(|(name, _)| name.as_str()).collect();
+        let described: BTreeSet<_> = self
+            .described
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
         let declared: BTreeSet<_> = names(&self.declaration).into_iter().collect();
         ensure!(
             described == declared,
@@ -144,7 +158,11 @@ enum Place {
 
 /// Up to the first empty line.
 fn declaration(text: &str) -> String {
-    text.split("\n\n").next().unwrap_or("").trim_end().to_owned()
+    text.split("\n\n")
+        .next()
+        .unwrap_or("")
+        .trim_end()
+        .to_owned()
 }
 
 /// Parameters, fields or constants.
@@ -173,9 +191,14 @@ fn names(declaration: &str) -> Vec<&str> {
 
 fn render(page: &[Entry], pages: &[&str]) -> String {
     let title = &page[0];
-    let (functions, types): (Vec<_>, Vec<_>) = page[1..].iter().partition(|entry| entry.is_function());
+    let (functions, types): (Vec<_>, Vec<_>) =
+        page[1..].iter().partition(|entry| entry.is_function());
     let mut names = vec![title.name.as_str()];
-    names.extend(functions.iter().map(|entry| entry.name.trim_end_matches("()")));
+    names.extend(
+        functions
+            .iter()
+            .map(|entry| entry.name.trim_end_matches("()")),
+    );
     let mut lines = vec![
         format!(
             ".TH {} 3 \"\" \"sockstamp {}\" \"libsockstamp\"",
@@ -244,7 +267,9 @@ fn paragraphs(paragraphs: &[String], lines: &mut Vec<String>) {
 
 fn sentence(brief: &str) -> String {
     let mut letters = brief.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
     format!(
         "{}{}.",
         escape(&first.unwrap_or_default()),
@@ -265,7 +290,10 @@ fn indented(declaration: &str) -> String {
 /// A hyphen of text is a minus of code here, the mark of a parameter is for readers of the header,
 /// and no line may begin by a period or an apostrophe.
 fn escape(text: &str) -> String {
-    let escaped = text.replace('\\', "\\e").replace('-', "\\-").replace('@', "");
+    let escaped = text
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('@', "");
     let lines = escaped.lines().map(|line| match line.chars().next() {
         Some('.' | '\'') => format!("\\&{line}"),
         _ => line.to_owned(),
@@ -283,7 +311,10 @@ mod tests {
     #[test]
     fn a_comment_is_taken_apart() {
         let entry = Entry::parse(FUNCTION).unwrap();
-        assert_eq!((entry.name.as_str(), entry.brief.as_str()), ("f()", "does it"));
+        assert_eq!(
+            (entry.name.as_str(), entry.brief.as_str()),
+            ("f()", "does it")
+        );
         assert_eq!(entry.described, [("a".to_owned(), "One more.".to_owned())]);
         assert_eq!(entry.paragraphs, ["Text goes on."]);
         assert_eq!(entry.returns, "0.");
@@ -306,7 +337,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_parameters_fields_and_constants() {
-        let union = "struct x {\n\tint a;\n\tuint32_t reserved;\n\tunion {\n\t\tstruct y b[3];\n\t};\n};";
+        let union =
+            "struct x {\n\tint a;\n\tuint32_t reserved;\n\tunion {\n\t\tstruct y b[3];\n\t};\n};";
         assert_eq!(names(union), ["a", "b"]);
         assert_eq!(names("enum x {\n\tA = 1 << 0,\n\tB = 2,\n};"), ["A", "B"]);
         assert_eq!(names("int f(void **a,\n\t  size_t b);"), ["a", "b"]);

@@ -104,7 +104,10 @@ fn imports(modules: &BTreeMap<Module, String>) -> Imports {
 
 /// Return each path of the `use` lines, outside of tests and of comments.
 fn used_paths(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let code = text
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or(text);
     let code: String = code
         .lines()
         .map(|line| line.split("//").next().unwrap_or(line))
@@ -128,7 +131,12 @@ fn is_use(line: &str) -> bool {
 /// Return the paths of a tree, such as `a::{b, c::d}`.
 fn paths_of(tree: &str) -> Vec<String> {
     let Some((before, rest)) = tree.split_once('{') else {
-        return vec![tree.split_whitespace().next().unwrap_or_default().to_owned()];
+        return vec![
+            tree.split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        ];
     };
     let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
     let mut parts = vec![String::new()];
@@ -166,7 +174,9 @@ fn resolve(modules: &BTreeMap<Module, String>, at: &Module, path: &str) -> Optio
         &"super" => (at[..at.len().checked_sub(above)?].to_vec(), &names[above..]),
         name => {
             let child = [&at[..], &[(*name).to_owned()]].concat();
-            modules.contains_key(&child).then(|| (at.clone(), &names[..]))?
+            modules
+                .contains_key(&child)
+                .then(|| (at.clone(), &names[..]))?
         }
     };
     for name in rest {
@@ -219,7 +229,10 @@ fn table(text: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
         .skip(2)
         .take_while(|line| line.starts_with('|'))
         .collect();
-    ensure!(!rows.is_empty(), "{MAP} has no table that begins with {HEADING}");
+    ensure!(
+        !rows.is_empty(),
+        "{MAP} has no table that begins with {HEADING}"
+    );
     let mut table = BTreeMap::new();
     for row in rows {
         let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -241,7 +254,9 @@ fn table(text: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
 
 fn differences(table: &BTreeMap<String, BTreeSet<String>>, imports: &Imports) -> Vec<String> {
     let differs = |(name, said): (&String, &BTreeSet<String>)| {
-        let files = imports.iter().filter(|(module, _)| module.first() == Some(name));
+        let files = imports
+            .iter()
+            .filter(|(module, _)| module.first() == Some(name));
         let known = files
             .flat_map(|(_, known)| known)
             .filter_map(|known| known.first());
@@ -277,8 +292,14 @@ mod tests {
                 "a/inner.rs",
                 "use std::fs;\nuse crate::{\n    b::{One, Two},\n    c,\n};",
             ),
-            ("b.rs", "// Not by use crate::c;\nuse super::a::Thing as Other;"),
-            ("c.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::Thing;\n}"),
+            (
+                "b.rs",
+                "// Not by use crate::c;\nuse super::a::Thing as Other;",
+            ),
+            (
+                "c.rs",
+                "#[cfg(test)]\nmod tests {\n    use crate::a::Thing;\n}",
+            ),
         ]);
         let found = circles(&imports(&files));
         assert_eq!(found, BTreeSet::from(["a, a::inner, b".to_owned()]));
@@ -296,7 +317,8 @@ mod tests {
     #[test]
     fn an_import_that_is_not_in_the_table_is_named() {
         let row = |path: &str, imports: &str| format!("| `{path}` | it | {imports} |\n");
-        let rows = row("facts/", "none") + &row("plan/", "`facts`") + &row("session/", "everything");
+        let rows =
+            row("facts/", "none") + &row("plan/", "`facts`") + &row("session/", "everything");
         let table = table(&format!("{HEADING}\n|---|---|---|\n{rows}\n")).unwrap();
         let files = crate_of(&[
             ("facts/mod.rs", "use crate::plan::Plan;"),

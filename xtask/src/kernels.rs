@@ -127,7 +127,9 @@ pub(crate) fn support(root: &Path) -> Result<String> {
 
 fn read(folder: &Path) -> Result<Kernels> {
     let mut kernels = Kernels::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
@@ -146,7 +148,9 @@ fn read(folder: &Path) -> Result<Kernels> {
 
 /// Return the numbers of a version. A kernel that is named otherwise comes last.
 fn version(name: &str) -> Vec<u32> {
-    let numbers = name.split('.').map(|number| number.parse().unwrap_or(u32::MAX));
+    let numbers = name
+        .split('.')
+        .map(|number| number.parse().unwrap_or(u32::MAX));
     numbers.collect()
 }
 
@@ -154,15 +158,25 @@ fn page(kernels: &Kernels) -> String {
     let mut text = PREFACE.to_owned();
     let names: Vec<&str> = kernels.values().map(|(name, _)| name.as_str()).collect();
     head(&mut text, "stage", &names);
-    for stage in Stage::ALL.into_iter().filter(|stage| !stage.is_between_hosts()) {
-        let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Method::text);
+    for stage in Stage::ALL
+        .into_iter()
+        .filter(|stage| !stage.is_between_hosts())
+    {
+        let cell = |report: &Report| {
+            report
+                .plan
+                .get(stage.name())
+                .map_or("–".into(), Method::text)
+        };
         row(&mut text, &format!("`{}`", stage.name()), kernels, cell);
     }
     for part in Part::ALL.into_iter().filter(|part| varies(kernels, *part)) {
         let name = format!("`{part}` of `{}`", part.stage());
         row(&mut text, &name, kernels, |report| report.part(part));
     }
-    row(&mut text, "stages of UDP", kernels, |report| report.udp.text());
+    row(&mut text, "stages of UDP", kernels, |report| {
+        report.udp.text()
+    });
     row(&mut text, "`--host-path`", kernels, |report| {
         report.host_path.text()
     });
@@ -192,7 +206,9 @@ fn page(kernels: &Kernels) -> String {
 
 /// Return true if a kernel measures the stage, and does not distinguish the part.
 fn varies(kernels: &Kernels, part: Part) -> bool {
-    let mut found = kernels.values().filter_map(|(_, report)| report.found(part));
+    let mut found = kernels
+        .values()
+        .filter_map(|(_, report)| report.found(part));
     found.any(|found| found.absent.is_some())
 }
 
@@ -213,9 +229,12 @@ fn library(text: &mut String, kernels: &Kernels, names: &[&str]) {
     row(text, "ids of the sender's choice, UDP", kernels, |report| {
         yes_or_no(report.library.own_ids)
     });
-    row(text, "completions that come back by sends", kernels, |report| {
-        yes_or_no(report.library.returned_by_sends)
-    });
+    row(
+        text,
+        "completions that come back by sends",
+        kernels,
+        |report| yes_or_no(report.library.returned_by_sends),
+    );
 }
 
 fn yes_or_no(found: Option<bool>) -> String {
@@ -322,7 +341,10 @@ mod tests {
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
             "library":{"missing_options":["A","B"],"own_ids":false,"returned_by_sends":false},
             "hooks":["sockops refused why"]}"#;
-        let page = page(&Kernels::from([kernel("6.12", newer), kernel("6.9", older)]));
+        let page = page(&Kernels::from([
+            kernel("6.12", newer),
+            kernel("6.9", older),
+        ]));
         for line in [
             "| stage | 6.9 | 6.12 |",
             "| `tx.copy` | *absent: needs Linux 6.9* | tp a → b |",

@@ -65,7 +65,10 @@ fn generated() -> Result<Files> {
         kernels::support(root())?.into_bytes(),
     );
     files.insert("docs/stages.md".into(), reference::stages().into_bytes());
-    files.insert("docs/diagnosis.md".into(), reference::diagnosis().into_bytes());
+    files.insert(
+        "docs/diagnosis.md".into(),
+        reference::diagnosis().into_bytes(),
+    );
     files.insert("docs/advice.md".into(), reference::advice().into_bytes());
     files.insert("docs/metrics.md".into(), reference::metrics().into_bytes());
     Ok(files)
@@ -138,7 +141,10 @@ mod tests {
             "sockstamp-trace.1",
             "sockstamp-doctor.1",
         ] {
-            assert!(files.contains_key(&Path::new(manual::PAGES).join(page)), "{page}");
+            assert!(
+                files.contains_key(&Path::new(manual::PAGES).join(page)),
+                "{page}"
+            );
         }
     }
 }

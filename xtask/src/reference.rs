@@ -131,7 +131,9 @@ pub(crate) fn stages() -> String {
             title,
             "stage",
             described(|stage| {
-                !stage.is_of_connection() && !stage.is_between_hosts() && stage.direction() == direction
+                !stage.is_of_connection()
+                    && !stage.is_between_hosts()
+                    && stage.direction() == direction
             }),
         );
     }

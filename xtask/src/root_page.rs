@@ -83,7 +83,10 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "Print the messages that servers on port 443 send, as JSON, for one minute.",
         "sockstamp trace --format json --duration 1m src port 443",
     ),
-    ("Show all programs and services of this host.", "sockstamp top"),
+    (
+        "Show all programs and services of this host.",
+        "sockstamp top",
+    ),
     (
         "Show the peers of a service, every five seconds.",
         "sockstamp top --by peer --interval 5 --comm nginx",
@@ -178,12 +181,18 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp doctor --container web",
     ),
     ("The same for a program.", "sockstamp doctor --format json"),
-    ("Serve the figures of this host to Prometheus.", "sockstamp agent"),
+    (
+        "Serve the figures of this host to Prometheus.",
+        "sockstamp agent",
+    ),
     (
         "Is the configuration file valid?",
         "sockstamp agent --check --config agent.toml",
     ),
-    ("Serve the applications of this host.", "sockstamp completions"),
+    (
+        "Serve the applications of this host.",
+        "sockstamp completions",
+    ),
     (
         "Serve up to 64 applications per user.",
         "sockstamp completions --per-user 64",
@@ -197,7 +206,10 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
 /// Render the examples of a subcommand's page.
 pub(crate) fn examples_of(subcommand: &str, page: &mut impl Write) -> io::Result<()> {
     let of = |command: &str| command.split(' ').nth(1) == Some(subcommand);
-    examples(OF_SUBCOMMANDS.iter().filter(|(_, command)| of(command)), page)
+    examples(
+        OF_SUBCOMMANDS.iter().filter(|(_, command)| of(command)),
+        page,
+    )
 }
 
 fn examples<'a>(
@@ -206,23 +218,43 @@ fn examples<'a>(
 ) -> io::Result<()> {
     writeln!(page, ".SH EXAMPLES")?;
     for (question, command) in examples {
-        writeln!(page, ".TP\n{}\n\\fB{}\\fR", escaped(question), escaped(command))?;
+        writeln!(
+            page,
+            ".TP\n{}\n\\fB{}\\fR",
+            escaped(question),
+            escaped(command)
+        )?;
     }
     Ok(())
 }
 
 pub(crate) fn render(page: &mut impl Write) -> io::Result<()> {
     examples(&EXAMPLES, page)?;
-    for Section { title, about, words } in words::sections() {
+    for Section {
+        title,
+        about,
+        words,
+    } in words::sections()
+    {
         section(page, title, about, &words)?;
     }
     Ok(())
 }
 
-fn section(page: &mut impl Write, title: &str, about: &str, words: &[(&str, &str)]) -> io::Result<()> {
+fn section(
+    page: &mut impl Write,
+    title: &str,
+    about: &str,
+    words: &[(&str, &str)],
+) -> io::Result<()> {
     writeln!(page, ".SH {title}\n{}", escaped(about))?;
     for (name, description) in words {
-        writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(name), escaped(description))?;
+        writeln!(
+            page,
+            ".TP\n\\fB{}\\fR\n{}",
+            escaped(name),
+            escaped(description)
+        )?;
     }
     Ok(())
 }

@@ -83,7 +83,10 @@ impl Beside {
             Self::StatEvery => sockstamp(&["stat", "--every", "--max-cost=none"]),
             Self::TraceEvery => {
                 let mut command = Command::new("sh");
-                command.args(["-c", "exec \"$0\" trace --every --max-cost none > /dev/null"]);
+                command.args([
+                    "-c",
+                    "exec \"$0\" trace --every --max-cost none > /dev/null",
+                ]);
                 command.arg(command::sockstamp()?.get_program());
                 Ok(Some(command))
             }

@@ -53,7 +53,8 @@ pub(crate) fn ask(server: SocketAddr, window: usize, milliseconds: u64) -> Resul
         bail!("nothing was answered");
     }
     times.sort_unstable();
-    let rank = |of_hundred: usize| times[(times.len() * of_hundred).div_ceil(100) - 1].as_secs_f64() * 1e6;
+    let rank =
+        |of_hundred: usize| times[(times.len() * of_hundred).div_ceil(100) - 1].as_secs_f64() * 1e6;
     let (answers, p50, p99) = (times.len(), rank(50), rank(99));
     println!(
         "{}",

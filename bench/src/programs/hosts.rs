@@ -88,8 +88,11 @@ impl Hosts {
     /// CPU seconds of all that ran in the cgroup (cgroup-v2.rst, `cpu.stat`).
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         let path = self.group.path().join("cpu.stat");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let microseconds = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let microseconds = text
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "));
         let microseconds = microseconds.and_then(|number| number.trim().parse().ok());
         Ok(to_float(microseconds.context("a cgroup has no CPU time")?) / 1e6)
     }

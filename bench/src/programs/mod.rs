@@ -72,7 +72,9 @@ const MEASURES: [Measure; 4] = [
 /// The budget of a figure, relative to that without a tool.
 fn budget(workload: Workload, place: Place, measure: &Measure, beside: Beside) -> Option<Budget> {
     match (place, measure.name, beside) {
-        (Place::Link, "p50" | "p99", Beside::Stat | Beside::StatServer) => Some(Budget::AtMost(1.01)),
+        (Place::Link, "p50" | "p99", Beside::Stat | Beside::StatServer) => {
+            Some(Budget::AtMost(1.01))
+        }
         (_, "rate", Beside::StatServer) => Some(Budget::AtLeast(0.95)),
         (Place::Loopback, "rate", Beside::TraceEvery) if workload == Workload::Redis => {
             Some(Budget::AtLeast(0.85))
@@ -124,7 +126,13 @@ fn rows(place: Place, effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn round(hosts: &Hosts, place: Place, workload: Workload, server: &Server, beside: Beside) -> Result<Round> {
+fn round(
+    hosts: &Hosts,
+    place: Place,
+    workload: Workload,
+    server: &Server,
+    beside: Beside,
+) -> Result<Round> {
     let tool = beside.start(hosts, server.id())?;
     let before = hosts.cpu_seconds()?;
     let outcome = workload.load(hosts, place)?;
@@ -137,17 +145,27 @@ fn round(hosts: &Hosts, place: Place, workload: Workload, server: &Server, besid
     })
 }
 
-fn add(report: &mut Report, name: &str, workload: Workload, place: Place, rounds: &[Vec<Round>; 7]) {
+fn add(
+    report: &mut Report,
+    name: &str,
+    workload: Workload,
+    place: Place,
+    rounds: &[Vec<Round>; 7],
+) {
     let [off, others @ ..] = rounds;
     let [tcpdump, stat, _, _, trace, pcap] = others;
     for measure in &MEASURES {
-        let values = |rounds: &[Round]| -> Option<Vec<f64>> { rounds.iter().map(measure.value).collect() };
-        let (Some(off), Some(tcpdump), Some(stat)) = (values(off), values(tcpdump), values(stat)) else {
+        let values =
+            |rounds: &[Round]| -> Option<Vec<f64>> { rounds.iter().map(measure.value).collect() };
+        let (Some(off), Some(tcpdump), Some(stat)) = (values(off), values(tcpdump), values(stat))
+        else {
             continue;
         };
         let figure = |what: &str| format!("{name}.{}.{what}", measure.name);
         for (beside, rounds) in Beside::ALL.into_iter().skip(1).zip(others) {
-            let Some(values) = values(rounds) else { continue };
+            let Some(values) = values(rounds) else {
+                continue;
+            };
             let budget = budget(workload, place, measure, beside);
             report.add(
                 figure(beside.name()),
@@ -169,7 +187,9 @@ fn add(report: &mut Report, name: &str, workload: Workload, place: Place, rounds
             None,
         );
     }
-    let lost = values(trace, |round| f64::from(round.lost) / round.outcome.messages);
+    let lost = values(trace, |round| {
+        f64::from(round.lost) / round.outcome.messages
+    });
     report.add(
         format!("{name}.lost.trace-every"),
         "share",

@@ -38,19 +38,32 @@ pub(crate) fn redis_benchmark(text: &str, requests: u32) -> Result<Outcome> {
         let (_, value) = pairs.find(|(name, _)| name.trim_matches('"') == title)?;
         value.trim_matches('"').parse::<f64>().ok()
     };
-    let value =
-        |title: &str| value(title).with_context(|| format!("redis-benchmark gave no {title}: {text}"));
-    let (p50, p99) = (value("p50_latency_ms")? * 1e3, value("p99_latency_ms")? * 1e3);
-    Ok(Outcome::of_requests(requests.into(), value("rps")?, p50, p99))
+    let value = |title: &str| {
+        value(title).with_context(|| format!("redis-benchmark gave no {title}: {text}"))
+    };
+    let (p50, p99) = (
+        value("p50_latency_ms")? * 1e3,
+        value("p99_latency_ms")? * 1e3,
+    );
+    Ok(Outcome::of_requests(
+        requests.into(),
+        value("rps")?,
+        p50,
+        p99,
+    ))
 }
 
 /// Parse `wrk --latency`.
 pub(crate) fn wrk(text: &str) -> Result<Outcome> {
     let field = |begin: &str| {
         let mut lines = text.lines().map(str::trim);
-        lines.find_map(|line| line.strip_prefix(begin)).map(str::trim)
+        lines
+            .find_map(|line| line.strip_prefix(begin))
+            .map(str::trim)
     };
-    let requests = text.lines().find_map(|line| line.split_once(" requests in "));
+    let requests = text
+        .lines()
+        .find_map(|line| line.split_once(" requests in "));
     let requests = requests.and_then(|(number, _)| number.trim().parse().ok());
     let per_second = field("Requests/sec:").and_then(|number| number.parse().ok());
     let quantile = |name| field(name).and_then(microseconds);
@@ -77,7 +90,8 @@ fn microseconds(text: &str) -> Option<f64> {
 
 /// Parse `iperf3 --json` of writes of `length` bytes each, which are the messages.
 pub(crate) fn iperf3(text: &str, length: u32) -> Result<Outcome> {
-    let report: Value = serde_json::from_str(text).with_context(|| format!("iperf3 gave no JSON: {text}"))?;
+    let report: Value =
+        serde_json::from_str(text).with_context(|| format!("iperf3 gave no JSON: {text}"))?;
     let received = &report["end"]["sum_received"];
     let value = |key: &str| {
         received[key]
@@ -101,7 +115,8 @@ pub(crate) fn udp_echo(text: &str) -> Result<Outcome> {
         p50_us: f64,
         p99_us: f64,
     }
-    let line: Line = serde_json::from_str(text).with_context(|| format!("nothing was answered: {text}"))?;
+    let line: Line =
+        serde_json::from_str(text).with_context(|| format!("nothing was answered: {text}"))?;
     let answers = f64::from(line.answers);
     Ok(Outcome::of_requests(
         answers,
@@ -126,10 +141,17 @@ mod tests {
 
     fn is(outcome: &Outcome, messages: f64, per_second: f64, times: Option<(f64, f64)>) {
         assert!((outcome.messages - messages).abs() < 1e-6, "{outcome:?}");
-        assert!((outcome.per_second - per_second).abs() < 1e-6, "{outcome:?}");
-        let near = |time: Option<f64>, wanted: f64| time.is_some_and(|time| (time - wanted).abs() < 1e-6);
+        assert!(
+            (outcome.per_second - per_second).abs() < 1e-6,
+            "{outcome:?}"
+        );
+        let near =
+            |time: Option<f64>, wanted: f64| time.is_some_and(|time| (time - wanted).abs() < 1e-6);
         match times {
-            Some((p50, p99)) => assert!(near(outcome.p50, p50) && near(outcome.p99, p99), "{outcome:?}"),
+            Some((p50, p99)) => assert!(
+                near(outcome.p50, p50) && near(outcome.p99, p99),
+                "{outcome:?}"
+            ),
             None => assert_eq!((outcome.p50, outcome.p99), (None, None)),
         }
     }
@@ -187,7 +209,8 @@ mod tests {
 
     #[test]
     fn losses_of_trace_are_read_from_its_remark() {
-        let remark = "sockstamp: 1234 messages could not be shown: the reader of the output was too slow\n";
+        let remark =
+            "sockstamp: 1234 messages could not be shown: the reader of the output was too slow\n";
         assert_eq!((lost(remark), lost("")), (1234, 0));
     }
 }

@@ -119,7 +119,10 @@ impl Workload {
                 let words = [
                     "-h", &ip, "-p", &port, "-t", "get", "-c", clients, "-n", &number, "--csv",
                 ];
-                output::redis_benchmark(&run(hosts, with(host, "redis-benchmark", &words))?, requests)
+                output::redis_benchmark(
+                    &run(hosts, with(host, "redis-benchmark", &words))?,
+                    requests,
+                )
             }
             Self::Nginx => {
                 let connections = if many { "50" } else { "1" };
@@ -130,12 +133,19 @@ impl Workload {
                 let length = WRITE.to_string();
                 // Without a limit of the rate the relay would be the bottleneck.
                 let rate = if many { "0" } else { "100M" };
-                let words = ["-c", &ip, "-p", &port, "-t", "1", "-l", &length, "-b", rate, "-J"];
+                let words = [
+                    "-c", &ip, "-p", &port, "-t", "1", "-l", &length, "-b", rate, "-J",
+                ];
                 output::iperf3(&run(hosts, with(host, "iperf3", &words))?, WRITE)
             }
             Self::UdpEcho => {
                 let window = if many { "32" } else { "1" };
-                let words = ["udp-echo-client", &address.to_string(), window, ECHO_MILLISECONDS];
+                let words = [
+                    "udp-echo-client",
+                    &address.to_string(),
+                    window,
+                    ECHO_MILLISECONDS,
+                ];
                 output::udp_echo(&run(hosts, with(host, env::current_exe()?, &words))?)
             }
         }
@@ -176,7 +186,8 @@ struct Configuration(PathBuf);
 impl Configuration {
     fn new(ip: &str, port: &str) -> Result<Self> {
         let path = env::temp_dir().join(format!("sockstamp-bench-{}.nginx", process::id()));
-        let mut file = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file =
+            fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         write!(
             file,
             "daemon off;\n\

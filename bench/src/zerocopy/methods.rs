@@ -105,7 +105,13 @@ impl Task<'_> {
             Method::Never => Box::new(Bare::new(socket, buffers, Reading::Nothing)?),
             Method::Copied => Box::new(Copied(socket, Turns::new(buffers))),
             Method::Batched => Box::new(Library::new(socket, buffers, options, wanted, None)?),
-            Method::Memory => Box::new(Library::new(socket, buffers, options, wanted, self.completions)?),
+            Method::Memory => Box::new(Library::new(
+                socket,
+                buffers,
+                options,
+                wanted,
+                self.completions,
+            )?),
             Method::Ring => Box::new(Ring {
                 sender: RingSender::new(socket, options, u32::try_from(BUFFERS)?)?,
                 free: buffers.into(),
@@ -190,8 +196,8 @@ impl<'a, S: AsFd> Bare<'a, S> {
             Err(errno) => return Err(errno).context("recvmsg(MSG_ERRQUEUE)"),
         };
         for part in message.cmsgs()? {
-            let (ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _)) =
-                part
+            let (ControlMessageOwned::Ipv4RecvErr(error, _)
+            | ControlMessageOwned::Ipv6RecvErr(error, _)) = part
             else {
                 bail!("not a completion: {part:?}");
             };
@@ -272,7 +278,9 @@ impl<S: AsFd> Sends for Library<'_, S> {
             self.free.push_back(returned.buffer);
         }
         while self.free.len() < self.wanted {
-            let returned = self.sender.wait_returned(&mut self.queue, PATIENCE, |_| {})?;
+            let returned = self
+                .sender
+                .wait_returned(&mut self.queue, PATIENCE, |_| {})?;
             self.free.push_back(returned.context("in flight")?.buffer);
         }
         Ok(())

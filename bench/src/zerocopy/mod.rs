@@ -48,7 +48,12 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
             let budget = (peer == Peer::Sink).then_some(Budget::AtLeast(0.95));
             report.add(format!("{name}.memory/never"), "×", spread, budget);
             let gigabits: Vec<f64> = rates[0].iter().map(|bytes| bytes * 8.0 / 1e9).collect();
-            report.add(format!("{name}.classic"), "Gb/s", Spread::of(&gigabits), None);
+            report.add(
+                format!("{name}.classic"),
+                "Gb/s",
+                Spread::of(&gigabits),
+                None,
+            );
         }
     }
     report.note(&table);

@@ -26,20 +26,22 @@ impl Setting {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let families = [Family::V4, Family::V6];
         let transports = Transport::ALL.map(|transport| families.map(|family| (transport, family)));
-        [Peer::Sink, Peer::Socket].into_iter().flat_map(move |peer| {
-            let transports = transports.concat();
-            [1, 32].into_iter().flat_map(move |interval| {
-                transports
-                    .clone()
-                    .into_iter()
-                    .map(move |(transport, family)| Self {
-                        peer,
-                        transport,
-                        family,
-                        interval,
-                    })
+        [Peer::Sink, Peer::Socket]
+            .into_iter()
+            .flat_map(move |peer| {
+                let transports = transports.concat();
+                [1, 32].into_iter().flat_map(move |interval| {
+                    transports
+                        .clone()
+                        .into_iter()
+                        .map(move |(transport, family)| Self {
+                            peer,
+                            transport,
+                            family,
+                            interval,
+                        })
+                })
             })
-        })
     }
 
     pub(super) fn name(self) -> String {
@@ -57,7 +59,11 @@ impl Setting {
     }
 
     /// Bytes per second of each method.
-    pub(super) fn measure(self, network: &Network, rounds: usize) -> Result<[Vec<f64>; Method::ALL.len()]> {
+    pub(super) fn measure(
+        self,
+        network: &Network,
+        rounds: usize,
+    ) -> Result<[Vec<f64>; Method::ALL.len()]> {
         in_turn(rounds, Method::ALL, |method| {
             let task = Task {
                 method,

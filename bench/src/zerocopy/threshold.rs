@@ -31,16 +31,20 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
             if transport == Transport::Tcp {
                 network.set_mtu(mtu(kibibytes << 10))?;
             }
-            let rates = in_turn(effort.rounds(16), [Method::Batched, Method::Copied], |method| {
-                let task = Task {
-                    method,
-                    bytes: kibibytes << 10,
-                    interval: INTERVAL,
-                    time: ROUND,
-                    completions: None,
-                };
-                transport.run(&network, Family::V4, &task)
-            })?;
+            let rates = in_turn(
+                effort.rounds(16),
+                [Method::Batched, Method::Copied],
+                |method| {
+                    let task = Task {
+                        method,
+                        bytes: kibibytes << 10,
+                        interval: INTERVAL,
+                        time: ROUND,
+                        completions: None,
+                    };
+                    transport.run(&network, Family::V4, &task)
+                },
+            )?;
             let spread = Spread::of_ratios(&rates[0], &rates[1]);
             medians.push(spread.median);
             report.add(format!("{name}.{kibibytes}-KiB/copied"), "×", spread, None);

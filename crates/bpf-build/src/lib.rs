@@ -57,7 +57,8 @@ impl Clang {
     /// If clang refuses, or miscompiles each time.
     pub fn skeleton(&self, source: &str, out: &Path, headers: &[&Path]) -> Result<()> {
         let stem = stem(source)?;
-        let mut compilation = Compilation::new(&self.path, source, out.join(format!("{stem}.o")), headers);
+        let mut compilation =
+            Compilation::new(&self.path, source, out.join(format!("{stem}.o")), headers);
         for _ in 0..MOST_COMPILATIONS {
             if compilation.is_sound()? {
                 return compilation
@@ -110,7 +111,9 @@ impl<'a> Compilation<'a> {
         self.builder
             .build()
             .with_context(|| format!("cannot compile {source} with {clang}"))?;
-        Ok(!miscompiled::has_load_through_constant(&fs::read(&self.object)?)?)
+        Ok(!miscompiled::has_load_through_constant(&fs::read(
+            &self.object,
+        )?)?)
     }
 }
 

@@ -38,7 +38,8 @@ fn find(maps: &str, address: usize) -> Option<Code> {
         };
         let permissions = fields.next()?;
         let inode = fields.nth(2)?;
-        let found = (code.start..code.end).contains(&address) && permissions == "r-xp" && inode != "0";
+        let found =
+            (code.start..code.end).contains(&address) && permissions == "r-xp" && inode != "0";
         found.then_some(code)
     })
 }
@@ -62,7 +63,13 @@ mod tests {
             end: 0x55_0000_9000,
         };
         assert_eq!(find(MAPS, 0x55_0000_1234), Some(code));
-        for address in [0x55_0000_0000, 0x55_0000_9000, 0x7f_0000_0000, 0x7f_0000_1000, 0] {
+        for address in [
+            0x55_0000_0000,
+            0x55_0000_9000,
+            0x7f_0000_0000,
+            0x7f_0000_1000,
+            0,
+        ] {
             assert_eq!(find(MAPS, address), None, "{address:x}");
         }
     }

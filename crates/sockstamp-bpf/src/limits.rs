@@ -38,7 +38,9 @@ impl Limits {
     pub(crate) fn new(memory: u64, max_flows: Option<u32>, sizes: Sizes) -> Self {
         let room = |part: u64, size: u32| {
             let object = (u64::from(size) + ELEMENT_HEAD).next_power_of_two();
-            u32::try_from(memory / part / object).unwrap_or(u32::MAX).max(1)
+            u32::try_from(memory / part / object)
+                .unwrap_or(u32::MAX)
+                .max(1)
         };
         Self {
             flows: max_flows.map_or(u64::MAX, u64::from),

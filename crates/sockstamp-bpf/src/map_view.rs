@@ -49,7 +49,8 @@ impl Banks {
     /// Return the number of measured messages, without a copy of the banks.
     pub fn measured(&self) -> u64 {
         let first = offset_of!(Bank, measured) / size_of::<u64>();
-        let words = (0..self.count).flat_map(|bank| Direction::ALL.map(|way| (bank, first + way as usize)));
+        let words =
+            (0..self.count).flat_map(|bank| Direction::ALL.map(|way| (bank, first + way as usize)));
         words.map(|(bank, word)| self.word(bank, word)).sum()
     }
 
@@ -63,7 +64,8 @@ impl Banks {
         // these words while we read: hence atomic loads. The mapping is read-only, and `load` never
         // writes.
         unsafe {
-            AtomicU64::from_ptr(source.add(bank * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
+            AtomicU64::from_ptr(source.add(bank * BANK_WORDS + word).cast_mut())
+                .load(Ordering::Relaxed)
         }
     }
 }

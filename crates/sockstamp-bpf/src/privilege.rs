@@ -66,7 +66,10 @@ impl DroppedCapabilities {
     /// # Errors
     ///
     /// Those of `work`, and of [`drop_capabilities`], if they cannot be dropped again.
-    pub(crate) fn raised<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn raised<T>(
+        &mut self,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.raise();
         let result = work();
         *self = drop_capabilities()?;

@@ -114,8 +114,7 @@ const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the
 const PEER_NAME: &str =
     "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
 const ONCE: &str = "none: once per socket, at the start or the end";
-const FILES: &str =
-    "none: once per open file, at the start, and at most once per second while UDP messages are in flight";
+const FILES: &str = "none: once per open file, at the start, and at most once per second while UDP messages are in flight";
 
 /// Every program, in the order in which they are attached.
 ///
@@ -293,7 +292,10 @@ fn udp_functions(plan: &Plan) -> bool {
 /// Drops do not tell the socket that they were for.
 fn drops_unnamed(plan: &Plan) -> bool {
     let drops_tell_receiver = false;
-    plan.udp == Ok(Datagrams::Functions { drops_tell_receiver })
+    plan.udp
+        == Ok(Datagrams::Functions {
+            drops_tell_receiver,
+        })
 }
 
 #[cfg(test)]
@@ -337,7 +339,9 @@ mod tests {
 
     #[test]
     fn connections_are_selected_when_every_other_hook_is_in_place() {
-        let messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
+        let messages = PROGRAMS
+            .iter()
+            .filter(|program| program.hook.runs_for_messages());
         let selecting: Vec<_> = messages.map(|program| program.hook == Sockops).collect();
         let first = selecting.iter().position(|&selecting| selecting).unwrap();
         assert!(selecting[first..].iter().all(|&selecting| selecting));
@@ -345,7 +349,12 @@ mod tests {
 
     #[test]
     fn the_end_of_a_send_is_hooked_before_its_beginning() {
-        let place = |hook| PROGRAMS.iter().position(|program| program.hook == hook).unwrap();
+        let place = |hook| {
+            PROGRAMS
+                .iter()
+                .position(|program| program.hook == hook)
+                .unwrap()
+        };
         for function in [
             SENDMSG,
             DoTcpSendpages,
@@ -353,7 +362,10 @@ mod tests {
             UdpSendmsg,
             Udpv6Sendmsg,
         ] {
-            assert!(place(Return(function)) < place(Entry(function)), "{function:?}");
+            assert!(
+                place(Return(function)) < place(Entry(function)),
+                "{function:?}"
+            );
         }
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn apply(
         settings.setting_path_mask = paths(options) - 1;
         settings.setting_hops = plan.follows_datagrams;
         settings.setting_hop_mask = hops(options) - 1;
-        settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
+        settings.setting_interface_mask =
+            options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
         if let Some(filter) = &target.filter {
             filter::set_filter!(&mut *settings, filter);
         }
@@ -156,7 +157,11 @@ pub(crate) fn apply(
         .paths
         .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
-    let hops = if plan.follows_datagrams { hops(options) } else { 1 };
+    let hops = if plan.follows_datagrams {
+        hops(options)
+    } else {
+        1
+    };
     for map in [&mut open.maps.hops, &mut open.maps.hop_names] {
         map.set_max_entries(hops)
             .tried("size the table of followed datagrams")?;

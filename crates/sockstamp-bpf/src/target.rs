@@ -18,7 +18,10 @@ pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
     let status = String::from_utf8_lossy(&status);
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     match group.and_then(|group| group.trim().parse().ok()) {
-        Some(group) if group != pid => Err(Error::IsThread { tid: pid, pid: group }),
+        Some(group) if group != pid => Err(Error::IsThread {
+            tid: pid,
+            pid: group,
+        }),
         _ => Ok(()),
     }
 }
@@ -61,7 +64,11 @@ impl Cgroups {
         match hook {
             Hook::Sockops | Hook::Cgroup(_) => Some(&self.target),
             Hook::EveryCgroup(_) => Some(&self.root),
-            Hook::Timer | Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) | Hook::Walk(_) => None,
+            Hook::Timer
+            | Hook::Tracepoint(_)
+            | Hook::Entry(_)
+            | Hook::Return(_)
+            | Hook::Walk(_) => None,
         }
     }
 }

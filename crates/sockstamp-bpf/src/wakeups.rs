@@ -35,7 +35,9 @@ impl Wakeups {
         let steps = ClockStepWatch::new()
             .map_err(io::Error::from)
             .tried("watch the clock")?;
-        let epoll = watch(&steps, rings).map_err(io::Error::from).tried("wait")?;
+        let epoll = watch(&steps, rings)
+            .map_err(io::Error::from)
+            .tried("wait")?;
         Ok(Self {
             epoll,
             steps,
@@ -45,7 +47,11 @@ impl Wakeups {
 
     /// Wait for records, a step of the clock or one of `others`, at most for `timeout`; for good
     /// without one. Return whether the clock was stepped.
-    pub(crate) fn wait(&self, timeout: Option<Duration>, others: &[BorrowedFd<'_>]) -> Result<bool, Error> {
+    pub(crate) fn wait(
+        &self,
+        timeout: Option<Duration>,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<bool, Error> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut watched: Vec<_> = others
             .iter()

@@ -122,7 +122,10 @@ fn assert_same(group: &GroupDirection, whole: &DirectionSummary) {
         assert_eq!(stages.max(), histogram.max(), "{stage}");
         for quantile in [0.5, 0.9] {
             let (coarse, fine) = (stages.quantile(quantile), histogram.quantile(quantile));
-            let (coarse, fine) = (coarse.map_or(0, |value| value.0), fine.map_or(0, |value| value.0));
+            let (coarse, fine) = (
+                coarse.map_or(0, |value| value.0),
+                fine.map_or(0, |value| value.0),
+            );
             // Neither is further off than its own accuracy; below 60 ns both are meaningless.
             assert!(
                 coarse.abs_diff(fine) as f64 <= 0.15 * fine as f64 + 60.0,
@@ -168,7 +171,10 @@ fn both_ends_know_the_port_of_the_service() {
         .iter()
         .map(|group| (group.key.port.unwrap(), group.tx.messages))
         .collect();
-    assert_eq!(ports, [(one.address.port(), 14), (another.address.port(), 6)]);
+    assert_eq!(
+        ports,
+        [(one.address.port(), 14), (another.address.port(), 6)]
+    );
 }
 
 #[test]
@@ -184,7 +190,10 @@ fn a_group_has_a_value_in_each_dimension() {
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
     assert_eq!(key.comm, Some(comm.trim_end().into()));
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .unwrap();
     assert_eq!(key.cgroup.as_ref().unwrap().path, Some(own.into()));
     let container = sockstamp_model::container::container_of(own);
     assert_eq!(
@@ -348,5 +357,8 @@ fn groups_that_change_places_under_load_stay_exact() {
     assert!(groups.ended_groups >= 2, "{}", groups.ended_groups);
     assert!(summary.lost.groups > 0);
     // This holds for any former owner of the slot.
-    groups.groups.iter().for_each(|group| echo.assert_own(group));
+    groups
+        .groups
+        .iter()
+        .for_each(|group| echo.assert_own(group));
 }

@@ -99,12 +99,16 @@ fn least(program: &str) -> u64 {
         "on_sendpages_begun" | "on_sendpages_ended" => 0,
         "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" => connections,
         "on_kfree_skb" | "on_packet_dropped" => connections,
-        "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => MESSAGES,
+        "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => {
+            MESSAGES
+        }
         // The handshake at either end, and data after the FIN.
         "on_rcv_state_process" => 3 * connections,
         // Established and closed, of both ends.
         "on_inet_sock_set_state" => 4 * connections,
-        "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
+        "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => {
+            MESSAGES
+        }
         "on_consume_skb" | "on_host_ingress" | "on_host_queue" => MESSAGES,
         "on_sock_create" | "on_sock_release" => 2 * connections,
         // One of TCP each, of the IP version that the client speaks.
@@ -126,7 +130,10 @@ fn least(program: &str) -> u64 {
 #[test]
 fn messages_of_an_unselected_flow_run_no_program_where_selected_flows_call_back() {
     const ROUNDS: u64 = 200;
-    let (selected, unselected) = (Host::new("selected").unwrap(), Host::new("unselected").unwrap());
+    let (selected, unselected) = (
+        Host::new("selected").unwrap(),
+        Host::new("unselected").unwrap(),
+    );
     let account = Account::open();
     let options = of_netns(&selected);
     let mut session = Session::start(&options).unwrap();
@@ -178,7 +185,10 @@ fn programs_run(account: &Account, session: &Session, host: &Host, rounds: u64) 
 #[test]
 fn messages_of_an_unselected_flow_run_four_programs_or_as_few_as_two() {
     const ROUNDS: u64 = 200;
-    let (selected, unselected) = (Host::new("selected").unwrap(), Host::new("unselected").unwrap());
+    let (selected, unselected) = (
+        Host::new("selected").unwrap(),
+        Host::new("unselected").unwrap(),
+    );
     let account = Account::open();
     let (send, segment) = ("on_tcp_sendmsg_locked", "on_tcp_probe");
     let read = ["on_sk_data_ready", "on_sock_recv_length"];
@@ -197,7 +207,8 @@ fn messages_of_an_unselected_flow_run_four_programs_or_as_few_as_two() {
         let session = Session::start(&options).unwrap();
         let plan = session.plan();
         if plan.rx != Some(Reads::Tracepoints) || plan.tx != Some(Stamps::Callbacks) {
-            let line = b"SKIP messages_of_an_unselected_flow_run_four: other hooks on this kernel\n";
+            let line =
+                b"SKIP messages_of_an_unselected_flow_run_four: other hooks on this kernel\n";
             io::stderr().write_all(line).unwrap();
             return;
         }
@@ -213,7 +224,10 @@ fn messages_of_an_unselected_flow_run_four_programs_or_as_few_as_two() {
 /// sockets only, which is in place while selected ones send.
 #[test]
 fn unselected_datagrams_run_a_program_if_unconnected_or_while_selected_ones_go() {
-    let (selected, unselected) = (Host::new("selected").unwrap(), Host::new("unselected").unwrap());
+    let (selected, unselected) = (
+        Host::new("selected").unwrap(),
+        Host::new("unselected").unwrap(),
+    );
     let account = Account::open();
     let options = of_netns(&selected);
     let mut session = Session::start(&options).unwrap();
@@ -225,7 +239,9 @@ fn unselected_datagrams_run_a_program_if_unconnected_or_while_selected_ones_go()
     let bind = |host: &Host| host.udp_bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let pair = |host: &Host| [bind(host), bind(host)];
     let (unconnected, connected) = (pair(&unselected), pair(&unselected));
-    connected[0].connect(connected[1].local_addr().unwrap()).unwrap();
+    connected[0]
+        .connect(connected[1].local_addr().unwrap())
+        .unwrap();
     let send = |sockets: &[UdpSocket; 2], is_connected: bool| {
         for _ in 0..DATAGRAMS {
             match is_connected {
@@ -394,7 +410,11 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
         enough.store(true, Ordering::Relaxed);
     });
     let skipped = session.summary().lost.skipped;
-    let missed: u64 = account.runs(&session).values().map(|runs| runs.missed).sum();
+    let missed: u64 = account
+        .runs(&session)
+        .values()
+        .map(|runs| runs.missed)
+        .sum();
     println!(
         "{:?}",
         account
@@ -435,7 +455,8 @@ fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
         return;
     }
     if session.plan().looks_at_packets() {
-        let line = b"SKIP programs_of_udp_run_while_datagrams_come: TCP needs them on this kernel\n";
+        let line =
+            b"SKIP programs_of_udp_run_while_datagrams_come: TCP needs them on this kernel\n";
         io::stderr().write_all(line).unwrap();
         return;
     }
@@ -453,7 +474,9 @@ fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
     // The last time, the connection has been idle, and its sends begin unseen.
     for connected in [false, true, true] {
         if connected {
-            sockets[0].connect(sockets[1].local_addr().unwrap()).unwrap();
+            sockets[0]
+                .connect(sockets[1].local_addr().unwrap())
+                .unwrap();
             pause(&mut session, 3 * IDLE);
         }
         let before = session.summary();
@@ -561,7 +584,12 @@ fn pause(session: &mut Session, time: Duration) {
 
 /// Return the lost datagrams and the messages of both directions since an earlier summary.
 fn since(now: &Summary, before: &Summary) -> [u64; 2] {
-    let of = |summary: &Summary| [summary.lost.datagrams, summary.tx.messages + summary.rx.messages];
+    let of = |summary: &Summary| {
+        [
+            summary.lost.datagrams,
+            summary.tx.messages + summary.rx.messages,
+        ]
+    };
     let [now, before] = [of(now), of(before)];
     [now[0] - before[0], now[1] - before[1]]
 }
@@ -577,7 +605,9 @@ fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are
     let bind = || host.udp_bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let (sender, reader) = (bind(), bind());
     sender.connect(reader.local_addr().unwrap()).unwrap();
-    reader.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    reader
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
     let send = |count| (0..count).for_each(|_| assert_eq!(sender.send(&[7; 10]).unwrap(), 10));
     send(EARLIER);
     let options = Options {
@@ -654,9 +684,13 @@ impl Account {
         programs
             .map(|(name, program)| {
                 // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, v6.1.
-                let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).unwrap();
+                let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
+                    .unwrap();
                 let field = |name: &str| {
-                    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                    let value = text
+                        .lines()
+                        .find_map(|line| line.strip_prefix(name))
+                        .unwrap();
                     value.trim().parse().unwrap()
                 };
                 let runs = Runs {

@@ -67,7 +67,10 @@ fn a_measurement_starts_without_a_program_that_the_kernel_refuses() {
     assert_ne!(*session.plan(), planned);
     // Trials that doctor shows lead to the same plan.
     let (found, hooks) = probe::try_all(&host, &options).unwrap();
-    assert_eq!(*session.plan(), Plan::new(&found, &options.request()).unwrap());
+    assert_eq!(
+        *session.plan(),
+        Plan::new(&found, &options.request()).unwrap()
+    );
     let refused = hooks
         .iter()
         .filter(|hook| hook.used && matches!(hook.trial, Trial::Refused(_)));
@@ -107,7 +110,10 @@ fn without_each(test: &str, host: Facts) {
         })
         .collect();
     poorer.retain(|(_, host)| outlook(host) != plan);
-    assert!(!poorer.is_empty(), "nothing makes a difference to this plan");
+    assert!(
+        !poorer.is_empty(),
+        "nothing makes a difference to this plan"
+    );
     for (missing, host) in &poorer {
         println!("without {missing}");
         measures_the_rest(host);
@@ -124,8 +130,12 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
         poorer
     };
     let facts: [(&str, Take); 10] = [
-        ("the bit on the socket", |host| host.socket_bit = Some(false)),
-        ("BPF timestamping", |host| host.tx_timestamping = Some(false)),
+        ("the bit on the socket", |host| {
+            host.socket_bit = Some(false)
+        }),
+        ("BPF timestamping", |host| {
+            host.tx_timestamping = Some(false)
+        }),
         ("the clock of stamps", |host| host.stamp_clock = Some(false)),
         ("the receiver of drops", |host| {
             host.drops_tell_receiver = Some(false)
@@ -152,7 +162,11 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
         let take = |host: &mut Facts| host.functions.extend([(function, Some(false))]);
         (format!("{}()", function.name()), without(&take))
     });
-    facts.into_iter().chain(tracepoints).chain(functions).collect()
+    facts
+        .into_iter()
+        .chain(tracepoints)
+        .chain(functions)
+        .collect()
 }
 
 fn measures_the_rest(host: &Facts) {

@@ -26,7 +26,8 @@ const ONE_WAY: Duration = Duration::from_millis(10);
 fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
     if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
-        let line = "SKIP no_packet_is_asked_for_stamps_and_messages_are_measured: no BPF timestamping\n";
+        let line =
+            "SKIP no_packet_is_asked_for_stamps_and_messages_are_measured: no BPF timestamping\n";
         io::stderr().write_all(line.as_bytes()).unwrap();
         return;
     }
@@ -67,7 +68,10 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     let stamps = summary.nic_stamps.unwrap();
     println!("{stamps:?}, {asking} packets of the client, at most {most}");
     assert_eq!(stamps.asked + stamps.spared, 2 * REQUESTS);
-    assert!(stamps.asked > 1 && stamps.asked as f64 <= most, "{stamps:?}");
+    assert!(
+        stamps.asked > 1 && stamps.asked as f64 <= most,
+        "{stamps:?}"
+    );
     // A packet may be sent again.
     assert!(asking > 0 && asking < REQUESTS, "{asking}");
     assert!(

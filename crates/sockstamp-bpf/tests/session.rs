@@ -202,13 +202,24 @@ fn records_agree_with_the_counters() {
     let mut recorded = Aggregate::new();
     messages.iter().for_each(|message| recorded.record(message));
     let recorded = recorded.summary(summary.duration);
-    let counted: BTreeMap<_, _> = summary.verdicts.iter().filter(|(_, count)| **count > 0).collect();
-    assert_eq!(recorded.verdicts.iter().collect::<BTreeMap<_, _>>(), counted);
+    let counted: BTreeMap<_, _> = summary
+        .verdicts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .collect();
+    assert_eq!(
+        recorded.verdicts.iter().collect::<BTreeMap<_, _>>(),
+        counted
+    );
     let own_cgroup = own_cgroup();
     assert!(messages.iter().all(|message| message.cgroup == own_cgroup));
     for direction in [Direction::Tx, Direction::Rx] {
         let counted = summary.direction(direction);
-        let of_direction = || messages.iter().filter(|message| message.direction == direction);
+        let of_direction = || {
+            messages
+                .iter()
+                .filter(|message| message.direction == direction)
+        };
         assert_eq!(of_direction().count() as u64, counted.messages);
         assert_eq!(
             of_direction().map(|message| message.bytes).sum::<u64>(),
@@ -275,14 +286,23 @@ fn ten_thousand_flows_are_adopted_within_a_second() {
     let needed = 2 * CONNECTIONS as u64 + 200;
     if hard < needed {
         let reason = format!("a process may have {hard} open files, {needed} are needed");
-        writeln!(io::stderr(), "SKIP ten_thousand_flows_are_adopted: {reason}").unwrap();
+        writeln!(
+            io::stderr(),
+            "SKIP ten_thousand_flows_are_adopted: {reason}"
+        )
+        .unwrap();
         return;
     }
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let _sockets: Vec<_> = (0..CONNECTIONS)
-        .map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap()))
+        .map(|_| {
+            (
+                TcpStream::connect(address).unwrap(),
+                listener.accept().unwrap(),
+            )
+        })
         .collect();
     let options = Options {
         target: Target {

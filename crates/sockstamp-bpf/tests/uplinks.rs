@@ -13,7 +13,9 @@ const REQUEST: [u8; 1000] = [1; 1000];
 
 fn measure(setup: &UplinkHosts, options: Options, load: impl FnOnce()) -> Summary {
     let target = Target {
-        netns: Some(NetnsInode(setup.container.netns_inode().try_into().unwrap())),
+        netns: Some(NetnsInode(
+            setup.container.netns_inode().try_into().unwrap(),
+        )),
         ..Target::default()
     };
     let mut session = Session::start(&Options { target, ..options }).unwrap();
@@ -45,7 +47,9 @@ fn send(setup: &UplinkHosts, connections: usize) {
 
 fn limit(setup: &UplinkHosts) {
     let device = setup.uplink.uplink_interface();
-    let tbf = ["root", "tbf", "rate", "1mbit", "burst", "2kb", "limit", "1mb"];
+    let tbf = [
+        "root", "tbf", "rate", "1mbit", "burst", "2kb", "limit", "1mb",
+    ];
     setup
         .host
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
@@ -64,7 +68,10 @@ fn counted(setup: &UplinkHosts, summary: &Summary) {
     };
     // The first packets find the line free: one may be over before the next one comes.
     assert!(of(device) > 0 && summary.lost.host_path > 0, "{summary:?}");
-    assert_eq!(of(setup.uplink.container_interface()), summary.lost.host_path);
+    assert_eq!(
+        of(setup.uplink.container_interface()),
+        summary.lost.host_path
+    );
     assert_eq!(of(device) + summary.lost.host_path, 5);
 }
 

@@ -12,7 +12,9 @@ fn every_program_is_far_from_the_verifiers_limit() {
     let options = Options {
         record: true,
         host_path: true,
-        groups: Some(Grouped::by("pid,cgroup,port,peer,interface".parse().unwrap())),
+        groups: Some(Grouped::by(
+            "pid,cgroup,port,peer,interface".parse().unwrap(),
+        )),
         ..Options::default()
     };
     let session = Session::start(&options).unwrap();
@@ -23,9 +25,13 @@ fn every_program_is_far_from_the_verifiers_limit() {
     });
     let packets = packets.unwrap();
     println!("clang {}", env!("CLANG_VERSION"));
-    let verified = [session.verified(), publisher.verified(), packets.verified()].map(Result::unwrap);
+    let verified =
+        [session.verified(), publisher.verified(), packets.verified()].map(Result::unwrap);
     for (program, instructions) in verified.concat() {
         println!("verified {program} {instructions}");
-        assert!((1..MOST).contains(&instructions), "{program}: {instructions}");
+        assert!(
+            (1..MOST).contains(&instructions),
+            "{program}: {instructions}"
+        );
     }
 }

@@ -11,7 +11,9 @@ use crate::header::sockstamp_address;
 /// Decode `struct sockaddr_in`, `struct sockaddr_in6` or `struct sockaddr_ll`.
 pub(crate) fn destination(bytes: &[u8]) -> Result<Destination> {
     let of_ip = socket_address(bytes).map(Destination::from);
-    of_ip.or_else(|| link(bytes)).ok_or(Errno(libc::EAFNOSUPPORT))
+    of_ip
+        .or_else(|| link(bytes))
+        .ok_or(Errno(libc::EAFNOSUPPORT))
 }
 
 /// Decode an Ethernet address: hardware addresses have six bytes.

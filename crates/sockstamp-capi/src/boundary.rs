@@ -56,7 +56,9 @@ impl From<Error> for Errno {
 
 fn refused(refusal: Refusal) -> Errno {
     Errno(match refusal {
-        Refusal::TooManyApplications | Refusal::TooManySockets | Refusal::MemoryInUse => libc::ENOSPC,
+        Refusal::TooManyApplications | Refusal::TooManySockets | Refusal::MemoryInUse => {
+            libc::ENOSPC
+        }
         Refusal::NotASocket => libc::ENOTSOCK,
         Refusal::WrongSocket => libc::EPROTONOSUPPORT,
         Refusal::AlreadyRegistered => libc::EBUSY,

@@ -41,7 +41,8 @@ pub(crate) fn measure(from: sockstamp_clock, to: sockstamp_clock) -> Result<sock
         _ => Err(Errno::INVALID),
     };
     let (ahead_from, ahead_to) = (ahead(from)?, ahead(to)?);
-    let through_monotonic = (from == SOCKSTAMP_CLOCK_MONOTONIC) != (to == SOCKSTAMP_CLOCK_MONOTONIC);
+    let through_monotonic =
+        (from == SOCKSTAMP_CLOCK_MONOTONIC) != (to == SOCKSTAMP_CLOCK_MONOTONIC);
     Ok(sockstamp_offset {
         ns: ahead_to.saturating_sub(ahead_from),
         // CLOCK_TAI and CLOCK_REALTIME are whole seconds apart.
@@ -90,7 +91,10 @@ mod tests {
     fn times_of_two_clocks_are_not_subtracted() {
         let sent = time(SOCKSTAMP_CLOCK_REALTIME, 5);
         assert_eq!(since(&time(SOCKSTAMP_CLOCK_REALTIME, 3), &sent), Ok(-2));
-        assert_eq!(since(&time(SOCKSTAMP_CLOCK_PHC, 9), &sent), Err(Errno::INVALID));
+        assert_eq!(
+            since(&time(SOCKSTAMP_CLOCK_PHC, 9), &sent),
+            Err(Errno::INVALID)
+        );
         assert_eq!(since(&NO_TIME, &NO_TIME), Err(Errno::INVALID));
     }
 
@@ -124,6 +128,9 @@ mod tests {
         assert!(there.uncertainty_ns > 0);
         let whole = measure(realtime, tai).unwrap();
         assert_eq!((whole.ns % 1_000_000_000, whole.uncertainty_ns), (0, 0));
-        assert_eq!(measure(tai, SOCKSTAMP_CLOCK_PHC).err(), Some(Errno::INVALID));
+        assert_eq!(
+            measure(tai, SOCKSTAMP_CLOCK_PHC).err(),
+            Some(Errno::INVALID)
+        );
     }
 }

@@ -8,11 +8,11 @@ use crate::batch::Batch;
 use crate::boundary::{In, Out, Required, Socket, Status, Text, free, guard, guard_only};
 use crate::completions::{Completions, Registration};
 use crate::header::{
-    sockstamp_clock, sockstamp_how, sockstamp_interface, sockstamp_match, sockstamp_matcher_counters,
-    sockstamp_message, sockstamp_offset, sockstamp_queue_counters, sockstamp_received,
-    sockstamp_registration_state, sockstamp_report, sockstamp_request, sockstamp_sender_counters,
-    sockstamp_sender_options, sockstamp_stamp, sockstamp_statistics, sockstamp_time, sockstamp_transport,
-    sockstamp_view,
+    sockstamp_clock, sockstamp_how, sockstamp_interface, sockstamp_match,
+    sockstamp_matcher_counters, sockstamp_message, sockstamp_offset, sockstamp_queue_counters,
+    sockstamp_received, sockstamp_registration_state, sockstamp_report, sockstamp_request,
+    sockstamp_sender_counters, sockstamp_sender_options, sockstamp_stamp, sockstamp_statistics,
+    sockstamp_time, sockstamp_transport, sockstamp_view,
 };
 use crate::matcher::Matcher;
 use crate::queue::{self, Queue};
@@ -183,7 +183,10 @@ pub extern "C" fn sockstamp_report_parse(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sockstamp_batch_create(batch: Out<'_, Option<Box<Batch>>>, size: usize) -> Status {
+pub extern "C" fn sockstamp_batch_create(
+    batch: Out<'_, Option<Box<Batch>>>,
+    size: usize,
+) -> Status {
     batch.create(|| Batch::new(size))
 }
 
@@ -251,7 +254,10 @@ pub extern "C" fn sockstamp_matcher_sent(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sockstamp_matcher_sent_unstamped(matcher: Option<&mut Matcher>, bytes: usize) -> Status {
+pub extern "C" fn sockstamp_matcher_sent_unstamped(
+    matcher: Option<&mut Matcher>,
+    bytes: usize,
+) -> Status {
     guard_only(|| {
         matcher.required()?.sent_unstamped(bytes);
         Ok(())
@@ -339,7 +345,9 @@ pub extern "C" fn sockstamp_registration_state(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sockstamp_registration_queue_is_read(registration: Option<&mut Registration>) -> Status {
+pub extern "C" fn sockstamp_registration_queue_is_read(
+    registration: Option<&mut Registration>,
+) -> Status {
     guard_only(|| {
         registration.required()?.queue_is_read();
         Ok(())
@@ -408,7 +416,10 @@ pub extern "C" fn sockstamp_sender_submit(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sockstamp_sender_release(sender: Option<&mut Sender>, buffer: Out<'_, c_void>) -> Status {
+pub extern "C" fn sockstamp_sender_release(
+    sender: Option<&mut Sender>,
+    buffer: Out<'_, c_void>,
+) -> Status {
     guard_only(|| sender.required()?.release(buffer.address()))
 }
 
@@ -427,7 +438,10 @@ pub extern "C" fn sockstamp_sender_reports(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sockstamp_sender_wait_idle(sender: Option<&mut Sender>, timeout_ms: c_int) -> Status {
+pub extern "C" fn sockstamp_sender_wait_idle(
+    sender: Option<&mut Sender>,
+    timeout_ms: c_int,
+) -> Status {
     guard(|| sender.required()?.wait_idle(sender::timeout(timeout_ms)))
 }
 

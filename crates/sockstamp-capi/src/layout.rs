@@ -13,9 +13,9 @@ use tempfile::tempdir;
 use crate::header::{
     sockstamp_address, sockstamp_error, sockstamp_how, sockstamp_interface, sockstamp_match,
     sockstamp_matcher_counters, sockstamp_message, sockstamp_offset, sockstamp_queue_counters,
-    sockstamp_range, sockstamp_received, sockstamp_registration_state, sockstamp_report, sockstamp_request,
-    sockstamp_sender_counters, sockstamp_sender_options, sockstamp_stamp, sockstamp_statistics,
-    sockstamp_time, sockstamp_view,
+    sockstamp_range, sockstamp_received, sockstamp_registration_state, sockstamp_report,
+    sockstamp_request, sockstamp_sender_counters, sockstamp_sender_options, sockstamp_stamp,
+    sockstamp_statistics, sockstamp_time, sockstamp_view,
 };
 
 /// An assertion for the size of each structure and for the place of each field.
@@ -97,7 +97,10 @@ fn layouts() -> String {
 
 fn numbers() -> String {
     let mut source = String::new();
-    for flag in Flag::ALL.into_iter().filter(|flag| *flag != Flag::SysHardware) {
+    for flag in Flag::ALL
+        .into_iter()
+        .filter(|flag| *flag != Flag::SysHardware)
+    {
         let name = flag.name().replace("SOF_TIMESTAMPING_", "SOCKSTAMP_");
         assert_equal(&mut source, &name, flag.bit());
     }

@@ -3,12 +3,15 @@
 use std::mem::MaybeUninit;
 
 use sockstamp::clock::Timestamp;
-use sockstamp::timestamping::{Coverage, Matcher as Joiner, Origin, Outcome, TxKind, TxStamp, TxTime};
+use sockstamp::timestamping::{
+    Coverage, Matcher as Joiner, Origin, Outcome, TxKind, TxStamp, TxTime,
+};
 
 use crate::boundary::{Errno, Result};
 use crate::header::{
-    SOCKSTAMP_CLOCK_PHC, SOCKSTAMP_CLOCK_REALTIME, SOCKSTAMP_DATAGRAMS, SOCKSTAMP_EXACT, SOCKSTAMP_MERGED,
-    SOCKSTAMP_STREAM, sockstamp_match, sockstamp_matcher_counters, sockstamp_stamp, sockstamp_transport,
+    SOCKSTAMP_CLOCK_PHC, SOCKSTAMP_CLOCK_REALTIME, SOCKSTAMP_DATAGRAMS, SOCKSTAMP_EXACT,
+    SOCKSTAMP_MERGED, SOCKSTAMP_STREAM, sockstamp_match, sockstamp_matcher_counters,
+    sockstamp_stamp, sockstamp_transport,
 };
 use crate::report;
 
@@ -33,7 +36,9 @@ impl Matcher {
         let kinds = kinds(expected)?;
         let joiner = match transport {
             SOCKSTAMP_DATAGRAMS if outstanding == 0 => Joiner::datagrams(capacity, &kinds),
-            SOCKSTAMP_STREAM => Joiner::stream(capacity, &kinds, Origin::Unacknowledged { outstanding }),
+            SOCKSTAMP_STREAM => {
+                Joiner::stream(capacity, &kinds, Origin::Unacknowledged { outstanding })
+            }
             _ => return Err(Errno::INVALID),
         };
         Ok(Self {
@@ -101,7 +106,11 @@ fn kinds(mut bits: u32) -> Result<Vec<TxKind>> {
             bits &= !bit;
         }
     }
-    if bits == 0 { Ok(kinds) } else { Err(Errno::INVALID) }
+    if bits == 0 {
+        Ok(kinds)
+    } else {
+        Err(Errno::INVALID)
+    }
 }
 
 fn tx_stamp(stamp: &sockstamp_stamp) -> Result<TxStamp> {
@@ -143,7 +152,8 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_number() {
-        let mut matcher = Matcher::new(SOCKSTAMP_STREAM, 100, 2, 1 << report::kind(TxKind::Ack)).unwrap();
+        let mut matcher =
+            Matcher::new(SOCKSTAMP_STREAM, 100, 2, 1 << report::kind(TxKind::Ack)).unwrap();
         assert_eq!((matcher.sent(10, 7), matcher.sent(10, 8)), (None, None));
         let both = vec![(7, SOCKSTAMP_MERGED), (8, SOCKSTAMP_EXACT)];
         assert_eq!(of(&mut matcher, 119), Ok(both));

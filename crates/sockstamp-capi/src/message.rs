@@ -7,9 +7,10 @@ use sockstamp::timestamping::{self, Destination, MessageOptions, Received};
 
 use crate::boundary::{Errno, Result};
 use crate::header::{
-    SOCKSTAMP_RECEIVED_CUT, SOCKSTAMP_RECEIVED_STAMP_LOST, SOCKSTAMP_REQUEST_DONTWAIT, SOCKSTAMP_REQUEST_ID,
-    SOCKSTAMP_REQUEST_STAMPS, SOCKSTAMP_TX_ACK, SOCKSTAMP_TX_COMPLETION, SOCKSTAMP_TX_HARDWARE,
-    SOCKSTAMP_TX_SCHED, SOCKSTAMP_TX_SOFTWARE, sockstamp_received, sockstamp_request,
+    SOCKSTAMP_RECEIVED_CUT, SOCKSTAMP_RECEIVED_STAMP_LOST, SOCKSTAMP_REQUEST_DONTWAIT,
+    SOCKSTAMP_REQUEST_ID, SOCKSTAMP_REQUEST_STAMPS, SOCKSTAMP_TX_ACK, SOCKSTAMP_TX_COMPLETION,
+    SOCKSTAMP_TX_HARDWARE, SOCKSTAMP_TX_SCHED, SOCKSTAMP_TX_SOFTWARE, sockstamp_received,
+    sockstamp_request,
 };
 use crate::{address, clock};
 
@@ -69,7 +70,10 @@ fn stamps(mut stamps: u32) -> Result<MessageOptions> {
 }
 
 /// Receive one message; return it and its length.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, sockstamp_received)> {
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, sockstamp_received)> {
     let received = timestamping::receive(socket, buffer)?;
     Ok((received.length, in_c(&received)))
 }
@@ -92,7 +96,10 @@ pub(crate) fn in_c(received: &Received) -> sockstamp_received {
         0
     };
     sockstamp_received {
-        software: received.stamp.software.map_or(clock::NO_TIME, clock::realtime),
+        software: received
+            .stamp
+            .software
+            .map_or(clock::NO_TIME, clock::realtime),
         hardware: received.stamp.hardware.map_or(clock::NO_TIME, clock::phc),
         interface: packet.map_or(0, |packet| packet.interface),
         packet_length: packet.map_or(0, |packet| packet.length),

@@ -6,15 +6,17 @@ use sockstamp::timestamping::{TcpStatistics, TxKind, TxStamp, TxTime};
 
 use crate::header::{
     SOCKSTAMP_KIND_ACK, SOCKSTAMP_KIND_COMPLETION, SOCKSTAMP_KIND_SCHED, SOCKSTAMP_KIND_SND,
-    SOCKSTAMP_REPORT_NETWORK, SOCKSTAMP_REPORT_OTHER, SOCKSTAMP_REPORT_STAMP, SOCKSTAMP_REPORT_ZEROCOPY,
-    sockstamp_error, sockstamp_kind, sockstamp_range, sockstamp_report, sockstamp_report__bindgen_ty_1,
-    sockstamp_report_type, sockstamp_stamp, sockstamp_statistics,
+    SOCKSTAMP_REPORT_NETWORK, SOCKSTAMP_REPORT_OTHER, SOCKSTAMP_REPORT_STAMP,
+    SOCKSTAMP_REPORT_ZEROCOPY, sockstamp_error, sockstamp_kind, sockstamp_range, sockstamp_report,
+    sockstamp_report__bindgen_ty_1, sockstamp_report_type, sockstamp_stamp, sockstamp_statistics,
 };
 use crate::{address, clock};
 
 pub(crate) fn in_c(report: &Report<'_>) -> sockstamp_report {
     match report {
-        Report::Stamp { stamp, interface, .. } => of_stamp(stamp, *interface),
+        Report::Stamp {
+            stamp, interface, ..
+        } => of_stamp(stamp, *interface),
         Report::ZeroCopy(range) => of_range(*range),
         Report::Network(error) => of_error(SOCKSTAMP_REPORT_NETWORK, network_error(error)),
         Report::Other(error) => of_error(SOCKSTAMP_REPORT_OTHER, other_error(error)),

@@ -14,8 +14,8 @@ use crate::boundary::{Errno, Result, address_bytes};
 use crate::buffer::Buffer;
 use crate::completions::Completions;
 use crate::header::{
-    SOCKSTAMP_ZEROCOPY_AVAILABLE, SOCKSTAMP_ZEROCOPY_IN_USE, SOCKSTAMP_ZEROCOPY_UNSUPPORTED, sockstamp_how,
-    sockstamp_report, sockstamp_sender_counters, sockstamp_sender_options,
+    SOCKSTAMP_ZEROCOPY_AVAILABLE, SOCKSTAMP_ZEROCOPY_IN_USE, SOCKSTAMP_ZEROCOPY_UNSUPPORTED,
+    sockstamp_how, sockstamp_report, sockstamp_sender_counters, sockstamp_sender_options,
 };
 use crate::report;
 
@@ -136,7 +136,10 @@ impl Sender {
     }
 
     fn program_gives(&mut self, address: usize) -> Result<Buffer> {
-        let place = self.acquired.iter().position(|buffer| buffer.is_at(address));
+        let place = self
+            .acquired
+            .iter()
+            .position(|buffer| buffer.is_at(address));
         Ok(self.acquired.swap_remove(place.ok_or(Errno::INVALID)?))
     }
 
@@ -145,9 +148,13 @@ impl Sender {
         Ok(self.sender.unsent())
     }
 
-    pub(crate) fn reports(&mut self, reports: &mut [MaybeUninit<sockstamp_report>]) -> Result<usize> {
+    pub(crate) fn reports(
+        &mut self,
+        reports: &mut [MaybeUninit<sockstamp_report>],
+    ) -> Result<usize> {
         let others = &mut self.others;
-        self.sender.drain(&mut self.queue, |entry| others.keep(&entry))?;
+        self.sender
+            .drain(&mut self.queue, |entry| others.keep(&entry))?;
         self.sender
             .stamps(|stamp| others.keep_in_c(report::of_stamp(&stamp, None)));
         Ok(others.give(reports))
@@ -307,7 +314,10 @@ mod tests {
         (0..258).for_each(|id| others.keep_in_c(range(id)));
         assert_eq!(others.lost, 2);
         let mut places = [const { MaybeUninit::uninit() }; 200];
-        assert_eq!((others.give(&mut places), others.give(&mut places)), (200, 56));
+        assert_eq!(
+            (others.give(&mut places), others.give(&mut places)),
+            (200, 56)
+        );
         assert_eq!(others.give(&mut places), 0);
     }
 

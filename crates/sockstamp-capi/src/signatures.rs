@@ -8,10 +8,11 @@ use crate::batch::Batch;
 use crate::boundary::{In, Out, Socket, Status, Text};
 use crate::completions::{Completions, Registration};
 use crate::header::{
-    sockstamp_how, sockstamp_interface, sockstamp_match, sockstamp_matcher_counters, sockstamp_message,
-    sockstamp_offset, sockstamp_queue_counters, sockstamp_received, sockstamp_registration_state,
-    sockstamp_report, sockstamp_request, sockstamp_sender_counters, sockstamp_sender_options,
-    sockstamp_stamp, sockstamp_statistics, sockstamp_time, sockstamp_view,
+    sockstamp_how, sockstamp_interface, sockstamp_match, sockstamp_matcher_counters,
+    sockstamp_message, sockstamp_offset, sockstamp_queue_counters, sockstamp_received,
+    sockstamp_registration_state, sockstamp_report, sockstamp_request, sockstamp_sender_counters,
+    sockstamp_sender_options, sockstamp_stamp, sockstamp_statistics, sockstamp_time,
+    sockstamp_view,
 };
 use crate::matcher::Matcher;
 use crate::queue::Queue;
@@ -22,9 +23,10 @@ use crate::stamping::Stamping;
 /// The functions as bindgen has them.
 mod header {
     use super::{
-        Batch as sockstamp_batch, Completions as sockstamp_completions, Matcher as sockstamp_matcher,
-        Queue as sockstamp_queue, Receiver as sockstamp_receiver, Registration as sockstamp_registration,
-        Sender as sockstamp_sender, Stamping as sockstamp_stamping,
+        Batch as sockstamp_batch, Completions as sockstamp_completions,
+        Matcher as sockstamp_matcher, Queue as sockstamp_queue, Receiver as sockstamp_receiver,
+        Registration as sockstamp_registration, Sender as sockstamp_sender,
+        Stamping as sockstamp_stamping,
     };
     use crate::header::*;
     use libc::{iovec, sockaddr, socklen_t};

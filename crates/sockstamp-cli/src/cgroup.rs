@@ -49,7 +49,8 @@ impl CommandCgroup {
             .context("cannot start the process that removes the cgroup")?;
         let alive = janitor.stdin.take();
         let path = root.join(name);
-        fs::create_dir(&path).with_context(|| format!("cannot create the cgroup {}", path.display()))?;
+        fs::create_dir(&path)
+            .with_context(|| format!("cannot create the cgroup {}", path.display()))?;
         Ok(Self {
             path,
             parent: root.join(parent),
@@ -97,7 +98,10 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
         match fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => move_all(path, &parent),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            done => return done.with_context(|| format!("cannot remove the cgroup {}", path.display())),
+            done => {
+                return done
+                    .with_context(|| format!("cannot remove the cgroup {}", path.display()));
+            }
         }
         thread::sleep(Duration::from_millis(10));
     }

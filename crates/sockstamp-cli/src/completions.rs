@@ -105,7 +105,8 @@ fn group_id(name: &str) -> Result<u32> {
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
-    let group = Group::from_name(name).with_context(|| format!("cannot look up the group {name}"))?;
+    let group =
+        Group::from_name(name).with_context(|| format!("cannot look up the group {name}"))?;
     let group = group.with_context(|| format!("there is no group {name}"))?;
     Ok(group.gid.as_raw())
 }

@@ -54,7 +54,9 @@ impl Containers {
         }
         let found = cgroup::paths(root, BTreeSet::from([cgroup.0]), DIRECTORIES);
         let path = found.into_iter().find_map(|(_, path)| path);
-        let container = path.and_then(|path| container_of(path.as_bytes())).map(Arc::new);
+        let container = path
+            .and_then(|path| container_of(path.as_bytes()))
+            .map(Arc::new);
         self.known.insert(cgroup, container.clone());
         self.rests_until = Instant::now() + begun.elapsed() * REST;
         container

@@ -72,13 +72,18 @@ fn row(output: &mut dyn Write, hook: Hook, histogram: &Histogram) -> io::Result<
 }
 
 fn mean(histogram: &Histogram) -> Option<Nanos> {
-    let mean = histogram.sum_ns().checked_div(u128::from(histogram.count()))?;
+    let mean = histogram
+        .sum_ns()
+        .checked_div(u128::from(histogram.count()))?;
     Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
 }
 
 /// Print comma-separated values.
 pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    writeln!(output, "hook,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns")?;
+    writeln!(
+        output,
+        "hook,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns"
+    )?;
     for (hook, found) in hooks(summary) {
         if let Ok(histogram) = found {
             write!(output, "{hook},{}", histogram.count())?;
@@ -120,7 +125,10 @@ impl<'a> Json<'a> {
                 Err(reason) => drop(cumulative.absent.insert(hook, reason)),
             }
         }
-        Json { summary, cumulative }
+        Json {
+            summary,
+            cumulative,
+        }
     }
 }
 
@@ -151,7 +159,10 @@ mod tests {
         summary
     }
 
-    fn printed(print: impl Fn(&mut dyn Write, &Summary) -> io::Result<()>, summary: &Summary) -> String {
+    fn printed(
+        print: impl Fn(&mut dyn Write, &Summary) -> io::Result<()>,
+        summary: &Summary,
+    ) -> String {
         let mut output = Vec::new();
         print(&mut output, summary).unwrap();
         String::from_utf8(output).unwrap()
@@ -169,7 +180,9 @@ mod tests {
         );
         let text = printed(table, &summary());
         assert!(
-            text.contains(" tcp-socket-read            1 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms\n"),
+            text.contains(
+                " tcp-socket-read            1 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms\n"
+            ),
             "{text}"
         );
         assert!(

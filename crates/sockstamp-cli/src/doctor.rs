@@ -40,10 +40,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Format::Json => json::line(&report)?,
         Format::Text | Format::Csv => text::report(&report),
     };
-    let written = output.write_all(printed.as_bytes()).and_then(|()| output.flush());
+    let written = output
+        .write_all(printed.as_bytes())
+        .and_then(|()| output.flush());
     match written {
         // A reader that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write")
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }

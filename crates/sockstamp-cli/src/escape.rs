@@ -26,13 +26,20 @@ pub(crate) fn complain_lines(text: &str) {
 /// written `\uNNNN`, of which JSON itself demands the control characters of ASCII alone (RFC 8259,
 /// section 7).
 pub(crate) fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(output, Visible(CompactFormatter)))
+    value.serialize(&mut Serializer::with_formatter(
+        output,
+        Visible(CompactFormatter),
+    ))
 }
 
 struct Visible(CompactFormatter);
 
 impl Formatter for Visible {
-    fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         let mut rest = fragment;
         while let Some(at) = rest.find(|character| !shows(character)) {
             self.0.write_string_fragment(writer, &rest[..at])?;
@@ -45,7 +52,11 @@ impl Formatter for Visible {
         self.0.write_string_fragment(writer, rest)
     }
 
-    fn write_char_escape<W: Write + ?Sized>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {
+    fn write_char_escape<W: Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        escape: CharEscape,
+    ) -> io::Result<()> {
         self.0.write_char_escape(writer, escape)
     }
 }

@@ -86,8 +86,11 @@ pub(crate) fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)
         hidden => format!("other ({hidden} more)"),
     };
     let has_other = other.messages() > 0 || other.tx.retransmits > 0;
-    let top = top.iter().map(|group| (group.key.to_string(), group.clone()));
-    top.chain(has_other.then_some((other_name, other))).collect()
+    let top = top
+        .iter()
+        .map(|group| (group.key.to_string(), group.clone()));
+    top.chain(has_other.then_some((other_name, other)))
+        .collect()
 }
 
 /// A table of groups: the name of each, and a line per direction and stage between messages.
@@ -168,7 +171,9 @@ pub(crate) fn diagnoses(output: &mut dyn Write, groups: &Groups, brush: Brush) -
 
 /// The stages between messages that a group has.
 fn between(group: &GroupSummary) -> impl Iterator<Item = (Stage, &GroupHistogram)> {
-    let stages = Stage::ALL.into_iter().filter(|stage| stage.is_between_messages());
+    let stages = Stage::ALL
+        .into_iter()
+        .filter(|stage| stage.is_between_messages());
     stages.filter_map(|stage| {
         let histogram = group.direction(stage.direction()).stages[stage].as_ref()?;
         (!histogram.is_empty()).then_some((stage, histogram))
@@ -182,7 +187,12 @@ fn stage_line(
     whole: &GroupDirection,
 ) -> io::Result<()> {
     let label = format!("  {stage}");
-    write!(output, "{label:<LABEL$}{:>9}{:>8}", short(histogram.count()), "")?;
+    write!(
+        output,
+        "{label:<LABEL$}{:>9}{:>8}",
+        short(histogram.count()),
+        ""
+    )?;
     times(output, histogram)?;
     let largest = Part::of(stage)
         .filter_map(|part| Some((part, whole.parts[part].as_ref()?.sum_ns)))
@@ -194,7 +204,11 @@ fn stage_line(
 }
 
 fn times(output: &mut dyn Write, histogram: &GroupHistogram) -> io::Result<()> {
-    for value in [histogram.quantile(0.5), histogram.quantile(0.99), histogram.max()] {
+    for value in [
+        histogram.quantile(0.5),
+        histogram.quantile(0.99),
+        histogram.max(),
+    ] {
         match value {
             Some(value) => write!(output, "{value:>9}")?,
             None => write!(output, "{:>9}", "-")?,
@@ -255,7 +269,12 @@ pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
 
 /// Print the common columns of a direction's lines. For messages outside groups the dimensions are
 /// empty.
-fn head(groups: &Groups, group: &GroupSummary, direction: Direction, part: &GroupDirection) -> String {
+fn head(
+    groups: &Groups,
+    group: &GroupSummary,
+    direction: Direction,
+    part: &GroupDirection,
+) -> String {
     let value = |dimension: Dimension| quoted(&group.key.value(dimension).unwrap_or_default());
     let mut fields: Vec<_> = groups.by.dimensions().map(value).collect();
     fields.push(direction.name().to_owned());
@@ -276,7 +295,8 @@ fn head(groups: &Groups, group: &GroupSummary, direction: Direction, part: &Grou
 /// Spreadsheets take a field that begins with one of these signs for a formula, even in quotes, but
 /// not after an apostrophe.
 fn quoted(value: &str) -> String {
-    let is_formula = value != "-" && value.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    let is_formula =
+        value != "-" && value.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
     let value = format!("{}{value}", if is_formula { "'" } else { "" });
     if value.contains([',', '"']) {
         format!("\"{}\"", value.replace('"', "\"\""))
@@ -285,7 +305,12 @@ fn quoted(value: &str) -> String {
     }
 }
 
-fn csv_line(output: &mut dyn Write, head: &str, name: &str, histogram: &GroupHistogram) -> io::Result<()> {
+fn csv_line(
+    output: &mut dyn Write,
+    head: &str,
+    name: &str,
+    histogram: &GroupHistogram,
+) -> io::Result<()> {
     write!(output, "{head},{name},{}", histogram.count())?;
     let quantiles = [0.5, 0.9, 0.99].map(|quantile| histogram.quantile(quantile));
     for value in quantiles.into_iter().chain([histogram.max()]) {
@@ -367,7 +392,9 @@ mod tests {
         let groups = Groups::new("port,comm".parse().unwrap(), [asking]);
         let table = printed(|output| table(output, &groups, 9));
         assert!(
-            table.contains("\n  peer.answer           5          56.2 ms  60.0 ms  60.0 ms  peer 83.3 %\n"),
+            table.contains(
+                "\n  peer.answer           5          56.2 ms  60.0 ms  60.0 ms  peer 83.3 %\n"
+            ),
             "{table}"
         );
     }
@@ -381,8 +408,8 @@ mod tests {
             group.rx.total.record(Nanos(millis * 1_000_000), 10);
             group
         };
-        let slow =
-            [("a", 20), ("b", 90), ("c", 30), ("d", 1), ("e", 40)].map(|(name, millis)| slow(name, millis));
+        let slow = [("a", 20), ("b", 90), ("c", 30), ("d", 1), ("e", 40)]
+            .map(|(name, millis)| slow(name, millis));
         let groups = Groups::new("port,comm".parse().unwrap(), slow);
         let text = printed(|output| diagnoses(output, &groups, Brush::default()));
         let begins: Vec<_> = text
@@ -406,8 +433,13 @@ mod tests {
     #[test]
     fn groups_are_in_the_order_of_the_figure_that_is_asked_for() {
         let mut groups = groups();
-        let names =
-            |groups: &Groups| -> Vec<_> { groups.groups.iter().map(|group| group.key.to_string()).collect() };
+        let names = |groups: &Groups| -> Vec<_> {
+            groups
+                .groups
+                .iter()
+                .map(|group| group.key.to_string())
+                .collect()
+        };
         let slow = groups.groups[2].rx.stages[Stage::RxApp].get_or_insert_default();
         slow.record(Nanos(9_000), 1);
         groups.groups[1].tx.bytes = 1_000_000;
@@ -432,9 +464,15 @@ mod tests {
         );
         assert_eq!(table.lines().count(), 4, "{table}");
         let csv = printed(|output| csv(output, &groups));
-        assert!(csv.contains(r#""\x1b]0;x\x07\n\u{202e},""",443,tx,"#), "{csv}");
+        assert!(
+            csv.contains(r#""\x1b]0;x\x07\n\u{202e},""",443,tx,"#),
+            "{csv}"
+        );
         for text in [table, csv] {
-            assert!(text.chars().all(|c| c == '\n' || sockstamp_model::name::shows(c)));
+            assert!(
+                text.chars()
+                    .all(|c| c == '\n' || sockstamp_model::name::shows(c))
+            );
         }
     }
 
@@ -473,11 +511,17 @@ mod tests {
         }
         widest.rx.complete_parts();
         widest.tx.complete_parts();
-        let by = "pid,comm,container,port,peer,flow,interface".parse().unwrap();
+        let by = "pid,comm,container,port,peer,flow,interface"
+            .parse()
+            .unwrap();
         let groups = Groups::new(by, [widest, group("short", 1)]);
         let table = printed(|output| table(output, &groups, 9));
         for line in table.lines() {
-            assert!(line.chars().count() <= WIDTH, "{}: {line}", line.chars().count());
+            assert!(
+                line.chars().count() <= WIDTH,
+                "{}: {line}",
+                line.chars().count()
+            );
         }
         let joined: String = table.split_whitespace().collect();
         assert!(joined.contains(&long), "{table}");
@@ -497,7 +541,11 @@ mod tests {
                 "nginx,443,rx,0,0,0,0,0,total,0,,,,,0",
             ]
         );
-        assert!(lines.iter().any(|line| line.starts_with("\"a,b\",443,tx,2,")));
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("\"a,b\",443,tx,2,"))
+        );
         assert!(lines.contains(&",,rx,6,0,0,0,0,total,0,,,,,0"));
     }
 }

@@ -9,7 +9,9 @@ use clap::{Arg, Command, CommandFactory};
 use crate::Cli;
 
 /// Subcommands that take a filter expression and, except `top`, a command.
-const MEASURING: [&str; 7] = ["stat", "trace", "top", "record", "pcap", "explain", "doctor"];
+const MEASURING: [&str; 7] = [
+    "stat", "trace", "top", "record", "pcap", "explain", "doctor",
+];
 /// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
 /// The first word of a filter is one of these: pcap-filter(7).
@@ -49,7 +51,9 @@ fn hint(
         return None;
     };
     if behind.first().is_some_and(|word| word == "--explain-words") {
-        return Some("the words of all output are explained by: sockstamp --explain-words".to_owned());
+        return Some(
+            "the words of all output are explained by: sockstamp --explain-words".to_owned(),
+        );
     }
     if !MEASURING.contains(&subcommand.as_str()) || behind.iter().any(|argument| argument == "--") {
         return None;
@@ -84,7 +88,10 @@ fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
     command.build();
     let command = command.find_subcommand(subcommand)?;
     let mut index = 0;
-    while let Some(argument) = arguments.get(index).filter(|argument| argument.starts_with('-')) {
+    while let Some(argument) = arguments
+        .get(index)
+        .filter(|argument| argument.starts_with('-'))
+    {
         index += 1 + usize::from(has_value_behind(command, argument));
     }
     (index < arguments.len()).then_some(index)
@@ -92,7 +99,10 @@ fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
 
 /// Return true if the argument after this option is its value.
 fn has_value_behind(command: &Command, option: &str) -> bool {
-    let needs_value = |arg: &Arg| arg.get_num_args().is_some_and(|values| values.min_values() > 0);
+    let needs_value = |arg: &Arg| {
+        arg.get_num_args()
+            .is_some_and(|values| values.min_values() > 0)
+    };
     if let Some(long) = option.strip_prefix("--") {
         return command
             .get_arguments()
@@ -127,7 +137,11 @@ mod tests {
 
     fn of(words: &str) -> Option<String> {
         let arguments: Vec<_> = words.split_whitespace().map(str::to_owned).collect();
-        hint(&arguments, |name| name == "curl", |name| name == "a.parquet")
+        hint(
+            &arguments,
+            |name| name == "curl",
+            |name| name == "a.parquet",
+        )
     }
 
     #[test]
@@ -143,7 +157,9 @@ mod tests {
     fn a_name_alone_is_a_process() {
         assert_eq!(
             of("stat nginx").as_deref(),
-            Some("is a filter word missing (host, net, port)? For a process: sockstamp stat --comm nginx")
+            Some(
+                "is a filter word missing (host, net, port)? For a process: sockstamp stat --comm nginx"
+            )
         );
         assert!(
             of("explain nginx")
@@ -164,8 +180,14 @@ mod tests {
                 "sockstamp stat --duration=2s --comm nginx",
             ),
             ("stat --every nginx", "sockstamp stat --every --comm nginx"),
-            ("trace -o lines nginx", "sockstamp trace -o lines --comm nginx"),
-            ("trace -olines nginx", "sockstamp trace -olines --comm nginx"),
+            (
+                "trace -o lines nginx",
+                "sockstamp trace -o lines --comm nginx",
+            ),
+            (
+                "trace -olines nginx",
+                "sockstamp trace -olines --comm nginx",
+            ),
             (
                 "pcap -w a.pcapng nginx",
                 "sockstamp pcap -w a.pcapng --comm nginx",

@@ -19,7 +19,12 @@ const OUT_OF_SIGHT: &str = "its NIC is out of sight; --host-path completes the p
 /// The namespace whose interfaces need no further name; 0, which none has, if that cannot be seen.
 pub(crate) fn own_namespace() -> NetnsInode {
     let inode = fs::metadata("/proc/self/ns/net").map(|file| file.ino());
-    NetnsInode(inode.ok().and_then(|inode| inode.try_into().ok()).unwrap_or(0))
+    NetnsInode(
+        inode
+            .ok()
+            .and_then(|inode| inode.try_into().ok())
+            .unwrap_or(0),
+    )
 }
 
 /// The last interfaces of sent messages, the busiest first.

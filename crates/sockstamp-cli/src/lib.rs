@@ -291,7 +291,8 @@ mod tests {
         }
         let help = command.render_long_help().to_string();
         assert!(
-            help.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
+            help.lines()
+                .all(|line| line.chars().count() <= paragraph::WIDTH),
             "{help}"
         );
     }

@@ -52,7 +52,9 @@ impl Listeners {
                 && self.passes_filter(key, listener)
         };
         let now = known(&self.target);
-        let listeners = now.into_iter().filter(|(key, listener)| wanted(key, listener));
+        let listeners = now
+            .into_iter()
+            .filter(|(key, listener)| wanted(key, listener));
         let summaries = listeners.map(|(key, listener)| {
             let before = self.before.get(&key).map_or(0, |before| before.drops);
             ListenerSummary {
@@ -129,7 +131,10 @@ fn sockets_of(pid: u32) -> Vec<u32> {
 
 /// Return the numbers of a cgroup and of those below it: the inodes of their directories.
 fn cgroups_below(cgroup: &Path) -> BTreeSet<u64> {
-    let mut found: BTreeSet<u64> = fs::metadata(cgroup).map(|own| own.ino()).into_iter().collect();
+    let mut found: BTreeSet<u64> = fs::metadata(cgroup)
+        .map(|own| own.ino())
+        .into_iter()
+        .collect();
     let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
     for entry in entries {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -199,11 +204,14 @@ mod tests {
             printed(&[listener(80, 9)], 1),
             " listeners: 0.0.0.0:80@blue queue 2 of 1 dropped 9\n"
         );
-        let many: Vec<_> = (0..7).map(|port| listener(60_000 + port, 999_999)).collect();
+        let many: Vec<_> = (0..7)
+            .map(|port| listener(60_000 + port, 999_999))
+            .collect();
         let text = printed(&many, 1);
         assert!(text.ends_with(" 3 more\n"), "{text}");
         assert!(
-            text.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
+            text.lines()
+                .all(|line| line.chars().count() <= paragraph::WIDTH),
             "{text}"
         );
     }
@@ -249,7 +257,10 @@ mod tests {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let found = listener::all(None).unwrap();
-        let ours = found.values().find(|listener| listener.local == address).unwrap();
+        let ours = found
+            .values()
+            .find(|listener| listener.local == address)
+            .unwrap();
         assert!(sockets_of(std::process::id()).contains(&ours.inode));
         assert!(!sockets_of(1).contains(&ours.inode));
     }

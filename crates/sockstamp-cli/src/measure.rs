@@ -196,8 +196,8 @@ pub(crate) fn catch_signals(signals: &[i32]) -> Result<Signals> {
 /// Measure until the command, the duration, the user or the observer ends it.
 pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
     let mut options = measurement.options()?;
-    let mut signals =
-        catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
+    let mut signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])
+        .context("cannot catch signals")?;
     // Check this first, so that the error names the missing privileges, not a cgroup.
     let facts = probe::facts();
     Plan::new(&facts, &options.request())?;
@@ -214,7 +214,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let mut running = prepared.map(Prepared::start).transpose()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
-    let deadline = measurement.duration.map(|duration| Instant::now() + duration);
+    let deadline = measurement
+        .duration
+        .map(|duration| Instant::now() + duration);
 
     let mut status = None;
     loop {
@@ -227,9 +229,12 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             complain_of(refusal);
         }
         if let Some(packets) = &mut packets {
-            packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(packet))?;
+            packets.wait(Some(Duration::ZERO), &[], &mut |packet| {
+                observer.packet(packet)
+            })?;
         }
-        if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        {
             break;
         }
         if let Some(running) = &mut running {

@@ -240,7 +240,11 @@ impl MaxCost {
 impl std::fmt::Display for MaxCost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Some(millionths) => write!(f, "{}%", f64::from(millionths.get()) / f64::from(ONE_PERCENT)),
+            Some(millionths) => write!(
+                f,
+                "{}%",
+                f64::from(millionths.get()) / f64::from(ONE_PERCENT)
+            ),
             None => f.write_str("none"),
         }
     }

@@ -84,7 +84,8 @@ impl Unfinished {
         let Some(temporary) = self.temporary.take() else {
             return Ok(());
         };
-        fs::rename(&temporary, &self.path).with_context(|| format!("cannot write {}", self.path.display()))
+        fs::rename(&temporary, &self.path)
+            .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 

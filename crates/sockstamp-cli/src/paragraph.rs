@@ -4,7 +4,11 @@
 pub(crate) const WIDTH: usize = 80;
 
 /// Write items after a title, on as many lines as they need, with a sign after all but the last.
-pub(crate) fn wrapped<S: AsRef<str>>(title: &str, items: impl IntoIterator<Item = S>, sign: &str) -> String {
+pub(crate) fn wrapped<S: AsRef<str>>(
+    title: &str,
+    items: impl IntoIterator<Item = S>,
+    sign: &str,
+) -> String {
     let indent = title.chars().count();
     let (mut text, mut column) = (title.to_owned(), indent);
     let mut items = items.into_iter().peekable();
@@ -30,7 +34,12 @@ mod tests {
 
     #[test]
     fn items_wrap_beneath_each_other() {
-        let items = ["a".repeat(40), "b".repeat(40), "c".repeat(100), "d".to_owned()];
+        let items = [
+            "a".repeat(40),
+            "b".repeat(40),
+            "c".repeat(100),
+            "d".to_owned(),
+        ];
         let text = wrapped(" title:", &items, ",");
         let expected = format!(
             " title: {},\n        {},\n        {},\n        d",

@@ -47,7 +47,9 @@ fn asked_to_end() -> Result<&'static AtomicUsize> {
             // Actions run in the order of their registration.
             flag::register_conditional_default(signal, Arc::clone(&again))
                 .and_then(|_| flag::register(signal, Arc::clone(&again)))
-                .and_then(|_| flag::register_usize(signal, Arc::clone(&last), signal.unsigned_abs() as usize))
+                .and_then(|_| {
+                    flag::register_usize(signal, Arc::clone(&last), signal.unsigned_abs() as usize)
+                })
                 .context("cannot catch signals")?;
         }
         return Ok(LAST.get_or_init(|| last));
@@ -113,7 +115,9 @@ impl Drop for Progress {
 
 impl Told {
     fn is_due(&mut self, now: Instant) -> bool {
-        let pause = self.last.is_none_or(|last| now.duration_since(last) >= PAUSE);
+        let pause = self
+            .last
+            .is_none_or(|last| now.duration_since(last) >= PAUSE);
         let is_due = self.is_terminal && pause && now.duration_since(self.begin) >= PATIENCE;
         if is_due {
             self.last = Some(now);
@@ -150,7 +154,10 @@ mod tests {
 
     #[test]
     fn a_line_has_the_share() {
-        assert_eq!(line(16_384, 100_000), "read  16384 of 100000 messages,  16 %");
+        assert_eq!(
+            line(16_384, 100_000),
+            "read  16384 of 100000 messages,  16 %"
+        );
         assert_eq!(line(0, 0), "read 0 of 0 messages,   0 %");
     }
 }

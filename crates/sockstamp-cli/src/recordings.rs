@@ -66,7 +66,11 @@ impl Recordings {
     }
 
     /// Pass each message, with these columns.
-    pub(crate) fn each(&self, detail: Detail, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
+    pub(crate) fn each(
+        &self,
+        detail: Detail,
+        mut take: impl FnMut(&Message) -> Result<()>,
+    ) -> Result<()> {
         let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum())?;
         self.0.iter().try_for_each(|recording| {
             recording.each(detail, |message| {
@@ -136,7 +140,10 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
                     .path();
                 if entry.is_dir() {
                     directories.push(entry);
-                } else if entry.extension().is_some_and(|extension| extension == MESSAGES) {
+                } else if entry
+                    .extension()
+                    .is_some_and(|extension| extension == MESSAGES)
+                {
                     files.push(entry);
                 }
             }

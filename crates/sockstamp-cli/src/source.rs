@@ -12,7 +12,14 @@ use crate::target::Target;
 /// The words that are a filter or files.
 const WORDS: &str = "filter";
 /// Options that do not choose what is measured.
-const OF_BOTH: [&str; 6] = [WORDS, "format", "worse_than", "output", "all_stages", "count"];
+const OF_BOTH: [&str; 6] = [
+    WORDS,
+    "format",
+    "worse_than",
+    "output",
+    "all_stages",
+    "count",
+];
 
 /// Recordings, or a target.
 #[derive(Debug)]
@@ -25,7 +32,9 @@ pub struct Source {
 
 /// Return true if the words are a filter, and no files.
 fn is_filter(words: &[&str]) -> bool {
-    let first = words.first().and_then(|word| word.split_whitespace().next());
+    let first = words
+        .first()
+        .and_then(|word| word.split_whitespace().next());
     first.is_none_or(|first| {
         FILTER_WORDS.contains(&first)
             || first.starts_with(['(', '!'])
@@ -59,8 +68,8 @@ impl FromArgMatches for Source {
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut options = matches.ids().map(clap::Id::as_str).filter(given);
         // Groups of options have ids of their own, which are not lower case.
-        let measuring =
-            options.find(|id| !OF_BOTH.contains(id) && !id.starts_with(|c: char| c.is_ascii_uppercase()));
+        let measuring = options
+            .find(|id| !OF_BOTH.contains(id) && !id.starts_with(|c: char| c.is_ascii_uppercase()));
         if let Some(option) = measuring {
             let reason = format!(
                 "{:?} is read as a recording, and {} is for measuring\n",

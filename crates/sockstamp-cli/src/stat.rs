@@ -107,7 +107,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         [] => measure::run(&measurement, &mut owners)?,
         _ => measure::run(&measurement, &mut waits)?,
     };
-    let wall_time = (!options.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
+    let wall_time =
+        (!options.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
     outcome.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     let owners = if wall_time.is_some() {
         waits.owners()
@@ -181,11 +182,19 @@ fn print(
     owners: &Owners,
     options: &Options,
 ) -> io::Result<()> {
-    if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, text::is_empty(summary)) {
-        writeln!(output, "\n{}", brush_of(options).bold(&wall_time.to_string()))?;
+    if let (Format::Text, Some(wall_time), false) =
+        (options.format, wall_time, text::is_empty(summary))
+    {
+        writeln!(
+            output,
+            "\n{}",
+            brush_of(options).bold(&wall_time.to_string())
+        )?;
     }
     match (options.format, &summary.groups) {
-        (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
+        (Format::Text, _) if text::is_empty(summary) => {
+            text::nothing(output, summary, why_nothing(options))?
+        }
         (Format::Text, None) => text::table(output, summary, owners, brush_of(options))?,
         (Format::Text, Some(groups)) => {
             text::table(output, summary, owners, brush_of(options))?;

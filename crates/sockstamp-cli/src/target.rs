@@ -64,7 +64,9 @@ pub(crate) fn process_name(text: &str) -> Result<String, String> {
         0 => Err("a process has a name".to_owned()),
         1..=LONGEST_NAME => Ok(text.to_owned()),
         _ => {
-            let whole_characters = (0..=LONGEST_NAME).rev().find(|&end| text.is_char_boundary(end));
+            let whole_characters = (0..=LONGEST_NAME)
+                .rev()
+                .find(|&end| text.is_char_boundary(end));
             let kept = &text[..whole_characters.unwrap_or(0)];
             Err(format!(
                 "the kernel keeps only {LONGEST_NAME} bytes of a process name; of this one, {kept:?}"
@@ -89,7 +91,9 @@ pub(crate) fn processes_named(comms: &[String]) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let named = processes.filter(|process| {
         let name = fs::read(process.path().join("comm")).unwrap_or_default();
-        comms.iter().any(|comm| comm.as_bytes() == name.trim_ascii_end())
+        comms
+            .iter()
+            .any(|comm| comm.as_bytes() == name.trim_ascii_end())
     });
     named
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
@@ -124,7 +128,11 @@ pub(crate) fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
 
 /// Return the inner one of the two cgroups that options name.
 fn cgroup(target: &Target) -> Result<Option<PathBuf>> {
-    let cgroup = target.cgroup.as_deref().map(cgroup::directory).transpose()?;
+    let cgroup = target
+        .cgroup
+        .as_deref()
+        .map(cgroup::directory)
+        .transpose()?;
     let container = target.container.as_deref().map(container).transpose()?;
     Ok(match (cgroup, container) {
         (Some(cgroup), Some(container)) => Some(cgroup::inner(cgroup, container.cgroup)?),

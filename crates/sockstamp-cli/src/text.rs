@@ -72,7 +72,10 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         failed => format!(", {failed} more left out"),
     };
     let items = [
-        format!("TCP was measured in {} windows{late}{failed}", windows.count),
+        format!(
+            "TCP was measured in {} windows{late}{failed}",
+            windows.count
+        ),
         format!("1/{} of the time at the end", windows.one_of),
         "counts are estimates".to_owned(),
     ];
@@ -151,19 +154,31 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
         && quiet(&summary.rx)
         && summary.lost == Lost::default()
         && summary.connections == Connections::default()
-        && summary.listeners.iter().all(|listener| listener.dropped == 0)
+        && summary
+            .listeners
+            .iter()
+            .all(|listener| listener.dropped == 0)
         && summary.refusals().count() == 0
 }
 
 /// The table without messages.
 pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
     let words = format!("{}: {why}", summary.duration);
-    writeln!(output, "{}", wrapped(" no messages in", words.split(' '), ""))
+    writeln!(
+        output,
+        "{}",
+        wrapped(" no messages in", words.split(' '), "")
+    )
 }
 
 /// The stages of a direction: those that are a share of its time, their sum, and what comes after
 /// a message and between messages.
-fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary, brush: Brush) -> io::Result<()> {
+fn stages(
+    output: &mut dyn Write,
+    direction: Direction,
+    summary: &Summary,
+    brush: Brush,
+) -> io::Result<()> {
     let part = summary.direction(direction);
     let all = Stage::ALL
         .into_iter()
@@ -264,13 +279,21 @@ fn retransmits(part: &DirectionSummary) -> String {
     match part.segments {
         Some(all) if all >= again && all > 0 => {
             let share = share(again.into(), all.into());
-            format!("retransmits {again} of {} ({share})", counted(all, "segment"))
+            format!(
+                "retransmits {again} of {} ({share})",
+                counted(all, "segment")
+            )
         }
         _ => format!("{again} retransmits"),
     }
 }
 
-pub(crate) fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
+pub(crate) fn row(
+    output: &mut dyn Write,
+    name: &str,
+    histogram: &Histogram,
+    share: &str,
+) -> io::Result<()> {
     let count = histogram.count().to_string();
     let width = (NAME_AND_COUNT - name.len()).max(count.len() + 1);
     write!(output, " {name}{count:>width$}")?;
@@ -321,7 +344,12 @@ pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result
 }
 
 /// The first column is narrower by those that a long name and count have taken of it.
-fn times(output: &mut dyn Write, histogram: &Histogram, columns: usize, taken: usize) -> io::Result<()> {
+fn times(
+    output: &mut dyn Write,
+    histogram: &Histogram,
+    columns: usize,
+    taken: usize,
+) -> io::Result<()> {
     let mut width = columns.saturating_sub(taken);
     for value in figures(histogram) {
         match value {
@@ -335,13 +363,20 @@ fn times(output: &mut dyn Write, histogram: &Histogram, columns: usize, taken: u
 
 /// The quantiles and the largest.
 pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nanos>> {
-    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
+    let quantiles = QUANTILES
+        .into_iter()
+        .map(|quantile| histogram.quantile(quantile));
     quantiles.chain([histogram.max()])
 }
 
 /// Print the parts that took time, unless only the rest did. Their share is of the same whole as
 /// that of their stage; between messages it is of the stage.
-fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: Brush) -> io::Result<()> {
+fn parts(
+    output: &mut dyn Write,
+    stage: Stage,
+    whole: &DirectionSummary,
+    brush: Brush,
+) -> io::Result<()> {
     let took_time = |sum: &PartSummary| sum.sum_ns > 0;
     if !whole
         .parts
@@ -355,7 +390,9 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: 
         _ => whole.time(stage.direction()).sum_ns(),
     };
     for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
-        let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
+        let max = sum
+            .max_ns
+            .map_or_else(|| "-".to_owned(), |max| max.to_string());
         // An upper bound.
         let sign = if part == Part::DelayedAck { "≤" } else { "" };
         // These stages lie outside the messages' time: large ones make nothing slow.
@@ -363,7 +400,12 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: 
             true => share_and_bar(sum.sum_ns, of, sign, brush),
             false => format!("{:>8}", format!("{sign}{}", share(sum.sum_ns, of))),
         };
-        writeln!(output, "   {:<12}{:>7}{max:>45}{share}", part.name(), sum.count)?;
+        writeln!(
+            output,
+            "   {:<12}{:>7}{max:>45}{share}",
+            part.name(),
+            sum.count
+        )?;
     }
     Ok(())
 }
@@ -374,7 +416,11 @@ pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) 
         .refusals()
         .map(|(verdict, count)| format!("{} {count}", verdict.name()));
     let in_flight = (summary.in_flight > 0).then(|| format!("in-flight {}", summary.in_flight));
-    let all: Vec<_> = [valid].into_iter().chain(refused).chain(in_flight).collect();
+    let all: Vec<_> = [valid]
+        .into_iter()
+        .chain(refused)
+        .chain(in_flight)
+        .collect();
     let line = wrapped(" verdicts:", all, ",");
     match summary.refusals().count() {
         0 => writeln!(output, "{line}"),
@@ -544,7 +590,11 @@ mod tests {
     #[test]
     fn no_line_of_the_table_is_wider_than_a_terminal() {
         for line in printed(&crowded()).lines() {
-            assert!(line.chars().count() <= WIDTH, "{}: {line}", line.chars().count());
+            assert!(
+                line.chars().count() <= WIDTH,
+                "{}: {line}",
+                line.chars().count()
+            );
         }
     }
 

@@ -132,7 +132,11 @@ impl Waits {
     }
 
     /// Divide the time between these two moments.
-    pub(crate) fn divide(&self, begin: Timestamp<Monotonic>, end: Timestamp<Monotonic>) -> WallTime {
+    pub(crate) fn divide(
+        &self,
+        begin: Timestamp<Monotonic>,
+        end: Timestamp<Monotonic>,
+    ) -> WallTime {
         let wall = end.since(begin).unwrap_or_default();
         let inside = self.waits.iter().filter_map(|&wait| {
             let wait = Wait {
@@ -249,7 +253,11 @@ impl fmt::Display for WallTime {
                 self.own_ns
             ),
         });
-        f.write_str(&paragraph::wrapped(&format!(" {}:", self.wall_ns), items, ","))
+        f.write_str(&paragraph::wrapped(
+            &format!(" {}:", self.wall_ns),
+            items,
+            ",",
+        ))
     }
 }
 
@@ -279,7 +287,8 @@ mod tests {
         };
         let text = waits.divide(at(0), at(end)).to_string();
         assert!(
-            text.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
+            text.lines()
+                .all(|line| line.chars().count() <= paragraph::WIDTH),
             "{text}"
         );
         text.split_whitespace().collect::<Vec<_>>().join(" ")

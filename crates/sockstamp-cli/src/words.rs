@@ -54,7 +54,10 @@ const COUNTS: &[(&str, &str)] = &[
         "SYNs sent again",
         "First segments of connections, sent again for lack of an answer.",
     ),
-    ("pipelined", "Messages whose request or answer is ambiguous."),
+    (
+        "pipelined",
+        "Messages whose request or answer is ambiguous.",
+    ),
     (
         "dropped",
         "Datagrams that a socket dropped, mostly for lack of buffer space.",
@@ -106,7 +109,10 @@ const LOST: &[(&str, &str)] = &[
         "datagrams",
         "Reads, sends and connects of UDP before its programs were attached.",
     ),
-    ("not adopted", "Connections that a task kept locked at the start."),
+    (
+        "not adopted",
+        "Connections that a task kept locked at the start.",
+    ),
 ];
 
 /// All words of the output.
@@ -128,7 +134,9 @@ pub fn sections() -> [Section; 5] {
         Section {
             title: "PARTS",
             about: "Parts of a stage, shown indented below it.",
-            words: Part::ALL.map(|part| (part.name(), part.description())).to_vec(),
+            words: Part::ALL
+                .map(|part| (part.name(), part.description()))
+                .to_vec(),
         },
         Section {
             title: "VERDICTS",
@@ -212,7 +220,8 @@ mod tests {
 
     #[test]
     fn each_counter_of_losses_is_explained() {
-        let serde_json::Value::Object(counters) = serde_json::to_value(Lost::default()).unwrap() else {
+        let serde_json::Value::Object(counters) = serde_json::to_value(Lost::default()).unwrap()
+        else {
             panic!("an object");
         };
         let explained: Vec<_> = LOST

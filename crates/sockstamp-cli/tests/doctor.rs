@@ -16,7 +16,10 @@ use sockstamp_bpf::{EntryHook, Options, Session, Target};
 const LONGEST: Duration = Duration::from_secs(10);
 
 fn json(mut command: Command) -> Value {
-    let output = command.args(["doctor", "--format", "json"]).output().unwrap();
+    let output = command
+        .args(["doctor", "--format", "json"])
+        .output()
+        .unwrap();
     assert_succeeded(&output);
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -43,7 +46,12 @@ fn states(report: &Value, used: bool) -> Vec<(&str, &str)> {
     let hooks = report["hooks"].as_array().unwrap().iter();
     hooks
         .filter(|hook| hook["used"] == used)
-        .map(|hook| (hook["hook"].as_str().unwrap(), hook["state"].as_str().unwrap()))
+        .map(|hook| {
+            (
+                hook["hook"].as_str().unwrap(),
+                hook["state"].as_str().unwrap(),
+            )
+        })
         .collect()
 }
 
@@ -61,7 +69,11 @@ fn doctor_as_root_tries_every_hook_and_passes_its_self_test() {
     for (hook, state) in states(&report, true) {
         // Without functions, tracepoints show UDP.
         let is_refused = !traced && hook.starts_with("fentry/udp");
-        assert_eq!(state, if is_refused { "refused" } else { "works" }, "{hook}");
+        assert_eq!(
+            state,
+            if is_refused { "refused" } else { "works" },
+            "{hook}"
+        );
     }
     for (hook, state) in others {
         assert_ne!(state, "unknown", "{hook}");
@@ -135,7 +147,10 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
         plans.push((report["plan"].clone(), report["udp"].clone()));
     }
     for (at, plan) in plans.iter().enumerate() {
-        assert!(!plans[..at].contains(plan), "every request makes a difference");
+        assert!(
+            !plans[..at].contains(plan),
+            "every request makes a difference"
+        );
     }
 }
 

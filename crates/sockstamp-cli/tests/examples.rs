@@ -32,7 +32,9 @@ const LINES: [&str; 3] = ["trace", "ping", "pcap"];
 
 /// Return the examples of all pages, each once.
 fn examples() -> BTreeSet<String> {
-    let pages = fs::read_dir(PAGES).unwrap().map(|entry| entry.unwrap().path());
+    let pages = fs::read_dir(PAGES)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "1"));
     pages.flat_map(|path| examples_of(&path)).collect()
 }
@@ -42,7 +44,9 @@ fn examples_of(page: &Path) -> Vec<String> {
     let (_, from) = text
         .split_once(".SH EXAMPLES\n")
         .unwrap_or_else(|| panic!("{} has no examples", page.display()));
-    let section = from.split_once("\n.SH ").map_or(from, |(section, _)| section);
+    let section = from
+        .split_once("\n.SH ")
+        .map_or(from, |(section, _)| section);
     let commands = section.lines().filter_map(|line| {
         let command = line.strip_prefix("\\fB")?.strip_suffix("\\fR")?;
         Some(command.replace("\\-", "-"))
@@ -78,7 +82,10 @@ impl ExampleHost {
             .replace("https://example.org", "file:///dev/null")
             .replace("192.0.2.", "127.0.0.")
             .replace("4711", &std::process::id().to_string())
-            .replace("--netns blue", &format!("--netns {}", self.host.netns_name()))
+            .replace(
+                "--netns blue",
+                &format!("--netns {}", self.host.netns_name()),
+            )
             .replace("/var/log/sockstamp/", &log);
         if let Some((before, after)) = command.split_once("--duration ") {
             let rest = after.split_once(' ').map_or("", |(_, rest)| rest);
@@ -111,7 +118,8 @@ impl ExampleHost {
 
     fn check(&self, example: &str) {
         let output = self.run(&self.here(example));
-        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let [stdout, stderr] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         let done = output.status.success();
         assert!(
             done || is_rightly_refused(example, &stderr),
@@ -150,7 +158,9 @@ fn each_example_of_the_man_pages_runs_and_fits_a_terminal() {
     let setup = ExampleHost::new();
     let examples: Vec<String> = examples()
         .into_iter()
-        .filter(|example| !ELSEWHERE.contains(&example.as_str()) && !example.starts_with("sockstamp doctor"))
+        .filter(|example| {
+            !ELSEWHERE.contains(&example.as_str()) && !example.starts_with("sockstamp doctor")
+        })
         .filter(|example| !example.starts_with("sockstamp top ") || example.contains("--once"))
         .collect();
     assert!(examples.len() >= 22, "{examples:?}");

@@ -95,7 +95,10 @@ fn report_has_the_stages_of_both_hosts_and_the_network() {
     ]
     .map(row);
     assert!(order.is_sorted(), "{text}");
-    assert!(!text.contains("rx total") && !text.contains("rx:"), "{text}");
+    assert!(
+        !text.contains("rx total") && !text.contains("rx:"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -126,7 +129,8 @@ fn diff_finds_the_changed_stages_of_whole_lives() {
         .iter_mut()
         .filter(|row| row.stages[Stage::RxApp].is_some())
     {
-        read.stages[Stage::RxApp] = read.stages[Stage::RxApp].map(|app| app + Nanos::from_millis(1));
+        read.stages[Stage::RxApp] =
+            read.stages[Stage::RxApp].map(|app| app + Nanos::from_millis(1));
         let later = |time: u64| time + 1_000_000;
         read.stamps.read = read
             .stamps
@@ -136,7 +140,10 @@ fn diff_finds_the_changed_stages_of_whole_lives() {
     }
     let (_, slow) = join(&after, &rows);
     let told = told("diff", &[&fast, &slow]).to_string();
-    assert!(told.contains("rx.app") && told.contains("\"life\""), "{told}");
+    assert!(
+        told.contains("rx.app") && told.contains("\"life\""),
+        "{told}"
+    );
 }
 
 #[test]
@@ -165,7 +172,10 @@ fn late_bounds_and_times_below_zero_are_counted() {
         rows.push(early);
     }
     // The acknowledgement is stamped before the socket is readable.
-    let sent = rows[0].iter().position(|row| row.stamps.ack.is_some()).unwrap();
+    let sent = rows[0]
+        .iter()
+        .position(|row| row.stamps.ack.is_some())
+        .unwrap();
     let end = rows[0][sent].seq_end;
     let read = rows[1].iter().find(|row| row.seq_end == end).unwrap();
     let ready = read.time.as_nanos() - read.stages[Stage::RxApp].unwrap().0;
@@ -187,5 +197,8 @@ fn late_bounds_and_times_below_zero_are_counted() {
         text.contains(&format!("without {late} bounds that came late")),
         "{text}"
     );
-    assert!(text.contains("below zero, given as zero: net.back 1"), "{text}");
+    assert!(
+        text.contains("below zero, given as zero: net.back 1"),
+        "{text}"
+    );
 }

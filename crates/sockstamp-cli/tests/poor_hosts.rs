@@ -133,7 +133,11 @@ fn as_doctor_says(poor: Poor, obstacle: Option<&str>) -> String {
         }
         None => {
             assert_eq!(doctor["ready"], true, "{}", doctor["obstacles"]);
-            assert_eq!(doctor["self_test"]["messages"], 40, "{}", doctor["self_test"]);
+            assert_eq!(
+                doctor["self_test"]["messages"], 40,
+                "{}",
+                doctor["self_test"]
+            );
             messages_are_traced(poor);
             the_screen_is_drawn(poor);
             stages_are_measured(poor, &doctor)
@@ -144,7 +148,10 @@ fn as_doctor_says(poor: Poor, obstacle: Option<&str>) -> String {
 }
 
 fn doctor(poor: Poor) -> Value {
-    let output = poor().args(["doctor", "--format", "json"]).output().unwrap();
+    let output = poor()
+        .args(["doctor", "--format", "json"])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -182,7 +189,10 @@ fn stages_are_measured(poor: Poor, doctor: &Value) -> String {
             assert_eq!(*measured, Value::Null, "{name}");
         // No segment is missing here.
         } else if name != "rx.hol" {
-            assert!(stage(&found, name, "count") > 0, "{name} by {way}: {measured}");
+            assert!(
+                stage(&found, name, "count") > 0,
+                "{name} by {way}: {measured}"
+            );
         }
     }
     said
@@ -210,7 +220,14 @@ fn measured(poor: Poor, subcommand: &str) -> (NamedTempFile, String) {
     let output = NamedTempFile::new().unwrap();
     let mut command = poor();
     command
-        .args([subcommand, "--every", "--max-cost=none", "--format", "json", "-o"])
+        .args([
+            subcommand,
+            "--every",
+            "--max-cost=none",
+            "--format",
+            "json",
+            "-o",
+        ])
         .arg(output.path());
     command.args(["-p", &std::process::id().to_string()]);
     let mut process = Process::spawn(command).unwrap();

@@ -24,7 +24,10 @@ const NEEDED: u64 = BPF | PERFMON | NET_ADMIN;
 /// A set of `/proc/PID/status`: proc_pid_status(5).
 fn capabilities(pid: u32, set: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(set))
+        .unwrap();
     u64::from_str_radix(line.trim_start_matches(':').trim(), 16).unwrap()
 }
 

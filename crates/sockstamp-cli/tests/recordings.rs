@@ -64,7 +64,12 @@ fn ask(listener: &TcpListener, questions: usize, pause: Duration) {
 }
 
 /// Do the same; the server takes these times for its first answer, and for each other one.
-fn ask_slow(listener: &TcpListener, questions: usize, pause: Duration, [first, each]: [Duration; 2]) {
+fn ask_slow(
+    listener: &TcpListener,
+    questions: usize,
+    pause: Duration,
+    [first, each]: [Duration; 2],
+) {
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -111,11 +116,16 @@ fn report_counts_messages_as_stat_does() {
         }
         let stages = counted["stages"].as_object().unwrap();
         // One that no message had is no stage of a recording.
-        let stages = stages.iter().filter(|(_, figures)| number(&figures["count"]) > 0);
+        let stages = stages
+            .iter()
+            .filter(|(_, figures)| number(&figures["count"]) > 0);
         for (stage, figures) in stages {
             // Its presence depends on a task that waits, which each measurement sees for itself.
             if !["rx.wakeup", "rx.app"].contains(&stage.as_str()) {
-                assert_eq!(figures["count"], recorded["stages"][stage]["count"], "{stage}");
+                assert_eq!(
+                    figures["count"], recorded["stages"][stage]["count"],
+                    "{stage}"
+                );
             }
         }
     }
@@ -193,7 +203,8 @@ fn groups_of_a_report_are_those_of_stat_and_intervals_add_up_to_them() {
             .filter(|message| message.direction == sockstamp_model::Direction::Rx)
             .filter(|message| message.time.as_nanos() / 100_000_000 * 100_000_000 == begin)
             .filter(|message| {
-                let ports = [message.flow.local, message.flow.remote].map(|end| end.port().to_string());
+                let ports =
+                    [message.flow.local, message.flow.remote].map(|end| end.port().to_string());
                 ports.contains(&row["key"]["port"].to_string())
             })
             .map(|message| message.total().0)
@@ -270,7 +281,10 @@ for _ in range(10):
         // The handshake ends in no task.
         let cpu = Some(0).filter(|_| !message.is_connection());
         assert_eq!(message.cpu, cpu, "{message:?}");
-        let container = message.container.as_ref().map(|container| container.full_name());
+        let container = message
+            .container
+            .as_ref()
+            .map(|container| container.full_name());
         assert_eq!(container.as_ref(), Some(&service), "{message:?}");
     }
     let cpus = thread::available_parallelism().unwrap().get();
@@ -302,8 +316,13 @@ fn explain_names_a_server_that_is_slow_at_times() {
     }
     end(recording);
     let text = explain(&file, &[]);
-    let answers = text.split(" answers:").nth(1).unwrap_or_else(|| panic!("{text}"));
-    let first = answers.lines().find(|line| line.contains("of the excess is"));
+    let answers = text
+        .split(" answers:")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{text}"));
+    let first = answers
+        .lines()
+        .find(|line| line.contains("of the excess is"));
     let first = first.unwrap_or_else(|| panic!("{text}"));
     assert!(first.contains("peer.answer peer"), "{text}");
     assert!(answers.contains("usual cure: That of the peer"), "{text}");
@@ -321,12 +340,18 @@ fn explain_names_a_server_that_is_slow_at_times() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["version"], 1);
     let explanations = json["explanations"].as_array().unwrap();
-    let answers = explanations.iter().find(|one| one["kind"] == "answers").unwrap();
+    let answers = explanations
+        .iter()
+        .find(|one| one["kind"] == "answers")
+        .unwrap();
     assert!(number(&answers["slow"]) >= FLOWS as u64, "{answers}");
     assert_eq!(answers["claim"], "first");
     assert_eq!(answers["components"][0]["part"], "peer");
     for life in answers["lives"].as_array().unwrap() {
-        assert!(number(&life["stages"]["peer.answer"]) >= 49_000_000, "{life}");
+        assert!(
+            number(&life["stages"]["peer.answer"]) >= 49_000_000,
+            "{life}"
+        );
     }
 }
 
@@ -348,7 +373,10 @@ fn diff(before: &Path, after: &Path, options: &[&str]) -> (Option<i32>, String) 
         .args(options)
         .output()
         .unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
 }
 
 #[test]
@@ -400,10 +428,16 @@ fn diff_finds_a_server_that_works_longer() {
     messages.retain(|message| message.stages[Stage::ConnAccept].is_none());
     recording::write(&none, &messages);
     let gate = ["--fail-if", "conn.accept.p50 > +20%"];
-    for (sides, side) in [([&none, &accepted], "after"), ([&accepted, &none], "before")] {
+    for (sides, side) in [
+        ([&none, &accepted], "after"),
+        ([&accepted, &none], "before"),
+    ] {
         let (status, text) = diff(sides[0], sides[1], &gate);
         assert_eq!(status, Some(1), "{text}");
-        let line = text.lines().find(|line| line.contains("conn.accept")).unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.contains("conn.accept"))
+            .unwrap();
         assert!(line.contains(&format!("only {side}: ")), "{text}");
         assert!(!text.contains("fails:"), "{text}");
         let (_, json) = diff(sides[0], sides[1], &["--format", "json"]);
@@ -432,17 +466,24 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
     end(recording);
     let mut path = directory.path().to_owned();
     for part in ["date=20", "hour=", "host=", ""] {
-        let entries: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap()).collect();
+        let entries: Vec<_> = fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .collect();
         // Two, if the hour has ended meanwhile.
         path = entries[0].path();
         let name = entries[0].file_name().into_string().unwrap();
         assert!(name.starts_with(part), "{name}");
     }
-    let [messages, packets] = ["parquet", "packets"].map(|extension| path.with_extension(extension));
+    let [messages, packets] =
+        ["parquet", "packets"].map(|extension| path.with_extension(extension));
     let messages = Reader::open(&messages).unwrap();
     assert_eq!(messages.fact("version"), Some(env!("CARGO_PKG_VERSION")));
     assert_eq!(messages.fact("lost"), Some("0"));
-    assert_eq!(PacketReader::open(&packets).unwrap().fact("lost_ring"), Some("0"));
+    assert_eq!(
+        PacketReader::open(&packets).unwrap().fact("lost_ring"),
+        Some("0")
+    );
 
     // Readers take the directory.
     let report = report(directory.path());
@@ -553,7 +594,11 @@ fn a_signal_ends_a_long_read() {
         process.signal(signal).unwrap();
         let ended = process.wait_status(TIMEOUT).unwrap();
         let errors = process.stderr();
-        assert_eq!(ended.code(), Some(status), "{subcommand}: {ended}: {errors}");
+        assert_eq!(
+            ended.code(),
+            Some(status),
+            "{subcommand}: {ended}: {errors}"
+        );
         assert!(errors.contains("interrupted"), "{subcommand}: {errors}");
     }
     assert_eq!(directory.path().read_dir().unwrap().count(), before);

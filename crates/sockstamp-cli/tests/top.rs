@@ -71,7 +71,9 @@ impl Terminal {
 
     /// Types the command and waits for its first picture.
     fn start(&self, command: &str) {
-        self.0.type_line(&format!("{command}; echo status $?")).unwrap();
+        self.0
+            .type_line(&format!("{command}; echo status $?"))
+            .unwrap();
         self.sees(" sockstamp top  by comm,port");
     }
 
@@ -127,7 +129,10 @@ fn keys_lead_through_the_views() {
 
     // Names in the table lose their middle.
     let screen = terminal.sees("er 6379");
-    assert!(screen.contains("msg/s") && screen.contains("netwk"), "{screen}");
+    assert!(
+        screen.contains("msg/s") && screen.contains("netwk"),
+        "{screen}"
+    );
     let coloured = terminal.0.coloured_screen().unwrap();
     assert!(coloured.contains(COLOUR), "{coloured:?}");
 
@@ -309,7 +314,9 @@ fn once_prints_a_screen_of_text() {
     let setup = RedisHost::new("top-once");
     let mut command = Command::new(sockstamp());
     command.args(["top", "--once", "--interval", "1s", "--by", "comm,port"]);
-    command.args(["--netns", setup.host.netns_name()]).args(hooks());
+    command
+        .args(["--netns", setup.host.netns_name()])
+        .args(hooks());
     let mut top = Process::spawn(command).unwrap();
     wait_attached(&mut top);
     let _load = setup.load();
@@ -318,8 +325,14 @@ fn once_prints_a_screen_of_text() {
         text.contains("er 6379") && text.contains("verdicts: valid "),
         "{text}"
     );
-    assert!(!text.contains('\x1b') && text.lines().count() <= 24, "{text:?}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        !text.contains('\x1b') && text.lines().count() <= 24,
+        "{text:?}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }
 
 #[test]

@@ -126,8 +126,10 @@ fn hosts_with_nat_between_them_are_joined() {
     let link = Link::relay(&hosts[0], &hosts[1], LinkConfig::default()).unwrap();
     let outside = link.translate().unwrap();
     let directory = tempdir().unwrap();
-    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
-    let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--in-step", "2^11"]));
+    let recordings =
+        ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recorders =
+        [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--in-step", "2^11"]));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     let seen = exchange(&hosts, &link, address, EACH, &NOTHING);
     assert_eq!(seen.ip(), outside, "the server sees the client itself");
@@ -148,7 +150,11 @@ fn hosts_with_nat_between_them_are_joined() {
         .values()
         .map(number)
         .sum();
-    assert_eq!(missing, number(&joined["not_joined"]["refused"]), "{joined}");
+    assert_eq!(
+        missing,
+        number(&joined["not_joined"]["refused"]),
+        "{joined}"
+    );
     assert!(missing <= 4 && messages > 200, "{joined}");
     the_clocks_are_the_same(&joined);
 }
@@ -163,7 +169,8 @@ fn hosts_in_step_measure_the_same_messages() {
     let config = LinkConfig::default().loss(0.02).reorder(0.05).seed(1);
     let link = Link::relay(&hosts[0], &hosts[1], config).unwrap();
     let directory = tempdir().unwrap();
-    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recordings =
+        ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &IN_STEP));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     exchange(&hosts, &link, address, EACH, &NOTHING);
@@ -202,7 +209,8 @@ fn hosts_in_step_agree_on_a_connection_that_is_older_than_both() {
     let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
     let directory = tempdir().unwrap();
-    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recordings =
+        ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     let listener = hosts[1].tcp_listen(address).unwrap();
     let mut client = hosts[0].tcp_connect(address).unwrap();
@@ -263,10 +271,13 @@ fn attempt(planted: &Planted) -> Result<(), String> {
     if let Some(rate) = planted.rate {
         let limits = ["rate", rate, "burst", "1600", "limit", "100000"];
         let device = ["qdisc", "add", "dev", link.interface_a(), "root", "tbf"];
-        hosts[0].run("tc", &[&device[..], &limits[..]].concat()).unwrap();
+        hosts[0]
+            .run("tc", &[&device[..], &limits[..]].concat())
+            .unwrap();
     }
     let directory = tempdir().unwrap();
-    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recordings =
+        ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--every"]));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     exchange(&hosts, &link, address, MESSAGES, planted);
@@ -370,7 +381,10 @@ fn turn(stream: &mut TcpStream, busy: Duration) {
 fn the_clocks_are_the_same(joined: &Value) {
     let clocks = &joined["clocks"];
     assert_eq!(clocks["quality"], "accurate", "{joined}");
-    let (offset, error) = (clocks["offset_ns"].as_i64().unwrap(), number(&clocks["error_ns"]));
+    let (offset, error) = (
+        clocks["offset_ns"].as_i64().unwrap(),
+        number(&clocks["error_ns"]),
+    );
     println!("the clocks are {offset} ± {error} ns apart");
     assert!(offset.unsigned_abs() <= error, "{joined}");
 }

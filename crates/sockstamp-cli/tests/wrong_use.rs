@@ -73,13 +73,18 @@ fn missing_btf_is_named() {
 }
 
 /// Takes the hierarchy away from the command that follows.
-const NO_CGROUP2: &str = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy;";
+const NO_CGROUP2: &str =
+    "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy;";
 
 /// CAP_SYS_ADMIN could mount it where no other process sees it.
 #[test]
 fn missing_cgroup2_is_named() {
     let without = format!("{NO_CGROUP2} setpriv --bounding-set=-sys_admin");
-    refused(in_other_mounts(&without), 1, "no cgroup2 file system is mounted");
+    refused(
+        in_other_mounts(&without),
+        1,
+        "no cgroup2 file system is mounted",
+    );
 }
 
 /// Run as below `ip netns exec`, which mounts its own /sys.
@@ -129,7 +134,11 @@ fn packets_cannot_be_chosen_by_the_age_of_their_connection() {
 
 #[test]
 fn targets_that_do_not_exist_are_refused() {
-    refused(sockstamp(&["stat", "-p", "4194305"]), 1, "no process 4194305");
+    refused(
+        sockstamp(&["stat", "-p", "4194305"]),
+        1,
+        "no process 4194305",
+    );
     refused_thread();
     refused(
         sockstamp(&["stat", "--cgroup", "/no/such/cgroup"]),
@@ -287,7 +296,10 @@ fn a_common_mistake_is_reported_with_its_remedy() {
             &["stat", "--comm", "systemd-networkd"],
             "the kernel keeps only 15 bytes of a process name; of this one, \"systemd-network\"",
         ),
-        (&["trace", "--slower-than", "5"], "it needs a unit: 5ms or 5s"),
+        (
+            &["trace", "--slower-than", "5"],
+            "it needs a unit: 5ms or 5s",
+        ),
     ] {
         let output = sockstamp(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -37,7 +37,11 @@ pub fn sockstamp() -> Result<PathBuf> {
 pub fn wait_until_it_measures(process: &mut Process) -> Result<()> {
     let begin = Instant::now();
     while has_net_admin(process.id())? {
-        ensure!(process.is_running()?, "sockstamp ended: {}", process.stderr());
+        ensure!(
+            process.is_running()?,
+            "sockstamp ended: {}",
+            process.stderr()
+        );
         ensure!(begin.elapsed() < START, "sockstamp does not start");
         thread::sleep(Duration::from_millis(20));
     }

@@ -79,7 +79,15 @@ impl DemoHosts {
         let cgroup = Cgroup::new("demo")?;
         let peer = testbed::peer_program()?;
         let mut serve = far.command(&peer);
-        serve.args(["serve", "--port", PORT, "--response", "4096", "--think", THINK]);
+        serve.args([
+            "serve",
+            "--port",
+            PORT,
+            "--response",
+            "4096",
+            "--think",
+            THINK,
+        ]);
         cgroup.start_in(&mut serve)?;
         let mut server = Process::spawn(serve)?;
         server.wait_for_stdout("listening", Duration::from_secs(5))?;

@@ -63,7 +63,9 @@ impl Cause {
         covered.retain(|message| self.covers(message));
         covered.sort_by_key(|message| self.kind.time(message));
         let count = covered.len();
-        let mut indexes: Vec<usize> = (1..=SHOWN).map(|number| number * count / (SHOWN + 1)).collect();
+        let mut indexes: Vec<usize> = (1..=SHOWN)
+            .map(|number| number * count / (SHOWN + 1))
+            .collect();
         indexes.dedup();
         let chosen = indexes.into_iter().filter_map(|index| covered.get(index));
         chosen.cloned().collect()

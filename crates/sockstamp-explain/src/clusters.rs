@@ -48,16 +48,25 @@ impl Cluster {
 
     /// Return each component's mean time.
     pub(crate) fn means(&self) -> Vec<f64> {
-        self.sums.iter().map(|sum| sum / self.weight.max(1.0)).collect()
+        self.sums
+            .iter()
+            .map(|sum| sum / self.weight.max(1.0))
+            .collect()
     }
 }
 
 impl Clusters {
     pub(crate) fn add(&mut self, components: &[Component], message: &Message) {
         let cluster = || Cluster::new(components);
-        let flow = self.flows.entry(message.flow.cookie.0).or_insert_with(cluster);
+        let flow = self
+            .flows
+            .entry(message.flow.cookie.0)
+            .or_insert_with(cluster);
         flow.add(components, message);
-        let second = self.seconds.entry(second_of(message)).or_insert_with(cluster);
+        let second = self
+            .seconds
+            .entry(second_of(message))
+            .or_insert_with(cluster);
         second.add(components, message);
     }
 
@@ -148,7 +157,9 @@ mod tests {
     #[test]
     fn seconds_that_are_slow_together_count_like_fewer_ones() {
         // Alternately +1 and -1, once per second, and once for five seconds each.
-        let alone: Vec<f64> = (0..100).map(|n| if n % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let alone: Vec<f64> = (0..100)
+            .map(|n| if n % 2 == 0 { 1.0 } else { -1.0 })
+            .collect();
         let together: Vec<f64> = (0..100)
             .map(|n| if n / 5 % 2 == 0 { 1.0 } else { -1.0 })
             .collect();
@@ -159,7 +170,11 @@ mod tests {
     #[test]
     fn blocks_are_those_of_a_moving_window() {
         let residuals: Vec<f64> = (0..30).map(|n| f64::from(n * n % 17) - 8.0).collect();
-        let at = |place: i32| usize::try_from(place).ok().and_then(|place| residuals.get(place));
+        let at = |place: i32| {
+            usize::try_from(place)
+                .ok()
+                .and_then(|place| residuals.get(place))
+        };
         let window = |begin: i32| -> f64 { (begin..begin + 5).filter_map(at).sum() };
         let squares: f64 = (-4..30).map(|begin| window(begin).powi(2)).sum();
         let expected = (squares / 5.0 * 6.0 / 5.0).sqrt();
@@ -169,7 +184,10 @@ mod tests {
     #[test]
     fn distant_seconds_are_in_no_block_together() {
         let near = seconds(&[1.0; 20]);
-        let far: Vec<(u64, f64)> = near.iter().map(|(n, residual)| (n * 5, *residual)).collect();
+        let far: Vec<(u64, f64)> = near
+            .iter()
+            .map(|(n, residual)| (n * 5, *residual))
+            .collect();
         let expected = (20.0_f64 * 4.0 / 3.0).sqrt();
         assert!((of_seconds(&far) - expected).abs() < 1e-9);
         assert!(of_seconds(&near) > 1.5 * expected);

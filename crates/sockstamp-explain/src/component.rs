@@ -77,7 +77,10 @@ impl Kind {
 
     /// Iterate over its stages, in their order in time.
     fn stages(self) -> impl Iterator<Item = Stage> {
-        self.way().iter().copied().filter(move |stage| self.has(*stage))
+        self.way()
+            .iter()
+            .copied()
+            .filter(move |stage| self.has(*stage))
     }
 
     /// Return the stages and parts that add up to the time, in their order in time. A stage with
@@ -88,7 +91,8 @@ impl Kind {
         let mut components = Vec::new();
         for stage in self.stages() {
             let before = components.len();
-            let parts = Part::of(stage).filter(|_| !matches!(stage, Stage::RxWakeup | Stage::RxApp));
+            let parts =
+                Part::of(stage).filter(|_| !matches!(stage, Stage::RxWakeup | Stage::RxApp));
             components.extend(parts.map(|part| Component {
                 stage,
                 part: Some(part),

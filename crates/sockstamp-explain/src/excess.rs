@@ -185,7 +185,8 @@ impl Excess {
         let is_enough = clusters.flows().max(clusters.seconds()) >= CLUSTERS && whole > 0.0;
         let side = side(self.components.len());
         let margin = || {
-            let residual = |cluster: &Cluster| excess(cluster, norms, place) - share * all(cluster, norms);
+            let residual =
+                |cluster: &Cluster| excess(cluster, norms, place) - share * all(cluster, norms);
             side * clusters.deviation(residual) / whole
         };
         let of_slow_margin = || {
@@ -213,13 +214,19 @@ fn excess(cluster: &Cluster, norms: &[f64], place: usize) -> f64 {
 
 /// Return the excess of all components.
 fn all(cluster: &Cluster, norms: &[f64]) -> f64 {
-    (0..norms.len()).map(|place| excess(cluster, norms, place)).sum()
+    (0..norms.len())
+        .map(|place| excess(cluster, norms, place))
+        .sum()
 }
 
 impl Details {
     fn of(components: &[Component]) -> Self {
-        let whole = components.iter().filter(|component| component.part.is_none());
-        let parts: Vec<Part> = whole.flat_map(|component| Part::of(component.stage)).collect();
+        let whole = components
+            .iter()
+            .filter(|component| component.part.is_none());
+        let parts: Vec<Part> = whole
+            .flat_map(|component| Part::of(component.stage))
+            .collect();
         Self {
             normal: vec![0.0; parts.len()],
             slow: vec![0.0; parts.len()],
@@ -238,9 +245,12 @@ impl Details {
     /// Return the part that carries most of a component's excess, unless that is the unknown rest.
     fn main(&self, component: Component, normal: f64, slow: f64) -> Option<(Part, f64)> {
         let excess = |place: usize| self.slow[place] / slow - self.normal[place] / normal.max(1.0);
-        let places = (0..self.parts.len())
-            .filter(|&place| component.part.is_none() && self.parts[place].stage() == component.stage);
-        let excesses: Vec<(Part, f64)> = places.map(|place| (self.parts[place], excess(place))).collect();
+        let places = (0..self.parts.len()).filter(|&place| {
+            component.part.is_none() && self.parts[place].stage() == component.stage
+        });
+        let excesses: Vec<(Part, f64)> = places
+            .map(|place| (self.parts[place], excess(place)))
+            .collect();
         let whole: f64 = excesses.iter().map(|(_, excess)| excess).sum();
         let known = excesses.into_iter().filter(|(part, _)| !part.is_rest());
         let mut shares = known.map(|(part, excess)| (part, excess / whole));

@@ -125,7 +125,11 @@ impl fmt::Display for Slice {
             Self::Opened(Opened::Accepted) => f.write_str("accepted connections"),
             Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
             Self::Interface(name) => write!(f, "interface {name}"),
-            Self::Bytes(bytes) => write!(f, "messages of {bytes} to {} bytes", bytes.saturating_mul(8) - 1),
+            Self::Bytes(bytes) => write!(
+                f,
+                "messages of {bytes} to {} bytes",
+                bytes.saturating_mul(8) - 1
+            ),
             Self::Retransmitted => f.write_str("messages that were sent again"),
         }
     }
@@ -345,7 +349,13 @@ impl Slices {
     }
 
     /// Return what a slice adds; `seconds` has the excess of all in each.
-    fn addition(&self, slice: &Slice, sums: &Sums, seconds: &[(u64, f64)], side: f64) -> Option<Addition> {
+    fn addition(
+        &self,
+        slice: &Slice,
+        sums: &Sums,
+        seconds: &[(u64, f64)],
+        side: f64,
+    ) -> Option<Addition> {
         let whole = &self.whole;
         let common = sums.weight / whole.weight;
         if whole.excess <= 0.0 || common > MOST_COMMON {
@@ -437,7 +447,10 @@ impl Comparison {
     pub fn finish(mut self) -> (Vec<Addition>, Lives) {
         for (addition, seconds) in self.additions.iter_mut().zip(&self.seconds) {
             addition.seconds = seconds.len();
-            addition.long_seconds = seconds.values().filter(|(all, long)| long * 2.0 > *all).count();
+            addition.long_seconds = seconds
+                .values()
+                .filter(|(all, long)| long * 2.0 > *all)
+                .count();
         }
         (self.leaders(), self.lives)
     }
@@ -445,8 +458,9 @@ impl Comparison {
     /// Return the slice with the largest addition by itself, and after it those that cannot be
     /// distinguished from it; none if there is no such slice.
     fn leaders(&self) -> Vec<Addition> {
-        let yields =
-            |first: usize, other: usize| self.left(first, other) < LEFT && self.left(other, first) >= LEFT;
+        let yields = |first: usize, other: usize| {
+            self.left(first, other) < LEFT && self.left(other, first) >= LEFT
+        };
         let count = self.additions.len();
         let leader = (0..count).find(|&first| !(0..count).any(|other| yields(first, other)));
         let Some(leader) = leader else {
@@ -454,7 +468,9 @@ impl Comparison {
         };
         let alike = (0..count).filter(|&other| {
             let [one, two] = [leader, other].map(|place| &self.additions[place].slice);
-            !one.same_dimension(two) && self.left(leader, other) < LEFT && self.left(other, leader) < LEFT
+            !one.same_dimension(two)
+                && self.left(leader, other) < LEFT
+                && self.left(other, leader) < LEFT
         });
         let places: Vec<usize> = std::iter::once(leader).chain(alike).collect();
         places

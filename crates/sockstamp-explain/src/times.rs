@@ -77,7 +77,11 @@ impl Times {
     #[must_use]
     pub fn limits(mut self, border: Border) -> Option<Limits> {
         self.times.sort_unstable();
-        let messages: u64 = self.times.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let messages: u64 = self
+            .times
+            .iter()
+            .map(|(_, weight)| u64::from(*weight))
+            .sum();
         let wanted = match border {
             Border::Percentile(wanted) => wanted,
             Border::Time(_) => 100_000,

@@ -51,7 +51,10 @@ fn nothing_is_said_of_most_pairs_without_a_change() {
             .is_empty()
         })
         .count() as u64;
-    assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+    assert!(
+        silent * 100 >= POPULATIONS * 95,
+        "{silent} of {POPULATIONS}"
+    );
 }
 
 #[test]
@@ -121,6 +124,9 @@ fn too_few_flows_and_seconds_have_no_interval() {
             .iter()
             .all(|change| change.interval.is_none() && !change.is_sure())
     );
-    let p50 = changes.iter().find(|change| change.figure() == "p50").unwrap();
+    let p50 = changes
+        .iter()
+        .find(|change| change.figure() == "p50")
+        .unwrap();
     assert!((p50.relative() - 8.0).abs() < 0.5, "{p50:?}");
 }

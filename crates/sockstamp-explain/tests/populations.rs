@@ -47,7 +47,11 @@ fn reads_like(seed: u64, planted: Option<Stage>, medians: [f64; 3]) -> Vec<Messa
             let more = heavy(&mut rng, 20e6).min(400e6);
             let nanos = |stage: Stage| {
                 let place = STAGES.iter().position(|own| *own == stage)?;
-                let extra = if hit && planted == Some(stage) { more } else { 0.0 };
+                let extra = if hit && planted == Some(stage) {
+                    more
+                } else {
+                    0.0
+                };
                 Some(nanos(own[place] + extra))
             };
             messages.push(message(rng.u64(..FLOWS), second, nanos));
@@ -107,8 +111,9 @@ fn a_planted_cause_is_found_in_most_populations() {
     for seed in 0..POPULATIONS {
         let cause = causes[usize::try_from(seed % 3).unwrap()];
         let explanation = explained(&reads(seed, Some(cause)), Kind::Read);
-        found +=
-            u64::from(explanation.claim == Claim::First && explanation.carried[0].component.stage == cause);
+        found += u64::from(
+            explanation.claim == Claim::First && explanation.carried[0].component.stage == cause,
+        );
     }
     assert!(found * 100 >= POPULATIONS * 95, "{found} of {POPULATIONS}");
 }
@@ -219,7 +224,10 @@ fn the_only_component_of_a_kind_is_named() {
     let explanation = excess.explanation();
     assert_eq!(explanation.claim, Claim::First, "{explanation:?}");
     assert_eq!(
-        (explanation.carried[0].of_normal, explanation.carried[0].of_slow),
+        (
+            explanation.carried[0].of_normal,
+            explanation.carried[0].of_slow
+        ),
         (1.0, 1.0)
     );
 }
@@ -289,7 +297,11 @@ fn first_slices(slow: Slow) -> Vec<Option<Slice>> {
 fn the_slow_peer_is_named_and_not_the_process_that_mostly_talks_to_it() {
     let peer = Slice::Peer([10, 0, 0, 2].into());
     let first = first_slices(Slow::OnePeer);
-    let named = first.iter().flatten().filter(|slice| **slice == peer).count() as u64;
+    let named = first
+        .iter()
+        .flatten()
+        .filter(|slice| **slice == peer)
+        .count() as u64;
     assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
 }
 
@@ -297,7 +309,11 @@ fn the_slow_peer_is_named_and_not_the_process_that_mostly_talks_to_it() {
 fn the_slow_process_is_named_and_not_the_peer_that_it_mostly_talks_to() {
     let process = Slice::Process("process-2".into());
     let first = first_slices(Slow::OneProcess);
-    let named = first.iter().flatten().filter(|slice| **slice == process).count() as u64;
+    let named = first
+        .iter()
+        .flatten()
+        .filter(|slice| **slice == process)
+        .count() as u64;
     assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
 }
 
@@ -384,8 +400,14 @@ fn a_peer_that_is_always_slow_is_chronic_and_one_that_is_slow_at_times_is_not() 
                 .is_some_and(|leader| leader.slice == peer && !leader.is_chronic()),
         );
     }
-    assert!(chronic * 100 >= POPULATIONS * 95, "{chronic} of {POPULATIONS}");
-    assert!(episodic * 100 >= POPULATIONS * 95, "{episodic} of {POPULATIONS}");
+    assert!(
+        chronic * 100 >= POPULATIONS * 95,
+        "{chronic} of {POPULATIONS}"
+    );
+    assert!(
+        episodic * 100 >= POPULATIONS * 95,
+        "{episodic} of {POPULATIONS}"
+    );
 }
 
 /// For a third of the seconds, all reads of one peer are slow. It has many connections, since so
@@ -405,9 +427,14 @@ fn a_peer_that_was_slow_for_some_seconds_is_not_chronic() {
         }
         let leaders = leaders(&messages);
         let leader = leaders.first().filter(|leader| leader.slice == peer);
-        episodic += u64::from(leader.is_some_and(|leader| !leader.is_chronic() && leader.long_seconds > 10));
+        episodic += u64::from(
+            leader.is_some_and(|leader| !leader.is_chronic() && leader.long_seconds > 10),
+        );
     }
-    assert!(episodic * 100 >= POPULATIONS * 95, "{episodic} of {POPULATIONS}");
+    assert!(
+        episodic * 100 >= POPULATIONS * 95,
+        "{episodic} of {POPULATIONS}"
+    );
 }
 
 #[test]
@@ -441,8 +468,13 @@ fn typical_lives_are_slow_messages_of_the_cause() {
     let mut comparison = slices.compare();
     messages.iter().for_each(|message| comparison.add(message));
     let (leaders, lives) = comparison.finish();
-    let lives = Cause::new(&explanation, leaders.first()).unwrap().typical(lives);
-    let times: Vec<_> = lives.iter().map(|life| Kind::Read.time(life).unwrap()).collect();
+    let lives = Cause::new(&explanation, leaders.first())
+        .unwrap()
+        .typical(lives);
+    let times: Vec<_> = lives
+        .iter()
+        .map(|life| Kind::Read.time(life).unwrap())
+        .collect();
     assert_eq!(times.len(), 3);
     assert!(
         times.is_sorted() && times[0] > explanation.limits.p99,
@@ -471,7 +503,10 @@ fn slow_messages_may_be_those_above_a_time() {
 fn no_slice_is_named_if_all_are_slow_alike() {
     let first = first_slices(Slow::Anybody);
     let silent = first.iter().filter(|slice| slice.is_none()).count() as u64;
-    assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+    assert!(
+        silent * 100 >= POPULATIONS * 95,
+        "{silent} of {POPULATIONS}"
+    );
 }
 
 /// One peer's reads wait for the application, and at other times all wait for a CPU.
@@ -512,7 +547,10 @@ fn slices_that_are_the_same_messages_are_all_named() {
     for message in &mut messages {
         message.comm = format!("{}", message.flow.remote.ip()).as_str().into();
     }
-    let mut slices: Vec<_> = leaders(&messages).into_iter().map(|found| found.slice).collect();
+    let mut slices: Vec<_> = leaders(&messages)
+        .into_iter()
+        .map(|found| found.slice)
+        .collect();
     slices.sort();
     let expected = [
         Slice::Peer([10, 0, 0, 2].into()),
@@ -525,9 +563,17 @@ fn slices_that_are_the_same_messages_are_all_named() {
 fn excesses_of_components_add_up() {
     for seed in 0..10 {
         let explanation = explained(&reads(seed, Some(Stage::RxApp)), Kind::Read);
-        let sum: f64 = explanation.carried.iter().map(|carried| carried.excess).sum();
+        let sum: f64 = explanation
+            .carried
+            .iter()
+            .map(|carried| carried.excess)
+            .sum();
         assert!((sum - explanation.excess).abs() < 1.0, "{explanation:?}");
-        let shares: f64 = explanation.carried.iter().map(|carried| carried.share).sum();
+        let shares: f64 = explanation
+            .carried
+            .iter()
+            .map(|carried| carried.share)
+            .sum();
         assert!((shares - 1.0).abs() < 1e-9, "{explanation:?}");
         assert!(explanation.slow <= SECONDS * PER_SECOND / 100);
     }
@@ -571,9 +617,15 @@ fn parts_are_distinguished_if_a_stage_has_some() {
     usual.parts[Part::Other] = Some(Nanos(10));
     usual.weight = 99;
     let explanation = explained(&[sent, usual], Kind::Sent);
-    assert_eq!(explanation.carried[0].component.to_string(), "tx.queue nagle");
     assert_eq!(
-        (explanation.carried[0].norm(), explanation.carried[0].excess()),
+        explanation.carried[0].component.to_string(),
+        "tx.queue nagle"
+    );
+    assert_eq!(
+        (
+            explanation.carried[0].norm(),
+            explanation.carried[0].excess()
+        ),
         (Nanos(0), Nanos(80))
     );
 }

@@ -31,7 +31,8 @@ pub struct Bucket {
 /// Return the bound of a bucket in seconds.
 #[must_use]
 pub fn bound(bucket: usize) -> f64 {
-    let exponent = i32::try_from(bucket).map_or(*EXPONENTS.end() + 1, |bucket| EXPONENTS.start() + bucket);
+    let exponent =
+        i32::try_from(bucket).map_or(*EXPONENTS.end() + 1, |bucket| EXPONENTS.start() + bucket);
     match EXPONENTS.contains(&exponent) {
         true => 2_f64.powi(exponent),
         false => f64::INFINITY,
@@ -88,7 +89,12 @@ mod tests {
             };
             bound.saturating_add_signed(beside)
         });
-        prop_oneof![any::<u64>(), 0_u64..100_000_000_000, 0_u64..1_000_000, at_a_bound]
+        prop_oneof![
+            any::<u64>(),
+            0_u64..100_000_000_000,
+            0_u64..1_000_000,
+            at_a_bound
+        ]
     }
 
     proptest! {

@@ -62,7 +62,9 @@ impl Counters {
     pub fn add(&mut self, counts: Vec<Count>) {
         for count in counts {
             let grown = self.series(count.metric, count.labels);
-            grown.total = grown.total.saturating_add(count.value.saturating_sub(grown.last));
+            grown.total = grown
+                .total
+                .saturating_add(count.value.saturating_sub(grown.last));
             grown.last = grown.last.max(count.value);
         }
     }

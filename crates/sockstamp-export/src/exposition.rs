@@ -64,13 +64,21 @@ impl Exposition {
     }
 
     /// Add a distribution, which the exposition shares until it grows.
-    pub fn add_histogram(&mut self, metric: &'static Metric, labels: Labels, times: Arc<GroupHistogram>) {
+    pub fn add_histogram(
+        &mut self,
+        metric: &'static Metric,
+        labels: Labels,
+        times: Arc<GroupHistogram>,
+    ) {
         self.keep(metric, labels, Kept::Histogram(times));
     }
 
     fn keep(&mut self, metric: &'static Metric, labels: Labels, value: Kept) {
         let known = self.singles.iter_mut();
-        match known.rev().find(|single| std::ptr::eq(single.metric, metric)) {
+        match known
+            .rev()
+            .find(|single| std::ptr::eq(single.metric, metric))
+        {
             Some(single) => single.points.push((labels, value)),
             None => self.singles.push(Single {
                 metric,

@@ -43,7 +43,10 @@ fn stages(group: &GroupSummary, each: Each<'_>) {
     for direction in Direction::ALL {
         for (stage, histogram) in group.direction(direction).stages.present() {
             if !histogram.is_empty() {
-                each(&[direction.name(), stage.name()], Value::Histogram(histogram));
+                each(
+                    &[direction.name(), stage.name()],
+                    Value::Histogram(histogram),
+                );
             }
         }
     }

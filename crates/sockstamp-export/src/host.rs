@@ -5,8 +5,8 @@ use sockstamp_model::summary::{Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::catalogue::{
-    ADOPTED, CONNECTIONS, COST_LOOKS, DROPS, FAILED_CONNECTIONS, LOST, OUT_OF_ORDER, PIPELINED, SYNS_AGAIN,
-    VERDICTS, WINDOWS,
+    ADOPTED, CONNECTIONS, COST_LOOKS, DROPS, FAILED_CONNECTIONS, LOST, OUT_OF_ORDER, PIPELINED,
+    SYNS_AGAIN, VERDICTS, WINDOWS,
 };
 use crate::counters::Count;
 
@@ -30,7 +30,11 @@ pub fn host_counters(summary: &Summary) -> Vec<Count> {
         });
     }
     counts.push(Count::new(&CONNECTIONS, Some("opened"), connections.opened));
-    counts.push(Count::new(&CONNECTIONS, Some("accepted"), connections.accepted));
+    counts.push(Count::new(
+        &CONNECTIONS,
+        Some("accepted"),
+        connections.accepted,
+    ));
     counts.push(Count::new(&SYNS_AGAIN, None, connections.syns_again));
     counts.push(Count::new(&ADOPTED, None, summary.adopted));
     counts.push(Count::new(&OUT_OF_ORDER, None, summary.rx.out_of_order));
@@ -96,7 +100,10 @@ mod tests {
     fn every_verdict_is_counted_once_under_its_metric() {
         let mut summary = Summary::default();
         summary.verdicts.insert(Verdict::Hol, 3);
-        summary.connections.failed.insert(Verdict::ConnectRefused, 2);
+        summary
+            .connections
+            .failed
+            .insert(Verdict::ConnectRefused, 2);
         summary.lost.skipped = 9;
         let counts = host_counters(&summary);
         let of = |metric: &str, label: &str| {
@@ -109,11 +116,16 @@ mod tests {
             value
         };
         assert_eq!(of("sockstamp_verdicts", "hol"), Some(3));
-        assert_eq!(of("sockstamp_failed_connections", "connect-refused"), Some(2));
+        assert_eq!(
+            of("sockstamp_failed_connections", "connect-refused"),
+            Some(2)
+        );
         assert_eq!(of("sockstamp_losses", "skipped"), Some(9));
         for verdict in Verdict::ALL {
             let metrics = ["sockstamp_verdicts", "sockstamp_failed_connections"];
-            let found = metrics.iter().filter_map(|metric| of(metric, verdict.name()));
+            let found = metrics
+                .iter()
+                .filter_map(|metric| of(metric, verdict.name()));
             assert_eq!(found.count(), 1, "{verdict}");
         }
     }

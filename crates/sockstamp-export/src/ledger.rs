@@ -161,7 +161,13 @@ impl Ledger {
     }
 
     /// Add the counts since the last reading. `ended` are groups that no later reading has.
-    pub fn add(&mut self, now: Duration, look: Look, ended: Vec<GroupSummary>, naming: &impl Naming) {
+    pub fn add(
+        &mut self,
+        now: Duration,
+        look: Look,
+        ended: Vec<GroupSummary>,
+        naming: &impl Naming,
+    ) {
         let mut addition = self.look(now, ended, naming);
         for group in sum_by_key(look.groups).into_values() {
             addition.add(group);
@@ -208,7 +214,10 @@ impl Ledger {
             Entry::Vacant(place) if has_room => {
                 place.insert(Series {
                     group: Arc::clone(counted),
-                    total: last.map_or_else(|| Arc::clone(counted), |last| Arc::new(counted.since(&last))),
+                    total: last.map_or_else(
+                        || Arc::clone(counted),
+                        |last| Arc::new(counted.since(&last)),
+                    ),
                     grown: now,
                     since: self.looked,
                 });
@@ -281,7 +290,8 @@ impl<N: Naming> Addition<'_, N> {
         match ended {
             Some(mut all) => {
                 all.merge(&counted);
-                self.ledger.grow(self.now, last, &Arc::new(all), self.naming);
+                self.ledger
+                    .grow(self.now, last, &Arc::new(all), self.naming);
             }
             None => self.ledger.grow(self.now, last, &counted, self.naming),
         }
@@ -292,7 +302,8 @@ impl<N: Naming> Addition<'_, N> {
     pub fn end(mut self, rest: GroupSummary) {
         for (key, group) in self.ended {
             let last = self.last.take(&key).map(|last| last.0);
-            self.ledger.grow(self.now, last, &Arc::new(group), self.naming);
+            self.ledger
+                .grow(self.now, last, &Arc::new(group), self.naming);
         }
         let ledger = self.ledger;
         add_up(&mut ledger.overflow, &rest.since(&ledger.last_rest));
@@ -305,7 +316,9 @@ impl<N: Naming> Addition<'_, N> {
 impl Series {
     /// Add what a group has counted since `last`.
     fn grow(&mut self, last: Option<Arc<GroupSummary>>, counted: &Arc<GroupSummary>) {
-        let is_alone = last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &self.total));
+        let is_alone = last
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(last, &self.total));
         if is_alone && !has_a_smaller_rest(counted, &self.total) {
             self.total = Arc::clone(counted);
             return;
@@ -342,7 +355,12 @@ fn merge(sums: &mut BTreeMap<GroupKey, GroupSummary>, group: GroupSummary) {
 }
 
 fn is_empty(group: &GroupSummary) -> bool {
-    let no_time = |direction: &GroupDirection| direction.stages.present().all(|(_, stage)| stage.is_empty());
+    let no_time = |direction: &GroupDirection| {
+        direction
+            .stages
+            .present()
+            .all(|(_, stage)| stage.is_empty())
+    };
     group.messages() == 0 && group.tx.retransmits == 0 && no_time(&group.tx) && no_time(&group.rx)
 }
 

@@ -77,11 +77,13 @@ impl Requests {
         let (mut points, mut count) = (Fields::new(), 0);
         while points.bytes().len() < room {
             let origin = &self.origin;
-            let more = self.exposition.points(self.metric, self.group, &mut |point| {
-                let data = data_point(kind, point, origin);
-                points = std::mem::take(&mut points).message(1, &data);
-                count += 1;
-            });
+            let more = self
+                .exposition
+                .points(self.metric, self.group, &mut |point| {
+                    let data = data_point(kind, point, origin);
+                    points = std::mem::take(&mut points).message(1, &data);
+                    count += 1;
+                });
             self.group += 1;
             if !more {
                 (self.metric, self.group) = (self.metric + 1, 0);
@@ -113,9 +115,11 @@ impl Iterator for Requests {
 /// Wrap what one scope has into a request, of metrics as of spans: their fields have one shape.
 #[must_use]
 pub fn request(resource: &[(&'static str, String)], scoped: &Fields, items: u64) -> Request {
-    let attributes = resource.iter().fold(Fields::new(), |message, (name, value)| {
-        message.message(1, &text(name, value))
-    });
+    let attributes = resource
+        .iter()
+        .fold(Fields::new(), |message, (name, value)| {
+            message.message(1, &text(name, value))
+        });
     let of_resource = Fields::new().message(1, &attributes).message(2, scoped);
     Request {
         body: Fields::new().message(1, &of_resource).into_bytes(),
@@ -175,7 +179,9 @@ fn data_point(kind: Kind, point: &Point<'_>, origin: &Origin) -> Fields {
     let times = |fields: Fields| {
         let began = match kind {
             Kind::Gauge => fields,
-            Kind::Counter | Kind::Histogram => fields.fixed(2, unix_nanos(origin.began + point.since)),
+            Kind::Counter | Kind::Histogram => {
+                fields.fixed(2, unix_nanos(origin.began + point.since))
+            }
         };
         began.fixed(3, unix_nanos(origin.now))
     };
@@ -187,14 +193,16 @@ fn data_point(kind: Kind, point: &Point<'_>, origin: &Origin) -> Fields {
 }
 
 fn attributes(field: u32, point: &Point<'_>) -> Fields {
-    point.labels().fold(Fields::new(), |message, (name, value)| {
-        let attribute = match name {
-            // "Metrics SDK", section "Overflow attribute".
-            OVERFLOW => key_value("otel.metric.overflow", &Fields::new().number(2, 1)),
-            _ => text(name, value),
-        };
-        message.message(field, &attribute)
-    })
+    point
+        .labels()
+        .fold(Fields::new(), |message, (name, value)| {
+            let attribute = match name {
+                // "Metrics SDK", section "Overflow attribute".
+                OVERFLOW => key_value("otel.metric.overflow", &Fields::new().number(2, 1)),
+                _ => text(name, value),
+            };
+            message.message(field, &attribute)
+        })
 }
 
 /// The rest of an `ExponentialHistogramDataPoint`.
@@ -265,7 +273,9 @@ mod tests {
             of_histogram(Fields::new(), &histogram).into_bytes()
         };
         let ends = |bytes: &[u8], offset: i64, counts: &[u64]| {
-            let buckets = Fields::new().signed(1, offset).packed(2, counts.iter().copied());
+            let buckets = Fields::new()
+                .signed(1, offset)
+                .packed(2, counts.iter().copied());
             let end = Fields::new().message(8, &buckets);
             assert!(bytes.ends_with(end.bytes()), "{bytes:?}");
         };

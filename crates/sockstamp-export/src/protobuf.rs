@@ -65,7 +65,9 @@ fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
         .number(1, histogram.count())
         .real(2, seconds(histogram.sum_ns()));
     let classic = buckets::cumulative(histogram).fold(head, |message, bucket| {
-        message.nested(3, |message| message.number(1, bucket.count).real(2, bucket.bound))
+        message.nested(3, |message| {
+            message.number(1, bucket.count).real(2, bucket.bound)
+        })
     });
     let zero = histogram.slots().find(|&(slot, _)| slot == 0);
     let native = classic
@@ -74,7 +76,9 @@ fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
         .number(7, zero.map_or(0, |(_, count)| count));
     let (spans, deltas) = positive(histogram);
     let spanned = spans.iter().fold(native, |message, &(offset, length)| {
-        message.nested(12, |message| message.signed(1, offset.into()).number(2, length))
+        message.nested(12, |message| {
+            message.signed(1, offset.into()).number(2, length)
+        })
     });
     spanned.packed(13, deltas.into_iter().map(zigzag))
 }
@@ -84,7 +88,10 @@ fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
 fn positive(histogram: &GroupHistogram) -> (Vec<(i32, u64)>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<(i32, u64)>::new(), Vec::new());
     let (mut next, mut last) = (0, 0_i64);
-    for (slot, count) in histogram.slots().filter(|&(slot, count)| slot > 0 && count > 0) {
+    for (slot, count) in histogram
+        .slots()
+        .filter(|&(slot, count)| slot > 0 && count > 0)
+    {
         let index = FIRST_INDEX + i32::try_from(slot).unwrap_or(0) - 1;
         match spans.last_mut() {
             Some((_, length)) if index == next => *length += 1,
@@ -123,7 +130,10 @@ mod tests {
     }
 
     fn rendered(exposition: Exposition) -> Vec<u8> {
-        Format::Protobuf.pieces(Arc::new(exposition)).flatten().collect()
+        Format::Protobuf
+            .pieces(Arc::new(exposition))
+            .flatten()
+            .collect()
     }
 
     /// As `protoc --decode` reads them.

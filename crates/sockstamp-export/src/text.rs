@@ -65,7 +65,13 @@ fn distribution(bytes: &mut Vec<u8>, name: &str, labels: &str, histogram: &Group
         let _ = writeln!(bytes, "\"}} {}", bucket.count);
         count = bucket.count;
     }
-    sample(bytes, name, "_sum", labels, Real(seconds(histogram.sum_ns())));
+    sample(
+        bytes,
+        name,
+        "_sum",
+        labels,
+        Real(seconds(histogram.sum_ns())),
+    );
     sample(bytes, name, "_count", labels, count);
 }
 
@@ -140,7 +146,11 @@ mod tests {
     fn a_counter_is_named_as_its_format_wants() {
         let mut exposition = Exposition::default();
         let hostile = "a\"b\\c\nd\u{e9}".to_owned();
-        exposition.add(&VERDICTS, vec![("verdict".into(), hostile)], Value::Count(7));
+        exposition.add(
+            &VERDICTS,
+            vec![("verdict".into(), hostile)],
+            Value::Count(7),
+        );
         exposition.add(&IN_FLIGHT, Vec::new(), Value::Count(0));
         let sample = r#"sockstamp_verdicts_total{verdict="a\"b\\c\ndé"} 7"#;
         let open = text(exposition.clone(), Format::OpenMetrics);
@@ -186,14 +196,16 @@ mod tests {
         ] {
             assert!(lines.contains(&line), "{line}");
         }
-        assert!(lines.contains(&"sockstamp_stage_seconds_sum{stage=\"rx.app\"} 100.5000005".to_owned()));
+        assert!(
+            lines.contains(&"sockstamp_stage_seconds_sum{stage=\"rx.app\"} 100.5000005".to_owned())
+        );
         assert!(lines.contains(&"sockstamp_stage_seconds_count{stage=\"rx.app\"} 4".to_owned()));
     }
 
     #[test]
     fn numbers_are_canonical() {
-        let written =
-            [0.0, 1.0, 0.001, 1e-4, 1e-5, 2_f64.powi(-20), 1.5e10].map(|value| Real(value).to_string());
+        let written = [0.0, 1.0, 0.001, 1e-4, 1e-5, 2_f64.powi(-20), 1.5e10]
+            .map(|value| Real(value).to_string());
         let wanted = [
             "0.0",
             "1.0",

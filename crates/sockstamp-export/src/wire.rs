@@ -87,7 +87,9 @@ impl Fields {
     #[must_use]
     pub fn packed(self, field: u32, values: impl IntoIterator<Item = u64>) -> Self {
         self.nested(field, |mut fields| {
-            values.into_iter().for_each(|value| varint(&mut fields.0, value));
+            values
+                .into_iter()
+                .for_each(|value| varint(&mut fields.0, value));
             fields
         })
     }
@@ -228,7 +230,13 @@ mod tests {
         assert_eq!([0, -1, 1, -2, 2].map(zigzag), [0, 1, 2, 3, 4]);
         assert_eq!(zigzag(i64::MIN), u64::MAX);
         assert_eq!(Fields::new().signed(1, -2).bytes(), [0x08, 3]);
-        assert_eq!(Fields::new().fixed(1, 2).bytes(), [0x09, 2, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Fields::new().packed(4, [3, 270]).bytes(), [0x22, 3, 3, 0x8e, 2]);
+        assert_eq!(
+            Fields::new().fixed(1, 2).bytes(),
+            [0x09, 2, 0, 0, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(
+            Fields::new().packed(4, [3, 270]).bytes(),
+            [0x22, 3, 3, 0x8e, 2]
+        );
     }
 }

@@ -109,7 +109,11 @@ pub fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
 /// Directories of the hierarchy's owner come first, those near the root before others: users' own
 /// cannot hide them. One that is not found has no path.
 #[must_use]
-pub fn paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) -> Vec<(u64, Option<Name>)> {
+pub fn paths(
+    root: &Path,
+    mut wanted: BTreeSet<u64>,
+    mut directories: usize,
+) -> Vec<(u64, Option<Name>)> {
     let Ok(top) = fs::metadata(root) else {
         return Vec::new();
     };

@@ -84,7 +84,11 @@ mod tests {
                 let mut of_it = found.iter().filter(|connection| connection.local == local);
                 let connection = *of_it.next().unwrap();
                 assert_eq!(connection.remote, socket.peer_addr().unwrap());
-                assert!(connection.min_rtt.is_some_and(|rtt| rtt < Duration::from_secs(1)));
+                assert!(
+                    connection
+                        .min_rtt
+                        .is_some_and(|rtt| rtt < Duration::from_secs(1))
+                );
                 connection.accepted
             };
             assert!(!of(&client) && of(&server));

@@ -61,7 +61,9 @@ fn listener(entry: Entry<'_>) -> Option<(u64, Listener)> {
         local: entry.local()?,
         queue: entry.receive_queue()?,
         limit: entry.send_queue()?,
-        drops: entry.attribute_word(INET_DIAG_SKMEMINFO, DROPS).unwrap_or(0),
+        drops: entry
+            .attribute_word(INET_DIAG_SKMEMINFO, DROPS)
+            .unwrap_or(0),
         inode: entry.inode()?,
         cgroup: entry.cgroup(),
     };

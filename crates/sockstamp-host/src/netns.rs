@@ -39,7 +39,8 @@ pub fn own() -> Result<NetnsInode> {
 /// If there is none.
 pub fn existing(name: &str) -> Result<PathBuf> {
     let path = path(name);
-    fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
+    fs::metadata(&path)
+        .with_context(|| format!("no network namespace {name} ({})", path.display()))?;
     Ok(path)
 }
 
@@ -69,7 +70,10 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
 
 /// Do something in our own network namespace and in each other that can be entered, or in one of
 /// them.
-pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -> BTreeMap<NetnsInode, T> {
+pub fn in_each<T: Send>(
+    only: Option<NetnsInode>,
+    work: impl Fn() -> T + Sync,
+) -> BTreeMap<NetnsInode, T> {
     in_each_of(&files(), only, work)
 }
 
@@ -81,7 +85,11 @@ pub fn in_each_of<T: Send>(
 ) -> BTreeMap<NetnsInode, T> {
     let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
     let own = own().ok();
-    let mut done: BTreeMap<_, _> = own.filter(wanted).map(|own| (own, work())).into_iter().collect();
+    let mut done: BTreeMap<_, _> = own
+        .filter(wanted)
+        .map(|own| (own, work()))
+        .into_iter()
+        .collect();
     let others = files.iter();
     for (&namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(**inode) != own) {
         let inside = || {
@@ -111,7 +119,11 @@ pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
 
 /// Return `@` and the name of a namespace, or its inode; nothing of the namespace `home`.
 #[must_use]
-pub fn seen_from(netns: NetnsInode, home: NetnsInode, names: &BTreeMap<NetnsInode, Name>) -> String {
+pub fn seen_from(
+    netns: NetnsInode,
+    home: NetnsInode,
+    names: &BTreeMap<NetnsInode, Name>,
+) -> String {
     match names.get(&netns) {
         _ if netns == home => String::new(),
         Some(name) => format!("@{name}"),

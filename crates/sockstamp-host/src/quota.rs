@@ -43,7 +43,8 @@ impl Quotas {
                 }
                 quotas.add(&hierarchy, &directory);
                 let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-                let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+                let inner =
+                    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
                 open.extend(inner.map(|entry| entry.path()));
             }
         }
@@ -143,7 +144,10 @@ fn hierarchies() -> Vec<Hierarchy> {
         cpu.then(|| PathBuf::from(path.replace("\\040", " ")))
     });
     let first = first.map(|mount| Hierarchy { mount, first: true });
-    let second = cgroup::mount().map(|mount| Hierarchy { mount, first: false });
+    let second = cgroup::mount().map(|mount| Hierarchy {
+        mount,
+        first: false,
+    });
     first.into_iter().chain(second).collect()
 }
 
@@ -191,7 +195,10 @@ mod tests {
         );
         assert_eq!(before.most_used_since(&before), None);
         // A cgroup that may have existed before is not reported.
-        let cut = Quotas { cut: true, ..before };
+        let cut = Quotas {
+            cut: true,
+            ..before
+        };
         assert_eq!(after.most_used_since(&cut).unwrap().cgroup, "/old");
     }
 }

@@ -70,7 +70,9 @@ impl<'a> Entry<'a> {
 
     /// Return the cgroup (version 2) that the socket was made in; 0 if unknown.
     pub(crate) fn cgroup(self) -> u64 {
-        let id = self.attribute(INET_DIAG_CGROUP_ID).and_then(<[u8]>::first_chunk);
+        let id = self
+            .attribute(INET_DIAG_CGROUP_ID)
+            .and_then(<[u8]>::first_chunk);
         id.map_or(0, |id| u64::from_ne_bytes(*id))
     }
 
@@ -132,7 +134,9 @@ fn request(family: i32, states: &[u8], attribute: u16) -> [u8; 72] {
     let family = u8::try_from(family).unwrap_or(0);
     let protocol = u8::try_from(libc::IPPROTO_TCP).unwrap_or(0);
     request[HEADER..HEADER + 3].copy_from_slice(&[family, protocol, 1 << (attribute - 1)]);
-    let states = states.iter().fold(0, |states, state| states | 1_u32 << state);
+    let states = states
+        .iter()
+        .fold(0, |states, state| states | 1_u32 << state);
     request[HEADER + 4..HEADER + 8].copy_from_slice(&states.to_ne_bytes());
     request
 }

@@ -64,18 +64,32 @@ impl Datagrams {
         owner: Arc<Owner>,
         stamped: Stamped,
     ) {
-        let name = (from, sender.port(), reader.port(), extent.seq_end, extent.bytes);
+        let name = (
+            from,
+            sender.port(),
+            reader.port(),
+            extent.seq_end,
+            extent.bytes,
+        );
         let seen = self.seen.entry(name).or_default();
         let time = extent.time;
         seen.newest = seen.newest.max(time);
         match stamped {
             Stamped::Sent(stamps) => {
                 seen.sends += 1;
-                seen.sent = Some(End { owner, time, stamps });
+                seen.sent = Some(End {
+                    owner,
+                    time,
+                    stamps,
+                });
             }
             Stamped::Read(stamps) => {
                 seen.reads += 1;
-                seen.read = Some(End { owner, time, stamps });
+                seen.read = Some(End {
+                    owner,
+                    time,
+                    stamps,
+                });
             }
         }
     }

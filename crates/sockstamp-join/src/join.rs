@@ -96,7 +96,10 @@ impl Join {
     /// Take connections for the same whose addresses were changed on the way.
     #[must_use]
     pub fn translated(self, translations: Translations) -> Self {
-        Self { translations, ..self }
+        Self {
+            translations,
+            ..self
+        }
     }
 
     /// The connections whose addresses were changed.
@@ -192,7 +195,10 @@ impl Join {
             self.unmatched[Reason::Ambiguous] += 1;
             return;
         };
-        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(key.0));
+        let stream = self
+            .streams
+            .entry(key)
+            .or_insert_with(|| Stream::new(key.0));
         let found = match stamped {
             Stamped::Sent(sent) => stream.sent(extent, owner, sent),
             Stamped::Read(read) => stream.read(extent, owner, read),
@@ -235,7 +241,13 @@ impl Join {
 
     /// Bound it by the reader's clock less the sender's. A packet that the second host reads is a
     /// bound from above, its acknowledgement one from below; what the first reads, the other way.
-    fn bound(&mut self, from: Host, sender: Stamp<Sender>, reader: Stamp<Reader>, evidence: Evidence) {
+    fn bound(
+        &mut self,
+        from: Host,
+        sender: Stamp<Sender>,
+        reader: Stamp<Reader>,
+        evidence: Evidence,
+    ) {
         let ahead = Offset::<Sender, Reader>::between(sender, reader);
         let is_most = (evidence == Evidence::Data) == (from == Host::First);
         let side = if is_most { Side::Most } else { Side::Least };

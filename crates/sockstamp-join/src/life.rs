@@ -16,7 +16,8 @@ use crate::clocks::Estimate;
 use crate::sides::{Host, Reader, Sender, Stamp};
 
 /// The stages before the network.
-pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
+pub(crate) const SENDING: [Stage; 4] =
+    [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
 
 /// The stages after the network.
 pub(crate) const RECEIVING: [Stage; 5] = [
@@ -71,7 +72,9 @@ impl Sent {
 }
 
 fn parts(message: &Message, stages: &[Stage]) -> Box<[(Part, Nanos)]> {
-    let there = stages.iter().filter(|stage| message.stages[**stage].is_some());
+    let there = stages
+        .iter()
+        .filter(|stage| message.stages[**stage].is_some());
     let parts = there.flat_map(|stage| message.parts.of(*stage));
     parts
         .map(|(part, duration)| (part, *duration))
@@ -103,7 +106,11 @@ pub(crate) struct Read {
 impl Read {
     /// `None` if the message is not valid, or lacks a stamp.
     pub(crate) fn of(message: &Message) -> Option<Self> {
-        let read = message.stamps.read.filter(|_| message.verdict.is_valid())?.of();
+        let read = message
+            .stamps
+            .read
+            .filter(|_| message.verdict.is_valid())?
+            .of();
         let stages = RECEIVING.map(|stage| message.stages[stage]);
         Self::new(message.weight, stages, parts(message, &RECEIVING), read)
     }

@@ -56,7 +56,10 @@ impl Nat {
         if message.flow.protocol != Protocol::Tcp || message.is_connection() || message.bytes == 0 {
             return;
         }
-        let (local, remote) = (canonical(message.flow.local), canonical(message.flow.remote));
+        let (local, remote) = (
+            canonical(message.flow.local),
+            canonical(message.flow.remote),
+        );
         let (end, key) = match message.direction {
             Direction::Tx => (0, (host, local, remote)),
             Direction::Rx => (1, (host.peer(), remote, local)),

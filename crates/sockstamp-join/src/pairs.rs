@@ -266,8 +266,12 @@ impl Stream {
     /// Forget messages that ended before a moment, and report why each was not matched. The reasons
     /// distinguish the reader's messages from the sender's.
     pub(crate) fn forget(&mut self, before: u64, mut tell: impl FnMut(Reason)) {
-        self.sends.old(before).for_each(|end| tell(self.why_unread(end)));
-        self.reads.old(before).for_each(|end| tell(self.why_unsent(end)));
+        self.sends
+            .old(before)
+            .for_each(|end| tell(self.why_unread(end)));
+        self.reads
+            .old(before)
+            .for_each(|end| tell(self.why_unsent(end)));
         self.sends.remove_old(before);
         self.reads.remove_old(before);
     }

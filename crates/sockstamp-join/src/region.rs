@@ -81,9 +81,10 @@ impl Region {
     /// Return the smallest and the largest offset at a moment.
     pub(crate) fn range(&self, seconds: f64) -> (f64, f64) {
         let offsets = self.corners.iter().map(|corner| corner.at(seconds));
-        offsets.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), offset| {
-            (least.min(offset), most.max(offset))
-        })
+        offsets.fold(
+            (f64::INFINITY, f64::NEG_INFINITY),
+            |(least, most), offset| (least.min(offset), most.max(offset)),
+        )
     }
 
     /// Return the lines that have the smallest and the largest offset at a moment.
@@ -98,9 +99,10 @@ impl Region {
     /// Return the smallest and the largest drift, in nanoseconds per second.
     pub(crate) fn drifts(&self) -> (f64, f64) {
         let drifts = self.corners.iter().map(|corner| corner.drift);
-        drifts.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), drift| {
-            (least.min(drift), most.max(drift))
-        })
+        drifts.fold(
+            (f64::INFINITY, f64::NEG_INFINITY),
+            |(least, most), drift| (least.min(drift), most.max(drift)),
+        )
     }
 
     fn edges(&self) -> impl Iterator<Item = (Line, Line)> {
@@ -129,9 +131,15 @@ mod tests {
         let (least, most) = region.range(0.5);
         assert!(close(least, 40.0) && close(most, 60.0), "{least} to {most}");
         let (least, most) = region.drifts();
-        assert!(close(least, 80.0) && close(most, 120.0), "{least} to {most}");
+        assert!(
+            close(least, 80.0) && close(most, 120.0),
+            "{least} to {most}"
+        );
         let (least, most) = region.range(2.0);
-        assert!(close(least, 170.0) && close(most, 230.0), "{least} to {most}");
+        assert!(
+            close(least, 170.0) && close(most, 230.0),
+            "{least} to {most}"
+        );
     }
 
     #[test]

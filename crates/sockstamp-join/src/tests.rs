@@ -44,7 +44,10 @@ impl Skew {
 const NO_STEP: (i64, u64) = (0, u64::MAX);
 
 fn message(direction: Direction, host: Host, seq_end: u32, bytes: u64) -> Message {
-    let addresses = ["10.0.0.1:40000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+    let addresses = [
+        "10.0.0.1:40000".parse().unwrap(),
+        "10.0.0.2:80".parse().unwrap(),
+    ];
     let mut message = fixture::message(direction);
     message.flow.local = addresses[host as usize];
     message.flow.remote = addresses[host.peer() as usize];
@@ -133,7 +136,11 @@ fn joined(rows: [Vec<Message>; 2], trust: Trust) -> (Vec<Life>, Join) {
     joined_through(rows, trust, Translations::default())
 }
 
-fn joined_through(rows: [Vec<Message>; 2], trust: Trust, translations: Translations) -> (Vec<Life>, Join) {
+fn joined_through(
+    rows: [Vec<Message>; 2],
+    trust: Trust,
+    translations: Translations,
+) -> (Vec<Life>, Join) {
     let settings = Settings {
         trust,
         apart: Nanos::from_secs(10),
@@ -269,9 +276,9 @@ fn a_step_of_a_clock_splits_its_offset() {
         assert!(missing < truths.len() / 50, "{missing} of {}", truths.len());
         let lives = Lives::new(&lives);
         let wrong = truths.iter().filter(|truth| {
-            lives
-                .of(**truth)
-                .is_some_and(|life| forward(life).abs_diff(truth.forward) > life.clocks.error.0 + 100)
+            lives.of(**truth).is_some_and(|life| {
+                forward(life).abs_diff(truth.forward) > life.clocks.error.0 + 100
+            })
         });
         // A message that is under way while the clock steps has times of both sides of the step.
         assert!(wrong.count() <= 1);
@@ -310,7 +317,10 @@ fn times_between_the_hosts_below_zero_are_counted() {
         step: NO_STEP,
     };
     let (lives, join) = joined(rows(&truths, skew), Trust::Clocks);
-    assert_eq!((lives.len(), join.clamped()), (truths.len(), Clamped::default()));
+    assert_eq!(
+        (lives.len(), join.clamped()),
+        (truths.len(), Clamped::default())
+    );
     // The acknowledgement comes before the socket is readable.
     let early = &mut truths[4];
     early.stack += 3_000_000;
@@ -326,7 +336,13 @@ fn times_between_the_hosts_below_zero_are_counted() {
     sent.time = Timestamp::from_nanos(sent.time.as_nanos() - truths[4].back - 1_000);
     let (lives, join) = joined(rows, Trust::Clocks);
     assert_eq!(lives.len(), truths.len());
-    assert_eq!(join.clamped(), Clamped { forward: 0, back: 1 });
+    assert_eq!(
+        join.clamped(),
+        Clamped {
+            forward: 0,
+            back: 1
+        }
+    );
     let zero = lives.iter().filter(|life| life.back() == Some(Nanos::ZERO));
     assert_eq!(zero.count(), 1);
 }
@@ -344,7 +360,10 @@ fn a_life_is_a_message_with_the_stages_of_both_hosts() {
     for life in &lives {
         let message = life.to_message().unwrap();
         assert!(message.is_life());
-        assert_eq!((message.time(), message.total()), (life.total(), life.total()));
+        assert_eq!(
+            (message.time(), message.total()),
+            (life.total(), life.total())
+        );
         assert_eq!(message.clock_error, Some(life.clocks.error));
         assert_eq!(message.stages, life.stages);
     }
@@ -507,7 +526,10 @@ fn datagrams_are_joined_by_their_numbers() {
     for &truth in &truths {
         let life = lives.of(truth).unwrap();
         assert_eq!((life.back(), life.protocol), (None, Protocol::Udp));
-        assert!(!life.sender.address.ip().is_unspecified() && !life.reader.address.ip().is_unspecified());
+        assert!(
+            !life.sender.address.ip().is_unspecified()
+                && !life.reader.address.ip().is_unspecified()
+        );
         assert_eq!(life.clocks.quality, Quality::Accurate);
         assert!(forward(life).abs_diff(truth.forward) <= life.clocks.error.0 + 100);
     }

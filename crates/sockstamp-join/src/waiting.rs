@@ -157,7 +157,9 @@ impl Packer<'_> {
 
     fn durations(&mut self, durations: &[Option<Nanos>]) {
         let there = durations.iter().rev();
-        self.number(there.fold(0, |there, duration| there << 1 | u64::from(duration.is_some())));
+        self.number(there.fold(0, |there, duration| {
+            there << 1 | u64::from(duration.is_some())
+        }));
         for duration in durations.iter().flatten() {
             self.number(duration.0);
         }
@@ -216,7 +218,12 @@ impl Unpacker<'_> {
 
     fn parts(&mut self) -> Option<Box<[(Part, Nanos)]>> {
         let count: usize = self.short()?;
-        let part = |_| Some((*Part::ALL.get(self.short::<usize>()?)?, Nanos(self.number()?)));
+        let part = |_| {
+            Some((
+                *Part::ALL.get(self.short::<usize>()?)?,
+                Nanos(self.number()?),
+            ))
+        };
         (0..count).map(part).collect()
     }
 
@@ -295,7 +302,10 @@ mod tests {
                 coalesced: numbers() & 1 == 1,
                 seq_end: short(numbers()),
                 stages: [(); 4].map(|()| duration(numbers())),
-                parts: Box::new([(Part::Cwnd, Nanos(numbers())), (Part::Sndbuf, Nanos(numbers()))]),
+                parts: Box::new([
+                    (Part::Cwnd, Nanos(numbers())),
+                    (Part::Sndbuf, Nanos(numbers())),
+                ]),
                 left: Timestamp::from_nanos(numbers()),
                 acknowledged: duration(numbers()).map(|nanos| Timestamp::from_nanos(nanos.0)),
             },

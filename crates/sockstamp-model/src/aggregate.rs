@@ -34,12 +34,16 @@ impl Aggregate {
         let weight = u64::from(message.weight);
         if message.is_connection() {
             self.summary.connections.record(message);
-            self.summary.direction_mut(message.direction).record(message);
+            self.summary
+                .direction_mut(message.direction)
+                .record(message);
             return;
         }
         let verdicts = self.summary.verdicts.entry(message.verdict).or_default();
         *verdicts = verdicts.saturating_add(weight);
-        self.summary.direction_mut(message.direction).record(message);
+        self.summary
+            .direction_mut(message.direction)
+            .record(message);
         if !message.verdict.is_valid() {
             return;
         }

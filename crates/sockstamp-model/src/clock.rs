@@ -486,7 +486,10 @@ mod tests {
     #[test]
     fn sums_saturate() {
         assert_eq!(Nanos::MAX + Nanos(1), Nanos::MAX);
-        assert_eq!([Nanos::MAX, Nanos(1)].into_iter().sum::<Nanos>(), Nanos::MAX);
+        assert_eq!(
+            [Nanos::MAX, Nanos(1)].into_iter().sum::<Nanos>(),
+            Nanos::MAX
+        );
         assert_eq!(Nanos(1).saturating_sub(Nanos(2)), Nanos::ZERO);
         assert_eq!(Nanos(1).checked_sub(Nanos(2)), None);
         assert_eq!(Nanos::from(Duration::MAX), Nanos::MAX);
@@ -511,7 +514,8 @@ mod tests {
     #[test]
     fn stamps_and_durations_are_plain_numbers_in_json() {
         let json =
-            serde_json::to_string(&(Nanos(7), Delta(-7), Timestamp::<Realtime>::from_nanos(8))).unwrap();
+            serde_json::to_string(&(Nanos(7), Delta(-7), Timestamp::<Realtime>::from_nanos(8)))
+                .unwrap();
         assert_eq!(json, "[7,-7,8]");
     }
 

@@ -93,7 +93,9 @@ impl Container {
     /// slice after `user-1000/`. [`FromStr`] reads it.
     #[must_use]
     pub fn full_name(&self) -> String {
-        let user = self.user.map_or_else(String::new, |user| format!("user-{user}/"));
+        let user = self
+            .user
+            .map_or_else(String::new, |user| format!("user-{user}/"));
         match self.runtime {
             Runtime::Systemd => format!("{user}{}", self.id),
             runtime => format!("{user}{runtime}/{}", self.id),
@@ -145,7 +147,9 @@ fn parse(name: &str) -> Option<Container> {
 /// `user-1000/podman/0123456789ab`.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.user.map_or_else(String::new, |user| format!("user-{user}/"));
+        let user = self
+            .user
+            .map_or_else(String::new, |user| format!("user-{user}/"));
         match self.runtime {
             Runtime::Systemd => f.pad(&format!("{user}{}", self.id)),
             runtime => f.pad(&format!("{user}{runtime}/{}", self.short_id())),
@@ -175,7 +179,9 @@ pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
         user = user.or_else(|| user_slice(name, parent));
         parent = name;
     }
-    container.or(service).map(|found| Container { user, ..found })
+    container
+        .or(service)
+        .map(|found| Container { user, ..found })
 }
 
 /// Parse a user's slice. systemd.special(7), "user.slice": processes of a user are below
@@ -212,7 +218,10 @@ fn bare(name: &str, parent: &str, in_kubernetes: bool) -> Option<Container> {
 }
 
 fn is_id(text: &str) -> bool {
-    text.len() == ID_LENGTH && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == ID_LENGTH
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// systemd puts `_` before a name that could be a file of the kernel's, such as `memory.service`
@@ -238,7 +247,11 @@ mod tests {
     const OTHER: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 
     fn assert_found(path: &str, runtime: Runtime, id: &str) {
-        assert_eq!(container_of(path), Some(Container::new(runtime, id)), "{path}");
+        assert_eq!(
+            container_of(path),
+            Some(Container::new(runtime, id)),
+            "{path}"
+        );
     }
 
     #[test]
@@ -287,8 +300,14 @@ mod tests {
                 format!("/system.slice/containerd.service/{pod}:cri-containerd:{ID}"),
                 Runtime::Containerd,
             ),
-            (format!("/system.slice/nerdctl-{ID}.scope"), Runtime::Containerd),
-            (format!("/kubepods.slice/{pod}/crio-{ID}.scope"), Runtime::CriO),
+            (
+                format!("/system.slice/nerdctl-{ID}.scope"),
+                Runtime::Containerd,
+            ),
+            (
+                format!("/kubepods.slice/{pod}/crio-{ID}.scope"),
+                Runtime::CriO,
+            ),
             (
                 format!("/kubepods/besteffort/pod1b2c-3d/crio-{ID}"),
                 Runtime::CriO,
@@ -299,7 +318,10 @@ mod tests {
             ),
             (format!("/machine.slice/libpod-{ID}.scope"), Runtime::Podman),
             (format!("/libpod_parent/libpod-{ID}"), Runtime::Podman),
-            (format!("/libpod_parent/{OTHER}/libpod-{ID}"), Runtime::Podman),
+            (
+                format!("/libpod_parent/{OTHER}/libpod-{ID}"),
+                Runtime::Podman,
+            ),
         ] {
             assert_found(&path, runtime, ID);
             // Test paths from the mount point and from the root, and with cgroups that the
@@ -318,7 +340,10 @@ mod tests {
                 "/system.slice/system-getty.slice/getty@tty1.service",
                 "getty@tty1.service",
             ),
-            ("/user.slice/user@0.service/app.slice/app.service", "app.service"),
+            (
+                "/user.slice/user@0.service/app.slice/app.service",
+                "app.service",
+            ),
             ("/system.slice/_memory.service", "memory.service"),
         ] {
             assert_found(path, Runtime::Systemd, unit);
@@ -338,7 +363,10 @@ mod tests {
     #[test]
     fn a_container_is_found_below_a_cgroup_of_any_name() {
         let path = [b"/caf\xe9/docker-", ID.as_bytes(), b".scope"].concat();
-        assert_eq!(container_of(path), Some(Container::new(Runtime::Docker, ID)));
+        assert_eq!(
+            container_of(path),
+            Some(Container::new(Runtime::Docker, ID))
+        );
     }
 
     #[test]
@@ -385,7 +413,11 @@ mod tests {
             (format!("/user-1000.slice/docker-{ID}.scope"), ID.to_owned()),
             (format!("/system.slice/docker-{ID}.scope"), ID.to_owned()),
         ] {
-            assert_eq!(container_of(&path).unwrap().qualified_id(), qualified, "{path}");
+            assert_eq!(
+                container_of(&path).unwrap().qualified_id(),
+                qualified,
+                "{path}"
+            );
         }
         let container = container_of(format!("{slice}/libpod-{ID}.scope")).unwrap();
         assert_eq!(container.to_string(), "user-1000/podman/0123456789ab");

@@ -62,7 +62,9 @@ impl<const N: usize> Digits<N> {
     pub fn number(self, number: u64) -> Self {
         match number {
             0..1_000 => self.leading_digits(number),
-            _ => self.number(number / 1_000).ascii(three_digits(number % 1_000)),
+            _ => self
+                .number(number / 1_000)
+                .ascii(three_digits(number % 1_000)),
         }
     }
 
@@ -182,7 +184,9 @@ pub fn three_digits(number: u64) -> [u8; 3] {
 #[inline]
 fn entry(table: &[[u8; 4]; 1_000], number: u64) -> [u8; 4] {
     let place = usize::try_from(number).ok();
-    *place.and_then(|place| table.get(place)).unwrap_or(&table[999])
+    *place
+        .and_then(|place| table.get(place))
+        .unwrap_or(&table[999])
 }
 
 /// The digits of each number. One more byte keeps an entry from crossing a cache line.
@@ -235,7 +239,10 @@ mod tests {
 
     #[test]
     fn text_without_room_is_left_out() {
-        assert_eq!(Digits::<3>::new().number(12).text("µs").number(3).as_str(), "123");
+        assert_eq!(
+            Digits::<3>::new().number(12).text("µs").number(3).as_str(),
+            "123"
+        );
     }
 
     #[test]

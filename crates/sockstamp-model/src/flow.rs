@@ -78,7 +78,9 @@ impl Protocol {
     /// The protocol with this number in the IP header, `None` for those that are not measured.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.number() == number)
+        Self::ALL
+            .into_iter()
+            .find(|protocol| protocol.number() == number)
     }
 }
 

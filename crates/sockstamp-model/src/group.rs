@@ -154,7 +154,10 @@ mod tests {
     #[test]
     fn the_top_and_the_rest_are_the_whole() {
         let by = "comm".parse().unwrap();
-        let mut groups = Groups::new(by, [group("a", 1), group("b", 5), group("c", 3), group("b", 2)]);
+        let mut groups = Groups::new(
+            by,
+            [group("a", 1), group("b", 5), group("c", 3), group("b", 2)],
+        );
         groups.other = group("", 10);
         groups.ended = group("", 20);
         let (top, rest) = groups.top(2);

@@ -193,7 +193,10 @@ pub fn c_header() -> String {
         let _ = writeln!(text, "\t{}", row.join(" "));
     }
     text.push_str("};\n\nstatic const __u8 histogram_octave[16] = {\n");
-    let row: Vec<String> = OCTAVE_SLOTS.iter().map(|slots| format!("{slots},")).collect();
+    let row: Vec<String> = OCTAVE_SLOTS
+        .iter()
+        .map(|slots| format!("{slots},"))
+        .collect();
     let _ = writeln!(text, "\t{}\n}};\n\n#endif", row.join(" "));
     text
 }
@@ -268,7 +271,10 @@ impl Bucket {
         }
         // Bound the quantile: one latency is the shortest, those above are at most the longest, so
         // the sum leaves this much for the others up to the rank; and vice versa.
-        let least = self.sum_ns.saturating_sub(low + above * high).div_ceil(below);
+        let least = self
+            .sum_ns
+            .saturating_sub(low + above * high)
+            .div_ceil(below);
         let most = self.sum_ns.saturating_sub(high + below * low) / above;
         let (least, most) = (least.clamp(low, high), most.clamp(low, high));
         u64::try_from(middle(least.min(most), most.max(least))).unwrap_or(u64::MAX)

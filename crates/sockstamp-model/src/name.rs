@@ -225,7 +225,9 @@ fn escape(output: &mut impl Write, character: char) -> fmt::Result {
 }
 
 fn invalid(output: &mut impl Write, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(output, "\\x{byte:02x}"))
+    bytes
+        .iter()
+        .try_for_each(|byte| write!(output, "\\x{byte:02x}"))
 }
 
 /// Letters and symbols of no ink, which Unicode counts among those that have some: fillers of

@@ -189,7 +189,10 @@ mod tests {
                 description.ends_with('.') && !description.contains('\n'),
                 "{description}"
             );
-            assert!(!description.trim_end_matches('.').contains(". "), "{description}");
+            assert!(
+                !description.trim_end_matches('.').contains(". "),
+                "{description}"
+            );
         }
     }
 }

@@ -291,7 +291,10 @@ impl Handle {
     }
 
     fn report(&self) -> Report {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -361,7 +364,10 @@ mod tests {
         assert!(matches!(events.next_within(Duration::ZERO), Next::Timeout));
         let waking = thread::spawn(move || waker.wake());
         let long = Duration::from_secs(60);
-        assert!(matches!(events.next_within(long), Next::Event(Event::Woken)));
+        assert!(matches!(
+            events.next_within(long),
+            Next::Event(Event::Woken)
+        ));
         waking.join().unwrap();
     }
 }

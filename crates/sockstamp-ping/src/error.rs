@@ -70,7 +70,10 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn call<E: Into<io::Error>>(call: &'static str, on: &'static str) -> impl FnOnce(E) -> Self {
+    pub(crate) fn call<E: Into<io::Error>>(
+        call: &'static str,
+        on: &'static str,
+    ) -> impl FnOnce(E) -> Self {
         move |errno| Self::Call {
             call,
             on,

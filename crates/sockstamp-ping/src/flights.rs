@@ -132,7 +132,9 @@ impl Flights {
 
     pub(crate) fn get(&mut self, number: u64) -> Option<&mut Flight> {
         let slot = self.slot(number);
-        self.ring[slot].as_mut().filter(|flight| flight.number == number)
+        self.ring[slot]
+            .as_mut()
+            .filter(|flight| flight.number == number)
     }
 
     /// The latest probe whose number has these low bits, of those that were sent.
@@ -176,7 +178,13 @@ mod tests {
     use crate::clocks::Reading;
 
     fn push(flights: &mut Flights, seq: u64) -> Option<Flight> {
-        flights.push(TargetId(0), seq, 56, Departure::new(Reading::take(), None), None)
+        flights.push(
+            TargetId(0),
+            seq,
+            56,
+            Departure::new(Reading::take(), None),
+            None,
+        )
     }
 
     fn filled(slots: usize, probes: u64) -> Flights {
@@ -217,7 +225,10 @@ mod tests {
     #[test]
     fn places_follow_the_timeout() {
         let slots = |timeout, interval| {
-            Flights::slots(Duration::from_millis(timeout), Duration::from_millis(interval))
+            Flights::slots(
+                Duration::from_millis(timeout),
+                Duration::from_millis(interval),
+            )
         };
         assert_eq!(slots(1_000, 1_000), 16);
         assert_eq!(slots(1_000, 10), 256);

@@ -59,8 +59,8 @@ pub use counters::Counters;
 pub use engine::{Added, Engine, Events, Limits, Next, Waker};
 pub use error::{Error, Result};
 pub use event::{
-    Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, TargetId, Times,
-    TxKind, Waits,
+    Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray,
+    TargetId, Times, TxKind, Waits,
 };
 pub use namespace::Namespace;
 #[cfg(fuzzing)]

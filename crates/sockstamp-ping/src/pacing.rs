@@ -66,7 +66,10 @@ mod tests {
         let even = interval.0 / TARGETS;
         for pair in phases.windows(2) {
             let gap = pair[1] - pair[0];
-            assert!(gap > even / 3 && gap < even * 3, "{gap} is not about {even}");
+            assert!(
+                gap > even / 3 && gap < even * 3,
+                "{gap} is not about {even}"
+            );
         }
     }
 

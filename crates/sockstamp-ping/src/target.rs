@@ -196,7 +196,10 @@ mod tests {
             refused(|target| target.settings.payload = MAX_PAYLOAD + 1),
             "payload"
         );
-        assert_eq!(refused(|target| target.settings.hop_limit = Some(0)), "hop_limit");
+        assert_eq!(
+            refused(|target| target.settings.hop_limit = Some(0)),
+            "hop_limit"
+        );
         let other = Some(Ipv6Addr::LOCALHOST.into());
         assert_eq!(refused(|target| target.settings.source = other), "source");
         assert_eq!(

@@ -65,7 +65,9 @@ pub(crate) fn times(departure: &Departure, arrival: &Arrival) -> Times {
     let chosen = match pair(departure, &arrival.stamp) {
         // No step of CLOCK_REALTIME concerns the clock of an interface.
         Ok((_, TxKind::Software | TxKind::Sched, _)) if stepped => Err(Fallback::ClockStep),
-        Ok((rtt, _, _)) if rtt.is_none_or(|rtt| rtt > longest(user_rtt)) => Err(Fallback::Implausible),
+        Ok((rtt, _, _)) if rtt.is_none_or(|rtt| rtt > longest(user_rtt)) => {
+            Err(Fallback::Implausible)
+        }
         other => other,
     };
     let (rtt, tx, rx, fallback) = match chosen {
@@ -113,7 +115,10 @@ fn pair(departure: &Departure, answer: &RxStamp) -> Result<Pair, Fallback> {
 
 fn waits(departure: &Departure, arrival: &Arrival) -> Waits {
     let to_monotonic: ClockOffset<Realtime, Monotonic> = arrival.read.offset.inverse();
-    let received = arrival.stamp.software.map(|stamp| to_monotonic.convert(stamp));
+    let received = arrival
+        .stamp
+        .software
+        .map(|stamp| to_monotonic.convert(stamp));
     let entered = departure.sched.map(|stamp| to_monotonic.convert(stamp));
     Waits {
         send: entered.and_then(|entered| entered.since(departure.before.at)),
@@ -186,7 +191,10 @@ mod tests {
             (times.tx, times.rx, times.fallback),
             (TxKind::Software, RxKind::Software, None)
         );
-        assert_eq!((times.qdisc(), times.prober_delay()), (Nanos(20), Nanos(130)));
+        assert_eq!(
+            (times.qdisc(), times.prober_delay()),
+            (Nanos(20), Nanos(130))
+        );
         let waits = times.waits;
         let all = [waits.send, waits.qdisc, waits.wakeup, waits.read];
         assert_eq!(all, [10, 20, 70, 50].map(|nanos| Some(Nanos(nanos))));
@@ -205,7 +213,10 @@ mod tests {
         let times = times(&departure(&BOTH[..1]), &arrival(Some(1_130), OFFSET));
         assert_eq!((times.rtt, times.tx), (Nanos(1_020), TxKind::Sched));
         assert_eq!(times.waits.qdisc, None);
-        assert_eq!((times.qdisc(), times.prober_delay()), (Nanos(0), Nanos(130)));
+        assert_eq!(
+            (times.qdisc(), times.prober_delay()),
+            (Nanos(0), Nanos(130))
+        );
     }
 
     #[test]

@@ -157,7 +157,10 @@ impl Batch {
             message.min_rtt.map(|rtt| rtt.0.cast_signed()),
             older,
             stored.clock_offset,
-            message.stamps.snd_hw.map(|stamp| stamp.as_nanos().cast_signed()),
+            message
+                .stamps
+                .snd_hw
+                .map(|stamp| stamp.as_nanos().cast_signed()),
             message.clock_error.map(|error| error.0.cast_signed()),
             message.cpu.map(i64::from),
         ];
@@ -166,7 +169,9 @@ impl Batch {
         let durations = stages
             .chain(parts)
             .map(|duration| duration.map(|duration| duration.0.cast_signed()));
-        let moved = stored.moved.map(|distance| (distance != 0).then_some(distance));
+        let moved = stored
+            .moved
+            .map(|distance| (distance != 0).then_some(distance));
         let values = sometimes.into_iter().chain(durations).chain(moved);
         for (column, value) in self.sparse.iter_mut().zip(values) {
             if let Some(value) = value {

@@ -63,7 +63,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::System { doing, path, source }
+        move |source| Self::System {
+            doing,
+            path,
+            source,
+        }
     }
 
     /// Return true if the device has no more room.

@@ -85,5 +85,9 @@ pub(crate) fn slim(group: &RowGroupMetaData) -> Result<RowGroupMetaData> {
         column.clear_page_encoding_stats().build()
     });
     let columns = columns.collect::<Result<_>>()?;
-    group.clone().into_builder().set_column_metadata(columns).build()
+    group
+        .clone()
+        .into_builder()
+        .set_column_metadata(columns)
+        .build()
 }

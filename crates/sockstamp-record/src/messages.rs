@@ -19,7 +19,10 @@ enum Value {
 /// Return the values of [`OF_IDENTITY`].
 fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
     let text = |text: &str| Value::Text(text.to_owned());
-    let (local, remote) = (canonical(identity.flow.local), canonical(identity.flow.remote));
+    let (local, remote) = (
+        canonical(identity.flow.local),
+        canonical(identity.flow.remote),
+    );
     let interface = |interface: &Option<Interface>| match interface {
         Some(interface) => [
             Value::Text(interface.name.exact().into_owned()),
@@ -49,7 +52,12 @@ fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
         last,
         last_index,
         last_netns,
-        if_known(identity.container.as_ref().map(|container| container.full_name())),
+        if_known(
+            identity
+                .container
+                .as_ref()
+                .map(|container| container.full_name()),
+        ),
         if_known(identity.opened.map(|opened| opened.name().to_owned())),
     ]
 }
@@ -147,7 +155,9 @@ fn identities(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetErro
             let there = !matches!(value, Value::Absent);
             levels.resize(levels.len() + length, i16::from(there));
             match value {
-                Value::Text(text) => texts.resize(texts.len() + length, ByteArray::from(text.as_str())),
+                Value::Text(text) => {
+                    texts.resize(texts.len() + length, ByteArray::from(text.as_str()))
+                }
                 Value::Integer(integer) => integers.resize(integers.len() + length, *integer),
                 Value::Absent => {}
             }

@@ -108,7 +108,11 @@ const COLUMNS: [(&str, bool, Value); 27] = [
         false,
         Integer(|way| Some(way.packet.interface.netns.0.into())),
     ),
-    ("length", false, Integer(|way| Some(way.packet.length.into()))),
+    (
+        "length",
+        false,
+        Integer(|way| Some(way.packet.length.into())),
+    ),
     (
         "segment_size",
         true,
@@ -119,14 +123,26 @@ const COLUMNS: [(&str, bool, Value); 27] = [
         true,
         Integer(|way| way.packet.segments.map(|segments| segments.count.into())),
     ),
-    ("sched_ns", true, Integer(|way| stamp(way, PacketStage::Sched))),
-    ("driver_ns", true, Integer(|way| stamp(way, PacketStage::Driver))),
+    (
+        "sched_ns",
+        true,
+        Integer(|way| stamp(way, PacketStage::Sched)),
+    ),
+    (
+        "driver_ns",
+        true,
+        Integer(|way| stamp(way, PacketStage::Driver)),
+    ),
     (
         "softirq_ns",
         true,
         Integer(|way| stamp(way, PacketStage::Softirq)),
     ),
-    ("socket_ns", true, Integer(|way| stamp(way, PacketStage::Socket))),
+    (
+        "socket_ns",
+        true,
+        Integer(|way| stamp(way, PacketStage::Socket)),
+    ),
     (
         "message_cookie",
         true,
@@ -135,7 +151,10 @@ const COLUMNS: [(&str, bool, Value); 27] = [
     (
         "message_time_ns",
         true,
-        Integer(|way| way.message.map(|message| message.time.as_nanos().cast_signed())),
+        Integer(|way| {
+            way.message
+                .map(|message| message.time.as_nanos().cast_signed())
+        }),
     ),
     (
         "seq_end",
@@ -145,7 +164,11 @@ const COLUMNS: [(&str, bool, Value); 27] = [
 ];
 
 /// The headers: after the other columns, where people do not look.
-const HEADERS: (&str, bool, Value) = ("headers", false, Bytes(|way| Some(way.packet.bytes.to_vec())));
+const HEADERS: (&str, bool, Value) = (
+    "headers",
+    false,
+    Bytes(|way| Some(way.packet.bytes.to_vec())),
+);
 
 fn stamp(way: &Way, stage: PacketStage) -> Option<i64> {
     way.stamps[stage as usize].map(|stamp| stamp.as_nanos().cast_signed())
@@ -165,7 +188,10 @@ impl Packets {
 
     fn values<T>(&self, value: fn(&Way) -> Option<T>) -> (Vec<T>, Vec<i16>) {
         let values: Vec<_> = self.ways.iter().map(value).collect();
-        let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+        let levels = values
+            .iter()
+            .map(|value| i16::from(value.is_some()))
+            .collect();
         (values.into_iter().flatten().collect(), levels)
     }
 }
@@ -269,17 +295,20 @@ impl PacketReader {
     /// Iterate over the packets in the order of the times at which they were seen first. Addresses
     /// in memory are 0.
     pub fn ways(&self) -> impl Iterator<Item = Result<Way, Error>> {
-        self.0.groups(|_| true, 1).flat_map(move |(group, decoded)| {
-            let (rows, failed) = match decoded {
-                Ok(decoded) => (Some(decoded), None),
-                Err(error) => (None, Some(Err(error))),
-            };
-            let ways = rows.into_iter().flat_map(move |rows| {
-                (0..rows.count)
-                    .map(move |row| way(&rows, row).map_err(|reason| self.0.damaged(group, reason)))
-            });
-            ways.chain(failed)
-        })
+        self.0
+            .groups(|_| true, 1)
+            .flat_map(move |(group, decoded)| {
+                let (rows, failed) = match decoded {
+                    Ok(decoded) => (Some(decoded), None),
+                    Err(error) => (None, Some(Err(error))),
+                };
+                let ways = rows.into_iter().flat_map(move |rows| {
+                    (0..rows.count).map(move |row| {
+                        way(&rows, row).map_err(|reason| self.0.damaged(group, reason))
+                    })
+                });
+                ways.chain(failed)
+            })
     }
 }
 
@@ -293,7 +322,11 @@ const MESSAGE: usize = STAMPS + PacketStage::ALL.len();
 fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
     let unsigned = |column: usize| rows.number::<i64>(column, row).map(i64::cast_unsigned);
     let integer = |column: usize| rows.integer(column, row);
-    let small = |column: usize| integer(column).map(|_| rows.number(column, row)).transpose();
+    let small = |column: usize| {
+        integer(column)
+            .map(|_| rows.number(column, row))
+            .transpose()
+    };
     let end = |address: usize| -> Result<SocketAddr, String> {
         let ip: IpAddr = rows.word(address, row)?;
         Ok(SocketAddr::new(ip, rows.number(address + 1, row)?))
@@ -321,9 +354,14 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
             cookie: SocketCookie(unsigned(9)?),
         },
         cgroup: integer(CGROUP).map(|cgroup| CgroupId(cgroup.cast_unsigned())),
-        cgroup_path: rows.text(CGROUP + 1, row).map(|path| Cow::Owned(path.into())),
+        cgroup_path: rows
+            .text(CGROUP + 1, row)
+            .map(|path| Cow::Owned(path.into())),
         pid: small(CGROUP + 2)?,
-        comm: Name::from(rows.text(CGROUP + 3, row).ok_or_else(|| rows.wrong(CGROUP + 3))?),
+        comm: Name::from(
+            rows.text(CGROUP + 3, row)
+                .ok_or_else(|| rows.wrong(CGROUP + 3))?,
+        ),
         interface: rows
             .interface(INTERFACE, row)?
             .ok_or_else(|| rows.wrong(INTERFACE))?,
@@ -336,11 +374,13 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
             .into(),
     };
     let time = integer(MESSAGE + 1).map(i64::cast_unsigned);
-    let message = integer(MESSAGE).zip(time).map(|(cookie, time)| MessageName {
-        cookie: SocketCookie(cookie.cast_unsigned()),
-        time: Timestamp::from_nanos(time),
-        seq_end: integer(MESSAGE + 2).and_then(|end| u32::try_from(end).ok()),
-    });
+    let message = integer(MESSAGE)
+        .zip(time)
+        .map(|(cookie, time)| MessageName {
+            cookie: SocketCookie(cookie.cast_unsigned()),
+            time: Timestamp::from_nanos(time),
+            seq_end: integer(MESSAGE + 2).and_then(|end| u32::try_from(end).ok()),
+        });
     Ok(Way {
         id: unsigned(1)?,
         packet,
@@ -369,7 +409,13 @@ mod tests {
         let names = places.map(|place| COLUMNS[place].0);
         assert_eq!(
             names,
-            ["cgroup", "interface", "length", "sched_ns", "message_cookie"]
+            [
+                "cgroup",
+                "interface",
+                "length",
+                "sched_ns",
+                "message_cookie"
+            ]
         );
     }
 }

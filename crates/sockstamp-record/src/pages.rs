@@ -54,7 +54,9 @@ impl ChunkReader for Pages {
             Some(_) => Err(ParquetError::General(
                 "a page claims to be longer than any of a recording".to_owned(),
             )),
-            None => Err(ParquetError::General("a page has no sound header".to_owned())),
+            None => Err(ParquetError::General(
+                "a page has no sound header".to_owned(),
+            )),
         }
     }
 

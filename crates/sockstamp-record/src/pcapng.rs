@@ -106,7 +106,13 @@ impl<W: Write> Writer<W> {
         let begin = self.begin(PACKET);
         let captured = length(packet.bytes.len());
         let [high, low] = halves(packet.time);
-        self.words([packet.interface, high, low, captured, packet.length.max(captured)]);
+        self.words([
+            packet.interface,
+            high,
+            low,
+            captured,
+            packet.length.max(captured),
+        ]);
         self.padded(packet.bytes);
         if !packet.comment.is_empty() {
             self.text(COMMENT, packet.comment);
@@ -215,7 +221,8 @@ mod tests {
 
     /// The kinds and bodies of blocks.
     fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
-        let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let mut blocks = Vec::new();
         while !bytes.is_empty() {
             let total = word(bytes, 4) as usize;
@@ -255,13 +262,18 @@ mod tests {
         let packet = blocks[2].1;
         assert_eq!(
             &packet[..20],
-            [0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0xdc, 5, 0, 0]
+            [
+                0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0xdc, 5, 0, 0
+            ]
         );
         assert_eq!(&packet[20..24], [0x45, 0, 0, 0]);
         // The comment, the direction and the number: section 4.3.1.
         assert_eq!(&packet[24..36], b"\x01\0\x05\0pid=1\0\0\0");
         assert_eq!(&packet[36..44], [2, 0, 4, 0, 2, 0, 0, 0]);
-        assert_eq!(&packet[44..], [5, 0, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            &packet[44..],
+            [5, 0, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        );
     }
 
     #[test]

@@ -111,7 +111,8 @@ impl Reader {
 
     fn rows_of(&self, detail: Detail) -> impl Iterator<Item = (usize, Result<Rows, Error>)> {
         let decoded = self.table.groups(detail.columns(), self.readers);
-        decoded.map(move |(group, decoded)| (group, decoded.map(|decoded| Rows::new(decoded, detail))))
+        decoded
+            .map(move |(group, decoded)| (group, decoded.map(|decoded| Rows::new(decoded, detail))))
     }
 }
 

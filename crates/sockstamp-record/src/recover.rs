@@ -76,7 +76,12 @@ pub fn recover(path: &Path) -> Result<Recovered, Error> {
         after += bytes.len() as u64;
     }
     Ok(Recovered {
-        rows: footer.metadata.file_metadata().num_rows().max(0).cast_unsigned(),
+        rows: footer
+            .metadata
+            .file_metadata()
+            .num_rows()
+            .max(0)
+            .cast_unsigned(),
         before,
         cut: before - footer.end,
         after,
@@ -179,7 +184,8 @@ impl Search<'_> {
         let length = u64::from(number(&tail[..4]));
         let is_note = tail.ends_with(NOTE);
         let room_of_before = if is_note { BEFORE } else { 0 };
-        let is_possible = (is_note || tail.ends_with(FOOTER)) && (1..=LONGEST.into()).contains(&length);
+        let is_possible =
+            (is_note || tail.ends_with(FOOTER)) && (1..=LONGEST.into()).contains(&length);
         let Some(begin) = room
             .checked_sub(length + room_of_before as u64)
             .filter(|_| is_possible)
@@ -224,6 +230,10 @@ fn number(bytes: &[u8]) -> u32 {
 fn joined(whole: &ParquetMetaData, notes: Vec<RowGroupMetaData>) -> Option<ParquetMetaData> {
     let schema = whole.file_metadata().schema_descr();
     let are_alike = notes.iter().all(|group| group.schema_descr() == schema);
-    let groups = whole.row_groups().iter().cloned().chain(notes.into_iter().rev());
+    let groups = whole
+        .row_groups()
+        .iter()
+        .cloned()
+        .chain(notes.into_iter().rev());
     are_alike.then(|| footer::describe(whole.file_metadata(), groups.collect()))
 }

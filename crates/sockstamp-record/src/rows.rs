@@ -69,14 +69,24 @@ impl<'a> RowGroup<'a> {
     }
 
     /// `levels`: 1 for each row that has a value, 0 for others.
-    pub(crate) fn integers(&mut self, values: &[i64], levels: Option<&[i16]>) -> Result<(), ParquetError> {
+    pub(crate) fn integers(
+        &mut self,
+        values: &[i64],
+        levels: Option<&[i16]>,
+    ) -> Result<(), ParquetError> {
         let mut column = self.next()?;
-        column.typed::<Int64Type>().write_batch(values, levels, None)?;
+        column
+            .typed::<Int64Type>()
+            .write_batch(values, levels, None)?;
         column.close()
     }
 
     /// Texts or bytes.
-    pub(crate) fn texts(&mut self, values: &[ByteArray], levels: Option<&[i16]>) -> Result<(), ParquetError> {
+    pub(crate) fn texts(
+        &mut self,
+        values: &[ByteArray],
+        levels: Option<&[i16]>,
+    ) -> Result<(), ParquetError> {
         let mut column = self.next()?;
         column
             .typed::<ByteArrayType>()

@@ -140,7 +140,9 @@ pub(crate) fn is_duration(column: &Column) -> bool {
     const OTHERS: [&str; 5] = ["cookie", "verdict", "time_ns", "weight", "clock_error_ns"];
     let name = column.name.as_str();
     OTHERS.contains(&name)
-        || Stage::ALL.into_iter().any(|stage| stage_column(stage) == name)
+        || Stage::ALL
+            .into_iter()
+            .any(|stage| stage_column(stage) == name)
         || parts().any(|part| part_column(part) == name)
 }
 
@@ -161,7 +163,11 @@ pub(crate) fn is_dimension(column: &Column) -> bool {
 /// Return all columns, in their order in a file.
 #[must_use]
 pub fn columns() -> Vec<Column> {
-    let column = |name: String, kind, optional| Column { name, kind, optional };
+    let column = |name: String, kind, optional| Column {
+        name,
+        kind,
+        optional,
+    };
     let identity = OF_IDENTITY
         .into_iter()
         .map(|(name, kind, optional)| column(name.to_owned(), kind, optional));
@@ -174,7 +180,11 @@ pub fn columns() -> Vec<Column> {
     let optional = optional_integers()
         .into_iter()
         .map(|name| column(name, Kind::Integer, true));
-    identity.chain(flags).chain(always).chain(optional).collect()
+    identity
+        .chain(flags)
+        .chain(always)
+        .chain(optional)
+        .collect()
 }
 
 /// Return columns as Parquet has them.
@@ -193,6 +203,8 @@ pub(crate) fn parquet(columns: Vec<Column>) -> parquet::errors::Result<TypePtr> 
                 .map(Arc::new)
         })
         .collect();
-    let message = Type::group_type_builder("message").with_fields(fields?).build()?;
+    let message = Type::group_type_builder("message")
+        .with_fields(fields?)
+        .build()?;
     Ok(Arc::new(message))
 }

@@ -39,7 +39,12 @@ pub(crate) struct Stored {
 
 /// Walk from the last stamp that came to the first. `place` gets the place of each and where the
 /// stages put it, and returns where it is.
-fn walk(came: i64, last: i64, stages: &StageMap<Option<Nanos>>, mut place: impl FnMut(usize, i64) -> i64) {
+fn walk(
+    came: i64,
+    last: i64,
+    stages: &StageMap<Option<Nanos>>,
+    mut place: impl FnMut(usize, i64) -> i64,
+) {
     let mut at = last;
     let mut first = true;
     for (index, between) in BACKWARDS {
@@ -57,7 +62,9 @@ fn walk(came: i64, last: i64, stages: &StageMap<Option<Nanos>>, mut place: impl 
 pub(crate) fn store(message: &Message) -> Stored {
     let named = message.stamps.named();
     let nanos = named.map(|(_, stamp)| stamp.map(|stamp| stamp.as_nanos().cast_signed()));
-    let came = (0..STAMPS).fold(0, |came, index| came | i64::from(nanos[index].is_some()) << index);
+    let came = (0..STAMPS).fold(0, |came, index| {
+        came | i64::from(nanos[index].is_some()) << index
+    });
     let mut stored = Stored {
         came,
         clock_offset: None,
@@ -79,11 +86,16 @@ pub(crate) fn store(message: &Message) -> Stored {
 pub(crate) fn load(stored: &Stored, time: i64, stages: &StageMap<Option<Nanos>>) -> Stamps {
     let mut stamps = [None; STAMPS];
     if let Some(offset) = stored.clock_offset {
-        walk(stored.came, time.wrapping_sub(offset), stages, |index, at| {
-            let is = at.wrapping_add(stored.moved[index]);
-            stamps[index] = Some(Timestamp::<Monotonic>::from_nanos(is.cast_unsigned()));
-            is
-        });
+        walk(
+            stored.came,
+            time.wrapping_sub(offset),
+            stages,
+            |index, at| {
+                let is = at.wrapping_add(stored.moved[index]);
+                stamps[index] = Some(Timestamp::<Monotonic>::from_nanos(is.cast_unsigned()));
+                is
+            },
+        );
     }
     let [
         entry,

@@ -118,7 +118,8 @@ impl Table {
         let numbers = 0..if failed.is_some() { 0 } else { count };
         let groups = numbers.map(move |number| {
             let received = decoders[number % threads].recv();
-            let decoded = received.unwrap_or_else(|_| Err(table.damaged(number, UNREADABLE.to_owned())));
+            let decoded =
+                received.unwrap_or_else(|_| Err(table.damaged(number, UNREADABLE.to_owned())));
             (number, decoded)
         });
         failed.into_iter().chain(groups)
@@ -136,7 +137,9 @@ impl Table {
             // Its user may have seen enough.
             let _ = numbers.find(|number| decoded.send(table.group(*number, &wanted)).is_err());
         };
-        let started = thread::Builder::new().name("decoder".to_owned()).spawn(decode);
+        let started = thread::Builder::new()
+            .name("decoder".to_owned())
+            .spawn(decode);
         started.map_err(Error::system("start a thread to read", &self.path))?;
         Ok(groups)
     }
@@ -262,7 +265,9 @@ fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
         };
         let found = schema.column(place);
         let levels = (found.max_def_level(), found.max_rep_level());
-        if found.physical_type() != column.kind.physical() || levels != (i16::from(column.optional), 0) {
+        if found.physical_type() != column.kind.physical()
+            || levels != (i16::from(column.optional), 0)
+        {
             return Err(format!("its column {} has another type", column.name));
         }
         Ok(Some(place))
@@ -305,7 +310,9 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
                 return Err(here("a column is longer than any of a recording"));
             }
             if chunk.num_values() != group.num_rows() {
-                return Err(here("a column has another number of rows than its row group"));
+                return Err(here(
+                    "a column has another number of rows than its row group",
+                ));
             }
         }
     }
@@ -376,7 +383,12 @@ impl Texts {
             false => values.map(&mut place).collect(),
             true => levels
                 .iter()
-                .map(|&level| (level > 0).then(|| values.next()).flatten().and_then(&mut place))
+                .map(|&level| {
+                    (level > 0)
+                        .then(|| values.next())
+                        .flatten()
+                        .and_then(&mut place)
+                })
                 .collect(),
         };
         Self { texts, rows }
@@ -455,7 +467,11 @@ impl Decoded {
     }
 
     /// Return a word of an optional column.
-    pub(crate) fn word_if_there<T: FromStr>(&self, column: usize, row: usize) -> Result<Option<T>, String> {
+    pub(crate) fn word_if_there<T: FromStr>(
+        &self,
+        column: usize,
+        row: usize,
+    ) -> Result<Option<T>, String> {
         match self.text(column, row) {
             Some(_) => self.word(column, row).map(Some),
             None => Ok(None),
@@ -494,7 +510,10 @@ impl Decoded {
 
     /// Report that a column has an impossible value.
     pub(crate) fn wrong(&self, column: usize) -> String {
-        let name = self.names.get(column).map_or("", |column| column.name.as_str());
+        let name = self
+            .names
+            .get(column)
+            .map_or("", |column| column.name.as_str());
         format!("column {name}: it has an impossible value")
     }
 }

@@ -59,8 +59,8 @@ impl<T: Rows> FileWriter<T> {
         let shared = file.try_clone().map_err(Error::system("create", path))?;
         let encoder = |error: ParquetError| refused(path, error);
         let schema = schema::parquet(T::columns()).map_err(encoder)?;
-        let parquet =
-            SerializedFileWriter::new(shared, schema, Arc::new(properties::<T>())).map_err(encoder)?;
+        let parquet = SerializedFileWriter::new(shared, schema, Arc::new(properties::<T>()))
+            .map_err(encoder)?;
         let (key, version) = T::VERSION;
         let mut writer = Self {
             path: path.to_owned(),
@@ -108,7 +108,8 @@ impl<T: Rows> FileWriter<T> {
 
     /// Keep another fact in the metadata; it is in the file once that is finished.
     pub fn add_fact(&mut self, key: &str, value: String) {
-        self.facts.push(KeyValue::new(format!("sockstamp.{key}"), value));
+        self.facts
+            .push(KeyValue::new(format!("sockstamp.{key}"), value));
         self.is_whole = false;
     }
 

@@ -55,13 +55,13 @@ fn addresses() -> impl Strategy<Value = SocketAddr> {
 }
 
 fn interfaces() -> impl Strategy<Value = Option<Interface>> {
-    proptest::option::of(
-        (".{0,15}", any::<u32>(), any::<u32>()).prop_map(|(name, index, netns)| Interface {
+    proptest::option::of((".{0,15}", any::<u32>(), any::<u32>()).prop_map(
+        |(name, index, netns)| Interface {
             name: name.into(),
             index,
             netns: NetnsInode(netns),
-        }),
-    )
+        },
+    ))
 }
 
 prop_compose! {
@@ -75,7 +75,11 @@ prop_compose! {
 }
 
 fn containers() -> impl Strategy<Value = Option<Arc<Container>>> {
-    let container = ("[0-9a-f]{64}", any::<bool>(), proptest::option::of(any::<u32>()));
+    let container = (
+        "[0-9a-f]{64}",
+        any::<bool>(),
+        proptest::option::of(any::<u32>()),
+    );
     let container = container.prop_map(|(id, is_service, user)| Container {
         runtime: if is_service {
             Runtime::Systemd
@@ -200,7 +204,11 @@ fn read(path: &Path) -> Result<Vec<Message>, Error> {
 /// Write row groups of ten messages each; return the file's directory, and its length after each.
 fn written(groups: u64) -> (TempDir, Vec<u64>) {
     let directory = tempdir().unwrap();
-    let mut writer = Writer::create(&directory.path().join("file"), &[("host", "here".to_owned())]).unwrap();
+    let mut writer = Writer::create(
+        &directory.path().join("file"),
+        &[("host", "here".to_owned())],
+    )
+    .unwrap();
     let mut lengths = Vec::new();
     for group in 0..groups {
         let messages: Vec<_> = (group * 10..group * 10 + 10).map(message).collect();
@@ -321,7 +329,10 @@ fn recover_cuts_bytes_after_the_last_row_group() {
     let read = read(&path).unwrap();
     assert_eq!(sorted(read), sorted((0..20).map(message).collect()));
     fs::write(&path, &whole[..100]).unwrap();
-    assert!(matches!(recover(&path), Err(Error::NoFooter { length: 100, .. })));
+    assert!(matches!(
+        recover(&path),
+        Err(Error::NoFooter { length: 100, .. })
+    ));
 }
 
 /// Each row group costs the same, however many there are.
@@ -413,7 +424,11 @@ fn a_flipped_bit_is_an_error_or_changes_values_but_never_panics() {
 fn damage_is_reported_with_its_file_and_place() {
     let (directory, _) = written(1);
     let path = directory.path().join("file");
-    let empty = Writer::create(&directory.path().join("empty"), &[("host", "here".to_owned())]).unwrap();
+    let empty = Writer::create(
+        &directory.path().join("empty"),
+        &[("host", "here".to_owned())],
+    )
+    .unwrap();
     let begin = usize::try_from(empty.bytes()).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[begin..begin + 36].fill(0xff);
@@ -461,7 +476,11 @@ fn foreign(path: &Path, schema: &str, facts: &[(&str, &str)]) {
 /// Return our columns in Parquet's language, each as `change` has it.
 fn schema(change: impl Fn(&str, String) -> String) -> String {
     let columns = columns().into_iter().map(|column| {
-        let repetition = if column.optional { "optional" } else { "required" };
+        let repetition = if column.optional {
+            "optional"
+        } else {
+            "required"
+        };
         let (kind, annotation) = match column.kind {
             Kind::Integer => ("int64", ""),
             Kind::Flag => ("boolean", ""),
@@ -502,7 +521,13 @@ fn files_of_other_programs_are_refused_with_the_reason() {
             "it is a Parquet file, but no recording of sockstamp",
         ),
         (
-            schema(|name, line| if name == "weight" { String::new() } else { line }),
+            schema(|name, line| {
+                if name == "weight" {
+                    String::new()
+                } else {
+                    line
+                }
+            }),
             &[VERSION],
             "it has no column weight",
         ),
@@ -512,7 +537,9 @@ fn files_of_other_programs_are_refused_with_the_reason() {
             "its column time_ns has another type",
         ),
         (
-            schema(|_, line| line.replace("required boolean pipelined", "optional boolean pipelined")),
+            schema(|_, line| {
+                line.replace("required boolean pipelined", "optional boolean pipelined")
+            }),
             &[VERSION],
             "its column pipelined has another type",
         ),
@@ -553,7 +580,10 @@ fn a_container_of_another_form_is_an_impossible_value() {
     writer.finish().unwrap();
     let mut bytes = fs::read(&path).unwrap();
     let name = b"nginx.service";
-    let place = bytes.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    let place = bytes
+        .windows(name.len())
+        .position(|bytes| bytes == name)
+        .unwrap();
     bytes[place..place + name.len()].copy_from_slice(b"nginx_service");
     fs::write(&path, bytes).unwrap();
     let error = read(&path).unwrap_err().to_string();
@@ -617,7 +647,10 @@ fn a_full_disk_loses_no_finished_row_group() {
     }
     drop(writer);
     let read = Reader::open(&path).map(|reader| (reader.rows(), reader.unread()));
-    std::process::Command::new("umount").arg(&full).status().unwrap();
+    std::process::Command::new("umount")
+        .arg(&full)
+        .status()
+        .unwrap();
     let (groups, error) = failed.expect("the disk was too large");
     assert!(error.is_full(), "{error}");
     assert_eq!(read.unwrap(), (groups * 10, 0));

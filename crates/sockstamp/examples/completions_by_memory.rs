@@ -33,7 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub fn send(stream: &TcpStream, service: &str) -> Result<CompletionCounters, Box<dyn Error>> {
     let mut sender = ZeroCopySender::new(stream, Options::default())?;
     // Connect once: one connection to the service serves all sockets of a program.
-    let shared = Completions::connect(service).and_then(|application| sender.use_memory(&application, false));
+    let shared = Completions::connect(service)
+        .and_then(|application| sender.use_memory(&application, false));
     if let Err(error) = shared {
         println!("by the error queue: {error}");
     }

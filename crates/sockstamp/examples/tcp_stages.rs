@@ -74,6 +74,8 @@ fn connect_to_a_reader() -> std::io::Result<TcpStream> {
 }
 
 fn now() -> Timestamp<Realtime> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp::from_nanos(Nanos::from(since).as_nanos())
 }

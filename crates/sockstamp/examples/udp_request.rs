@@ -20,7 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(address) => address.parse()?,
         None => echo_server()?,
     };
-    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let any = if server.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
     let socket = UdpSocket::bind(any)?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
     socket.connect(server)?;
@@ -34,7 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The kernel begins to stamp received packets some milliseconds later.
     thread::sleep(Duration::from_millis(50));
 
-    send(&socket, &[IoSlice::new(b"ping")], None, MessageOptions::new())?;
+    send(
+        &socket,
+        &[IoSlice::new(b"ping")],
+        None,
+        MessageOptions::new(),
+    )?;
     let mut answer = [0; 1500];
     let received = receive(&socket, &mut answer)?;
 
@@ -42,7 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     ErrorQueue::new().drain(&socket, |report| {
         if let Report::Stamp { stamp, .. } = report {
             let time = stamp.time.software();
-            println!("{:?} at {} ns", stamp.kind, time.map_or(0, Timestamp::as_nanos));
+            println!(
+                "{:?} at {} ns",
+                stamp.kind,
+                time.map_or(0, Timestamp::as_nanos)
+            );
             sent = sent.max(time);
         }
     })?;

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::timerfd::{
+    ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags,
+};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::read;
 pub use sockstamp_model::clock::{
@@ -152,7 +154,8 @@ impl ClockStepWatch {
         let timer = TimerFd::new(TimerClock::CLOCK_REALTIME, flags)
             .map_err(Error::call("timerfd_create", "CLOCK_REALTIME"))?;
         let never = Expiration::OneShot(TimeSpec::new(libc::time_t::MAX, 0));
-        let cancel_on_set = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
+        let cancel_on_set =
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
         match timer.set(never, cancel_on_set) {
             // ECANCELED means that the clock was stepped since the timer was created; the timer is
             // set nevertheless: timerfd_settime(2). That was before the watch began.
@@ -184,7 +187,9 @@ impl ClockStepWatch {
             let mut timers = [PollFd::new(self.timer.as_fd(), PollFlags::POLLIN)];
             match poll(&mut timers, poll_timeout(left)) {
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(Error::call("poll", "the timer on CLOCK_REALTIME")(errno)),
+                Err(errno) => {
+                    return Err(Error::call("poll", "the timer on CLOCK_REALTIME")(errno));
+                }
             }
         }
     }
@@ -228,7 +233,9 @@ mod tests {
     fn the_offset_takes_monotonic_to_realtime() {
         let measured = measure().unwrap();
         let before: Timestamp<Realtime> = now(ClockId::CLOCK_REALTIME).unwrap();
-        let converted = measured.offset.convert(now(ClockId::CLOCK_MONOTONIC).unwrap());
+        let converted = measured
+            .offset
+            .convert(now(ClockId::CLOCK_MONOTONIC).unwrap());
         let after: Timestamp<Realtime> = now(ClockId::CLOCK_REALTIME).unwrap();
         // Each reading is rounded down to a nanosecond by itself.
         let slack = measured.uncertainty + Nanos(1);
@@ -278,7 +285,10 @@ mod tests {
     fn a_clock_without_a_step_times_out() {
         let watch = ClockStepWatch::new().unwrap();
         let start = Instant::now();
-        assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), Watched::Timeout);
+        assert_eq!(
+            watch.wait(Duration::from_millis(20)).unwrap(),
+            Watched::Timeout
+        );
         assert!(start.elapsed() >= Duration::from_millis(20));
         assert_eq!(watch.wait(Duration::ZERO).unwrap(), Watched::Timeout);
     }

@@ -42,7 +42,10 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn call(call: &'static str, on: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
+    pub(crate) fn call(
+        call: &'static str,
+        on: impl Into<String>,
+    ) -> impl FnOnce(nix::Error) -> Self {
         move |errno| Self::Call {
             call,
             on: on.into(),

@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 use tempfile::tempdir;
 
 use crate::control::{
-    Origin, PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO, SO_TIMESTAMPING,
-    SO_TIMESTAMPING_NEW,
+    Origin, PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO,
+    SO_TIMESTAMPING, SO_TIMESTAMPING_NEW,
 };
 use crate::error_queue::CODE_ZEROCOPY_COPIED;
 #[cfg(feature = "io-uring")]
@@ -37,7 +37,10 @@ fn constants() -> Vec<(&'static str, i64)> {
     let mut all: Vec<(&str, i64)> = vec![
         ("SO_TIMESTAMPING_OLD", SO_TIMESTAMPING.into()),
         ("SO_TIMESTAMPING_NEW", SO_TIMESTAMPING_NEW.into()),
-        ("SCM_TIMESTAMPING_OPT_STATS", SCM_TIMESTAMPING_OPT_STATS.into()),
+        (
+            "SCM_TIMESTAMPING_OPT_STATS",
+            SCM_TIMESTAMPING_OPT_STATS.into(),
+        ),
         ("SCM_TIMESTAMPING_PKTINFO", SCM_TIMESTAMPING_PKTINFO.into()),
         ("SCM_TS_OPT_ID", SCM_TS_OPT_ID.into()),
         #[cfg(feature = "io-uring")]
@@ -60,7 +63,11 @@ fn constants() -> Vec<(&'static str, i64)> {
     all.extend(Flag::ALL.map(|flag| (flag.name(), flag.bit().into())));
     all.extend(Origin::NAMED.map(|(number, origin)| (origin_name(origin), number.into())));
     let numbers = TcpStatistics::NUMBERS;
-    all.extend(numbers.iter().map(|(name, number)| (*name, (*number).into())));
+    all.extend(
+        numbers
+            .iter()
+            .map(|(name, number)| (*name, (*number).into())),
+    );
     for number in 0..u32::from(u8::MAX) {
         all.extend(TxKind::from_number(number).map(|kind| (kind_name(kind), number.into())));
     }

@@ -110,7 +110,8 @@ pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
 ///
 /// [`Error::Call`] as if_nameindex(3): no file descriptor or memory left.
 pub fn names() -> Result<Vec<String>> {
-    let interfaces = if_nameindex().map_err(Error::call("if_nameindex", "the network namespace"))?;
+    let interfaces =
+        if_nameindex().map_err(Error::call("if_nameindex", "the network namespace"))?;
     Ok(interfaces
         .iter()
         .map(|interface| interface.name().to_string_lossy().into_owned())
@@ -142,7 +143,10 @@ mod tests {
         for name in names().unwrap() {
             hardware_stamping(&name).unwrap();
         }
-        assert_eq!(hardware_stamping("lo").unwrap(), HardwareStamping::default());
+        assert_eq!(
+            hardware_stamping("lo").unwrap(),
+            HardwareStamping::default()
+        );
         let missing = hardware_stamping("sockstamp-none").unwrap_err();
         assert!(
             missing
@@ -156,7 +160,8 @@ mod tests {
     fn hardware_stamps_need_to_be_given_out() {
         let mut info = sys::TsInfo::request();
         info.phc_index = 3;
-        info.so_timestamping = libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+        info.so_timestamping =
+            libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
         let taken = InterfaceCapabilities::from_ts_info(&info);
         assert_eq!(
             taken,

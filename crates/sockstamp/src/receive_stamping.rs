@@ -82,7 +82,9 @@ impl ReceiveStamping {
         probe.send_to(b"x", address).map_err(failed("sendto"))?;
         // Return when the packet has arrived, and leave it in the queue.
         probe.peek(&mut [0]).map_err(failed("recv(MSG_PEEK)"))?;
-        let arrived = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let arrived = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         sleep(APART);
         setsockopt(&probe, sockopt::ReceiveTimestampns, &true)
             .map_err(Error::call("setsockopt(SO_TIMESTAMPNS)", SOCKET))?;

@@ -25,7 +25,11 @@ pub enum Version {
 /// [`Error::Call`] if `socket` is none of that version.
 pub fn never_fragment(socket: impl AsFd, version: Version) -> Result<()> {
     let (level, name, value) = match version {
-        Version::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+        Version::V4 => (
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_DO,
+        ),
         Version::V6 => (
             libc::IPPROTO_IPV6,
             libc::IPV6_MTU_DISCOVER,

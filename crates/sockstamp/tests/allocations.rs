@@ -98,7 +98,13 @@ fn stamped_datagrams_allocate_nothing() {
     let (mut queue, mut sends) = (ErrorQueue::new(), Matcher::datagrams(16, &[TxKind::Snd]));
     let mut batch = ReceiveBatch::new(100);
     let allocations = allocations_of(|| {
-        let sent = send(&sender, &[IoSlice::new(b"hello")], None, MessageOptions::new()).unwrap();
+        let sent = send(
+            &sender,
+            &[IoSlice::new(b"hello")],
+            None,
+            MessageOptions::new(),
+        )
+        .unwrap();
         sends.sent(sent, ());
         drains(&sender, &mut queue, TxKind::Snd, |stamp| {
             assert_eq!(sends.stamp(stamp, |_| {}), Outcome::Matched);
@@ -120,9 +126,18 @@ fn stamped_parts_of_a_stream_allocate_nothing() {
         .statistics();
     options.apply(&sender).unwrap();
     let origin = Origin::Unacknowledged { outstanding: 0 };
-    let (mut queue, mut sends) = (ErrorQueue::new(), Matcher::stream(16, &[TxKind::Ack], origin));
+    let (mut queue, mut sends) = (
+        ErrorQueue::new(),
+        Matcher::stream(16, &[TxKind::Ack], origin),
+    );
     let allocations = allocations_of(|| {
-        let sent = send(&sender, &[IoSlice::new(b"hello")], None, MessageOptions::new()).unwrap();
+        let sent = send(
+            &sender,
+            &[IoSlice::new(b"hello")],
+            None,
+            MessageOptions::new(),
+        )
+        .unwrap();
         sends.sent(sent, ());
         receiver.read_exact(&mut [0; 5]).unwrap();
         drains(&sender, &mut queue, TxKind::Ack, |stamp| {
@@ -135,7 +150,8 @@ fn stamped_parts_of_a_stream_allocate_nothing() {
 /// Send one buffer repeatedly; `read` takes the received bytes.
 fn assert_sends_allocate_nothing(socket: impl AsFd, mut read: impl FnMut(&mut [u8])) {
     let before = BYTES.get();
-    let mut sender = ZeroCopySender::new(socket, zerocopy::Options::default().threshold(0)).unwrap();
+    let mut sender =
+        ZeroCopySender::new(socket, zerocopy::Options::default().threshold(0)).unwrap();
     let (mut queue, mut buffer) = (ErrorQueue::new(), Some(vec![7; 20_000]));
     let mut received = vec![0; 20_000];
     let allocations = allocations_of(|| {

@@ -12,7 +12,9 @@ pub(crate) fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Lin
         .filter(|program| !matches!(program.attach_type(), ProgramAttachType::TraceIter))
         .map(|program| {
             let name = program.name().to_string_lossy().into_owned();
-            program.attach().with_context(|| format!("cannot attach {name}"))
+            program
+                .attach()
+                .with_context(|| format!("cannot attach {name}"))
         })
         .collect()
 }

@@ -36,7 +36,8 @@ impl Floor {
             .load()
             .context("cannot load the empty programs")?;
         let mut links = attach_traced(&mut skeleton)?;
-        let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
+        let cgroup =
+            File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
         let programs = &skeleton.progs;
         for program in [
             &programs.floor_cgroup_ingress,
@@ -78,7 +79,12 @@ impl Floor {
             &programs.floor_sendmsg6,
         ]
         .into_iter()
-        .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
+        .map(|program| {
+            (
+                program.name().to_string_lossy().into_owned(),
+                program.as_fd(),
+            )
+        })
         .collect()
     }
 }

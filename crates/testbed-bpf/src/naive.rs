@@ -39,8 +39,12 @@ impl Naive {
         let skeleton = open
             .load()
             .context("cannot load the program that writes options")?;
-        let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
-        let link = skeleton.progs.naive_sockops.attach_cgroup(cgroup.as_raw_fd());
+        let cgroup =
+            File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
+        let link = skeleton
+            .progs
+            .naive_sockops
+            .attach_cgroup(cgroup.as_raw_fd());
         Ok(Self {
             _link: link.context("cannot attach to the cgroup")?,
             skeleton,
@@ -51,6 +55,9 @@ impl Naive {
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let program = &self.skeleton.progs.naive_sockops;
-        vec![(program.name().to_string_lossy().into_owned(), program.as_fd())]
+        vec![(
+            program.name().to_string_lossy().into_owned(),
+            program.as_fd(),
+        )]
     }
 }

@@ -70,13 +70,24 @@ impl Points {
     /// first.
     #[must_use]
     pub fn times(&self) -> BTreeMap<&'static str, Vec<Nanos>> {
-        let reached = self.skeleton.maps.bss_data.iter().flat_map(|data| &data.points);
+        let reached = self
+            .skeleton
+            .maps
+            .bss_data
+            .iter()
+            .flat_map(|data| &data.points);
         POINTS
             .into_iter()
             .zip(reached)
             .map(|(point, reached)| {
                 let count = usize::try_from(reached.count).unwrap_or(usize::MAX);
-                let mut times: Vec<_> = reached.times_ns.iter().copied().take(count).map(Nanos).collect();
+                let mut times: Vec<_> = reached
+                    .times_ns
+                    .iter()
+                    .copied()
+                    .take(count)
+                    .map(Nanos)
+                    .collect();
                 times.sort_unstable();
                 (point, times)
             })

@@ -50,12 +50,18 @@ impl Redirect {
             .context("cannot attach to the map")?;
         put(&maps.redirect_targets, to)?;
         put(map, from)?;
-        Ok(Self { _skeleton: skeleton })
+        Ok(Self {
+            _skeleton: skeleton,
+        })
     }
 }
 
 fn put(map: &impl MapCore, socket: impl AsFd) -> Result<()> {
     let descriptor = i64::from(socket.as_fd().as_raw_fd());
-    map.update(&0_u32.to_ne_bytes(), &descriptor.to_ne_bytes(), MapFlags::ANY)
-        .context("cannot put the socket into the map")
+    map.update(
+        &0_u32.to_ne_bytes(),
+        &descriptor.to_ne_bytes(),
+        MapFlags::ANY,
+    )
+    .context("cannot put the socket into the map")
 }

@@ -83,7 +83,13 @@ pub fn choose(bits: u32, first: u32, lengths: &[u32]) -> Result<Vec<u32>> {
     }
     let skeleton = open.load().context("cannot load the sampler")?;
     run(&skeleton.progs.sample_stream)?;
-    let weights = &skeleton.maps.bss_data.as_ref().context("no data")?.stream.weights;
+    let weights = &skeleton
+        .maps
+        .bss_data
+        .as_ref()
+        .context("no data")?
+        .stream
+        .weights;
     Ok(weights[..lengths.len()].to_vec())
 }
 
@@ -93,6 +99,10 @@ fn open() -> Result<OpenSampleSkel<'static>> {
 
 fn run(program: &ProgramMut<'_>) -> Result<()> {
     let run = program.test_run(ProgramInput::default())?;
-    ensure!(run.return_value == 0, "the sampler returned {}", run.return_value);
+    ensure!(
+        run.return_value == 0,
+        "the sampler returned {}",
+        run.return_value
+    );
     Ok(())
 }

@@ -19,8 +19,8 @@ use crate::skeleton::sink::SinkSkelBuilder;
 ///
 /// If the kernel refuses.
 pub fn attach(interface: &str) -> Result<()> {
-    let index =
-        if_nametoindex(interface).with_context(|| format!("cannot find the interface {interface}"))?;
+    let index = if_nametoindex(interface)
+        .with_context(|| format!("cannot find the interface {interface}"))?;
     let skeleton = object::open(SinkSkelBuilder::default())?
         .load()
         .context("cannot load the program of the sink")?;

@@ -54,8 +54,12 @@ impl Stranger {
             settings.stranger_port = port.into();
         }
         let skeleton = open.load().context("cannot load the programs")?;
-        let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
-        let asks = skeleton.progs.stranger_asks.attach_cgroup(cgroup.as_raw_fd());
+        let cgroup =
+            File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
+        let asks = skeleton
+            .progs
+            .stranger_asks
+            .attach_cgroup(cgroup.as_raw_fd());
         let counts = skeleton.progs.stranger_counts.attach();
         Ok(Self {
             _links: [

@@ -15,7 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .delay(Duration::from_millis(delay))
         .loss(loss);
     let link = Link::relay(&a, &b, config)?;
-    for (host, address) in [(&a, link.address_a(Family::V4)), (&b, link.address_b(Family::V4))] {
+    for (host, address) in [
+        (&a, link.address_a(Family::V4)),
+        (&b, link.address_b(Family::V4)),
+    ] {
         println!("{address:12} ip netns exec {} bash", host.netns_name());
     }
     println!("Enter ends it.");

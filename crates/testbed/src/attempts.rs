@@ -75,7 +75,10 @@ fn line(test: Option<&str>, reason: &str, stolen: Option<Duration>) -> String {
     let test = test.unwrap_or("a test");
     match stolen {
         None => format!("RETRY {test}: {reason}\n"),
-        Some(stolen) => format!("RETRY {test}: {reason} (stolen: {} ms)\n", stolen.as_millis()),
+        Some(stolen) => format!(
+            "RETRY {test}: {reason} (stolen: {} ms)\n",
+            stolen.as_millis()
+        ),
     }
 }
 
@@ -103,7 +106,10 @@ mod tests {
             }
         };
         telling(attempt, |reason| told.push(reason.to_owned()));
-        assert_eq!((tries, told), (3, vec!["late 1".to_owned(), "late 2".to_owned()]));
+        assert_eq!(
+            (tries, told),
+            (3, vec!["late 1".to_owned(), "late 2".to_owned()])
+        );
     }
 
     #[test]
@@ -130,13 +136,20 @@ mod tests {
     #[test]
     fn a_miss_while_the_processors_were_taken_away_says_so() {
         let stolen = Some(Duration::from_millis(60));
-        assert_eq!(line(Some("a"), "late", stolen), "RETRY a: late (stolen: 60 ms)\n");
+        assert_eq!(
+            line(Some("a"), "late", stolen),
+            "RETRY a: late (stolen: 60 ms)\n"
+        );
     }
 
     #[test]
     fn little_stolen_time_explains_no_miss() {
-        let explains =
-            |stolen, attempt| explains(Duration::from_millis(stolen), Duration::from_millis(attempt));
+        let explains = |stolen, attempt| {
+            explains(
+                Duration::from_millis(stolen),
+                Duration::from_millis(attempt),
+            )
+        };
         assert!(explains(50, 2500));
         assert!(!explains(40, 500));
         assert!(!explains(50, 2600));

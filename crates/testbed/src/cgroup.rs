@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cgroup_files::{PROCESSES, move_to, processes_in, remove, text, v1_cpu_mount, v2_mount, write};
+use crate::cgroup_files::{
+    PROCESSES, move_to, processes_in, remove, text, v1_cpu_mount, v2_mount, write,
+};
 use crate::error::{Context, Error, Result};
 use crate::leftovers;
 use crate::sys;

@@ -31,7 +31,10 @@ pub(crate) fn remove(directory: &Path) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             // The last process is not listed any more, but has not yet left.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < REMOVE_TIMEOUT => {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
+                    && start.elapsed() < REMOVE_TIMEOUT =>
+            {
                 thread::sleep(POLL_INTERVAL);
             }
             Err(error) => return Err(error).context("remove", text(directory)),

@@ -39,7 +39,10 @@ impl Hog {
         // Let finish() report the reason if the thread ended before it had started.
         match has_started.recv() {
             Ok(()) => Ok(Hog(thread)),
-            Err(_) => Err(Hog(thread).finish().err().unwrap_or(Error::Missing("a hog"))),
+            Err(_) => Err(Hog(thread)
+                .finish()
+                .err()
+                .unwrap_or(Error::Missing("a hog"))),
         }
     }
 

@@ -32,7 +32,8 @@ pub(crate) struct Namespace(Arc<File>);
 impl Namespace {
     pub(crate) fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let inside = || {
-            setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET).expect("enter a network namespace as root");
+            setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET)
+                .expect("enter a network namespace as root");
             f()
         };
         match thread::scope(|scope| scope.spawn(inside).join()) {
@@ -140,7 +141,8 @@ impl Host {
     /// program.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.enter(|| fs::write(&path, value)).context("write", &path)
+        self.enter(|| fs::write(&path, value))
+            .context("write", &path)
     }
 
     /// Wait until a TCP socket listens on `address` (or on its port at the unspecified address).
@@ -224,13 +226,12 @@ mod tests {
     #[cfg(target_endian = "little")]
     #[test]
     fn listeners_are_read_from_the_tables() {
-        let v4 =
-            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1";
+        let v4 = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1";
         assert_eq!(listener(v4), Some("127.0.0.1:8080".parse().unwrap()));
-        let v6 =
-            "   0: 000077FD010000000000000001000000:0050 00000000000000000000000000000000:0000 0A 0:0 0:0";
+        let v6 = "   0: 000077FD010000000000000001000000:0050 00000000000000000000000000000000:0000 0A 0:0 0:0";
         assert_eq!(listener(v6), Some("[fd77:0:0:1::1]:80".parse().unwrap()));
-        let connected = "   1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000";
+        let connected =
+            "   1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000";
         assert_eq!(listener(connected), None);
     }
 

@@ -66,7 +66,10 @@ fn start_time(pid: u32) -> Option<u64> {
 /// A name for a namespace or cgroup: `sst-PID-STARTTIME-N-NAME`.
 pub(crate) fn unique_name(name: &str) -> Result<String> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    if name.is_empty() || name.len() > 64 || name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+    if name.is_empty()
+        || name.len() > 64
+        || name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+    {
         return Err(Error::Config {
             field: "name",
             value: name.to_owned(),
@@ -84,7 +87,10 @@ pub(crate) fn lock() -> Result<Option<Flock<File>>> {
     let file = File::create(LOCK).context("create", LOCK)?;
     match Flock::lock(file, FlockArg::LockExclusive) {
         Err((_, Errno::ENOSYS)) => Ok(None),
-        locked => locked.map(Some).map_err(|(_, errno)| errno).context("lock", LOCK),
+        locked => locked
+            .map(Some)
+            .map_err(|(_, errno)| errno)
+            .context("lock", LOCK),
     }
 }
 
@@ -156,7 +162,8 @@ fn processes_in_netns(namespace: (u64, u64)) -> Vec<u32> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| {
-            pid != own && identity(&format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace)
+            pid != own
+                && identity(&format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace)
         })
         .collect()
 }
@@ -182,7 +189,14 @@ mod tests {
 
     #[test]
     fn names_of_others_have_no_creator() {
-        for name in ["cni-1234", "sst", "sst-", "sst-a-b-c", "sst-12", "sstx-1-2-3-n"] {
+        for name in [
+            "cni-1234",
+            "sst",
+            "sst-",
+            "sst-a-b-c",
+            "sst-12",
+            "sstx-1-2-3-n",
+        ] {
             assert_eq!(Creator::of(name), None, "{name}");
         }
     }

@@ -86,7 +86,8 @@ struct Half {
 impl Half {
     fn set_config(&self, config: LinkConfig) -> Result<()> {
         config.check()?;
-        sys::tun_set_offload(&self.device, config.offload).context("set the offload of", "a TUN device")?;
+        sys::tun_set_offload(&self.device, config.offload)
+            .context("set the offload of", "a TUN device")?;
         self.shared.set_config(config);
         Ok(())
     }
@@ -192,8 +193,15 @@ impl Link {
                 .enter(|| fs::write(&path, "0"))
                 .context("write", &path)?;
         }
-        for address in [self.address(Family::V4, last), self.address(Family::V6, last)] {
-            let prefix = if address.is_ipv4() { "/24" } else { "/64 nodad" };
+        for address in [
+            self.address(Family::V4, last),
+            self.address(Family::V6, last),
+        ] {
+            let prefix = if address.is_ipv4() {
+                "/24"
+            } else {
+                "/64 nodad"
+            };
             process::ip(&format!(
                 "-n {netns_name} address add {address}{prefix} dev {interface}"
             ))
@@ -211,7 +219,8 @@ impl Link {
             }
             Family::V6 => {
                 // The decimal digits of the number, read as hexadecimal ones.
-                let digits = self.number / 100 * 0x100 + self.number / 10 % 10 * 0x10 + self.number % 10;
+                let digits =
+                    self.number / 100 * 0x100 + self.number / 10 % 10 * 0x10 + self.number % 10;
                 Ipv6Addr::new(0xfd77, digits, 0, 0, 0, 0, 0, last.into()).into()
             }
         }
@@ -275,7 +284,10 @@ impl Link {
     /// that draws initial ones of its own. Connections that are open do not survive it.
     pub fn shift_sequence(&self, by: u32) -> Result<()> {
         for direction in [Direction::AToB, Direction::BToA] {
-            self.half(direction)?.shared.shift.store(by, Ordering::Relaxed);
+            self.half(direction)?
+                .shared
+                .shift
+                .store(by, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -299,7 +311,9 @@ impl Link {
     pub fn treat_experiments(&self, experiments: Experiments) -> Result<()> {
         for direction in [Direction::AToB, Direction::BToA] {
             let shared = &self.half(direction)?.shared;
-            shared.experiments.store(experiments as u8, Ordering::Relaxed);
+            shared
+                .experiments
+                .store(experiments as u8, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -376,7 +390,8 @@ impl End {
                 .custom_flags(libc::O_NONBLOCK)
                 .open(TUN)
                 .context("open", TUN)?;
-            sys::tun_create(&file, &self.interface).context("create the TUN interface", &self.interface)?;
+            sys::tun_create(&file, &self.interface)
+                .context("create the TUN interface", &self.interface)?;
             Ok(file)
         })
     }
@@ -395,7 +410,9 @@ impl End {
             ..
         } = self;
         let start = Instant::now();
-        while !process::ip(&format!("-n {netns_name} link show dev {interface}"))?.contains(" state UP ") {
+        while !process::ip(&format!("-n {netns_name} link show dev {interface}"))?
+            .contains(" state UP ")
+        {
             if start.elapsed() > CARRIER_TIMEOUT {
                 return Err(Error::Timeout {
                     what: format!("carrier on {interface}"),

@@ -79,7 +79,10 @@ impl LinkConfig {
 
     #[must_use]
     pub fn reorder_hold(self, reorder_hold: Duration) -> LinkConfig {
-        LinkConfig { reorder_hold, ..self }
+        LinkConfig {
+            reorder_hold,
+            ..self
+        }
     }
 
     #[must_use]
@@ -97,7 +100,10 @@ impl LinkConfig {
 
     #[must_use]
     pub fn queue_bytes(self, queue_bytes: usize) -> LinkConfig {
-        LinkConfig { queue_bytes, ..self }
+        LinkConfig {
+            queue_bytes,
+            ..self
+        }
     }
 
     #[must_use]
@@ -168,7 +174,10 @@ mod tests {
             default().rate_bits_per_second(0),
             default().mtu(576),
         ] {
-            assert!(matches!(config.check(), Err(Error::Config { .. })), "{config:?}");
+            assert!(
+                matches!(config.check(), Err(Error::Config { .. })),
+                "{config:?}"
+            );
         }
     }
 }

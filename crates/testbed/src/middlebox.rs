@@ -185,7 +185,9 @@ mod tests {
     #[test]
     fn numbers_are_shifted_and_the_checksum_still_holds() {
         let mut frame = frame();
-        Segment::in_frame(&mut frame).unwrap().shift(true, 0x8000_0005);
+        Segment::in_frame(&mut frame)
+            .unwrap()
+            .shift(true, 0x8000_0005);
         Segment::in_frame(&mut frame).unwrap().shift(false, 50);
         let tcp = &frame[VNET_HEADER_LEN + 20..];
         assert_eq!(number(tcp, SEQUENCE), 0x8000_000c);

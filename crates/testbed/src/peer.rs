@@ -48,7 +48,8 @@ pub fn peer_program() -> Result<PathBuf> {
 
 fn build() -> Result<PathBuf> {
     let caller = env::current_exe().context("find", "the running program")?;
-    let directory = profile_directory(&caller).ok_or(Error::Missing("a target directory of cargo"))?;
+    let directory =
+        profile_directory(&caller).ok_or(Error::Missing("a target directory of cargo"))?;
     let program = directory.join(NAME);
     let cargo = env::var_os("CARGO");
     if cargo.is_none() && program.exists() {

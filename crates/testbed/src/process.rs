@@ -178,7 +178,8 @@ impl Output {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
     }
 
     /// Wait until all output has been read. A grandchild that inherited the pipe can keep it open
@@ -196,9 +197,14 @@ impl Output {
 /// Run `command` to its end and return its standard output.
 pub(crate) fn run(mut command: Command) -> Result<String> {
     let text = describe(&command);
-    let output = command.stdin(Stdio::null()).output().context("start", &text)?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .context("start", &text)?;
     if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr)
+            .trim_end()
+            .to_owned();
         return Err(Error::Command {
             command: text,
             status: output.status,

@@ -86,7 +86,9 @@ impl Shared {
         self.lose_next.load(Ordering::Relaxed) > 0
             && self
                 .lose_next
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    left.checked_sub(1)
+                })
                 .is_ok()
     }
 }
@@ -220,7 +222,10 @@ impl Relay {
             // PR_SET_TIMERSLACK.
             prctl::set_timerslack(1)?;
         }
-        self.shared.counters.real_time.store(real_time, Ordering::Relaxed);
+        self.shared
+            .counters
+            .real_time
+            .store(real_time, Ordering::Relaxed);
 
         let mut schedule = Schedule::new(LinkConfig::default(), self.stream);
         let mut generation = 0;
@@ -228,7 +233,9 @@ impl Relay {
         let mut buffer = vec![0; BUFFER_LEN].into_boxed_slice();
         loop {
             for _ in 0..BATCH {
-                let Some(len) = self.read(&mut buffer)? else { break };
+                let Some(len) = self.read(&mut buffer)? else {
+                    break;
+                };
                 let latest = self.shared.generation.load(Ordering::Acquire);
                 if latest != generation {
                     let config = self
@@ -333,13 +340,16 @@ impl Relay {
     /// Wait for a packet or for the time `due`. False: the link has been dropped.
     fn wait(&self, due: Option<Instant>) -> io::Result<bool> {
         let remaining = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let timeout = remaining.map(|remaining| TimeSpec::from_duration(remaining.saturating_sub(SPIN)));
+        let timeout =
+            remaining.map(|remaining| TimeSpec::from_duration(remaining.saturating_sub(SPIN)));
         let mut descriptors = [
             PollFd::new(self.from.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.stop.as_fd(), PollFlags::empty()),
         ];
         match ppoll(&mut descriptors, timeout, None) {
-            Ok(_) => Ok(descriptors[1].revents().is_none_or(|events| events.is_empty())),
+            Ok(_) => Ok(descriptors[1]
+                .revents()
+                .is_none_or(|events| events.is_empty())),
             Err(Errno::EINTR) => Ok(true),
             Err(errno) => Err(errno.into()),
         }
@@ -442,10 +452,12 @@ mod tests {
         let mut schedule = Schedule::new(config, stream);
         let start = Instant::now();
         (0..count)
-            .map(|n| match schedule.decide(start + spacing * n, 1000, false) {
-                (Fate::Deliver { due, .. }, held) => (Some(due - start), held),
-                (_, held) => (None, held),
-            })
+            .map(
+                |n| match schedule.decide(start + spacing * n, 1000, false) {
+                    (Fate::Deliver { due, .. }, held) => (Some(due - start), held),
+                    (_, held) => (None, held),
+                },
+            )
             .collect()
     }
 
@@ -456,7 +468,9 @@ mod tests {
             .seed(7)
             .jitter(Duration::from_millis(1))
             .reorder(0.1);
-        let run = |config: &LinkConfig, stream| fates(config.clone(), stream, Duration::from_millis(2), 200);
+        let run = |config: &LinkConfig, stream| {
+            fates(config.clone(), stream, Duration::from_millis(2), 200)
+        };
         assert_eq!(run(&config, 0), run(&config, 0));
         assert_ne!(run(&config, 0), run(&config, 1));
         assert_ne!(run(&config, 0), run(&config.clone().seed(8), 0));

@@ -49,7 +49,13 @@ pub(crate) fn tun_set_offload(file: &File, offload: bool) -> io::Result<()> {
         0
     };
     // SAFETY: TUNSETOFFLOAD takes its flags by value; no memory of ours is touched.
-    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
+    check(unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            libc::c_ulong::from(flags),
+        )
+    })
 }
 
 /// Put the calling thread into SCHED_FIFO. Its children fall back to the ordinary policy.
@@ -73,7 +79,10 @@ pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
 /// `hook` runs in a forked copy of a process that may have other threads: it may make system calls,
 /// but must not allocate nor take a lock. All callers are in this crate and call one `setns` or
 /// `write`.
-pub(crate) fn before_exec(command: &mut Command, hook: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+pub(crate) fn before_exec(
+    command: &mut Command,
+    hook: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) {
     // SAFETY: `hook` must be async-signal-safe. That is demanded above, and both callers comply:
     // one calls setns(2), the other write(2), each on a descriptor opened beforehand, and an errno
     // becomes an io::Error without allocation.
@@ -126,7 +135,11 @@ struct SignatureKey {
 }
 
 /// Have segments to and from a peer signed: TCP_MD5SIG (RFC 2385). Keys have up to 80 bytes.
-pub(crate) fn set_signature_key(socket: impl AsFd, peer: socket2::SockAddr, key: &[u8]) -> io::Result<()> {
+pub(crate) fn set_signature_key(
+    socket: impl AsFd,
+    peer: socket2::SockAddr,
+    key: &[u8],
+) -> io::Result<()> {
     let mut signature = SignatureKey {
         address: peer.as_storage(),
         flags: 0,
@@ -136,7 +149,8 @@ pub(crate) fn set_signature_key(socket: impl AsFd, peer: socket2::SockAddr, key:
         key: [0; 80],
     };
     let room = signature.key.get_mut(..key.len());
-    room.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(key);
+    room.ok_or(io::ErrorKind::InvalidInput)?
+        .copy_from_slice(key);
     let len = libc::socklen_t::try_from(size_of_val(&signature)).expect("it is small");
     // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that
     // size without padding.
@@ -224,14 +238,22 @@ impl AbsentPage {
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            libc::mmap(std::ptr::null_mut(), Self::BYTES, libc::PROT_READ, flags, -1, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                Self::BYTES,
+                libc::PROT_READ,
+                flags,
+                -1,
+                0,
+            )
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let page = Self { start };
         // SAFETY: the call takes its flags by value; no memory of ours is touched.
-        let result = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
         let descriptor = libc::c_int::try_from(result).map_err(io::Error::other)?;
         check(descriptor)?;
         // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
@@ -240,7 +262,12 @@ impl AbsentPage {
         // SAFETY: the kernel reads and writes a `struct uffdio_api`, three words as this live
         // local.
         check(unsafe { libc::ioctl(descriptor, UFFDIO_API, api.as_mut_ptr()) })?;
-        let mut register = [start as u64, Self::BYTES as u64, UFFDIO_REGISTER_MODE_MISSING, 0];
+        let mut register = [
+            start as u64,
+            Self::BYTES as u64,
+            UFFDIO_REGISTER_MODE_MISSING,
+            0,
+        ];
         // SAFETY: the kernel reads and writes a `struct uffdio_register`, four words as this live
         // local; the range in it is our own mapping, which nothing refers to.
         check(unsafe { libc::ioctl(descriptor, UFFDIO_REGISTER, register.as_mut_ptr()) })?;

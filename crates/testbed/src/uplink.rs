@@ -42,7 +42,8 @@ impl UplinkHosts {
     #[must_use]
     pub fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
         let made = "a container's way out through its host";
-        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).expect(made));
+        let [container, host, peer] =
+            ["container", "host", "peer"].map(|name| Host::new(name).expect(made));
         let uplink = build(&container, &host, &peer).expect(made);
         UplinkHosts {
             container,

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use testbed::{Cgroup, Error, Family, Host, Link, LinkConfig, Process, clean_up_leftovers, peer_program};
+use testbed::{
+    Cgroup, Error, Family, Host, Link, LinkConfig, Process, clean_up_leftovers, peer_program,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -50,7 +52,9 @@ fn programs_and_threads_run_inside_the_namespace() {
 #[test]
 fn failures_name_the_failed_action() {
     let host = Host::new("host").unwrap();
-    let error = host.run("sh", &["-c", "echo reason >&2; exit 3"]).unwrap_err();
+    let error = host
+        .run("sh", &["-c", "echo reason >&2; exit 3"])
+        .unwrap_err();
     assert!(
         matches!(&error, Error::Command { status, .. } if status.code() == Some(3)),
         "{error:?}"
@@ -94,7 +98,9 @@ fn a_dropped_host_takes_its_processes_along() {
     let host = Host::new("host").unwrap();
     let name = host.netns_name().to_owned();
     // Its child outlives a process killed on drop, and is no child of this test.
-    let mut parent = host.spawn("sh", &["-c", "sleep 60 & echo $!; wait"]).unwrap();
+    let mut parent = host
+        .spawn("sh", &["-c", "sleep 60 & echo $!; wait"])
+        .unwrap();
     parent.wait_for_stdout("\n", TIMEOUT).unwrap();
     let child: u32 = parent.stdout().trim().parse().unwrap();
     drop(parent);
@@ -106,13 +112,21 @@ fn a_dropped_host_takes_its_processes_along() {
 
 /// Return true if a process exists and is not a zombie that waits for its new parent.
 fn is_running(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .trim_start()
+            .starts_with('Z')
+    })
 }
 
 #[test]
 fn a_process_survives_the_end_of_a_cgroup_that_it_joined() {
-    let output = run_alone("join-a-cgroup-and-drop-it").wait(TIMEOUT).unwrap();
+    let output = run_alone("join-a-cgroup-and-drop-it")
+        .wait(TIMEOUT)
+        .unwrap();
     assert!(output.contains("survived"), "{output}");
 }
 
@@ -187,7 +201,13 @@ fn a_cgroup_holds_processes_and_takes_them_along() {
             .find_map(|line| line.strip_prefix("0::").map(str::to_owned))
             .unwrap()
     };
-    let name = cgroup.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let name = cgroup
+        .path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
 
     let mut command = Command::new("sleep");
     command.arg("60");
@@ -276,7 +296,8 @@ fn the_peer_answers_after_its_think_time() {
             let address = address.to_string();
             let mut arguments = vec!["client", "--protocol", protocol, "--connect", &address];
             arguments.extend(["--count", "5", "--response", "1000"]);
-            let result: serde_json::Value = serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
+            let result: serde_json::Value =
+                serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
             let rtt = |name: &str| Duration::from_nanos(result[name].as_u64().unwrap());
             assert_eq!(result["count"], 5);
             assert_eq!(result["bytes"], 5 * (64 + 1000));
@@ -305,7 +326,11 @@ fn requests_go_as_they_are_asked_to() {
     for (port, options, least) in [
         (7000, "--pieces 3 --hold 10", 20),
         (7000, "--pieces 2 --hold 10 --hold-back cork", 10),
-        (7000, "--pieces 2 --hold 10 --hold-back more --nodelay false", 10),
+        (
+            7000,
+            "--pieces 2 --hold 10 --hold-back more --nodelay false",
+            10,
+        ),
         (7001, "", 20),
         (7002, "--request 200000 --pacing 4000000", 20),
     ] {
@@ -335,7 +360,8 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
     let mut sink = b
         .spawn(&peer, &["sink", "--port", "7000", "--rate-limit", "none"])
         .unwrap();
-    sink.wait_for_stdout("listening on 7000\n", TIMEOUT).unwrap();
+    sink.wait_for_stdout("listening on 7000\n", TIMEOUT)
+        .unwrap();
     let address = format!("{}:7000", link.address_b(Family::V4));
     let (sends, size) = (SENDS.to_string(), SIZE.to_string());
     let arguments = [
@@ -349,7 +375,8 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
         "--sndbuf",
         "20000",
     ];
-    let result: serde_json::Value = serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
+    let result: serde_json::Value =
+        serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
     let value = |name: &str| result[name].as_u64().unwrap();
     assert_eq!(value("sends"), SENDS);
     assert_eq!(value("bytes"), SENDS * SIZE);

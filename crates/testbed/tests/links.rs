@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
-use testbed::{Direction, Family, Host, Link, LinkConfig, RelayStatistics, TcpInfo, within_attempts};
+use testbed::{
+    Direction, Family, Host, Link, LinkConfig, RelayStatistics, TcpInfo, within_attempts,
+};
 
 /// Tests of one binary run side by side. Those about time must not disturb one another.
 fn alone() -> MutexGuard<'static, ()> {
@@ -34,7 +36,9 @@ impl Flow {
         let sender = bind(a, link.address_a(Family::V4));
         let receiver = bind(b, link.address_b(Family::V4));
         sender.connect(receiver.local_addr().unwrap()).unwrap();
-        receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
         // The default holds some 250 small datagrams; a test that loses must not lose here.
         socket2::SockRef::from(&receiver)
             .set_recv_buffer_size(64 << 20)
@@ -65,10 +69,14 @@ impl Flow {
             MsgFlags::empty(),
         )
         .unwrap();
-        let Some(ControlMessageOwned::ScmTimestampns(stamp)) = message.cmsgs().unwrap().next() else {
+        let Some(ControlMessageOwned::ScmTimestampns(stamp)) = message.cmsgs().unwrap().next()
+        else {
             panic!("a datagram without a stamp");
         };
-        (u32::from_ne_bytes(*datagram.first_chunk().unwrap()), stamp.into())
+        (
+            u32::from_ne_bytes(*datagram.first_chunk().unwrap()),
+            stamp.into(),
+        )
     }
 }
 
@@ -84,7 +92,8 @@ fn settle(link: &Link, before: &RelayStatistics, received: u64) -> RelayStatisti
     loop {
         let statistics = link.statistics().since(before);
         let way = &statistics.a_to_b;
-        if way.packets + way.lost + way.queue_drops + way.write_errors == received + way.duplicated {
+        if way.packets + way.lost + way.queue_drops + way.write_errors == received + way.duplicated
+        {
             assert_eq!(way.received, received);
             return statistics;
         }
@@ -111,7 +120,9 @@ fn carry(config: LinkConfig, count: u32, spacing: Duration) -> (Vec<u32>, RelayS
     }
     let statistics = settle(&link, &before, count.into());
     assert_eq!(statistics.a_to_b.device_drops, 0);
-    let numbers = (0..statistics.a_to_b.packets).map(|_| flow.receive().0).collect();
+    let numbers = (0..statistics.a_to_b.packets)
+        .map(|_| flow.receive().0)
+        .collect();
     (numbers, statistics)
 }
 
@@ -141,12 +152,14 @@ fn both_families_are_usable_at_once() {
 #[test]
 fn interfaces_have_the_configured_mtu_and_go_with_the_link() {
     let (a, b) = two_hosts();
-    let exists = |host: &Host, interface: &str| host.run("ip", &["link", "show", interface]).is_ok();
+    let exists =
+        |host: &Host, interface: &str| host.run("ip", &["link", "show", interface]).is_ok();
     for link in [
         Link::relay(&a, &b, LinkConfig::default().mtu(9000)).unwrap(),
         Link::veth(&a, &b).unwrap(),
     ] {
-        let (interface_a, interface_b) = (link.interface_a().to_owned(), link.interface_b().to_owned());
+        let (interface_a, interface_b) =
+            (link.interface_a().to_owned(), link.interface_b().to_owned());
         let shown = a.run("ip", &["link", "show", &interface_a]).unwrap();
         assert!(
             shown.contains("mtu 9000") || shown.contains("mtu 1500"),
@@ -176,7 +189,11 @@ fn a_fixed_delay_is_kept_within_500_us_or_the_relay_says_how_late_it_was() {
             let [before, after] = flow.send(number, 100);
             let (received, stamp) = flow.receive();
             assert_eq!(received, number);
-            assert!(stamp >= before + DELAY, "early: {:?}", stamp.checked_sub(before));
+            assert!(
+                stamp >= before + DELAY,
+                "early: {:?}",
+                stamp.checked_sub(before)
+            );
             // Otherwise the test was interrupted while it sent, and cannot know when.
             if after - before < TOLERANCE / 5 {
                 delays.push(stamp.saturating_sub(before));
@@ -184,13 +201,18 @@ fn a_fixed_delay_is_kept_within_500_us_or_the_relay_says_how_late_it_was() {
         }
         delays.sort_unstable();
         if delays.len() < COUNT as usize / 2 {
-            return Err(format!("{} of {COUNT} sends were not interrupted", delays.len()));
+            return Err(format!(
+                "{} of {COUNT} sends were not interrupted",
+                delays.len()
+            ));
         }
         let (p50, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
         let lateness = link.statistics().since(&before).a_to_b.lateness;
         println!("p50 {p50:?}, p99 {p99:?}, {lateness:?}");
         if p50 > DELAY + TOLERANCE || p99 > DELAY + TOLERANCE + lateness.p99() {
-            return Err(format!("p50 {p50:?}, p99 {p99:?} of {DELAY:?}, {lateness:?}"));
+            return Err(format!(
+                "p50 {p50:?}, p99 {p99:?} of {DELAY:?}, {lateness:?}"
+            ));
         }
         Ok(())
     });
@@ -235,11 +257,21 @@ fn one_gigabit_per_second_goes_through() {
         let report = a
             .run(
                 "iperf3",
-                &["-J", "-C", "cubic", "-t", "2", "-c", &server.ip().to_string()],
+                &[
+                    "-J",
+                    "-C",
+                    "cubic",
+                    "-t",
+                    "2",
+                    "-c",
+                    &server.ip().to_string(),
+                ],
             )
             .unwrap();
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-        let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        let rate = report["end"]["sum_received"]["bits_per_second"]
+            .as_f64()
+            .unwrap();
         let statistics = link.statistics();
         assert_eq!(
             statistics.a_to_b.write_errors + statistics.b_to_a.write_errors,
@@ -276,7 +308,14 @@ fn loss_is_as_configured_within_binomial_error() {
 
 #[test]
 fn the_same_seed_loses_the_same_packets() {
-    let run = |seed| carry(LinkConfig::default().loss(0.3).seed(seed), 500, Duration::ZERO).0;
+    let run = |seed| {
+        carry(
+            LinkConfig::default().loss(0.3).seed(seed),
+            500,
+            Duration::ZERO,
+        )
+        .0
+    };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
@@ -304,7 +343,10 @@ fn reordering_and_duplication_are_counted_as_they_happen() {
     // Expected 95 and 50, with standard deviations of 9 and 7.
     assert!((50..150).contains(&way.duplicated), "{way:?}");
     assert!((15..90).contains(&way.held_back), "{way:?}");
-    assert!(way.reordered > 0 && way.reordered <= way.held_back, "{way:?}");
+    assert!(
+        way.reordered > 0 && way.reordered <= way.held_back,
+        "{way:?}"
+    );
 }
 
 #[test]
@@ -326,8 +368,12 @@ fn a_line_rate_spaces_packets_and_its_queue_overflows() {
     let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
     let flow = Flow::new(&a, &b, &link);
 
-    link.set_config(LinkConfig::default().rate_bits_per_second(RATE).offload(false))
-        .unwrap();
+    link.set_config(
+        LinkConfig::default()
+            .rate_bits_per_second(RATE)
+            .offload(false),
+    )
+    .unwrap();
     let expected = Duration::from_micros(500) * (COUNT - 1);
     within_attempts(|| {
         for number in 0..COUNT {

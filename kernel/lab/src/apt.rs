@@ -43,9 +43,12 @@ impl Apt {
     pub(crate) fn newest(&self, prefix: &str, release: DebianKernel) -> Result<String> {
         let names = self.call("apt-cache", ["pkgnames", prefix])?;
         let newest = newest(names.lines(), prefix, release.name());
-        newest
-            .map(str::to_owned)
-            .with_context(|| format!("{} has no package {prefix}{release}.*-cloud-amd64", self.suite))
+        newest.map(str::to_owned).with_context(|| {
+            format!(
+                "{} has no package {prefix}{release}.*-cloud-amd64",
+                self.suite
+            )
+        })
     }
 
     /// Return true if the suite has a package of this name.
@@ -63,7 +66,9 @@ impl Apt {
     /// Return the newest version of a package.
     pub(crate) fn version(&self, package: &str) -> Result<String> {
         let shown = self.call("apt-cache", ["show", "--no-all-versions", package])?;
-        let mut versions = shown.lines().filter_map(|line| line.strip_prefix("Version: "));
+        let mut versions = shown
+            .lines()
+            .filter_map(|line| line.strip_prefix("Version: "));
         let version = versions.next().map(str::to_owned);
         version.with_context(|| format!("{} has no {package}", self.suite))
     }
@@ -84,7 +89,11 @@ impl Apt {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn command(&self, program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    fn command(
+        &self,
+        program: &str,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command {
         let folder = self.folder.display();
         let options = [
             format!("Dir::Etc::SourceList={}", self.sources().display()),
@@ -129,7 +138,9 @@ fn site(archive: Archive) -> Result<String> {
     };
     let site = find_site(&targets, label);
     site.with_context(|| {
-        format!("apt knows no mirror of Debian's {what} (is this Debian, and did `apt-get update` run?)")
+        format!(
+            "apt knows no mirror of Debian's {what} (is this Debian, and did `apt-get update` run?)"
+        )
     })
 }
 
@@ -144,7 +155,11 @@ fn find_site(targets: &str, label: &str) -> Option<String> {
 
 /// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a
 /// while.
-fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, release: &str) -> Option<&'a str> {
+fn newest<'a>(
+    names: impl Iterator<Item = &'a str>,
+    prefix: &str,
+    release: &str,
+) -> Option<&'a str> {
     let version = |name: &'a str| {
         let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;
         version.strip_prefix(release)?.strip_prefix('.')
@@ -179,7 +194,10 @@ fn succeed(command: &mut Command) -> Result<Output> {
 
 /// The errors that apt wrote, else all.
 fn complaint(stderr: &str) -> String {
-    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("E:")).collect();
+    let errors: Vec<&str> = stderr
+        .lines()
+        .filter(|line| line.starts_with("E:"))
+        .collect();
     let lines = if errors.is_empty() {
         stderr.lines().collect()
     } else {
@@ -213,7 +231,8 @@ mod tests {
 
     #[test]
     fn the_security_archive_is_another_one() {
-        let targets = "Ubuntu|Ubuntu|http://c/\nDebian|Debian|http://a/\nDebian|Debian-Security|http://b/\n";
+        let targets =
+            "Ubuntu|Ubuntu|http://c/\nDebian|Debian|http://a/\nDebian|Debian-Security|http://b/\n";
         assert_eq!(find_site(targets, "Debian").as_deref(), Some("http://a/"));
         assert_eq!(
             find_site(targets, "Debian-Security").as_deref(),

@@ -51,7 +51,10 @@ impl FromStr for Choice {
         if let Some(variant) = Variant::ALL.iter().find(|variant| variant.name() == name) {
             return Ok(Choice::Built(*variant));
         }
-        match DebianKernel::ALL.iter().find(|release| release.name() == name) {
+        match DebianKernel::ALL
+            .iter()
+            .find(|release| release.name() == name)
+        {
             Some(release) => Ok(Choice::Debian(*release)),
             None => bail!("the lab has 6.1, 6.12, 7.2, patched, stock, and images by their path"),
         }
@@ -65,7 +68,10 @@ mod tests {
     #[test]
     fn a_kernel_is_chosen_by_release_variant_or_path() {
         let choice = |name: &str| name.parse::<Choice>().ok();
-        assert_eq!(choice("6.12"), Some(Choice::Debian(DebianKernel::Linux6_12)));
+        assert_eq!(
+            choice("6.12"),
+            Some(Choice::Debian(DebianKernel::Linux6_12))
+        );
         assert_eq!(choice("patched"), Some(Choice::Built(Variant::Patched)));
         assert_eq!(choice("./bzImage"), Some(Choice::Image("./bzImage".into())));
         assert_eq!(choice("6.2"), None);

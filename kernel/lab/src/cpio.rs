@@ -39,13 +39,27 @@ impl<W: Write> Writer<W> {
     }
 
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) -> io::Result<()> {
-        let size =
-            u32::try_from(contents.len()).map_err(|_| io::Error::other("a file of more than 4 GiB"))?;
-        let name_size =
-            u32::try_from(path.len() + 1).map_err(|_| io::Error::other("a path of more than 4 GiB"))?;
+        let size = u32::try_from(contents.len())
+            .map_err(|_| io::Error::other("a file of more than 4 GiB"))?;
+        let name_size = u32::try_from(path.len() + 1)
+            .map_err(|_| io::Error::other("a path of more than 4 GiB"))?;
         self.entries += 1;
         // inode, mode, user, group, links, time, size, 4 × device, size of the name, no checksum
-        let header = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+        let header = [
+            self.entries,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            size,
+            0,
+            0,
+            0,
+            0,
+            name_size,
+            0,
+        ];
         let mut head = b"070701".to_vec();
         for field in header {
             write!(head, "{field:08x}")?;

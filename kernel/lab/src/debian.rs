@@ -54,14 +54,17 @@ fn refresh(folder: &Path, release: DebianKernel) -> Result<String> {
     for prefix in release.packages() {
         packages.push(apt.newest(prefix, release)?);
     }
-    let uname = packages[0].trim_start_matches(release.packages()[0]).to_owned();
+    let uname = packages[0]
+        .trim_start_matches(release.packages()[0])
+        .to_owned();
     if !folder.join(&uname).exists() {
         clear(folder)?;
         eprintln!("sockstamp-lab: getting {}", packages.join(", "));
         let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
         apt.download(&packages, work.path())?;
         unpack(work.path(), &uname)?;
-        fs::rename(work.path().join("root"), folder.join(&uname)).context("cannot write to the cache")?;
+        fs::rename(work.path().join("root"), folder.join(&uname))
+            .context("cannot write to the cache")?;
     }
     Ok(uname)
 }
@@ -71,7 +74,8 @@ fn clear(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).context("cannot read the cache")? {
         let path = entry.context("cannot read the cache")?.path();
         if path.is_dir() && !path.ends_with(APT) {
-            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            fs::remove_dir_all(&path)
+                .with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
     Ok(())

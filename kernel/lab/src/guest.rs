@@ -47,7 +47,12 @@ impl Time {
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Time::Host => &["-accel", "tcg,thread=multi"],
-            Time::Instructions => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"],
+            Time::Instructions => &[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=0,sleep=off",
+            ],
         }
     }
 
@@ -83,7 +88,11 @@ pub(crate) struct Guest<'a> {
 impl Guest<'_> {
     /// Boot, run the command of the image, and return its exit status. Its output goes to `stdout`
     /// and `stderr`.
-    pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
+    pub(crate) fn run(
+        &self,
+        mut stdout: impl Write + Send,
+        mut stderr: impl Write + Send,
+    ) -> Result<u8> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let status = folder.path().join("status");
         let mut command = qemu(self.kernel, self.image, self.machine, folder.path())?;
@@ -143,7 +152,10 @@ fn end_of_interest(lines: &[&str]) -> usize {
     const SIGNS: [&str; 4] = ["Oops", "BUG:", "Kernel panic", "cut here"];
     let dying = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
     let last = lines.len().saturating_sub(40);
-    lines.iter().position(dying).map_or(last, |first| first.min(last))
+    lines
+        .iter()
+        .position(dying)
+        .map_or(last, |first| first.min(last))
 }
 
 /// Boots, with the console on this terminal, until the guest powers off.

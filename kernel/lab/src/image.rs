@@ -67,8 +67,16 @@ impl Image {
             image.symlink(folder, &format!("usr/{folder}"));
         }
         image.file("/init", 0o755, include_bytes!("../guest/init.sh").to_vec());
-        image.file("/etc/passwd", 0o644, include_bytes!("../guest/passwd").to_vec());
-        image.file("/etc/group", 0o644, include_bytes!("../guest/group").to_vec());
+        image.file(
+            "/etc/passwd",
+            0o644,
+            include_bytes!("../guest/passwd").to_vec(),
+        );
+        image.file(
+            "/etc/group",
+            0o644,
+            include_bytes!("../guest/group").to_vec(),
+        );
         image.file(
             "/etc/hosts",
             0o644,
@@ -90,12 +98,15 @@ impl Image {
     /// libraries.
     pub(crate) fn host_file(&mut self, host: &Path, guest: &Path) -> Result<()> {
         let reading = || format!("cannot read {}", host.display());
-        let mode = fs::metadata(host).with_context(reading)?.permissions().mode();
+        let mode = fs::metadata(host)
+            .with_context(reading)?
+            .permissions()
+            .mode();
         let mut contents = fs::read(host).with_context(reading)?;
         if is_elf(&contents) {
             for library in libraries::of(host)? {
-                let contents =
-                    fs::read(&library).with_context(|| format!("cannot read {}", library.display()))?;
+                let contents = fs::read(&library)
+                    .with_context(|| format!("cannot read {}", library.display()))?;
                 self.file(text(&library)?, 0o755, contents);
             }
             if !host.starts_with("/usr") {
@@ -162,7 +173,8 @@ impl Image {
 
     fn busybox(&mut self) -> Result<()> {
         let output = Command::new(BUSYBOX).arg("--list").output();
-        let output = output.with_context(|| format!("cannot run {BUSYBOX} (package busybox-static)"))?;
+        let output =
+            output.with_context(|| format!("cannot run {BUSYBOX} (package busybox-static)"))?;
         for applet in String::from_utf8_lossy(&output.stdout).lines() {
             self.symlink(&format!("usr/bin/{applet}"), BUSYBOX);
         }
@@ -171,9 +183,12 @@ impl Image {
 
     /// Add it to /usr/bin, where it replaces busybox's.
     fn program(&mut self, name: &str) -> Result<()> {
-        let mut places = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+        let mut places = PROGRAM_FOLDERS
+            .iter()
+            .map(|folder| Path::new(folder).join(name));
         let host = places.find(|path| path.exists());
-        let host = host.with_context(|| format!("there is no program {name} here (scripts/deps.sh test)"))?;
+        let host = host
+            .with_context(|| format!("there is no program {name} here (scripts/deps.sh test)"))?;
         self.host_file(&host, &Path::new("/usr/bin").join(name))
     }
 }
@@ -202,7 +217,11 @@ fn is_elf(contents: &[u8]) -> bool {
 fn stripped(program: &Path) -> Result<Vec<u8>> {
     let output = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let path: PathBuf = output.path().into();
-    let strip = Command::new("strip").arg("-o").arg(&path).arg(program).status();
+    let strip = Command::new("strip")
+        .arg("-o")
+        .arg(&path)
+        .arg(program)
+        .status();
     let status = strip.context("cannot run strip (package binutils)")?;
     ensure!(status.success(), "strip {}: {status}", program.display());
     fs::read(&path).with_context(|| format!("cannot read {}", path.display()))

@@ -24,8 +24,14 @@ const IDLE: Duration = Duration::from_secs(60);
 const BESIDE_TRAFFIC: [(&str, &[&str]); 5] = [
     ("command.stat", &["stat"]),
     ("command.stat-p", &["stat", "-p", "1"]),
-    ("command.stat-every", &["stat", "--every", "--max-cost=none"]),
-    ("command.trace-every", &["trace", "--every", "--max-cost=none"]),
+    (
+        "command.stat-every",
+        &["stat", "--every", "--max-cost=none"],
+    ),
+    (
+        "command.trace-every",
+        &["trace", "--every", "--max-cost=none"],
+    ),
     ("command.pcap", &["pcap", "-i", "lo", "-w", "/dev/null"]),
 ];
 const IDLE_ONES: [(&str, &[&str]); 3] = [
@@ -70,13 +76,22 @@ pub(crate) fn report_beside(words: &[String]) {
     println!("{:<34} {:>7}", "beside.nothing", count_traffic());
     let (program, arguments) = words.split_first().expect("a command");
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     let mut tool = command.spawn().expect("the command");
     sleep(BEGIN);
     let instructions = count_traffic();
     let ended = tool.try_wait().expect("a child");
-    assert!(ended.is_none(), "it has ended before the traffic: {ended:?}");
-    println!("{:<34} {instructions:>7}", format!("beside.{}", words.join(" ")));
+    assert!(
+        ended.is_none(),
+        "it has ended before the traffic: {ended:?}"
+    );
+    println!(
+        "{:<34} {instructions:>7}",
+        format!("beside.{}", words.join(" "))
+    );
     tool.kill().expect("kill");
     tool.wait().expect("an end");
 }

@@ -39,10 +39,16 @@ const ACCOUNT: &str = "/proc/sys/kernel/bpf_stats_enabled";
 fn main() -> Result<(), Error> {
     println!("# clang {}", env!("CLANG_VERSION"));
     let words: Vec<String> = env::args().skip(1).collect();
-    if let Some(("--programs", wanted)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+    if let Some(("--programs", wanted)) = words
+        .split_first()
+        .map(|(word, rest)| (word.as_str(), rest))
+    {
         return tell_programs(wanted);
     }
-    if let Some(("--beside", command)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+    if let Some(("--beside", command)) = words
+        .split_first()
+        .map(|(word, rest)| (word.as_str(), rest))
+    {
         command::report_beside(command);
         return Ok(());
     }
@@ -77,7 +83,8 @@ fn tell_programs(wanted: &[String]) -> Result<(), Error> {
         warm_up(&mut traffic, Some(&mut session));
         for (program, account) in accounts(&session, &mut traffic) {
             if account.runs > 0 {
-                let [runs, time] = [account.runs, account.time].map(|sum| sum as f64 / BATCH as f64);
+                let [runs, time] =
+                    [account.runs, account.time].map(|sum| sum as f64 / BATCH as f64);
                 println!("    {program:<30} {time:>7.0} {runs:>8.3}");
             }
         }
@@ -302,7 +309,8 @@ fn accounts(session: &Session, traffic: &mut Traffic) -> Vec<(String, Account)> 
 /// `bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c, v6.18.
 fn accounts_so_far(session: &Session) -> Vec<(String, Account)> {
     let of = |descriptor| {
-        let text = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).expect("an account");
+        let text =
+            fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).expect("an account");
         let number = |key| {
             let value = text.lines().find_map(|line| line.strip_prefix(key));
             value

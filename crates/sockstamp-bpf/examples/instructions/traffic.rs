@@ -33,7 +33,8 @@ pub(crate) struct Traffic {
 impl Ends {
     fn tcp() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let from = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let from =
+            TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         let (to, _) = listener.accept().expect("the connection");
         from.set_nodelay(true).expect("TCP_NODELAY");
         Self::Tcp(from, to)

@@ -70,7 +70,10 @@ const RTT_UNKNOWN: u32 = u32::MAX;
 const AF_INET6: u16 = 10;
 
 /// The model's view of a record. `None` if a field has a value that no version of ours writes.
-pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realtime>) -> Option<Message> {
+pub(crate) fn message(
+    record: &Record,
+    to_realtime: ClockOffset<Monotonic, Realtime>,
+) -> Option<Message> {
     let direction = match u32::from(record.direction) {
         raw::direction::DIRECTION_TX => Direction::Tx,
         raw::direction::DIRECTION_RX => Direction::Rx,
@@ -95,7 +98,8 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
         pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
         clock_error: None,
-        min_rtt: (record.min_rtt_us != RTT_UNKNOWN).then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
+        min_rtt: (record.min_rtt_us != RTT_UNKNOWN)
+            .then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
         seq_end: record.seq_end,
         parts: parts(record),
         stages: stages(record),

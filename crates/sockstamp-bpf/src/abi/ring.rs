@@ -26,7 +26,10 @@ pub(crate) struct Ring<I> {
 
 impl<I: Default + 'static> Ring<I> {
     /// Open the ring. `add` copies a sample into the inbox, and returns false where a go is over.
-    pub(crate) fn open(records: &dyn MapCore, add: fn(&mut I, &[u8]) -> bool) -> Result<Self, Error> {
+    pub(crate) fn open(
+        records: &dyn MapCore,
+        add: fn(&mut I, &[u8]) -> bool,
+    ) -> Result<Self, Error> {
         let inbox = Rc::new(RefCell::new(I::default()));
         let outbox = Rc::clone(&inbox);
         let mut builder = RingBufferBuilder::new();

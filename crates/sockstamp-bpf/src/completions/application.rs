@@ -41,7 +41,8 @@ impl Application {
         };
         let number = u32::try_from(slot).unwrap_or(u32::MAX);
         let written = Publisher::written(&self.memory, number)?;
-        let Some(registration) = publisher.mark(self.registration_slot(publisher, number), socket, select)?
+        let Some(registration) =
+            publisher.mark(self.registration_slot(publisher, number), socket, select)?
         else {
             return Ok(Err(Refusal::AlreadyRegistered));
         };
@@ -59,9 +60,16 @@ impl Application {
     }
 
     /// Stop publishing a socket.
-    pub(super) fn release(&mut self, publisher: &Publisher, slot: u32, released: u64) -> Result<(), Error> {
+    pub(super) fn release(
+        &mut self,
+        publisher: &Publisher,
+        slot: u32,
+        released: u64,
+    ) -> Result<(), Error> {
         match self.slots.get_mut(slot as usize) {
-            Some(known @ &mut Slot::Registered { registration, .. }) if registration == released => {
+            Some(known @ &mut Slot::Registered { registration, .. })
+                if registration == released =>
+            {
                 *known = Slot::Released;
                 publisher.unmark(self.registration_slot(publisher, slot))
             }

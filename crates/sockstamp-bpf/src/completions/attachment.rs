@@ -23,7 +23,10 @@ pub(super) struct Attachment {
 
 impl Attachment {
     /// Attach the program unless it is attached.
-    pub(super) fn want(&mut self, attach: impl FnOnce() -> Result<Link, Error>) -> Result<(), Error> {
+    pub(super) fn want(
+        &mut self,
+        attach: impl FnOnce() -> Result<Link, Error>,
+    ) -> Result<(), Error> {
         if self.link.is_none() {
             self.link = Some(attach()?);
         }

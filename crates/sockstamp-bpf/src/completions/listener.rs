@@ -88,6 +88,7 @@ fn bind_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
 /// A name may be left from one that was killed. EAGAIN: it listens, and more wait than may.
 fn is_listened_at(path: &Path) -> bool {
     let address = SocketAddrUnix::new(path);
-    let connected = address.and_then(|address| connect(&new_socket().map_err(|_| Errno::IO)?, &address));
+    let connected =
+        address.and_then(|address| connect(&new_socket().map_err(|_| Errno::IO)?, &address));
     matches!(connected, Ok(()) | Err(Errno::AGAIN))
 }

@@ -137,7 +137,9 @@ impl Publisher {
             &options,
         )
         .tried("make memory for an application")?;
-        memory.freeze().tried("make an application's memory read-only")?;
+        memory
+            .freeze()
+            .tried("make an application's memory read-only")?;
         let about = memory.info().tried("inspect an application's memory")?;
         self.put_memory(application, &memory)?;
         Ok((memory, about.info.id))
@@ -328,7 +330,11 @@ impl Publisher {
         self.skeleton
             .maps
             .registrations
-            .update(&slot.to_ne_bytes(), &registration.to_ne_bytes(), MapFlags::ANY)
+            .update(
+                &slot.to_ne_bytes(),
+                &registration.to_ne_bytes(),
+                MapFlags::ANY,
+            )
             .tried("set a registration")
     }
 }

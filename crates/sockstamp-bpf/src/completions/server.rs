@@ -194,7 +194,10 @@ impl Server {
         {
             self.refused += 1;
             let _ = client.send(Reply::Refused(Refusal::TooManyApplications));
-            (self.log)(&format!("{client}: refused: {}", Refusal::TooManyApplications));
+            (self.log)(&format!(
+                "{client}: refused: {}",
+                Refusal::TooManyApplications
+            ));
             self.close(client);
             return;
         }
@@ -286,8 +289,9 @@ impl Server {
             applications,
             of_a_user,
         } = self.limits;
-        let exceeded =
-            |areas: &Areas| areas.count() >= applications as usize || areas.of(user) >= of_a_user as usize;
+        let exceeded = |areas: &Areas| {
+            areas.count() >= applications as usize || areas.of(user) >= of_a_user as usize
+        };
         if exceeded(&self.areas) {
             self.look_for_areas()?;
         }
@@ -377,7 +381,8 @@ impl Server {
 
     /// Drop the client, with descriptors that nothing has received.
     fn close(&mut self, client: Client) {
-        self.workers.run(client.user, move || drop(client.connection));
+        self.workers
+            .run(client.user, move || drop(client.connection));
     }
 
     fn failed(&mut self, error: &Error) -> Refusal {

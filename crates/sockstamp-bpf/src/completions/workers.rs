@@ -39,7 +39,9 @@ struct User {
 impl Workers {
     pub(super) fn new() -> Result<Self, Error> {
         let events = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let events = events.map_err(std::io::Error::from).tried("make an event")?;
+        let events = events
+            .map_err(std::io::Error::from)
+            .tried("make an event")?;
         Ok(Self {
             users: Arc::default(),
             events: Arc::new(events),
@@ -85,7 +87,10 @@ impl Workers {
         let workers = self.clone();
         // Without a new thread the job waits for one of those that there are, or for the user's
         // next job.
-        if thread::Builder::new().spawn(move || workers.work(user)).is_ok() {
+        if thread::Builder::new()
+            .spawn(move || workers.work(user))
+            .is_ok()
+        {
             of_user.threads += 1;
         }
     }

@@ -30,8 +30,9 @@ impl ProgramCost {
         // SAFETY: `place` and `length` are those of `info`, which is ours alone; the kernel writes
         // no more than `length` bytes, any of which are valid for the integers that it consists of.
         // It is zeroed, so it asks the kernel to write to no other place.
-        let result =
-            unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), place, &raw mut length) };
+        let result = unsafe {
+            libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), place, &raw mut length)
+        };
         if result != 0 {
             return Self::default();
         }

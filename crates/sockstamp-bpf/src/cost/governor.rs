@@ -164,7 +164,8 @@ impl Governor {
         self.over = step.is_none();
         let step = step.or_else(|| self.ways().last()).unwrap_or(Step::WHOLE);
         // The known costs are those of the present rate.
-        let ((rated, attached), (before, _)) = (self.attached(step.rate), self.attached(self.step.rate));
+        let ((rated, attached), (before, _)) =
+            (self.attached(step.rate), self.attached(self.step.rate));
         self.known.attached = attached;
         if before > 0.0 {
             self.known.measured *= rated / before;

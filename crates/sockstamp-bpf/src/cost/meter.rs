@@ -46,8 +46,9 @@ impl Meter {
 
     /// Begin a look. Without CAP_SYS_ADMIN the kernel keeps no account.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
-        let account =
-            with_capabilities(|| account::keep().tried("have the kernel count the cost of programs"))?;
+        let account = with_capabilities(|| {
+            account::keep().tried("have the kernel count the cost of programs")
+        })?;
         self.look = Some(Look {
             since: monotonic_now(),
             before: self.spent(),

@@ -126,7 +126,11 @@ impl Control {
 
     /// Sample the cost when that is due, and return how to continue. `attached`: the programs that
     /// are detached between windows are attached now. `measured` counts measured messages.
-    pub(crate) fn run(&mut self, attached: bool, measured: impl Fn() -> u64) -> Result<Option<Step>, Error> {
+    pub(crate) fn run(
+        &mut self,
+        attached: bool,
+        measured: impl Fn() -> u64,
+    ) -> Result<Option<Step>, Error> {
         if attached != self.attached {
             // A look is at one state.
             self.meter.discard();
@@ -180,7 +184,8 @@ impl Control {
     }
 
     fn due_in(&mut self, time: Duration) {
-        self.due = monotonic_now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.due =
+            monotonic_now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Return the cost so far; `None` before the first look.

@@ -16,7 +16,8 @@ use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::target::Cgroups;
 
-const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Sends, Demand::Parts];
+const ALL: [Demand; demand_for::DEMAND_COUNT as usize] =
+    [Demand::Datagrams, Demand::Sends, Demand::Parts];
 
 /// Interval between trials where the kernel refuses to attach.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -76,7 +77,12 @@ impl Standby {
     }
 
     /// Attach what TCP needs for parts of packets, or detach it.
-    pub(crate) fn meet_parts(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, met: bool) {
+    pub(crate) fn meet_parts(
+        &mut self,
+        skeleton: &mut SockstampSkel<'static>,
+        plan: &Plan,
+        met: bool,
+    ) {
         if met {
             self.meet(skeleton, plan, Demand::Parts);
         } else {
@@ -85,7 +91,11 @@ impl Standby {
     }
 
     /// Return the time until the next action that no program requests.
-    pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>, plan: &Plan) -> Option<Duration> {
+    pub(crate) fn until_run(
+        &self,
+        skeleton: &SockstampSkel<'static>,
+        plan: &Plan,
+    ) -> Option<Duration> {
         let states = served(plan).map(|demand| State::of(skeleton, demand));
         let leaving = states.filter(|state| state.met);
         let leaving = leaving.map(|state| {
@@ -127,7 +137,11 @@ impl Standby {
         }
     }
 
-    fn attach(&self, skeleton: &mut SockstampSkel<'static>, program: &Program) -> Result<Link, Error> {
+    fn attach(
+        &self,
+        skeleton: &mut SockstampSkel<'static>,
+        program: &Program,
+    ) -> Result<Link, Error> {
         object::attach(skeleton, program, &self.cgroups)
     }
 

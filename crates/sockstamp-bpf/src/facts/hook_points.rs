@@ -2,7 +2,10 @@
 
 /// A tracepoint, by the name the kernel knows it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
+#[expect(
+    missing_docs,
+    reason = "each is the kernel's own name in another spelling"
+)]
 pub enum Tracepoint {
     SignalDeliver,
     TcpSendmsgLocked,
@@ -64,7 +67,10 @@ impl Tracepoint {
 /// [`Self::DoTcpSendpages`], [`Self::UdpEnqueueScheduleSkb`], [`Self::SkbConsumeUdp`]), none is
 /// inlined in Debian's 6.1, 6.12 and 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
+#[expect(
+    missing_docs,
+    reason = "each is the kernel's own name in another spelling"
+)]
 pub enum Function {
     TcpSendmsgLocked,
     DoTcpSendpages,

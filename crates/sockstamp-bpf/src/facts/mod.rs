@@ -272,7 +272,10 @@ mod tests {
         facts.refuse(Hook::Tracepoint(Tracepoint::SkDataReady));
         facts.refuse(Hook::Return(Function::TcpRecvmsg));
         assert_eq!(facts.refused, BTreeSet::from([Tracepoint::SkDataReady]));
-        assert_eq!(facts.functions_refused, BTreeSet::from([Function::TcpRecvmsg]));
+        assert_eq!(
+            facts.functions_refused,
+            BTreeSet::from([Function::TcpRecvmsg])
+        );
         assert!(!facts.sockops_refused && facts.perf_events == Some(true));
         facts.refuse(Hook::Sockops);
         facts.refuse(Hook::Timer);

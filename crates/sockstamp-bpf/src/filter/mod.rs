@@ -75,7 +75,10 @@ fn next(next: Next) -> u8 {
 }
 
 /// Convert an enumerator: none is near 256.
-#[expect(clippy::cast_possible_truncation, reason = "the header's enumerators fit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the header's enumerators fit"
+)]
 const fn byte(enumerator: u32) -> u8 {
     enumerator as u8
 }
@@ -83,5 +86,7 @@ const fn byte(enumerator: u32) -> u8 {
 /// Return words in network order, as the kernel keeps addresses.
 pub(crate) fn words(bits: u128) -> [u32; 4] {
     let bytes = bits.to_be_bytes();
-    std::array::from_fn(|word| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[4 * word + byte])))
+    std::array::from_fn(|word| {
+        u32::from_ne_bytes(std::array::from_fn(|byte| bytes[4 * word + byte]))
+    })
 }

@@ -118,7 +118,8 @@ fn filters() -> impl Strategy<Value = Filter> {
         let join = select(vec!["and", "or"]);
         prop_oneof![
             inner.clone().prop_map(|inner| format!("not ({inner})")),
-            (inner.clone(), join, inner).prop_map(|(left, join, right)| format!("({left}) {join} ({right})")),
+            (inner.clone(), join, inner)
+                .prop_map(|(left, join, right)| format!("({left}) {join} ({right})")),
         ]
     });
     text.prop_map(|text| text.parse().unwrap())
@@ -148,7 +149,13 @@ fn the_longest_filters_load() {
         ("10.0.0.32:1", "10.0.0.0:2"),
         ("[::1]:31", "[::1]:32"),
     ]
-    .map(|(local, remote)| flow(Protocol::Tcp, local.parse().unwrap(), remote.parse().unwrap()))
+    .map(|(local, remote)| {
+        flow(
+            Protocol::Tcp,
+            local.parse().unwrap(),
+            remote.parse().unwrap(),
+        )
+    })
     .into();
     let hosts: Vec<String> = (0..32).map(|host| format!("host 10.0.0.{host}")).collect();
     let ports: Vec<String> = (0..32).map(|port| format!("not port {port}")).collect();
@@ -168,6 +175,9 @@ fn the_longest_filters_load() {
         pairs.join(" or "),
         alternating.join(" and "),
     ] {
-        assert_agree(&text.parse().unwrap_or_else(|error| panic!("{error}")), &flows);
+        assert_agree(
+            &text.parse().unwrap_or_else(|error| panic!("{error}")),
+            &flows,
+        );
     }
 }

@@ -106,7 +106,10 @@ fn walk_where_wanted(
 /// counts the sockets that the program has seen.
 ///
 /// A refusal ends no other walk: the first one is returned.
-pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) -> Result<(), Error> {
+pub(crate) fn deselect(
+    program: &ProgramMut<'_>,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<(), Error> {
     const STEP: &str = "take the marks off sockets";
     let link = program.attach().tried(STEP)?;
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
@@ -195,7 +198,8 @@ fn unvisited(connections: u64, visited: u64) -> u64 {
 /// Count the connections of the calling thread's network namespace, whose table takes no socket's
 /// lock.
 fn connections() -> u64 {
-    let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(fs::read_to_string);
+    let tables =
+        ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(fs::read_to_string);
     let count = |table: String| table.lines().filter(|line| is_connection(line)).count() as u64;
     tables.into_iter().flatten().map(count).sum()
 }
@@ -234,9 +238,11 @@ mod tests {
 
     #[test]
     fn connections_are_distinguished_from_listeners_and_headings() {
-        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid";
-        let line =
-            |state: &str| format!("   0: 0100007F:1F90 0100007F:8000 {state} 00000000:00000000 00:00000000");
+        let heading =
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid";
+        let line = |state: &str| {
+            format!("   0: 0100007F:1F90 0100007F:8000 {state} 00000000:00000000 00:00000000")
+        };
         assert!(!is_connection(heading));
         assert!(is_connection(&line("01")));
         assert!(is_connection(&line("08")));

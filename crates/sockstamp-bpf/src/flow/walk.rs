@@ -63,7 +63,8 @@ pub(super) fn run(iterator: OwnedFd, progress: &mut dyn FnMut() -> u64) -> io::R
             return Ok(Walk::Stuck);
         }
     }
-    let status = waitpid(Some(reader), WaitOptions::empty())?.and_then(|(_, status)| status.exit_status());
+    let status =
+        waitpid(Some(reader), WaitOptions::empty())?.and_then(|(_, status)| status.exit_status());
     match status {
         Some(0) => Ok(Walk::Whole),
         Some(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -85,7 +86,9 @@ fn start(iterator: &OwnedFd) -> io::Result<Pid> {
     // SAFETY: other threads may hold locks, which are never released in the child: it only makes
     // system calls, and ends.
     match unsafe { fork() }? {
-        ForkResult::Parent { child } => Pid::from_raw(child.as_raw()).ok_or_else(|| Errno::ESRCH.into()),
+        ForkResult::Parent { child } => {
+            Pid::from_raw(child.as_raw()).ok_or_else(|| Errno::ESRCH.into())
+        }
         ForkResult::Child => read_to_the_end(descriptor),
     }
 }

@@ -47,7 +47,10 @@ impl Grouped {
 }
 
 /// Set the maps' sizes before they are made.
-pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Grouped>) -> Result<(), Error> {
+pub(crate) fn size_maps(
+    maps: &mut OpenSockstampMaps<'_>,
+    grouped: Option<&Grouped>,
+) -> Result<(), Error> {
     let slots = grouped.map_or(1, Grouped::slots);
     for map in [
         &mut maps.groups,
@@ -64,7 +67,11 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Group
 /// The dimensions as the programs know them.
 pub(crate) fn setting(grouped: Option<&Grouped>) -> u32 {
     grouped.map_or(0, |grouped| {
-        grouped.by.dimensions().map(bit).fold(0, |set, bit| set | bit)
+        grouped
+            .by
+            .dimensions()
+            .map(bit)
+            .fold(0, |set, bit| set | bit)
     })
 }
 

@@ -76,7 +76,11 @@ pub(crate) struct Table {
 
 impl Table {
     /// Give every slot its first token and all but one to the programs.
-    pub(crate) fn new(grouped: &Grouped, cgroup2: &Path, maps: &SockstampMaps<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        grouped: &Grouped,
+        cgroup2: &Path,
+        maps: &SockstampMaps<'_>,
+    ) -> Result<Self, Error> {
         for slot in 0..grouped.slots() {
             slots::set_slot(maps, slot, 1 << raw::GROUP_INDEX_BITS | slot, false)?;
             if slot != raw::GROUP_OTHER {
@@ -137,7 +141,11 @@ impl Table {
     }
 
     /// Return the sum of messages without a slot, and of groups that ended and are not kept.
-    pub(crate) fn rest(&self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<GroupSummary, Error> {
+    pub(crate) fn rest(
+        &self,
+        maps: &SockstampMaps<'_>,
+        plan: &Plan,
+    ) -> Result<GroupSummary, Error> {
         let mut rest = Self::other(maps, plan)?;
         rest.merge(&self.ended);
         Ok(rest)
@@ -172,7 +180,11 @@ impl Table {
     }
 
     /// Return the final counts; nothing is read later.
-    pub(crate) fn finish(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
+    pub(crate) fn finish(
+        &mut self,
+        maps: &SockstampMaps<'_>,
+        plan: &Plan,
+    ) -> Result<Groups, Error> {
         self.names.wake();
         self.read(maps, plan)
     }
@@ -327,7 +339,8 @@ impl Table {
                 let key = self.key(&group.key);
                 self.kept.push(summary(&group, key, plan));
             } else {
-                self.ended.merge(&summary(&group, GroupKey::default(), plan));
+                self.ended
+                    .merge(&summary(&group, GroupKey::default(), plan));
             }
             self.ended_groups += 1;
             self.seen.remove(&slot);

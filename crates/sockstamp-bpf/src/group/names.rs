@@ -58,8 +58,10 @@ impl Names {
         namespaces: &BTreeSet<NetnsInode>,
     ) {
         self.cgroups.retain(|id, _| cgroups.contains(id));
-        self.namespaces.retain(|netns, _| namespaces.contains(netns));
-        self.interfaces.retain(|index, _| interfaces.contains(index));
+        self.namespaces
+            .retain(|netns, _| namespaces.contains(netns));
+        self.interfaces
+            .retain(|index, _| interfaces.contains(index));
         let begun = Instant::now();
         if begun < self.rests_until {
             return;
@@ -85,7 +87,10 @@ impl Names {
     }
 
     fn learn_namespaces(&mut self, wanted: &BTreeSet<NetnsInode>) {
-        if wanted.iter().all(|netns| self.namespaces.contains_key(netns)) {
+        if wanted
+            .iter()
+            .all(|netns| self.namespaces.contains_key(netns))
+        {
             return;
         }
         self.netns_names = netns::names();
@@ -169,7 +174,8 @@ mod tests {
 
     impl Hierarchy {
         fn new(name: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("sockstamp-{name}-{}", std::process::id()));
+            let root =
+                std::env::temp_dir().join(format!("sockstamp-{name}-{}", std::process::id()));
             fs::create_dir(&root).unwrap();
             Self(root)
         }
@@ -241,7 +247,10 @@ mod tests {
         let mut names = hierarchy.names();
         names.directories = 20;
         learn(&mut names, &[deep, last]);
-        assert_eq!(names.cgroup(deep), Some(&"/system.slice/a/b/c/d.service".into()));
+        assert_eq!(
+            names.cgroup(deep),
+            Some(&"/system.slice/a/b/c/d.service".into())
+        );
         assert_eq!(names.cgroup(last), None);
     }
 

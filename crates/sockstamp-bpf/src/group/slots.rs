@@ -78,7 +78,12 @@ pub(super) fn next_token(token: u32) -> u32 {
     next + u32::from(generation == 0) * (1 << raw::GROUP_INDEX_BITS)
 }
 
-pub(super) fn set_slot(maps: &SockstampMaps<'_>, slot: u32, token: u32, used: bool) -> Result<(), Error> {
+pub(super) fn set_slot(
+    maps: &SockstampMaps<'_>,
+    slot: u32,
+    token: u32,
+    used: bool,
+) -> Result<(), Error> {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&token.to_ne_bytes());
     value[4..].copy_from_slice(&u32::from(used).to_ne_bytes());

@@ -97,8 +97,14 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         });
         if plan.measures_udp() {
             let udp = Reads {
-                enqueued: distribution(banks, raw::bank_distribution::DISTRIBUTION_UDP_STACK as usize),
-                read: distribution(banks, raw::bank_distribution::DISTRIBUTION_UDP_TOTAL as usize),
+                enqueued: distribution(
+                    banks,
+                    raw::bank_distribution::DISTRIBUTION_UDP_STACK as usize,
+                ),
+                read: distribution(
+                    banks,
+                    raw::bank_distribution::DISTRIBUTION_UDP_TOTAL as usize,
+                ),
             };
             stack.merge(&udp.enqueued);
             total.merge(&udp.read);

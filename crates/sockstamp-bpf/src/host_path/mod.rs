@@ -12,10 +12,17 @@ use crate::abi::{Bank, raw};
 use crate::plan::Plan;
 
 /// Return messages per interface, the busiest first. Only interfaces with messages are looked up.
-pub(crate) fn interfaces(banks: &[Bank], plan: &Plan, table: &impl MapCore) -> Vec<InterfaceSummary> {
+pub(crate) fn interfaces(
+    banks: &[Bank],
+    plan: &Plan,
+    table: &impl MapCore,
+) -> Vec<InterfaceSummary> {
     let mut found: Vec<_> = (0..raw::INTERFACE_SLOTS)
         .filter_map(|slot| {
-            let messages = banks.iter().map(|bank| bank.interfaces[slot as usize]).sum();
+            let messages = banks
+                .iter()
+                .map(|bank| bank.interfaces[slot as usize])
+                .sum();
             (messages > 0).then(|| summary(slot, messages, plan, table))
         })
         .collect();
@@ -26,7 +33,12 @@ pub(crate) fn interfaces(banks: &[Bank], plan: &Plan, table: &impl MapCore) -> V
 /// Slot 0 stands for those that found no room.
 fn summary(slot: u32, messages: u64, plan: &Plan, table: &impl MapCore) -> InterfaceSummary {
     let entry = (slot != 0)
-        .then(|| table.lookup(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten())
+        .then(|| {
+            table
+                .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+                .ok()
+                .flatten()
+        })
         .flatten();
     let (interface, medium) = entry.as_deref().and_then(parse).unzip();
     InterfaceSummary {

@@ -40,7 +40,10 @@ impl Held {
 
     fn push(&mut self, record: &packet_record, bytes: &[u8]) {
         // Nearly always the last place: few CPUs are overtaken between their clock and the ring.
-        let before = self.order.iter().rposition(|(time, _)| *time <= record.time);
+        let before = self
+            .order
+            .iter()
+            .rposition(|(time, _)| *time <= record.time);
         let place = before.map_or(0, |before| before + 1);
         self.order.insert(place, (record.time, self.records.len()));
         self.records.push(Record {
@@ -69,7 +72,10 @@ impl Held {
     pub(super) fn until(&self, time: u64) -> impl Iterator<Item = (&packet_record, &[u8])> {
         self.order[..self.count(time)].iter().map(|&(_, place)| {
             let Record { record, begin } = &self.records[place];
-            (record, &self.bytes[*begin..*begin + record.captured as usize])
+            (
+                record,
+                &self.bytes[*begin..*begin + record.captured as usize],
+            )
         })
     }
 
@@ -83,7 +89,9 @@ impl Held {
         self.records.drain(..first);
         self.bytes.drain(..begin);
         self.order.iter_mut().for_each(|(_, place)| *place -= first);
-        self.records.iter_mut().for_each(|record| record.begin -= begin);
+        self.records
+            .iter_mut()
+            .for_each(|record| record.begin -= begin);
     }
 
     fn count(&self, time: u64) -> usize {

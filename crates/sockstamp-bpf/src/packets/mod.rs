@@ -206,7 +206,8 @@ impl Packets {
 
     fn lost(&self) -> Lost {
         let counts = self.skeleton.maps.bss_data.as_ref();
-        let count = |loss: packet_loss::Type| counts.map_or(0, |data| data.packet_losses[loss as usize]);
+        let count =
+            |loss: packet_loss::Type| counts.map_or(0, |data| data.packet_losses[loss as usize]);
         Lost {
             ring: count(packet_loss::PACKET_LOSS_RING),
             headers: count(packet_loss::PACKET_LOSS_HEADERS),
@@ -218,10 +219,9 @@ impl Packets {
 
     fn forgotten(&self) -> u64 {
         let maps = &self.skeleton.maps;
-        let added = maps
-            .bss_data
-            .as_ref()
-            .map_or((0, 0), |data| (data.packet_flows_added, data.packet_ports_added));
+        let added = maps.bss_data.as_ref().map_or((0, 0), |data| {
+            (data.packet_flows_added, data.packet_ports_added)
+        });
         gone(&maps.packet_flows, added.0) + gone(&maps.packet_ports, added.1)
     }
 
@@ -287,7 +287,12 @@ fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {
 }
 
 /// Bytes behind the linear part can be read from Linux 6.12 on; there is no other way to know.
-fn load(options: &Options, plan: &Plan, facts: &Facts, cgroup: &File) -> Result<PacketsSkel<'static>, Error> {
+fn load(
+    options: &Options,
+    plan: &Plan,
+    facts: &Facts,
+    cgroup: &File,
+) -> Result<PacketsSkel<'static>, Error> {
     if options.snaplen > 0
         && let Ok(skeleton) = try_load(options, plan, facts, cgroup, true)
     {
@@ -345,7 +350,11 @@ fn select_tasks(skeleton: &PacketsSkel<'_>, target: &Target) -> Result<(), Error
     Ok(())
 }
 
-fn attach(skeleton: &mut PacketsSkel<'static>, plan: &Plan, cgroups: &Cgroups) -> Result<Vec<Link>, Error> {
+fn attach(
+    skeleton: &mut PacketsSkel<'static>,
+    plan: &Plan,
+    cgroups: &Cgroups,
+) -> Result<Vec<Link>, Error> {
     let needed = PROGRAMS.iter().filter(|program| program.is_needed(plan));
     needed
         .filter(|program| !matches!(program.hook, Hook::Walk(_)))

@@ -174,7 +174,9 @@ impl Plan {
 
     /// Iterate over the stages that one host can measure, each with its method.
     pub fn methods(&self) -> impl Iterator<Item = (Stage, &Method)> {
-        self.stages.iter().filter(|(stage, _)| !stage.is_between_hosts())
+        self.stages
+            .iter()
+            .filter(|(stage, _)| !stage.is_between_hosts())
     }
 
     /// Return whether TCP may be measured in windows: between them the callbacks of selected

@@ -6,7 +6,10 @@ use crate::facts::{Function, Tracepoint};
 
 /// A callback of a selected TCP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
+#[expect(
+    missing_docs,
+    reason = "each is the kernel's own name in another spelling"
+)]
 pub enum Callback {
     TcpConnect,
     ActiveEstablished,

@@ -83,9 +83,15 @@ impl fmt::Display for Reason {
             Self::UnreadableBtf => "kernel BTF not readable",
             Self::Needs(release) => return write!(f, "needs {release}"),
             Self::NeedsOrFentry(release) => return write!(f, "needs {release} or fentry"),
-            Self::NeedsTracepoint(tracepoint) => return write!(f, "needs tracepoint {}", tracepoint.name()),
-            Self::NeedsCallback(callback) => return write!(f, "needs callback {}", callback.name()),
-            Self::NeedsFunction(function) => return write!(f, "needs function {}", function.name()),
+            Self::NeedsTracepoint(tracepoint) => {
+                return write!(f, "needs tracepoint {}", tracepoint.name());
+            }
+            Self::NeedsCallback(callback) => {
+                return write!(f, "needs callback {}", callback.name());
+            }
+            Self::NeedsFunction(function) => {
+                return write!(f, "needs function {}", function.name());
+            }
             Self::NeedsHelper(helper) => return write!(f, "needs helper {helper}"),
             Self::UnseenHelper(helper) => return write!(f, "helper {helper} could not be tried"),
             Self::CgroupRefused => "cgroup program refused",
@@ -158,6 +164,9 @@ pub enum Obstacle {
 }
 
 fn list(capabilities: &[Capability]) -> String {
-    let names: Vec<_> = capabilities.iter().map(|capability| capability.name()).collect();
+    let names: Vec<_> = capabilities
+        .iter()
+        .map(|capability| capability.name())
+        .collect();
     names.join(", ")
 }

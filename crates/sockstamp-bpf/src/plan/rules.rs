@@ -71,7 +71,9 @@ pub fn missing_capabilities(facts: &Facts) -> Vec<Capability> {
     ];
     needed
         .into_iter()
-        .filter_map(|(capability, needed)| (needed && facts.lacks(capability)).then_some(capability))
+        .filter_map(|(capability, needed)| {
+            (needed && facts.lacks(capability)).then_some(capability)
+        })
         .collect()
 }
 
@@ -79,15 +81,20 @@ pub(super) fn nothing_to_measure(facts: &Facts) -> Option<Obstacle> {
     if !known(facts.btf) || reads(facts).is_ok() || datagrams(facts, true).is_ok() {
         return None;
     }
-    stamps(facts).err().map(|reason| Obstacle::NothingToMeasure {
-        kernel: facts.kernel.clone(),
-        reason,
-    })
+    stamps(facts)
+        .err()
+        .map(|reason| Obstacle::NothingToMeasure {
+            kernel: facts.kernel.clone(),
+            reason,
+        })
 }
 
 /// Walks mark the sockets of tasks, adopt connections and take marks off.
 pub(super) fn no_walk(facts: &Facts) -> Option<Obstacle> {
-    facts.walks_refused.first().map(|over| Obstacle::NoWalk(over))
+    facts
+        .walks_refused
+        .first()
+        .map(|over| Obstacle::NoWalk(over))
 }
 
 /// Return why hooks of cgroups cannot be used, if so: those that `wanted` picks.
@@ -162,7 +169,12 @@ pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
     if facts.receive_callbacks.is_some() && callbacks(facts).is_none() {
         return Ok(Reads::Callbacks);
     }
-    if lacks_any(facts, &[Tracepoint::SkDataReady, Tracepoint::SockRecvLength]).is_none() {
+    if lacks_any(
+        facts,
+        &[Tracepoint::SkDataReady, Tracepoint::SockRecvLength],
+    )
+    .is_none()
+    {
         return Ok(Reads::Tracepoints);
     }
     match lacks_any_function(facts, &[Function::SockDefReadable, Function::TcpRecvmsg]) {
@@ -200,7 +212,10 @@ fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
 /// Return why no tracepoint shows the entry of sends, if so.
 fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
     // Without the second, the entry of an interrupted send could count as the next one's.
-    lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SignalDeliver])
+    lacks_any(
+        facts,
+        &[Tracepoint::TcpSendmsgLocked, Tracepoint::SignalDeliver],
+    )
 }
 
 /// Return why no callback comes when a send call begins, if so.
@@ -246,7 +261,11 @@ pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
         None => {
             let clock = [facts.casts, facts.perf_events, facts.sched_clock_stable];
             let shown = clock.into_iter().all(known);
-            Ok(if shown { Point::SchedInfo } else { Point::RunDelay })
+            Ok(if shown {
+                Point::SchedInfo
+            } else {
+                Point::RunDelay
+            })
         }
     }
 }
@@ -352,7 +371,9 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
         Function::SkbConsumeUdp,
     ];
     match lacks_any_function(facts, &functions) {
-        None => Ok(Datagrams::Functions { drops_tell_receiver }),
+        None => Ok(Datagrams::Functions {
+            drops_tell_receiver,
+        }),
         Some(_) => Err(Reason::NeedsOrFentry(RECEIVER_OF_DROPS)),
     }
 }
@@ -516,9 +537,13 @@ fn head_of_line(facts: &Facts, request: &Request) -> Result<Method, Reason> {
         return Err(Reason::SwitchedOff);
     }
     match lacks(facts, Tracepoint::TcpProbe) {
-        _ if rx == Reads::Callbacks => Ok(Method::ReceiveStampsAt(Point::Callback(Callback::TstampRcv))),
+        _ if rx == Reads::Callbacks => Ok(Method::ReceiveStampsAt(Point::Callback(
+            Callback::TstampRcv,
+        ))),
         Some(reason) => Err(reason),
-        None => Ok(Method::ReceiveStampsAt(Point::Tracepoint(Tracepoint::TcpProbe))),
+        None => Ok(Method::ReceiveStampsAt(Point::Tracepoint(
+            Tracepoint::TcpProbe,
+        ))),
     }
 }
 

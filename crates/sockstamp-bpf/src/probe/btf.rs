@@ -33,7 +33,10 @@ impl KernelTypes {
     pub(super) fn readable(&self) -> Option<bool> {
         match &self.btf {
             Some(_) => Some(true),
-            None => Path::new(KERNEL_BTF).try_exists().ok().filter(|exists| !exists),
+            None => Path::new(KERNEL_BTF)
+                .try_exists()
+                .ok()
+                .filter(|exists| !exists),
         }
     }
 

@@ -52,7 +52,9 @@ pub(super) fn try_cgroups(facts: &mut Facts, options: &Options) -> Result<(), Er
             continue;
         };
         match empty.attach_cgroup(cgroup.as_raw_fd()) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => facts.find_taken(program.hook),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                facts.find_taken(program.hook)
+            }
             attached => drop(attached.tried(format!("attach {}", program.name))?),
         }
     }

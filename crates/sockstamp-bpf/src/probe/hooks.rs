@@ -33,7 +33,10 @@ pub fn try_all(facts: &Facts, options: &Options) -> Result<(Facts, Vec<TriedHook
     let obstacle = obstacle(facts);
     let attempt = |outcome: &dyn Fn() -> libbpf_rs::Result<()>| match obstacle {
         Some(reason) => Trial::Unknown(reason.to_owned()),
-        None => outcome().map_or_else(|error| Trial::Refused(root_cause(&error)), |()| Trial::Works),
+        None => outcome().map_or_else(
+            |error| Trial::Refused(root_cause(&error)),
+            |()| Trial::Works,
+        ),
     };
     let request = options.request().with_every_program();
     let mut found = facts.clone();
@@ -82,7 +85,9 @@ pub fn try_all(facts: &Facts, options: &Options) -> Result<(Facts, Vec<TriedHook
 }
 
 fn is_used(section: &str) -> bool {
-    PROGRAMS.iter().any(|program| program.hook.section() == section)
+    PROGRAMS
+        .iter()
+        .any(|program| program.hook.section() == section)
 }
 
 /// Add the results of the trials that every start makes: they are quick, and tell what loading the

@@ -13,7 +13,9 @@ mod tests {
     /// Return the number of messages, the sum of their values, and those in the lower half.
     fn truth(population: Population) -> [f64; 3] {
         let values = (0..population.messages).map(|index| index % population.period);
-        let low = values.clone().filter(|value| *value < population.period / 2);
+        let low = values
+            .clone()
+            .filter(|value| *value < population.period / 2);
         [
             population.messages as f64,
             values.clone().sum::<u64>() as f64,
@@ -26,7 +28,12 @@ mod tests {
     /// Test the means of many runs against their standard errors. The last block may end just
     /// before or after its drawn message, and `rare` is the effect of that: if it is improbable, no
     /// run may show it (3 / runs: the rule of three).
-    fn assert_unbiased(truth: f64, runs: &[f64], rare: f64, what: &str) -> Result<(), TestCaseError> {
+    fn assert_unbiased(
+        truth: f64,
+        runs: &[f64],
+        rare: f64,
+        what: &str,
+    ) -> Result<(), TestCaseError> {
         let count = runs.len() as f64;
         let mean = runs.iter().sum::<f64>() / count;
         let variance = runs.iter().map(|run| (run - mean).powi(2)).sum::<f64>() / (count - 1.0);
@@ -40,7 +47,11 @@ mod tests {
         Ok(())
     }
 
-    fn assert_population(rate_cap: u32, one_of: u32, population: Population) -> Result<(), TestCaseError> {
+    fn assert_population(
+        rate_cap: u32,
+        one_of: u32,
+        population: Population,
+    ) -> Result<(), TestCaseError> {
         let runs: Vec<Estimate> = (0..RUNS)
             .map(|_| estimate(rate_cap, one_of, population).unwrap())
             .collect();
@@ -133,7 +144,9 @@ mod tests {
         let mut covered = Vec::new();
         for (length, weight) in lengths.iter().zip(weights) {
             let end = begin + u64::from(*length);
-            let inside = offsets.iter().filter(|offset| (begin..end).contains(offset));
+            let inside = offsets
+                .iter()
+                .filter(|offset| (begin..end).contains(offset));
             let before = covered.len();
             covered.extend(inside);
             assert_eq!(*weight > 0, covered.len() > before, "{begin}..{end}");

@@ -34,12 +34,19 @@ impl WakeFunctions {
     pub(crate) fn find() -> Result<Self, Error> {
         let lookup = "look up functions of the kernel";
         let mut place = MaybeUninit::uninit();
-        let open = SymbolsSkelBuilder::default().open(&mut place).tried(lookup)?;
+        let open = SymbolsSkelBuilder::default()
+            .open(&mut place)
+            .tried(lookup)?;
         let skeleton = open.load().tried(lookup)?;
         let input = ProgramInput::default();
-        skeleton.progs.find_wake_functions.test_run(input).tried(lookup)?;
+        skeleton
+            .progs
+            .find_wake_functions
+            .test_run(input)
+            .tried(lookup)?;
         let found = skeleton.maps.bss_data.as_ref();
-        let address = |address: Option<u64>| address.filter(|found| *found != 0).unwrap_or(NO_FUNCTION);
+        let address =
+            |address: Option<u64>| address.filter(|found| *found != 0).unwrap_or(NO_FUNCTION);
         Ok(Self {
             stream: address(found.map(|found| found.wake_stream)),
             datagram: address(found.map(|found| found.wake_datagram)),
@@ -63,7 +70,12 @@ pub(crate) fn symbols_are_shown() -> Option<bool> {
     /// A few symbols of processor-local data may really be at 0.
     const ENOUGH: usize = 100;
     let symbols = match File::open(SYMBOLS) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::PermissionDenied
+            ) =>
+        {
             return Some(false);
         }
         opened => opened.ok()?,
@@ -107,7 +119,8 @@ mod tests {
     fn listed(name: &str) -> u64 {
         let symbols = std::fs::read(SYMBOLS).unwrap();
         let mut lines = symbols.split(|byte| *byte == b'\n');
-        let is_it = |line: &&[u8]| line.split(u8::is_ascii_whitespace).nth(2) == Some(name.as_bytes());
+        let is_it =
+            |line: &&[u8]| line.split(u8::is_ascii_whitespace).nth(2) == Some(name.as_bytes());
         lines
             .find(is_it)
             .map_or(NO_FUNCTION, |line| address_of(line).unwrap())

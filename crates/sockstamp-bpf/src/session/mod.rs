@@ -142,7 +142,11 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait).
-    pub fn poll(&mut self, timeout: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
+    pub fn poll(
+        &mut self,
+        timeout: Duration,
+        on_message: &mut impl FnMut(Message),
+    ) -> Result<(), Error> {
         self.wait(Some(timeout), &[], on_message)
     }
 
@@ -184,7 +188,8 @@ impl Session {
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
-            giving_up.run(|| counted.map_or(0, |data| data.udp_sends_in_flight + data.hops_open))?;
+            giving_up
+                .run(|| counted.map_or(0, |data| data.udp_sends_in_flight + data.hops_open))?;
         }
         if let Some(groups) = &mut self.groups {
             groups.refresh(&self.skeleton.maps, &self.plan)?;
@@ -193,7 +198,9 @@ impl Session {
     }
 
     fn run_windows(&mut self) {
-        let Some(windows) = &mut self.windows else { return };
+        let Some(windows) = &mut self.windows else {
+            return;
+        };
         let (banks, plan) = (&self.banks, &self.plan);
         let in_flight = || histogram::summary(&banks.read(), plan).in_flight;
         let run = windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight);
@@ -206,7 +213,9 @@ impl Session {
 
     /// Continue at a cost below the ceiling.
     fn hold_cost(&mut self) -> Result<(), Error> {
-        let Some(cost) = &mut self.cost else { return Ok(()) };
+        let Some(cost) = &mut self.cost else {
+            return Ok(());
+        };
         let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
         let Some(step) = cost.run(attached, || self.banks.measured())? else {
             return Ok(());
@@ -235,7 +244,10 @@ impl Session {
 
     /// Return the time for which the ring need not be read. While no record comes, the next one
     /// wakes us.
-    fn until_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<Option<Duration>, Error> {
+    fn until_records(
+        &mut self,
+        on_message: &mut impl FnMut(Message),
+    ) -> Result<Option<Duration>, Error> {
         if self.ring.is_none() {
             return Ok(None);
         }
@@ -251,7 +263,9 @@ impl Session {
     }
 
     fn take_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
-        let Some(ring) = &self.ring else { return Ok(()) };
+        let Some(ring) = &self.ring else {
+            return Ok(());
+        };
         let mut some = false;
         let mut on_message = |message| {
             some = true;
@@ -287,7 +301,8 @@ impl Session {
     pub fn summary(&self) -> Summary {
         let banks = self.banks.read();
         let mut summary = histogram::summary(&banks, &self.plan);
-        summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
+        summary.interfaces =
+            host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.windows = self.windows.as_ref().and_then(Windows::summary);
         summary.cost = self.cost.as_ref().and_then(Control::summary);
         summary.tags = self.tags.then(|| histogram::tags(&banks));
@@ -319,7 +334,10 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn each_group(&mut self, pass: &mut dyn FnMut(GroupSummary)) -> Result<Option<GroupSummary>, Error> {
+    pub fn each_group(
+        &mut self,
+        pass: &mut dyn FnMut(GroupSummary),
+    ) -> Result<Option<GroupSummary>, Error> {
         let Some(table) = &mut self.groups else {
             return Ok(None);
         };
@@ -383,7 +401,11 @@ impl Session {
     /// # Errors
     ///
     /// Those of [`Session::poll`].
-    pub fn settle(&mut self, patience: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
+    pub fn settle(
+        &mut self,
+        patience: Duration,
+        on_message: &mut impl FnMut(Message),
+    ) -> Result<(), Error> {
         let end = Instant::now() + patience;
         while self.summary().in_flight > 0 && Instant::now() < end {
             self.poll(Duration::from_millis(10), on_message)?;

@@ -54,14 +54,20 @@ impl Session {
     #[doc(hidden)]
     pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
         match Self::start_as_planned(facts, options) {
-            Err(refusal @ Error::Bpf { .. }) => Self::start_without_refused(facts, options, refusal),
+            Err(refusal @ Error::Bpf { .. }) => {
+                Self::start_without_refused(facts, options, refusal)
+            }
             started => started,
         }
     }
 
     /// Start with the substitutes of what the kernel refuses. To find that out takes longer than a
     /// start.
-    fn start_without_refused(facts: &Facts, options: &Options, refusal: Error) -> Result<Self, Error> {
+    fn start_without_refused(
+        facts: &Facts,
+        options: &Options,
+        refusal: Error,
+    ) -> Result<Self, Error> {
         let (found, _) = probe::try_all(facts, options)?;
         let request = options.request();
         if Plan::new(&found, &request)? == Plan::new(facts, &request)? {
@@ -206,7 +212,11 @@ impl Session {
             if self.plan.udp == Ok(Datagrams::Callbacks) {
                 let counted = self.skeleton.maps.bss_data.as_ref();
                 let mut visited = || counted.map_or(0, |data| data.visited_sockets);
-                flow::ask_datagram_sockets(&programs.ask_datagram_sockets, target.netns, &mut visited)?;
+                flow::ask_datagram_sockets(
+                    &programs.ask_datagram_sockets,
+                    target.netns,
+                    &mut visited,
+                )?;
             }
             missed = self.adopt_flows(target)?;
         }
@@ -267,7 +277,9 @@ impl Session {
 
 /// Hold the loaded programs that messages make run, by name.
 fn for_messages(object: &Object) -> io::Result<Vec<(String, OwnedFd)>> {
-    let for_messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
+    let for_messages = PROGRAMS
+        .iter()
+        .filter(|program| program.hook.runs_for_messages());
     let names: BTreeSet<_> = for_messages.map(|program| program.name).collect();
     let loaded = object.progs().filter(Program::autoload);
     loaded

@@ -170,7 +170,13 @@ mod tests {
         let truth = runs.iter().map(|run| run.truth).sum::<f64>() / count;
         // Five standard errors: less than one miss in a million.
         let allowed = 5.0 * (variance / count).sqrt();
-        assert!(mean.abs() <= allowed, "{mean} off {truth}, {allowed} allowed");
-        assert!(allowed < truth / 10.0, "the test is weak: {allowed} of {truth}");
+        assert!(
+            mean.abs() <= allowed,
+            "{mean} off {truth}, {allowed} allowed"
+        );
+        assert!(
+            allowed < truth / 10.0,
+            "the test is weak: {allowed} of {truth}"
+        );
     }
 }

@@ -257,7 +257,11 @@ impl Windows {
     }
 
     /// Datagrams may need programs while those are detached.
-    fn serve_datagrams(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) -> Result<(), Error> {
+    fn serve_datagrams(
+        &mut self,
+        skeleton: &mut SockstampSkel<'static>,
+        plan: &Plan,
+    ) -> Result<(), Error> {
         if !Standby::is_met(skeleton, plan, Demand::Datagrams) {
             return Ok(());
         }
@@ -280,8 +284,10 @@ impl Windows {
                 continue;
             }
             let link = object::find(skeleton, program.name).attach();
-            self.links
-                .push((program.name, link.tried(format!("attach {}", program.name))?));
+            self.links.push((
+                program.name,
+                link.tried(format!("attach {}", program.name))?,
+            ));
         }
         Ok(())
     }

@@ -16,7 +16,12 @@ fn clang() -> String {
 #[test]
 fn the_header_stands_alone_in_each_standard_and_in_cpp() {
     let include = installed().path("include");
-    for (language, standard) in [("c", "c11"), ("c", "gnu17"), ("c++", "c++11"), ("c++", "c++20")] {
+    for (language, standard) in [
+        ("c", "c11"),
+        ("c", "gnu17"),
+        ("c++", "c++11"),
+        ("c++", "c++20"),
+    ] {
         run(Command::new(clang())
             .args([
                 "-fsyntax-only",
@@ -38,11 +43,15 @@ fn the_header_stands_alone_in_each_standard_and_in_cpp() {
 fn numbers_that_the_kernel_names_are_its_own() {
     // Newer than the headers of Debian 12.
     const NEW: &str = "SOCKSTAMP_KIND_COMPLETION";
-    let mut source =
-        String::from("#include <sockstamp.h>\n#include <linux/errqueue.h>\n#include <linux/tcp.h>\n");
+    let mut source = String::from(
+        "#include <sockstamp.h>\n#include <linux/errqueue.h>\n#include <linux/tcp.h>\n",
+    );
     let mut compared = 0;
     for name in header().split_whitespace().filter(|word| *word != NEW) {
-        let kernels = match name.split_once("_KIND_").or(name.split_once("SOCKSTAMP_TCP_")) {
+        let kernels = match name
+            .split_once("_KIND_")
+            .or(name.split_once("SOCKSTAMP_TCP_"))
+        {
             Some(("SOCKSTAMP", kind)) => format!("SCM_TSTAMP_{kind}"),
             Some(("", value)) => format!("TCP_NLA_{value}"),
             _ => continue,

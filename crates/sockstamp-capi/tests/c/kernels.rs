@@ -44,13 +44,15 @@ fn completions_and_stamps_are_read_from_memory_on_this_kernel() {
 fn requests_and_messages_have_their_stages_on_this_kernel() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let server = echo_server(address);
-        let output = run(program("udp_request").args([server.ip().to_string(), server.port().to_string()]));
+        let output =
+            run(program("udp_request").args([server.ip().to_string(), server.port().to_string()]));
         assert!(
             nanoseconds(&output, "packet scheduler at") <= nanoseconds(&output, "driver at"),
             "{output}"
         );
         let server = reader(address);
-        let output = run(program("tcp_stages").args([server.ip().to_string(), server.port().to_string()]));
+        let output =
+            run(program("tcp_stages").args([server.ip().to_string(), server.port().to_string()]));
         let after = |kind| nanoseconds(&output, &format!("message 4 {kind}"));
         assert!(
             0 < after("sched") && after("sched") <= after("snd") && after("snd") <= after("ack"),

@@ -76,7 +76,10 @@ pub(crate) fn echo_server(address: &str) -> SocketAddr {
 pub(crate) fn nanoseconds(output: &str, line: &str) -> i64 {
     let line = output.lines().find_map(|found| found.strip_prefix(line));
     let number = line.and_then(|rest| rest.trim().split(' ').next());
-    number.unwrap_or_else(|| panic!("{output}")).parse().unwrap()
+    number
+        .unwrap_or_else(|| panic!("{output}"))
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -203,8 +206,14 @@ impl Service {
         let mut service = Self { process, path };
         let start = Instant::now();
         while !service.path.exists() {
-            assert!(start.elapsed() < Duration::from_secs(60), "it does not listen");
-            assert!(service.process.try_wait().unwrap().is_none(), "it has ended");
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "it does not listen"
+            );
+            assert!(
+                service.process.try_wait().unwrap().is_none(),
+                "it has ended"
+            );
             thread::sleep(Duration::from_millis(10));
         }
         service

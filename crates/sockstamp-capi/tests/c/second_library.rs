@@ -35,11 +35,17 @@ int main(void)
 
 #[test]
 fn two_static_libraries_in_rust_are_linked_into_one_program() {
-    let [source, library, program] = ["second.rs", "libsecond.a", "two.c"].map(|name| installed().path(name));
+    let [source, library, program] =
+        ["second.rs", "libsecond.a", "two.c"].map(|name| installed().path(name));
     fs::write(&source, SECOND).unwrap();
     fs::write(&program, PROGRAM).unwrap();
     run(Command::new("rustc")
-        .args(["--edition=2024", "--crate-type=staticlib", "-Clto=fat", "-o"])
+        .args([
+            "--edition=2024",
+            "--crate-type=staticlib",
+            "-Clto=fat",
+            "-o",
+        ])
         .args([&library, &source]));
     let second = [
         "-Wl,--whole-archive",

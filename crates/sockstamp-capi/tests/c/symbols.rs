@@ -21,7 +21,10 @@ fn symbols(library: &str, options: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_functions_of_the_header_are_exported_and_nothing_else() {
-    let exported = symbols("lib/libsockstamp.so", &["--dynamic", "--without-symbol-versions"]);
+    let exported = symbols(
+        "lib/libsockstamp.so",
+        &["--dynamic", "--without-symbol-versions"],
+    );
     let expected = [vec!["SOCKSTAMP_0".to_owned()], declared()].concat();
     assert_eq!(exported, expected);
     assert!(

@@ -117,7 +117,8 @@ mod tests {
     fn each_change_is_a_line_and_no_change_is_none() {
         let mut log = CeilingLog::default();
         let begun = Instant::now();
-        let mut after = |minutes: u32, summary: &Summary| log.line(begun + PAUSE * minutes, summary);
+        let mut after =
+            |minutes: u32, summary: &Summary| log.line(begun + PAUSE * minutes, summary);
         assert_eq!(after(0, &Summary::default()), None);
         assert_eq!(after(0, &summary(100, 1, 0)), None);
         let line = after(1, &summary(50, 1, 0)).unwrap();

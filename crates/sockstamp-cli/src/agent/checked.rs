@@ -22,7 +22,11 @@ pub(super) struct Checked {
 
 impl Checked {
     pub(super) fn new(config: &Config) -> Result<Self> {
-        config.hindsight.as_ref().map(hindsight::check).transpose()?;
+        config
+            .hindsight
+            .as_ref()
+            .map(hindsight::check)
+            .transpose()?;
         Ok(Self {
             wanted: session_options(config)?,
             token: config.token()?,

@@ -171,7 +171,11 @@ pub(super) struct HindsightTable {
     #[serde(default = "half_a_gigabyte", deserialize_with = "megabytes")]
     pub(super) min_free: u32,
     /// Only messages that took longer.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "some_duration"
+    )]
     pub(super) slower_than: Option<Duration>,
     /// Conditions at which a snapshot is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -223,7 +227,11 @@ pub(super) struct OtlpTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ca_file: Option<PathBuf>,
     /// Messages that took as long are sent as spans.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "some_duration"
+    )]
     pub(super) slower_than: Option<Duration>,
     /// Messages sent per second, at most.
     #[serde(default = "ten", deserialize_with = "spans")]
@@ -267,7 +275,8 @@ impl Config {
         let Some(path) = path else {
             return Ok(Self::default());
         };
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
     }
 
@@ -302,7 +311,8 @@ impl Config {
                 "netstacklat needs \"proto\" in by: names of hooks begin with the protocol",
             ));
         }
-        let watched = hindsight.filter(|table| !table.keep_when.is_empty() && table.slower_than.is_some());
+        let watched =
+            hindsight.filter(|table| !table.keep_when.is_empty() && table.slower_than.is_some());
         watched.map(|_| {
             (
                 "[[hindsight.keep_when]]",
@@ -351,11 +361,17 @@ impl Config {
         let recorded = self.hindsight.as_ref().map(|table| table.slower_than);
         let sent = self.otlp.as_ref().and_then(|table| table.slower_than);
         let wanted = self.takes_messages();
-        let rules = self.rules.iter().filter(|_| wanted).map(|rule| rule.slower_than);
+        let rules = self
+            .rules
+            .iter()
+            .filter(|_| wanted)
+            .map(|rule| rule.slower_than);
         let others = [sent, self.page.slower_than].into_iter().chain(rules);
         let others = others.flatten().min();
         match recorded {
-            Some(recorded) => recorded.map(|recorded| others.map_or(recorded, |least| least.min(recorded))),
+            Some(recorded) => {
+                recorded.map(|recorded| others.map_or(recorded, |least| least.min(recorded)))
+            }
             None => others,
         }
     }
@@ -396,7 +412,8 @@ pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         bail!(
@@ -426,11 +443,17 @@ fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::E
     Ok(labels)
 }
 
-fn within<'de, D: Deserializer<'de>>(deserializer: D, least: u32, most: u32) -> Result<u32, D::Error> {
+fn within<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    least: u32,
+    most: u32,
+) -> Result<u32, D::Error> {
     let value = u32::deserialize(deserializer)?;
     match (least..=most).contains(&value) {
         true => Ok(value),
-        false => Err(D::Error::custom(format!("it is a number from {least} to {most}"))),
+        false => Err(D::Error::custom(format!(
+            "it is a number from {least} to {most}"
+        ))),
     }
 }
 
@@ -438,7 +461,10 @@ fn cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MaxCost, D::Error>
     max_cost(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde wants"
+)]
 fn percent<S: Serializer>(cost: &MaxCost, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(cost)
 }
@@ -477,7 +503,10 @@ fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
     within(deserializer, 1, 10_000)
 }
 
-fn printed<S: Serializer>(value: &impl std::fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+fn printed<S: Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
@@ -534,7 +563,11 @@ mod tests {
     fn an_empty_file_has_the_defaults_and_the_printed_one_reads_back() {
         let config = Config::parse("").unwrap();
         assert_eq!(config, Config::default());
-        assert_eq!(config.listen.to_string(), "127.0.0.1:9776", "as the help says");
+        assert_eq!(
+            config.listen.to_string(),
+            "127.0.0.1:9776",
+            "as the help says"
+        );
         let text = r#"
             listen = "[::1]:0"
             by = ["container", "comm", "port", "image", "node"]
@@ -558,7 +591,10 @@ mod tests {
         "#;
         let config = Config::parse(text).unwrap();
         assert_eq!(config.expire, Duration::from_secs(90));
-        assert_eq!(Config::parse(&toml::to_string(&config).unwrap()).unwrap(), config);
+        assert_eq!(
+            Config::parse(&toml::to_string(&config).unwrap()).unwrap(),
+            config
+        );
         let grouped = config.grouped();
         assert_eq!(grouped.by.to_string(), "comm,cgroup,container,port,peer");
         assert!(config.needs_details() && !Config::default().needs_details());
@@ -577,7 +613,10 @@ mod tests {
         assert!(refusal("by = [\"port\", \"port\"]").contains("named twice"));
         assert!(refusal("by = [\"ports\"]").contains("no dimension is named \"ports\""));
         let needs = refusal("by = [\"port\"]\nnetstacklat = true");
-        assert!(needs.starts_with("2:1: netstacklat needs \"proto\""), "{needs}");
+        assert!(
+            needs.starts_with("2:1: netstacklat needs \"proto\""),
+            "{needs}"
+        );
         assert!(Config::parse("netstacklat = true").unwrap().netstacklat);
         let watched = "[hindsight]\ndirectory = \"/a\"\nslower_than = \"1s\"\n\
             [[hindsight.keep_when]]\nstage = \"rx.app\"\nabove = \"1s\"";
@@ -594,10 +633,18 @@ mod tests {
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
-        assert!(refusal("[otlp]\nendpoint = \"ftp://a\"").starts_with("2:12: \"ftp://a\" does not begin"));
+        assert!(
+            refusal("[otlp]\nendpoint = \"ftp://a\"")
+                .starts_with("2:12: \"ftp://a\" does not begin")
+        );
         assert!(refusal("[tls]\nkey_file = \"/a\"").contains("missing field `certificate_file`"));
-        assert!(refusal("[otlp]\nendpoint = \"http://a\"\ninterval = \"0s\"").starts_with("3:12: "));
-        assert!(refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"").contains("`http` or `grpc`"));
+        assert!(
+            refusal("[otlp]\nendpoint = \"http://a\"\ninterval = \"0s\"").starts_with("3:12: ")
+        );
+        assert!(
+            refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"")
+                .contains("`http` or `grpc`")
+        );
         assert!(refusal("[probe]\ninterval = \"0.5s\"").starts_with("2:12: "));
         assert!(refusal("[probe]\nmax_targets = 0").contains("1 to 10000"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));

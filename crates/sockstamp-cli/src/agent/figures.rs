@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
 use sockstamp_export::catalogue::{
-    ABSENT, COST, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP, RELOADS, WINDOWS_ONE_OF,
+    ABSENT, COST, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP, RELOADS,
+    WINDOWS_ONE_OF,
 };
 use sockstamp_export::counters::{Count, Counters};
 use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
@@ -163,8 +164,14 @@ impl Figures {
 
     fn expose_cost(&self, exposition: &mut Exposition) {
         let one_of = self.summary.windows.map_or(1, |windows| windows.one_of);
-        exposition.add(&WINDOWS_ONE_OF, Labels::new(), Value::Count(u64::from(one_of)));
-        let Some(cost) = &self.summary.cost else { return };
+        exposition.add(
+            &WINDOWS_ONE_OF,
+            Labels::new(),
+            Value::Count(u64::from(one_of)),
+        );
+        let Some(cost) = &self.summary.cost else {
+            return;
+        };
         for (part, millionths) in [("programs", cost.programs), ("agent", cost.process)] {
             let labels = vec![("part".into(), part.to_owned())];
             exposition.add(&COST, labels, Value::Real(cores(millionths)));

@@ -78,8 +78,9 @@ mod tests {
     fn what_is_left_out_is_said_once_and_then_what_comes_on_top() {
         let mut log = FullLog::default();
         let begun = Instant::now();
-        let mut after =
-            |seconds: u64, summary: &Summary| log.line(begun + Duration::from_secs(seconds), summary);
+        let mut after = |seconds: u64, summary: &Summary| {
+            log.line(begun + Duration::from_secs(seconds), summary)
+        };
         assert_eq!(after(0, &summary(0, 0)), None);
         let beyond = "connections and UDP sockets beyond max_memory or max_flows, not measured";
         assert_eq!(after(1, &summary(3, 0)), Some(format!("{beyond}: 3")));

@@ -9,7 +9,9 @@ use sockstamp_model::name::Escaped;
 
 /// Frame a message: not compressed, its length, itself ("Requests").
 pub(super) fn framed(message: &[u8]) -> Bytes {
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
+    let length = u32::try_from(message.len())
+        .unwrap_or(u32::MAX)
+        .to_be_bytes();
     [&[0], &length[..], message].concat().into()
 }
 
@@ -55,7 +57,9 @@ impl Ended {
     pub(super) fn said(&self) -> String {
         let Self { code, message, .. } = self;
         match code {
-            Some(code) => format!("gRPC status {code} {message}").trim_end().to_owned(),
+            Some(code) => format!("gRPC status {code} {message}")
+                .trim_end()
+                .to_owned(),
             None => "an answer without a status".to_owned(),
         }
     }
@@ -76,6 +80,10 @@ mod tests {
         }
         assert_eq!(unframed(b"\x01\0\0\0\x03abc"), None, "compressed");
         assert_eq!(unframed(b"\0\xff\xff\xff\xffabc"), None);
-        assert_eq!(unframed(&[&frame[..], &frame[..]].concat()), None, "two of them");
+        assert_eq!(
+            unframed(&[&frame[..], &frame[..]].concat()),
+            None,
+            "two of them"
+        );
     }
 }

@@ -92,7 +92,11 @@ impl Totals {
             (&SNAPSHOTS, "result", "taken", &counts.taken),
             (&SNAPSHOTS, "result", "refused", &counts.refused),
         ] {
-            exposition.add(metric, vec![(label.into(), value.to_owned())], count(counter));
+            exposition.add(
+                metric,
+                vec![(label.into(), value.to_owned())],
+                count(counter),
+            );
         }
     }
 }
@@ -113,7 +117,9 @@ pub(super) struct Hindsight {
 
 impl fmt::Debug for Hindsight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hindsight").field("totals", &self.totals).finish()
+        f.debug_struct("Hindsight")
+            .field("totals", &self.totals)
+            .finish()
     }
 }
 
@@ -280,7 +286,9 @@ fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
             None => files.age(),
         };
         counts.bytes.store(files.bytes(), Ordering::Relaxed);
-        counts.early.fetch_add(files.take_early(), Ordering::Relaxed);
+        counts
+            .early
+            .fetch_add(files.take_early(), Ordering::Relaxed);
         if let Err(error) = result {
             let before = failed.replace(Instant::now());
             if before.is_none_or(|before| before.elapsed() >= WORKS_AGAIN) {

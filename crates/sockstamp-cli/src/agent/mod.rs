@@ -43,7 +43,8 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
-    Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
+    Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities,
+    probe,
 };
 use sockstamp_export::catalogue::MAX_MEMORY;
 use sockstamp_export::otlp::Origin;
@@ -120,11 +121,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}: good", file.display()).context("cannot write")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let signals =
-        catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).context("cannot catch signals")?;
+    let signals = catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1])
+        .context("cannot catch signals")?;
     Plan::new(&probe::facts(), &checked.wanted.request())?;
-    let listener =
-        TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
+    let listener = TcpListener::bind(config.listen)
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
     let agent = Agent::start(options, config, checked, listener)?;
     if !address.ip().is_loopback() {
@@ -144,7 +145,9 @@ fn warn_of_the_network(config: &Config) {
         (Some(_), None) => {
             complain("anyone who can reach the address can read the metrics: there is no token")
         }
-        (None, Some(_)) => complain("the token and the metrics cross the network without encryption"),
+        (None, Some(_)) => {
+            complain("the token and the metrics cross the network without encryption")
+        }
         (None, None) => complain(
             "anyone who can reach the address can read the metrics: there is neither encryption nor a token",
         ),
@@ -159,7 +162,11 @@ fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsigh
 }
 
 /// Agents of a host are distinguished by their addresses.
-fn start_sender(config: &Config, receiver: Option<Client>, figures: &Figures) -> Result<Option<Sender>> {
+fn start_sender(
+    config: &Config,
+    receiver: Option<Client>,
+    figures: &Figures,
+) -> Result<Option<Sender>> {
     let instance = config.listen.port().to_string();
     let wanted = config.otlp.as_ref().zip(receiver);
     wanted
@@ -261,7 +268,12 @@ struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    fn start(options: &'a Options, config: Config, checked: Checked, listener: TcpListener) -> Result<Self> {
+    fn start(
+        options: &'a Options,
+        config: Config,
+        checked: Checked,
+        listener: TcpListener,
+    ) -> Result<Self> {
         let identity = checked.key.map(|key| Arc::new(Identity::new(key)));
         // First, with the capabilities that measuring drops.
         let prober = Prober::start(probes(&config, &checked.wanted))?;
@@ -353,7 +365,9 @@ impl<'a> Agent<'a> {
             };
             let rule = namer.rule(&key);
             session.cap_group(slot, Rule::cap(rule))?;
-            self.takers.owners.set(slot, Owner::new(&key, rule, details));
+            self.takers
+                .owners
+                .set(slot, Owner::new(&key, rule, details));
         }
         Ok(())
     }

@@ -18,7 +18,11 @@ pub(super) struct Notifier {
 impl Notifier {
     /// Find it by the variables that it has set.
     pub(super) fn new() -> Self {
-        let half = |text: String| text.parse::<u64>().ok().map(|us| Duration::from_micros(us / 2));
+        let half = |text: String| {
+            text.parse::<u64>()
+                .ok()
+                .map(|us| Duration::from_micros(us / 2))
+        };
         Self {
             manager: manager(),
             every: env::var("WATCHDOG_USEC").ok().and_then(half),

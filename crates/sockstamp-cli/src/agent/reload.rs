@@ -11,7 +11,9 @@ use super::hindsight::Hindsight;
 use super::otlp::Sender;
 use super::owners::Owners;
 use super::rules::Namer;
-use super::{Agent, Measuring, SessionOptions, named, namer, probes, read, start_hindsight, start_sender};
+use super::{
+    Agent, Measuring, SessionOptions, named, namer, probes, read, start_hindsight, start_sender,
+};
 use crate::escape::complain;
 
 /// The place of what a table of the settings requests.

@@ -41,7 +41,11 @@ pub(super) struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_cap: Option<NonZeroU32>,
     /// Hand over each message that took this long, regardless of other settings.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "some_duration"
+    )]
     pub(super) slower_than: Option<Duration>,
     /// Nothing is measured, and there are no series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -54,7 +58,8 @@ impl Rule {
         match rule {
             Some(Self { off: true, .. }) => GroupCap::Off,
             Some(Self {
-                rate_cap: Some(cap), ..
+                rate_cap: Some(cap),
+                ..
             }) => GroupCap::Rate(*cap),
             _ => GroupCap::Common,
         }
@@ -167,7 +172,9 @@ impl Pattern {
         };
         // The leftmost place leaves the most text for the later pieces.
         for piece in pieces {
-            let Some(at) = rest.find(piece) else { return false };
+            let Some(at) = rest.find(piece) else {
+                return false;
+            };
             rest = &rest[at + piece.len()..];
         }
         rest.ends_with(last)
@@ -240,7 +247,8 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is neither an address nor a network such as \"10.0.0.0/8\"");
+        let wrong =
+            || format!("{text:?} is neither an address nor a network such as \"10.0.0.0/8\"");
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
             None => (text, None),
@@ -266,7 +274,9 @@ impl Serialize for Prefix {
     }
 }
 
-fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn labels<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     let labels = BTreeMap::<String, String>::deserialize(deserializer)?;
     match labels.keys().find_map(|name| complaint(name)) {
         Some(complaint) => Err(D::Error::custom(complaint)),
@@ -324,7 +334,9 @@ impl<'a> Namer<'a> {
     /// Return the rule that holds for a group.
     pub(super) fn rule(&self, key: &GroupKey) -> Option<&'a Rule> {
         let details = self.details(key).unwrap_or_default();
-        self.rules.iter().find(|rule| rule.matches.fits(key, &details))
+        self.rules
+            .iter()
+            .find(|rule| rule.matches.fits(key, &details))
     }
 
     /// Return what runtimes say of the group's container; `None` while it is looked for.
@@ -350,7 +362,9 @@ impl Naming for Namer<'_> {
         let own = self.by.iter().map(|&by| {
             let value = match by {
                 Label::Dimension(dimension) => label(key, dimension),
-                Label::Detail(detail) => detail.of(&details).map(Name::to_string).unwrap_or_default(),
+                Label::Detail(detail) => {
+                    detail.of(&details).map(Name::to_string).unwrap_or_default()
+                }
                 Label::Node => self.node.to_owned(),
             };
             (Cow::Borrowed(by.name()), value)
@@ -418,7 +432,12 @@ mod tests {
         let web = key("web-1.service", 443, "10.1.2.3");
         assert_eq!(
             labels_of(config, &web),
-            ["container=web-1.service", "proto=tcp", "team=web", "tls=yes"]
+            [
+                "container=web-1.service",
+                "proto=tcp",
+                "team=web",
+                "tls=yes"
+            ]
         );
         let inside = key("web-1.service", 80, "::ffff:10.1.2.3");
         assert_eq!(
@@ -494,7 +513,9 @@ mod tests {
         };
         assert!(contains("10.0.0.0/8", "10.255.0.1") && !contains("10.0.0.0/8", "11.0.0.1"));
         assert!(contains("0.0.0.0/0", "1.2.3.4") && !contains("0.0.0.0/0", "::1"));
-        assert!(contains("fd00::/8", "fdff::1") && contains("::1", "::1") && !contains("::1", "::2"));
+        assert!(
+            contains("fd00::/8", "fdff::1") && contains("::1", "::1") && !contains("::1", "::2")
+        );
         for wrong in ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/"] {
             assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
         }

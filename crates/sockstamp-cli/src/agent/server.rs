@@ -22,8 +22,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
+    HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -158,7 +158,10 @@ impl Server {
             .name("http".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new();
-                served.block_on(&runtime, serve(listener, acceptor, Rc::new(asker), &counter))
+                served.block_on(
+                    &runtime,
+                    serve(listener, acceptor, Rc::new(asker), &counter),
+                )
             })
             .context("cannot start a thread")?;
         Ok(Self {
@@ -196,10 +199,15 @@ impl Asker {
     /// Return true if the client may see and do everything. The comparison takes as long whatever
     /// is wrong.
     fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
+        let Some(token) = &self.token else {
+            return true;
+        };
         let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let given = value.and_then(given).unwrap_or_default();
-        let differing = token.bytes().zip(&*given).map(|(mine, theirs)| mine ^ theirs);
+        let differing = token
+            .bytes()
+            .zip(&*given)
+            .map(|(mine, theirs)| mine ^ theirs);
         given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
     }
 
@@ -297,7 +305,9 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc
         .max_buf_size(REQUEST_BYTES)
         .max_headers(HEADERS);
     // The client caused the error and sees it; no other client is affected.
-    let _ = protocol.serve_connection(TokioIo::new(stream), service).await;
+    let _ = protocol
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
@@ -331,7 +341,11 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
         return ask(asker, want, TEXT).await;
     }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET is all there is\n");
+        return reply(
+            StatusCode::METHOD_NOT_ALLOWED,
+            TEXT,
+            "GET is all there is\n",
+        );
     }
     let (want, kind) = match request.uri().path() {
         "/healthz" => return reply(StatusCode::OK, TEXT, "ok\n"),
@@ -344,7 +358,12 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
         }
         "/" => return page("text/html; charset=utf-8", include_str!("page/page.html")),
         "/page.css" => return page("text/css; charset=utf-8", include_str!("page/page.css")),
-        "/page.js" => return page("text/javascript; charset=utf-8", include_str!("page/page.js")),
+        "/page.js" => {
+            return page(
+                "text/javascript; charset=utf-8",
+                include_str!("page/page.js"),
+            );
+        }
         _ => {
             return reply(
                 StatusCode::NOT_FOUND,
@@ -443,7 +462,10 @@ mod tests {
         assert!(get(address, "/readyz", "").contains("Ready"));
         assert!(get(address, "/config", "").contains("Config"));
         assert!(get(address, "/nothing", "").starts_with("HTTP/1.1 404 "));
-        assert!(exchange(address, b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        assert!(
+            exchange(address, b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+                .starts_with("HTTP/1.1 405 ")
+        );
         let post = |header: &str| {
             let request = format!("POST /snapshot HTTP/1.1\r\nHost: a\r\n{header}\r\n");
             exchange(address, request.as_bytes())
@@ -487,7 +509,10 @@ mod tests {
         }
         let post = "POST /snapshot HTTP/1.1\r\nHost: a\r\nSockstamp-Snapshot: 1\r\n\r\n";
         assert!(exchange(address, post.as_bytes()).starts_with("HTTP/1.1 401 "));
-        assert!(get(address, "/metrics", "Authorization: Bearer secret\r\n").starts_with("HTTP/1.1 200 "));
+        assert!(
+            get(address, "/metrics", "Authorization: Bearer secret\r\n")
+                .starts_with("HTTP/1.1 200 ")
+        );
         // A browser asks for a name and a password where it is offered that.
         let refused = get(address, "/", "");
         assert!(
@@ -497,10 +522,14 @@ mod tests {
         // a:secret and :secret
         for pair in ["YTpzZWNyZXQ=", "OnNlY3JldA=="] {
             let header = format!("Authorization: Basic {pair}\r\n");
-            assert!(get(address, "/", &header).starts_with("HTTP/1.1 200 "), "{pair}");
+            assert!(
+                get(address, "/", &header).starts_with("HTTP/1.1 200 "),
+                "{pair}"
+            );
         }
         assert!(
-            get(address, "/healthz", "").ends_with("ok\n") && get(address, "/readyz", "").contains("Ready")
+            get(address, "/healthz", "").ends_with("ok\n")
+                && get(address, "/readyz", "").contains("Ready")
         );
     }
 

@@ -48,9 +48,12 @@ fn exchange(
     token: Option<&str>,
     encrypted: Option<Arc<ClientConfig>>,
 ) -> Result<String> {
-    let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
-    let request =
-        format!("POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n");
+    let token = token.map_or_else(String::new, |token| {
+        format!("Authorization: Bearer {token}\r\n")
+    });
+    let request = format!(
+        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n"
+    );
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(match encrypted {

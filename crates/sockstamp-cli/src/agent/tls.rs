@@ -8,15 +8,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
-    SignatureScheme, WantsVerifier,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
+    ServerConfig, SignatureScheme, WantsVerifier,
 };
 
 /// The files that the agent's identity is in, as PEM.
@@ -65,7 +69,8 @@ pub(super) fn certified(table: &TlsTable) -> Result<CertifiedKey> {
     let key = PrivateKeyDer::from_pem_file(&table.key_file)
         .map_err(|error| anyhow!("{} has no key: {error}", table.key_file.display()))?;
     CertifiedKey::from_der(chain, key, &provider()).with_context(|| {
-        let [certificate, key] = [&table.certificate_file, &table.key_file].map(|path| path.display());
+        let [certificate, key] =
+            [&table.certificate_file, &table.key_file].map(|path| path.display());
         format!("cannot use {certificate} with {key}")
     })
 }
@@ -89,7 +94,10 @@ fn client() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
 
 /// Trust servers whose certificate comes from an authority in this file, or else from one that the
 /// host trusts.
-pub(super) fn trusting_authorities(file: Option<&Path>, protocol: &str) -> Result<Arc<ClientConfig>> {
+pub(super) fn trusting_authorities(
+    file: Option<&Path>,
+    protocol: &str,
+) -> Result<Arc<ClientConfig>> {
     let authorities = match file {
         Some(file) => certificates(file)?,
         None => rustls_native_certs::load_native_certs().certs,
@@ -99,7 +107,9 @@ pub(super) fn trusting_authorities(file: Option<&Path>, protocol: &str) -> Resul
     if added == 0 {
         bail!("no certificate authority is known: name a file of CA certificates in ca_file");
     }
-    let mut config = client()?.with_root_certificates(roots).with_no_client_auth();
+    let mut config = client()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     Ok(Arc::new(config))
 }

@@ -22,7 +22,9 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 }
 
 /// Read a time with a unit, of at least a second and at most an hour.
-pub(super) fn up_to_an_hour<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn up_to_an_hour<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Duration, D::Error> {
     let time = duration(deserializer)?;
     match (1..=3600).contains(&time.as_secs()) {
         true => Ok(time),
@@ -31,7 +33,10 @@ pub(super) fn up_to_an_hour<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 /// Write a time in seconds.
-pub(super) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn seconds<S: Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
 }
 

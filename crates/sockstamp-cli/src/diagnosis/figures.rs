@@ -80,7 +80,9 @@ impl From<&GroupSummary> for Figures {
             ns: histogram.sum_ns(),
         };
         Self {
-            stages: StageMap::from_fn(|stage| of(stage).stages[stage].as_ref().map_or(Sum::default(), sum)),
+            stages: StageMap::from_fn(|stage| {
+                of(stage).stages[stage].as_ref().map_or(Sum::default(), sum)
+            }),
             parts: PartMap::from_fn(|part: Part| {
                 let part = of(part.stage()).parts[part].as_ref();
                 part.map_or(Sum::default(), Sum::from)

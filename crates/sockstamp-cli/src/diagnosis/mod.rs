@@ -39,7 +39,9 @@ enum Cause {
 pub(crate) fn of(summary: &Summary, owners: &Owners) -> Option<String> {
     let mut figures = Figures::from(summary);
     figures.slowest_peer = owners.slowest_peer(figures.stages[Stage::PeerAnswer]);
-    let Finding { sentence, cause, .. } = largest(&figures)?;
+    let Finding {
+        sentence, cause, ..
+    } = largest(&figures)?;
     Some(match owners.program(cause) {
         Some(program) => format!("{program}: {sentence}"),
         None => sentence,

@@ -61,11 +61,17 @@ impl Observer for Owners {
 impl Owners {
     /// Add the answer that a message is, if it is one.
     pub(crate) fn record_answer(&mut self, message: &Message) {
-        let Some(answer) = message.stages[Stage::PeerAnswer].filter(|_| message.verdict.is_valid()) else {
+        let Some(answer) = message.stages[Stage::PeerAnswer].filter(|_| message.verdict.is_valid())
+        else {
             return;
         };
         let network = message.parts[Part::Network].unwrap_or(Nanos::ZERO);
-        self.add(canonical(message.flow.remote), answer, network, message.weight);
+        self.add(
+            canonical(message.flow.remote),
+            answer,
+            network,
+            message.weight,
+        );
     }
 
     fn record_program(&mut self, message: &Message) {
@@ -111,14 +117,21 @@ impl Owners {
     /// Return the peer that has at least three quarters of the time of all answers, or of the known
     /// ones where fewer than nine tenths are known.
     pub(super) fn slowest_peer(&self, all: Sum) -> Option<Slowest> {
-        let largest = self.answers.iter().max_by_key(|(_, answers)| answers.whole.ns)?;
+        let largest = self
+            .answers
+            .iter()
+            .max_by_key(|(_, answers)| answers.whole.ns)?;
         let (&peer, &answers) = largest;
         let known = |of: fn(&Sum) -> u128| -> u128 {
             let known = self.answers.values();
             known.map(|answers| of(&answers.whole)).sum()
         };
         let is_whole = known(|sum| sum.count.into()) * 10 >= u128::from(all.count) * 9;
-        let of = if is_whole { all.ns } else { known(|sum| sum.ns) };
+        let of = if is_whole {
+            all.ns
+        } else {
+            known(|sum| sum.ns)
+        };
         (answers.whole.ns * 4 >= of * 3).then_some(Slowest {
             peer,
             answers: is_whole.then_some(answers),
@@ -128,7 +141,10 @@ impl Owners {
     /// Return the program that has at least three quarters of the known time of a cause.
     pub(super) fn program(&self, cause: Cause) -> Option<String> {
         let all: u128 = self.programs.values().map(|times| times.of(cause)).sum();
-        let largest = self.programs.iter().max_by_key(|(_, times)| times.of(cause))?;
+        let largest = self
+            .programs
+            .iter()
+            .max_by_key(|(_, times)| times.of(cause))?;
         let ((comm, port), times) = largest;
         let ns = times.of(cause);
         (ns > 0 && ns * 4 >= all * 3).then(|| format!("{comm} {port}"))

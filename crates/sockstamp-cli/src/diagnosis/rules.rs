@@ -98,7 +98,8 @@ pub const RULES: &[Rule] = &[
         cure: "As for loss, at the peer or on the path.",
         find: |figures| {
             stage(figures, Stage::RxHol, 10 * MS, |_| {
-                "the wait for missing segments: packets to this host are lost or reordered".to_owned()
+                "the wait for missing segments: packets to this host are lost or reordered"
+                    .to_owned()
             })
         },
     },
@@ -247,7 +248,10 @@ fn failed_connects(figures: &Figures) -> Option<Finding> {
         Verdict::ConnectFailed,
     ];
     let connections = &figures.connections;
-    let failed: u64 = verdicts.iter().map(|&verdict| connections.failed(verdict)).sum();
+    let failed: u64 = verdicts
+        .iter()
+        .map(|&verdict| connections.failed(verdict))
+        .sum();
     let all = failed + connections.opened;
     if failed == 0 || failed * 5 < all {
         return None;
@@ -289,7 +293,9 @@ fn late_accepts(figures: &Figures) -> Option<Finding> {
     let mean = accept.mean();
     Some(Finding {
         ns: accept.ns,
-        sentence: format!("connections wait {mean} to be accepted (conn.accept): the program accepts late"),
+        sentence: format!(
+            "connections wait {mean} to be accepted (conn.accept): the program accepts late"
+        ),
         cause: Cause::Stage(Stage::ConnAccept),
     })
 }
@@ -351,12 +357,22 @@ fn finding(sum: Sum, whole: Sum, cause: Cause, what: &str) -> Option<Finding> {
     })
 }
 
-fn stage(figures: &Figures, stage: Stage, least: u64, what: fn(&Figures) -> String) -> Option<Finding> {
+fn stage(
+    figures: &Figures,
+    stage: Stage,
+    least: u64,
+    what: fn(&Figures) -> String,
+) -> Option<Finding> {
     let sum = figures.stages[stage];
     if sum.mean() < Nanos(least) {
         return None;
     }
-    finding(sum, figures.whole(stage), Cause::Stage(stage), &what(figures))
+    finding(
+        sum,
+        figures.whole(stage),
+        Cause::Stage(stage),
+        &what(figures),
+    )
 }
 
 fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding> {
@@ -417,7 +433,11 @@ fn throttled(figures: &Figures) -> Option<Finding> {
     if quota.throttled < 5 || quota.throttled * 10 < quota.periods {
         return None;
     }
-    let parts = [Part::WakeupThrottled, Part::AppThrottled, Part::ServiceThrottled];
+    let parts = [
+        Part::WakeupThrottled,
+        Part::AppThrottled,
+        Part::ServiceThrottled,
+    ];
     let slow = parts.map(|part| {
         let stage = part.stage();
         (stage, figures.stages[stage], figures.parts[part].ns)
@@ -433,7 +453,8 @@ fn throttled(figures: &Figures) -> Option<Finding> {
     if known > 0 && known * 10 < ns {
         return None;
     }
-    let (cgroup, used, periods, time) = (&quota.cgroup, quota.throttled, quota.periods, most.mean());
+    let (cgroup, used, periods, time) =
+        (&quota.cgroup, quota.throttled, quota.periods, most.mean());
     let of = match held {
         0 => String::new(),
         held => format!("{} of ", share(held, most.ns)),
@@ -496,7 +517,10 @@ fn peer(figures: &Figures) -> Option<Finding> {
     let takes = match (of_one, slowest) {
         (Some((peer, _)), _) => format!("{} takes {answered} to answer", Service(peer)),
         (None, Some(Slowest { peer, .. })) => {
-            format!("peers take {answered} to answer, most of it {}", Service(peer))
+            format!(
+                "peers take {answered} to answer, most of it {}",
+                Service(peer)
+            )
         }
         (None, None) => format!("peers take {answered} to answer"),
     };

@@ -33,7 +33,9 @@ fn measured(slow: &[(Stage, u64)]) -> Summary {
             if stage.direction() != direction {
                 continue;
             }
-            of.stages[stage].get_or_insert_default().record(Nanos(nanos), 100);
+            of.stages[stage]
+                .get_or_insert_default()
+                .record(Nanos(nanos), 100);
             time += if stage.has_share() { nanos } else { 0 };
         }
         of.sent.record(Nanos(time), 100);
@@ -332,7 +334,10 @@ fn losses_are_reported_by_their_count() {
         "packets are lost: 5 segments were sent again, of at least 100",
     );
     summary.tx.segments = Some(120);
-    says(&summary, "packets are lost: 5 of 120 segments were sent again");
+    says(
+        &summary,
+        "packets are lost: 5 of 120 segments were sent again",
+    );
     summary.tx.segments = None;
     // Less than 1 % of the segments that these bytes need.
     summary.tx.bytes = 1_000_000;

@@ -86,7 +86,9 @@ impl Condition {
         let change = changes
             .iter()
             .find(|change| change.measure == self.measure && change.quantile == self.quantile);
-        let Some((change, (least, most))) = change.and_then(|change| Some((change, change.bounds()?))) else {
+        let Some((change, (least, most))) =
+            change.and_then(|change| Some((change, change.bounds()?)))
+        else {
             return Held::Unknown;
         };
         let limit = match self.limit {
@@ -132,14 +134,18 @@ mod tests {
 
     #[test]
     fn a_condition_holds_if_the_whole_interval_is_beyond_the_limit() {
-        let held = |text: &str, after, interval| condition(text).unwrap().held(&change(after, interval));
+        let held =
+            |text: &str, after, interval| condition(text).unwrap().held(&change(after, interval));
         let doubled = Some((1.5, 2.5));
         assert_eq!(held("tx.qdisc.p99 > +20%", 2e6, doubled), Held::Yes);
         assert_eq!(held("tx.qdisc.p99>+49.9 %", 2e6, doubled), Held::Yes);
         assert_eq!(held("tx.qdisc.p99 > +60%", 2e6, doubled), Held::No);
         assert_eq!(held("tx.qdisc.p99 > +400us", 2e6, doubled), Held::Yes);
         assert_eq!(held("tx.qdisc.p99 > +0.6ms", 2e6, doubled), Held::No);
-        assert_eq!(held("tx.qdisc.p99 < -20%", 5e5, Some((0.4, 0.7))), Held::Yes);
+        assert_eq!(
+            held("tx.qdisc.p99 < -20%", 5e5, Some((0.4, 0.7))),
+            Held::Yes
+        );
         assert_eq!(held("tx.qdisc.p99 < -20%", 5e5, Some((0.4, 0.9))), Held::No);
         assert_eq!(held("tx.qdisc.p99 > +20%", 2e6, None), Held::Unknown);
         assert_eq!(held("tx.qdisc.p50 > +20%", 2e6, doubled), Held::Unknown);

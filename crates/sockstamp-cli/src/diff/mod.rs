@@ -88,7 +88,9 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
     };
     match printed {
         // A reader that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot print")
+        }
         _ => Ok(()),
     }
 }

@@ -166,7 +166,12 @@ mod tests {
 
     #[test]
     fn changes_are_percentages_or_factors() {
-        for (relative, text) in [(0.2, "+20 %"), (-0.5, "-50 %"), (8.99, "+899 %"), (9.0, "×10")] {
+        for (relative, text) in [
+            (0.2, "+20 %"),
+            (-0.5, "-50 %"),
+            (8.99, "+899 %"),
+            (9.0, "×10"),
+        ] {
             assert_eq!(percent(relative), text);
         }
     }

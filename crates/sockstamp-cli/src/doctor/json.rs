@@ -22,7 +22,11 @@ pub(super) fn line(of: &Report) -> serde_json::Result<String> {
 pub(super) fn report(report: &Report) -> Value {
     let facts = &report.facts;
     let bpf_timestamping = facts.socket_bit.zip(facts.tx_timestamping);
-    let host_path = report.plan.host_path_obstacle.as_ref().map(Reason::to_string);
+    let host_path = report
+        .plan
+        .host_path_obstacle
+        .as_ref()
+        .map(Reason::to_string);
     json!({
         "version": 1,
         "ready": report.obstacles.is_empty(),
@@ -141,7 +145,12 @@ mod tests {
     #[test]
     fn names_and_types_are_stable() {
         let found = report(&capable());
-        let mut names: Vec<_> = found.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut names: Vec<_> = found
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         names.sort_unstable();
         assert_eq!(
             names,
@@ -184,7 +193,10 @@ mod tests {
             found["parts"]["rx.wakeup"]["throttled"],
             json!({ "absent": null })
         );
-        assert_eq!(found["plan"]["tx.nic"], json!({ "absent": "NIC clock unused" }));
+        assert_eq!(
+            found["plan"]["tx.nic"],
+            json!({ "absent": "NIC clock unused" })
+        );
         assert_eq!(
             found["completions"]["tcp_stamps"],
             json!({ "state": "refused", "reason": "no BPF timestamping" })

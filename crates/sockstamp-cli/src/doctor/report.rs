@@ -106,7 +106,9 @@ pub(super) mod tests {
     pub(in super::super) fn capable() -> Report {
         let facts = Facts {
             kernel: "6.15.0-example".into(),
-            capabilities: Capability::ALL.map(|capability| (capability, Some(true))).into(),
+            capabilities: Capability::ALL
+                .map(|capability| (capability, Some(true)))
+                .into(),
             tracepoints: Tracepoint::ALL
                 .map(|tracepoint| (tracepoint, Some(tracepoint != Tracepoint::TcpSendmsgLocked)))
                 .into(),
@@ -167,11 +169,14 @@ pub(super) mod tests {
     pub(in super::super) fn unprivileged() -> Report {
         let capable = capable();
         let facts = Facts {
-            capabilities: Capability::ALL.map(|capability| (capability, Some(false))).into(),
+            capabilities: Capability::ALL
+                .map(|capability| (capability, Some(false)))
+                .into(),
             mptcp: Some(false),
             ..capable.facts
         };
-        let unknown = |section: &str| hook(section, true, Trial::Unknown("missing capabilities".into()));
+        let unknown =
+            |section: &str| hook(section, true, Trial::Unknown("missing capabilities".into()));
         Report {
             physical: Some(Vec::new()),
             plan: Plan {

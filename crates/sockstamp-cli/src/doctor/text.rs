@@ -39,7 +39,10 @@ pub(super) fn report(report: &Report) -> String {
         "For applications, by `sockstamp completions`",
         [
             line("error queues in memory", trial(&report.completions.entries)),
-            line("stamps of TCP in memory", trial(&report.completions.tcp_stamps)),
+            line(
+                "stamps of TCP in memory",
+                trial(&report.completions.tcp_stamps),
+            ),
         ],
     );
     section(
@@ -123,8 +126,14 @@ fn facts(report: &Report) -> Vec<Line> {
             "capabilities missing",
             list(report.missing_capabilities.iter().copied()),
         ),
-        line("receive stamping now", receive_stamping(report.receive_stamping)),
-        line("physical interfaces here", physical(report.physical.as_deref())),
+        line(
+            "receive stamping now",
+            receive_stamping(report.receive_stamping),
+        ),
+        line(
+            "physical interfaces here",
+            physical(report.physical.as_deref()),
+        ),
     ];
     if !facts.stamping_nics.is_empty() {
         let names: Vec<_> = facts.stamping_nics.iter().map(String::as_str).collect();
@@ -187,7 +196,8 @@ const FROM_PACKETS: &str =
     "no: TCP is stamped where its packets pass: after tc egress, before the driver, at the ACK";
 
 /// `SKBTX_HW_TSTAMP` has `SKBTX_BPF` in it (include/linux/skbuff.h, v6.18).
-const UNASKED: &str = "yes, but it would take a NIC's stamps from PTP: TCP is stamped where its packets pass";
+const UNASKED: &str =
+    "yes, but it would take a NIC's stamps from PTP: TCP is stamped where its packets pass";
 
 /// Each processor has its own then (`sched_clock_local()`, kernel/sched/clock.c, v6.18): up to a
 /// tick apart.
@@ -196,7 +206,8 @@ const UNSTABLE: &str = "unstable between CPUs: rx.wakeup is the time in run queu
 /// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
 /// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
 /// tcp_sendmsg_locked(), which net/mptcp/protocol.c does not use.
-const MPTCP: &str = "in this kernel: its connections are counted, not measured (they have no send callbacks)";
+const MPTCP: &str =
+    "in this kernel: its connections are counted, not measured (they have no send callbacks)";
 
 fn receive_stamping(found: Option<bool>) -> &'static str {
     match found {
@@ -208,7 +219,8 @@ fn receive_stamping(found: Option<bool>) -> &'static str {
 
 /// Messages leave this namespace by a veth or the like, and callbacks end there where the host
 /// routes.
-const OUT_OF_SIGHT: &str = "none: the NIC is out of sight from this network namespace (stat --host-path)";
+const OUT_OF_SIGHT: &str =
+    "none: the NIC is out of sight from this network namespace (stat --host-path)";
 
 fn physical(found: Option<&[String]>) -> String {
     match found {
@@ -279,8 +291,9 @@ fn plan(report: &Report) -> Vec<Line> {
     };
     let of_stage = |(stage, method): (Stage, &Method)| {
         let missing = plan.parts().filter(move |(part, _)| part.stage() == stage);
-        let missing = missing
-            .filter_map(|(part, reason)| Some(line(format!("  {part}"), format!("absent: {}", reason?))));
+        let missing = missing.filter_map(|(part, reason)| {
+            Some(line(format!("  {part}"), format!("absent: {}", reason?)))
+        });
         [line(stage.name(), method.to_string())]
             .into_iter()
             .chain(missing)
@@ -301,7 +314,9 @@ fn result(report: &Report) -> Vec<Line> {
             .collect();
     }
     let test = match &report.self_test {
-        SelfTest::Done { messages, valid } => format!("{valid} of {messages} messages over loopback valid"),
+        SelfTest::Done { messages, valid } => {
+            format!("{valid} of {messages} messages over loopback valid")
+        }
         SelfTest::Failed(reason) => format!("failed: {reason}"),
         SelfTest::NotRun => "not run".to_owned(),
     };

@@ -28,7 +28,8 @@ pub fn all() -> impl Iterator<Item = (Component, Advice)> {
             stage,
             part: Some(part),
         });
-        let is_whole = Part::of(stage).next().is_none() || matches!(stage, Stage::RxWakeup | Stage::RxApp);
+        let is_whole =
+            Part::of(stage).next().is_none() || matches!(stage, Stage::RxWakeup | Stage::RxApp);
         is_whole.then_some(whole).into_iter().chain(parts)
     });
     components.map(|component| (component, of(component)))
@@ -40,7 +41,11 @@ pub(super) fn of(component: Component) -> Advice {
         Some(part) => (part.description(), of_part(part)),
         None => (component.stage.description(), of_stage(component.stage)),
     };
-    Advice { meaning, check, cure }
+    Advice {
+        meaning,
+        check,
+        cure,
+    }
 }
 
 /// Return the actions of the rule of docs/diagnosis.md with this name.

@@ -15,11 +15,17 @@ pub(super) fn border(text: &str) -> Result<Border, String> {
     let wrong = || format!("{text:?} is not a percentile from p75 to p99.999");
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.len() != 2 || fraction.len() > 3 || percent.ends_with('.') || !digits(whole) || !digits(fraction)
+    if whole.len() != 2
+        || fraction.len() > 3
+        || percent.ends_with('.')
+        || !digits(whole)
+        || !digits(fraction)
     {
         return Err(wrong());
     }
-    let thousandths: u32 = format!("{whole}{fraction:0<3}").parse().map_err(|_| wrong())?;
+    let thousandths: u32 = format!("{whole}{fraction:0<3}")
+        .parse()
+        .map_err(|_| wrong())?;
     match thousandths >= LEAST {
         true => Ok(Border::Percentile(thousandths)),
         false => Err(wrong()),
@@ -38,7 +44,9 @@ mod tests {
         assert_eq!(border("p99.9"), Ok(Border::Percentile(99_900)));
         assert_eq!(border("p75"), Ok(Border::Percentile(75_000)));
         assert_eq!(border("20ms"), Ok(Border::Time(Nanos(20_000_000))));
-        for text in ["p", "p50", "p100", "p99.", "p99.9999", "p+9", "20", "99", "p9.9"] {
+        for text in [
+            "p", "p50", "p100", "p99.", "p99.9999", "p+9", "20", "99", "p9.9",
+        ] {
             assert!(border(text).is_err(), "{text}");
         }
     }

@@ -49,9 +49,14 @@ pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Fai
             rest: true,
             ..explained
         });
-        let found: Vec<_> = found.filter(|explained| explained.cause().is_some()).collect();
+        let found: Vec<_> = found
+            .filter(|explained| explained.cause().is_some())
+            .collect();
         let next = found.iter().filter_map(Explained::cause);
-        kinds = found.iter().map(|explained| explained.explanation.kind).collect();
+        kinds = found
+            .iter()
+            .map(|explained| explained.explanation.kind)
+            .collect();
         causes.extend(next);
         all.extend(found);
     }
@@ -76,7 +81,8 @@ fn look(
         let mut causes = causes.iter().filter(|cause| cause.kind() == kind);
         !causes.any(|cause| cause.covers(message))
     };
-    let mut times: Vec<(Kind, Times)> = kinds.iter().map(|&kind| (kind, Times::new(kind))).collect();
+    let mut times: Vec<(Kind, Times)> =
+        kinds.iter().map(|&kind| (kind, Times::new(kind))).collect();
     let mut failed = Failed::default();
     each(durations, &mut |message| {
         failed.add(message);
@@ -88,7 +94,9 @@ fn look(
         .filter_map(|(kind, times)| Some((kind, Excess::new(kind, times.limits(border)?))))
         .collect();
     each(durations, &mut |message| {
-        let left = excesses.iter_mut().filter(|(kind, _)| is_left(*kind, message));
+        let left = excesses
+            .iter_mut()
+            .filter(|(kind, _)| is_left(*kind, message));
         left.for_each(|(_, excess)| excess.add(message));
     })?;
     let explanations = excesses.into_iter().map(|(_, excess)| excess.explanation());

@@ -116,9 +116,17 @@ mod tests {
     fn messages_of_the_whole_run_are_kept_and_count_for_all() {
         for seed in 0..5 {
             let kept = kept(seed);
-            let weight: u64 = kept.messages().iter().map(|one| u64::from(one.weight)).sum();
+            let weight: u64 = kept
+                .messages()
+                .iter()
+                .map(|one| u64::from(one.weight))
+                .sum();
             assert!(weight.abs_diff(3 * SEEN) < 3 * SEEN / 10, "{weight}");
-            assert!(kept.messages().len() * 3 > MOST, "{}", kept.messages().len());
+            assert!(
+                kept.messages().len() * 3 > MOST,
+                "{}",
+                kept.messages().len()
+            );
             assert!(
                 kept.messages()
                     .iter()
@@ -126,7 +134,10 @@ mod tests {
             );
             let half = Timestamp::from_nanos(SEEN / 2 * 1_000_000);
             let early = kept.messages().iter().filter(|one| one.time < half).count();
-            assert!(early.abs_diff(kept.messages().len() / 2) < MOST / 20, "{early}");
+            assert!(
+                early.abs_diff(kept.messages().len() / 2) < MOST / 20,
+                "{early}"
+            );
         }
     }
 
@@ -138,7 +149,9 @@ mod tests {
             Ok(())
         };
         let (explained, _) = causes::of(Border::default(), each).unwrap();
-        let reads = explained.iter().find(|one| one.explanation.kind == Kind::Read);
+        let reads = explained
+            .iter()
+            .find(|one| one.explanation.kind == Kind::Read);
         let explanation = &reads.unwrap().explanation;
         assert_eq!(explanation.claim, Claim::First, "{explanation:?}");
         assert_eq!(explanation.carried[0].component.stage, Stage::RxApp);

@@ -36,8 +36,14 @@ fn failures(output: &mut dyn Write, failed: &Failed) -> io::Result<()> {
         let Some((all, verdicts)) = failed.of(kind) else {
             continue;
         };
-        let verdicts: Vec<_> = (verdicts.iter().map(|(name, count)| format!("{count} {name}"))).collect();
-        let words = format!("{all} failed, and are left out above: {}", verdicts.join(", "));
+        let verdicts: Vec<_> = (verdicts
+            .iter()
+            .map(|(name, count)| format!("{count} {name}")))
+        .collect();
+        let words = format!(
+            "{all} failed, and are left out above: {}",
+            verdicts.join(", ")
+        );
         writeln!(output)?;
         sentence(output, &format!(" {}:", kind.name()), &words)?;
         if kind == Kind::Connect {
@@ -67,7 +73,11 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     );
     writeln!(output)?;
     let without = if explained.rest { " without these" } else { "" };
-    sentence(output, &format!(" {}{without}:", explanation.kind.name()), &head)?;
+    sentence(
+        output,
+        &format!(" {}{without}:", explanation.kind.name()),
+        &head,
+    )?;
     let first = match (explanation.claim, explanation.carried.first()) {
         (Claim::First, Some(first)) => first,
         (Claim::TooFew, _) => {

@@ -15,7 +15,10 @@ use crate::text::bar_between;
 /// follow each other: how they interleave is not measured.
 pub(super) fn one(output: &mut dyn Write, kind: Kind, message: &Message) -> io::Result<()> {
     let whole = kind.time(message).unwrap_or_default();
-    let (local, remote) = (canonical(message.flow.local), canonical(message.flow.remote));
+    let (local, remote) = (
+        canonical(message.flow.local),
+        canonical(message.flow.remote),
+    );
     let words = format!(
         "{} in {}/{} {local} → {remote} {} B at {}",
         whole,
@@ -24,7 +27,11 @@ pub(super) fn one(output: &mut dyn Write, kind: Kind, message: &Message) -> io::
         message.bytes,
         time_of_day(message.time.as_nanos()).as_str(),
     );
-    writeln!(output, "{}", wrapped("   one of them:", words.split(' '), ""))?;
+    writeln!(
+        output,
+        "{}",
+        wrapped("   one of them:", words.split(' '), "")
+    )?;
     let mut begin = Nanos::ZERO;
     for component in kind.components() {
         let duration = component.of(message);

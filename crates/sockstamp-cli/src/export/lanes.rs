@@ -8,7 +8,11 @@ impl Lanes {
     /// Return the lane for an item from `begin` to `end`: among those that end before, the one that
     /// ends last.
     pub(super) fn take(&mut self, begin: u64, end: u64) -> usize {
-        let free = self.0.iter().enumerate().filter(|(_, last)| **last <= begin);
+        let free = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(_, last)| **last <= begin);
         let lane = match free.max_by_key(|(_, last)| **last) {
             Some((lane, _)) => lane,
             None => {

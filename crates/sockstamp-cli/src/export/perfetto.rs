@@ -156,12 +156,18 @@ impl<W: Write> Trace<W> {
     }
 
     fn placed(&mut self, track: u64, placed: &Placed) -> io::Result<()> {
-        self.slice(track, placed.span, placed.stage.name(), Vec::new(), |trace| {
-            for (part, span) in &placed.parts {
-                trace.slice(track, *span, part.name(), Vec::new(), |_| Ok(()))?;
-            }
-            Ok(())
-        })
+        self.slice(
+            track,
+            placed.span,
+            placed.stage.name(),
+            Vec::new(),
+            |trace| {
+                for (part, span) in &placed.parts {
+                    trace.slice(track, *span, part.name(), Vec::new(), |_| Ok(()))?;
+                }
+                Ok(())
+            },
+        )
     }
 
     fn slice(

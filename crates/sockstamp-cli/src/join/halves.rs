@@ -61,12 +61,16 @@ impl<'scope> Halves<'scope> {
 
     /// Return the totals of the recording, once there are no more halves.
     pub(super) fn finish(self) -> Result<Recorded> {
-        self.maker.join().unwrap_or_else(|panic| resume_unwind(panic))
+        self.maker
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
 fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Recorded> {
-    let name = recordings.iter().find_map(|recording| recording.fact("host"));
+    let name = recordings
+        .iter()
+        .find_map(|recording| recording.fact("host"));
     let mut recorded = Recorded {
         name: name.unwrap_or("-").to_owned(),
         ..Recorded::default()
@@ -76,7 +80,10 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
     for recording in recordings {
         recording.each(Detail::All, |message| {
             if message.is_life() {
-                bail!("{}: its messages are joined already", recording.path().display());
+                bail!(
+                    "{}: its messages are joined already",
+                    recording.path().display()
+                );
             }
             recorded.add(message);
             batch.push(maker.half(message));
@@ -92,5 +99,7 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
 
 /// Pass halves on. Ignore failures: halves are refused if joining has ended.
 fn pass(batch: Vec<Half>, batches: &SyncSender<Vec<Half>>) -> Result<()> {
-    batches.send(batch).map_err(|_| anyhow!("joining has ended"))
+    batches
+        .send(batch)
+        .map_err(|_| anyhow!("joining has ended"))
 }

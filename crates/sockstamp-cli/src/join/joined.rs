@@ -55,8 +55,8 @@ impl Joined {
         };
         let mut progress = Progress::new(rows(&recordings))?;
         thread::scope(|scope| {
-            let mut halves =
-                [&recordings[0], &recordings[1]].map(|recordings| Some(Halves::of(scope, recordings)));
+            let mut halves = [&recordings[0], &recordings[1]]
+                .map(|recordings| Some(Halves::of(scope, recordings)));
             while halves.iter().any(Option::is_some) {
                 let host = join.needs();
                 let of_host = &mut halves[host as usize];
@@ -95,7 +95,9 @@ impl Joined {
 /// Open the recordings of a host, to read them in parallel with those of the other.
 fn beside(paths: &[PathBuf]) -> Result<Vec<Reader>> {
     let readers = open(paths)?.into_iter();
-    Ok(readers.map(|reader| reader.shared(Host::ALL.len())).collect())
+    Ok(readers
+        .map(|reader| reader.shared(Host::ALL.len()))
+        .collect())
 }
 
 /// Look for connections whose addresses differ between the hosts.

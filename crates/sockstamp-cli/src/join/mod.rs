@@ -37,7 +37,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     match printed {
         // A reader that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot print")
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }

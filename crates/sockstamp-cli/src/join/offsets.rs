@@ -11,7 +11,8 @@ use crate::output::Unfinished;
 
 /// The columns. Lines are relative to `origin_ns` and `base_ns`, in nanoseconds and nanoseconds per
 /// second.
-const HEADER: &str = "begin_ns,end_ns,origin_ns,base_ns,least,least_drift,most,most_drift,quality,in_step";
+const HEADER: &str =
+    "begin_ns,end_ns,origin_ns,base_ns,least,least_drift,most,most_drift,quality,in_step";
 
 /// Write a line per interval of the first host's monotonic clock in which both bounds are lines, or
 /// one line for all times if the clocks are trusted.

@@ -89,7 +89,9 @@ impl Sums {
 
     /// Iterate over the stages that any message has.
     pub(super) fn stages(&self) -> impl Iterator<Item = (Stage, &Histogram)> {
-        let all = Stage::WAY.into_iter().map(|stage| (stage, &self.stages[stage]));
+        let all = Stage::WAY
+            .into_iter()
+            .map(|stage| (stage, &self.stages[stage]));
         all.filter(|(_, histogram)| !histogram.is_empty())
     }
 

@@ -40,7 +40,9 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     let clamped = joined.join.clamped();
     let clamped = [("net.forward", clamped.forward), ("net.back", clamped.back)];
     let clamped = clamped.into_iter().filter(|(_, count)| *count > 0);
-    let clamped: Vec<String> = clamped.map(|(name, count)| format!("{name} {count}")).collect();
+    let clamped: Vec<String> = clamped
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
     if !clamped.is_empty() {
         writeln!(
             output,
@@ -59,14 +61,19 @@ fn escaped(name: &str) -> String {
 
 fn clocks(joined: &Joined) -> String {
     let clocks = joined.join.clocks();
-    let words = match joined.middle().map(|time| (clocks.at(time), clocks.drift(time))) {
-        Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => format!(
-            "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
-            estimate.quality.name(),
-            estimate.offset.delta(),
-            estimate.error,
-            f64::midpoint(least, most) / 1e3,
-        ),
+    let words = match joined
+        .middle()
+        .map(|time| (clocks.at(time), clocks.drift(time)))
+    {
+        Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => {
+            format!(
+                "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
+                estimate.quality.name(),
+                estimate.offset.delta(),
+                estimate.error,
+                f64::midpoint(least, most) / 1e3,
+            )
+        }
         Some((estimate, _)) => estimate.quality.name().to_owned(),
         None => Quality::Absent.name().to_owned(),
     };
@@ -87,7 +94,11 @@ fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<
     let (sums, to) = (joined.from(from), &joined.hosts[from.peer() as usize].name);
     let names = (escaped(&joined.hosts[from as usize].name), escaped(to));
     if sums.total.is_empty() {
-        return writeln!(output, "\n {} → {}: no message was joined", names.0, names.1);
+        return writeln!(
+            output,
+            "\n {} → {}: no message was joined",
+            names.0, names.1
+        );
     }
     writeln!(output, "\n {} → {}", names.0, names.1)?;
     writeln!(

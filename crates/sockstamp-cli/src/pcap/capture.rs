@@ -35,7 +35,11 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Begin a file. After `count` packets it is over.
-    pub(super) fn start(output: Box<dyn Write>, all_stages: bool, count: Option<u64>) -> Result<Self> {
+    pub(super) fn start(
+        output: Box<dyn Write>,
+        all_stages: bool,
+        count: Option<u64>,
+    ) -> Result<Self> {
         let application = concat!("sockstamp ", env!("CARGO_PKG_VERSION"));
         let mut writer = Writer::new(output, application, &system()).context("cannot write")?;
         // Readers of a pipe, such as Wireshark, wait for it.
@@ -107,12 +111,19 @@ impl Capture {
         }
         self.flush();
         match self.failure {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write")
+            }
             _ => Ok(self.written),
         }
     }
 
-    fn write(&mut self, packet: &Packet<'_>, id: u64, message: Option<&MessageName>) -> io::Result<()> {
+    fn write(
+        &mut self,
+        packet: &Packet<'_>,
+        id: u64,
+        message: Option<&MessageName>,
+    ) -> io::Result<()> {
         let interface = self.interface(packet)?;
         self.writer.packet(&pcapng::Packet {
             interface,

@@ -128,7 +128,10 @@ mod tests {
                 netns: NetnsInode(1),
             },
             length: 40,
-            segments: Some(Segments { size: 1448, count: 3 }),
+            segments: Some(Segments {
+                size: 1448,
+                count: 3,
+            }),
             bytes: Cow::default(),
         }
     }
@@ -154,8 +157,18 @@ mod tests {
         let (a, b) = ((1, Some("/a.service")), (2, Some("/b.service")));
         for (pid, comm, (cgroup, path), expected) in [
             (Some(7), "sh", (1, None), "pid=7 comm=sh stage=driver"),
-            (Some(7), "sh", a, "pid=7 comm=sh container=a.service stage=driver"),
-            (Some(7), "sh", a, "pid=7 comm=sh container=a.service stage=driver"),
+            (
+                Some(7),
+                "sh",
+                a,
+                "pid=7 comm=sh container=a.service stage=driver",
+            ),
+            (
+                Some(7),
+                "sh",
+                a,
+                "pid=7 comm=sh container=a.service stage=driver",
+            ),
             (
                 Some(7),
                 "curl",

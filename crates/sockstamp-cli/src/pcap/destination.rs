@@ -20,7 +20,10 @@ pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {
     if stdout.is_terminal() {
         bail!("packets are not text: - needs a pipe or a file");
     }
-    let stdout = stdout.as_fd().try_clone_to_owned().context("cannot write")?;
+    let stdout = stdout
+        .as_fd()
+        .try_clone_to_owned()
+        .context("cannot write")?;
     Ok(Box::new(BufWriter::new(File::from(stdout))))
 }
 

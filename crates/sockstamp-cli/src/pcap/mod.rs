@@ -76,9 +76,12 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match (&options.write, &options.output) {
         (Some(output), _) => live(options, output),
-        (None, Some(output)) => {
-            recorded::run(&options.source.files, output, options.all_stages, options.count)
-        }
+        (None, Some(output)) => recorded::run(
+            &options.source.files,
+            output,
+            options.all_stages,
+            options.count,
+        ),
         (None, None) => bail!("-w or -o is needed"),
     }
 }
@@ -91,8 +94,8 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
         snaplen: options.snaplen,
         ring_bytes: options.buffer.next_power_of_two() << 20,
     };
-    let mut signals =
-        catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
+    let mut signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])
+        .context("cannot catch signals")?;
     let prepared = match options.command.as_slice() {
         [] => None,
         words => Some(Prepared::new(words)?),
@@ -131,5 +134,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     if let (Some(running), None) = (&mut running, status) {
         status = Some(outlive(running, &mut signals)?);
     }
-    Ok(status.map_or(ExitCode::SUCCESS, |status: ExitStatus| command::exit_code(status)))
+    Ok(status.map_or(ExitCode::SUCCESS, |status: ExitStatus| {
+        command::exit_code(status)
+    }))
 }

@@ -56,7 +56,10 @@ pub(super) fn run(
         events.before(None, &mut capture);
     }
     drop(progress);
-    let lost = recordings.iter().map(lost_packets).fold(Lost::default(), sum);
+    let lost = recordings
+        .iter()
+        .map(lost_packets)
+        .fold(Lost::default(), sum);
     let written = capture.finish(lost)?;
     tell(written, lost);
     Ok(ExitCode::SUCCESS)

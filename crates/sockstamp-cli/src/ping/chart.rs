@@ -31,7 +31,10 @@ struct Row {
 fn rows(histogram: &Histogram) -> Vec<Row> {
     let buckets = histogram.buckets();
     let used = |bucket: &sockstamp_model::histogram::Bucket| bucket.count > 0;
-    let (Some(first), Some(last)) = (buckets.iter().position(used), buckets.iter().rposition(used)) else {
+    let (Some(first), Some(last)) = (
+        buckets.iter().position(used),
+        buckets.iter().rposition(used),
+    ) else {
         return Vec::new();
     };
     let width = (last - first + 1).div_ceil(ROWS);

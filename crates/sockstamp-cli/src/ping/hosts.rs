@@ -41,7 +41,10 @@ pub(super) fn read(options: &Options) -> Result<Vec<(Host, Target)>> {
     let addresses = resolve_all(&names, family)?;
     let mut targets = Vec::with_capacity(names.len() * origins.len());
     for origin in &origins {
-        let via = interface.as_ref().map(|via| via.within(origin)).transpose()?;
+        let via = interface
+            .as_ref()
+            .map(|via| via.within(origin))
+            .transpose()?;
         for (name, found) in names.iter().zip(&addresses) {
             let target = target(options, origin, found, via.as_ref())?;
             let host = Host {
@@ -204,7 +207,12 @@ struct Found {
 /// Return all addresses, or the first error and the number of others.
 fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
     let share = names.len().div_ceil(LOOKUPS).max(1);
-    let resolve_share = |names: &[String]| names.iter().map(|name| resolve(name, family)).collect::<Vec<_>>();
+    let resolve_share = |names: &[String]| {
+        names
+            .iter()
+            .map(|name| resolve(name, family))
+            .collect::<Vec<_>>()
+    };
     let found: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = names
             .chunks(share)
@@ -240,7 +248,9 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
     } else {
         let addresses = (host, 0).to_socket_addrs();
         let addresses = addresses.with_context(|| format!("cannot resolve {name}"))?;
-        addresses.map(|found| found.ip()).find(|address| fits(*address))
+        addresses
+            .map(|found| found.ip())
+            .find(|address| fits(*address))
     };
     let address = address.ok_or_else(lacks)?.to_canonical();
     ensure!(
@@ -329,8 +339,14 @@ mod tests {
         assert_eq!(found("::ffff:10.0.0.1", None).unwrap(), "10.0.0.1");
         let error = |name, family| found(name, family).unwrap_err().to_string();
         assert_eq!(error("::1", Some(Family::V4)), "::1 has no IPv4 address");
-        assert_eq!(error("0.0.0.0", None), "0.0.0.0 is not the address of one host");
-        assert_eq!(error("ff02::1", None), "ff02::1 is not the address of one host");
+        assert_eq!(
+            error("0.0.0.0", None),
+            "0.0.0.0 is not the address of one host"
+        );
+        assert_eq!(
+            error("ff02::1", None),
+            "ff02::1 is not the address of one host"
+        );
         assert!(error("10.0.0.1%lo", None).contains("only link-local"));
     }
 
@@ -344,14 +360,20 @@ mod tests {
     fn the_first_failure_is_reported_and_the_others_counted() {
         let names = ["0.0.0.0", "127.0.0.1", "ff02::1", "::"].map(str::to_owned);
         let error = resolve_all(&names, None).unwrap_err().to_string();
-        assert_eq!(error, "0.0.0.0 is not the address of one host (and 2 others)");
+        assert_eq!(
+            error,
+            "0.0.0.0 is not the address of one host (and 2 others)"
+        );
     }
 
     #[test]
     fn many_names_keep_their_order() {
         let names: Vec<_> = (1..100).map(|n| format!("10.0.0.{n}")).collect();
         let found = resolve_all(&names, None).unwrap();
-        let addresses: Vec<_> = found.iter().map(|found| found.address.to_string()).collect();
+        let addresses: Vec<_> = found
+            .iter()
+            .map(|found| found.address.to_string())
+            .collect();
         assert_eq!(addresses, names);
     }
 }

@@ -16,7 +16,8 @@ impl Jitter {
     pub(super) fn record(&mut self, rtt: Nanos) {
         if let Some(last) = self.last.replace(rtt) {
             let difference = rtt.0.abs_diff(last.0);
-            self.scaled = self.scaled.saturating_add(difference) - (self.scaled.saturating_add(8) >> 4);
+            self.scaled =
+                self.scaled.saturating_add(difference) - (self.scaled.saturating_add(8) >> 4);
         }
     }
 

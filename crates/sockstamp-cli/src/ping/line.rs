@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use sockstamp_ping::{Answer, AnswerKind, Outcome, Refusal, RefusalKind, RxKind, Stray, Times, TxKind};
+use sockstamp_ping::{
+    Answer, AnswerKind, Outcome, Refusal, RefusalKind, RxKind, Stray, Times, TxKind,
+};
 
 use super::hosts::Host;
 use super::statistics::Stamps;
@@ -25,12 +27,19 @@ pub(super) fn label(host: &Host) -> String {
 }
 
 /// Print a probe's result. An abandoned probe has none.
-pub(super) fn outcome(output: &mut dyn Write, host: &Host, seq: u64, outcome: &Outcome) -> io::Result<()> {
+pub(super) fn outcome(
+    output: &mut dyn Write,
+    host: &Host,
+    seq: u64,
+    outcome: &Outcome,
+) -> io::Result<()> {
     match outcome {
         Outcome::Answered(answer) => answered(output, host, seq, answer, ""),
         Outcome::Lost => writeln!(output, "no answer from {}: seq={seq}", label(host)),
         Outcome::Refused(refusal) => refused(output, host, seq, refusal),
-        Outcome::NotSent(error) => writeln!(output, "not sent to {}: seq={seq}: {error}", label(host)),
+        Outcome::NotSent(error) => {
+            writeln!(output, "not sent to {}: seq={seq}: {error}", label(host))
+        }
         Outcome::Abandoned => Ok(()),
     }
 }
@@ -82,7 +91,12 @@ fn times(output: &mut dyn Write, times: &Times) -> io::Result<()> {
             times.qdisc(),
             times.prober_delay()
         ),
-        Some(fallback) => write!(output, " time={} by user space ({})", times.rtt, fallback.name()),
+        Some(fallback) => write!(
+            output,
+            " time={} by user space ({})",
+            times.rtt,
+            fallback.name()
+        ),
     }
 }
 

@@ -67,10 +67,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Add the targets; return the kinds of sockets that probe them.
 fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
     let added = engine.add_all(targets);
-    let added = added
-        .map_err(|(address, error)| anyhow::Error::new(error).context(format!("cannot probe {address}")))?;
+    let added = added.map_err(|(address, error)| {
+        anyhow::Error::new(error).context(format!("cannot probe {address}"))
+    })?;
     engine.finish();
-    Ok(added.into_iter().map(|added| added.sockets.to_string()).collect())
+    Ok(added
+        .into_iter()
+        .map(|added| added.sockets.to_string())
+        .collect())
 }
 
 /// Prints and keeps events.
@@ -111,13 +115,22 @@ impl<'a> Report<'a> {
             [only] => line::label(only),
             several => format!("{} targets", several.len()),
         };
-        let sockets = sockets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let sockets = sockets
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
         let printed = writeln!(self.output, "PING {whom} by {sockets}");
         self.written(printed)
     }
 
     /// Until there are no more events.
-    fn follow(&mut self, engine: &mut Engine, mut events: Events, interrupted: &AtomicBool) -> Result<()> {
+    fn follow(
+        &mut self,
+        engine: &mut Engine,
+        mut events: Events,
+        interrupted: &AtomicBool,
+    ) -> Result<()> {
         let mut stopped = false;
         loop {
             let next = match events.next_within(Duration::ZERO) {
@@ -143,13 +156,25 @@ impl<'a> Report<'a> {
 
     fn take(&mut self, event: &Event) -> Result<()> {
         match event {
-            Event::Probe { target, seq, outcome } => self.outcome(index(*target), *seq, outcome),
-            Event::Late { target, seq, answer } => {
+            Event::Probe {
+                target,
+                seq,
+                outcome,
+            } => self.outcome(index(*target), *seq, outcome),
+            Event::Late {
+                target,
+                seq,
+                answer,
+            } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.late += 1);
                 self.remarkable(index(*target), *seq, answer, "late")
             }
-            Event::Duplicate { target, seq, answer } => {
+            Event::Duplicate {
+                target,
+                seq,
+                answer,
+            } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.duplicates += 1);
                 self.remarkable(index(*target), *seq, answer, "duplicate")
@@ -201,7 +226,13 @@ impl<'a> Report<'a> {
     }
 
     /// An answer that is no outcome.
-    fn remarkable(&mut self, target: usize, seq: u64, answer: &Answer, what: &'static str) -> Result<()> {
+    fn remarkable(
+        &mut self,
+        target: usize,
+        seq: u64,
+        answer: &Answer,
+        what: &'static str,
+    ) -> Result<()> {
         if self.options.json {
             if self.is_silent() {
                 return Ok(());
@@ -267,7 +298,10 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn text(&mut self, print: impl FnOnce(&mut dyn Write, &[Host]) -> io::Result<()>) -> Result<()> {
+    fn text(
+        &mut self,
+        print: impl FnOnce(&mut dyn Write, &[Host]) -> io::Result<()>,
+    ) -> Result<()> {
         if self.is_silent() {
             return Ok(());
         }

@@ -158,7 +158,9 @@ pub(super) struct Statistics {
 impl Statistics {
     pub(super) fn new(targets: usize) -> Self {
         Self {
-            targets: std::iter::repeat_with(OfTarget::default).take(targets).collect(),
+            targets: std::iter::repeat_with(OfTarget::default)
+                .take(targets)
+                .collect(),
             all: OfAll::default(),
         }
     }
@@ -269,6 +271,9 @@ mod tests {
             .map(|(stamps, count)| (stamps.tx, *count))
             .collect();
         assert_eq!(counts, [(TxKind::Software, 2), (TxKind::User, 1)]);
-        assert_eq!(statistics.all.fallbacks, BTreeMap::from([("no-tx-stamp", 1)]));
+        assert_eq!(
+            statistics.all.fallbacks,
+            BTreeMap::from([("no-tx-stamp", 1)])
+        );
     }
 }

@@ -85,7 +85,9 @@ impl Summary<'_> {
 
     fn lateness(&self, output: &mut dyn Write) -> io::Result<()> {
         let late = self.lateness;
-        let (Some(p50), Some(p99), Some(max)) = (late.quantile(0.5), late.quantile(0.99), late.max()) else {
+        let (Some(p50), Some(p99), Some(max)) =
+            (late.quantile(0.5), late.quantile(0.99), late.max())
+        else {
             return Ok(());
         };
         writeln!(output, " sent late by: p50 {p50}, p99 {p99}, max {max}")
@@ -156,7 +158,10 @@ fn targets(output: &mut dyn Write, hosts: &[Host], targets: &[OfTarget]) -> io::
     for (label, target) in labels.iter().zip(targets) {
         let counts = &target.counts;
         let loss = counts.loss_per_mille();
-        let loss = loss.map_or_else(|| "-".to_owned(), |loss| format!("{}.{} %", loss / 10, loss % 10));
+        let loss = loss.map_or_else(
+            || "-".to_owned(),
+            |loss| format!("{}.{} %", loss / 10, loss % 10),
+        );
         write!(
             output,
             " {label:<width$}{:>10}{:>10}{loss:>9}",
@@ -277,7 +282,13 @@ mod tests {
         let mut statistics = Statistics::new(1);
         statistics.outcome(0, &Outcome::Lost);
         let text = printed(&[host(2)], &statistics, &Counters::default());
-        assert!(text.contains("1 sent, 0 answered, 100.0 % lost in"), "{text}");
-        assert!(!text.contains("stage") && !text.contains("round trips"), "{text}");
+        assert!(
+            text.contains("1 sent, 0 answered, 100.0 % lost in"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("stage") && !text.contains("round trips"),
+            "{text}"
+        );
     }
 }

@@ -115,7 +115,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
+        recorded: options
+            .slower_than
+            .map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
         tag: options.tag,
     };

@@ -85,7 +85,12 @@ struct Finished {
 
 impl Place {
     /// Messages are chosen by multiples of 2^`in_step`, if any.
-    pub(crate) fn new(path: &Path, has_packets: bool, limits: Limits, in_step: Option<u32>) -> Result<Self> {
+    pub(crate) fn new(
+        path: &Path,
+        has_packets: bool,
+        limits: Limits,
+        in_step: Option<u32>,
+    ) -> Result<Self> {
         let mut place = Self {
             path: path.to_owned(),
             is_directory: is_directory(path),
@@ -120,7 +125,11 @@ impl Place {
     /// Append packets.
     pub(crate) fn write_packets(&mut self, batch: &Packets) -> Result<()> {
         self.make_ready()?;
-        if let Some(packets) = self.current.as_mut().and_then(|current| current.packets.as_mut()) {
+        if let Some(packets) = self
+            .current
+            .as_mut()
+            .and_then(|current| current.packets.as_mut())
+        {
             packets.write(batch)?;
         }
         self.keep_below_limit()
@@ -135,7 +144,9 @@ impl Place {
             return Ok(());
         };
         for (key, loss) in LOST {
-            current.messages.add_fact(key, loss(&mut messages).to_string());
+            current
+                .messages
+                .add_fact(key, loss(&mut messages).to_string());
         }
         if let Some(file) = &mut current.packets {
             for (key, of) in LOST_PACKETS {
@@ -170,7 +181,12 @@ impl Place {
 
     /// Begin new files if there is none, or if the last ones have reached a limit.
     fn make_ready(&mut self) -> Result<()> {
-        if self.is_directory && self.current.as_ref().is_some_and(|current| self.is_over(current)) {
+        if self.is_directory
+            && self
+                .current
+                .as_ref()
+                .is_some_and(|current| self.is_over(current))
+        {
             self.end()?;
         }
         if self.current.is_none() {
@@ -216,7 +232,8 @@ impl Place {
             .join(format!("date={date}"))
             .join(format!("hour={hour}"))
             .join(format!("host={}", self.host));
-        fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let free = (0..10_000)
             .map(|number| directory.join(format!("{time}-{number}.{MESSAGES}")))
             .find(|path| !path.exists() && !path.with_extension(PACKETS).exists());
@@ -235,9 +252,11 @@ impl Place {
             return Ok(());
         };
         let path = current.messages.path();
-        let system =
-            statvfs(path).with_context(|| format!("cannot read the free space of {}", path.display()))?;
-        let free = system.blocks_available().saturating_mul(system.fragment_size());
+        let system = statvfs(path)
+            .with_context(|| format!("cannot read the free space of {}", path.display()))?;
+        let free = system
+            .blocks_available()
+            .saturating_mul(system.fragment_size());
         if free < self.limits.free_bytes {
             bail!(
                 "the file system of {} has {} MB left, less than --min-free {}: recording stops",
@@ -262,7 +281,10 @@ impl Place {
                     // The next batch begins the file that this one makes room for.
                     return self.end();
                 }
-                bail!("{} has reached --max-size: recording stops", self.path.display());
+                bail!(
+                    "{} has reached --max-size: recording stops",
+                    self.path.display()
+                );
             };
             self.remove(&oldest)?;
             all -= oldest.bytes;
@@ -419,7 +441,10 @@ mod tests {
 
     #[test]
     fn a_file_ends_with_its_size_and_its_time() {
-        let small = Limits { file_bytes: 1, ..ALL };
+        let small = Limits {
+            file_bytes: 1,
+            ..ALL
+        };
         let short = Limits {
             file_time: Duration::ZERO,
             ..ALL
@@ -447,7 +472,10 @@ mod tests {
         place.end().unwrap();
         let files = files(&directory);
         assert!((1..=4).contains(&files.len()), "{files:?}");
-        assert_eq!(place.messages.removed + files.len() as u64, place.messages.files);
+        assert_eq!(
+            place.messages.removed + files.len() as u64,
+            place.messages.files
+        );
         for file in &files {
             assert!(file.with_extension(PACKETS).exists());
         }

@@ -58,8 +58,9 @@ impl<T: Rows> Waiting<T> {
     }
 
     fn is_over(&self, patience: Patience, begun: Instant) -> bool {
-        self.since
-            .is_some_and(|since| patience.is_over(self.batch.len(), since.elapsed(), begun.elapsed()))
+        self.since.is_some_and(|since| {
+            patience.is_over(self.batch.len(), since.elapsed(), begun.elapsed())
+        })
     }
 
     fn take(&mut self) -> Option<Box<T>> {

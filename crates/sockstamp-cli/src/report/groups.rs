@@ -90,7 +90,11 @@ impl Sums {
             let time = message.time.as_nanos();
             time - time % interval
         });
-        let key = self.by.as_ref().map(|by| key(message, by)).unwrap_or_default();
+        let key = self
+            .by
+            .as_ref()
+            .map(|by| key(message, by))
+            .unwrap_or_default();
         let room = self.groups.len() < MOST;
         let group = match self.groups.entry((begin, key)) {
             Entry::Occupied(occupied) => occupied.into_mut(),

@@ -100,7 +100,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
 }
 
-fn print(output: &mut dyn Write, report: &Report, options: &Options, brush: Brush) -> io::Result<()> {
+fn print(
+    output: &mut dyn Write,
+    report: &Report,
+    options: &Options,
+    brush: Brush,
+) -> io::Result<()> {
     let Report { summary, series } = report;
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {

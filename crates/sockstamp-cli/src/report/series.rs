@@ -46,7 +46,11 @@ pub(crate) fn table(output: &mut dyn Write, series: &Series, count: usize) -> io
             Some(_) => groups::named(groups, count),
             None => vec![(String::new(), all(groups))],
         };
-        rows.extend(named.into_iter().map(|(of, group)| (name(*begin, &of), group)));
+        rows.extend(
+            named
+                .into_iter()
+                .map(|(of, group)| (name(*begin, &of), group)),
+        );
     }
     let headline = match &series.by {
         Some(by) => format!("time (UTC), by {by}"),

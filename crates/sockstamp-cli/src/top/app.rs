@@ -198,7 +198,11 @@ impl App {
         named.retain(|row| row.name.to_lowercase().contains(&filter));
         named.sort_by(|a, b| {
             let order = self.order.compare(self.shown, a, b);
-            if self.reversed { order.reverse() } else { order }
+            if self.reversed {
+                order.reverse()
+            } else {
+                order
+            }
         });
         named.extend(rest);
         named
@@ -268,8 +272,12 @@ impl App {
     fn on_page(&mut self, code: KeyCode) -> Action {
         match code {
             KeyCode::Char('q') => return Action::Quit,
-            KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => self.page = Some(Page::Help),
-            KeyCode::Char('v') if self.page != Some(Page::Counters) => self.page = Some(Page::Counters),
+            KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => {
+                self.page = Some(Page::Help)
+            }
+            KeyCode::Char('v') if self.page != Some(Page::Counters) => {
+                self.page = Some(Page::Counters)
+            }
             _ => self.page = None,
         }
         Action::Nothing
@@ -381,7 +389,10 @@ impl App {
             return;
         }
         let orders = Order::all(&self.stages());
-        let place = orders.iter().position(|&order| order == self.order).unwrap_or(0);
+        let place = orders
+            .iter()
+            .position(|&order| order == self.order)
+            .unwrap_or(0);
         let back = orders.len() - 1;
         let next = place + if by < 0 { back } else { 1 };
         self.order = orders[next % orders.len()];

@@ -96,7 +96,11 @@ mod tests {
 
     #[test]
     fn stretches_of_a_bar_join_without_a_gap() {
-        let times = [(Stage::TxCopy, 1), (Stage::TxQueue, 49), (Stage::TxNetwork, 50)];
+        let times = [
+            (Stage::TxCopy, 1),
+            (Stage::TxQueue, 49),
+            (Stage::TxNetwork, 50),
+        ];
         assert_eq!(
             stretches(times.into_iter(), 100, 10),
             [

@@ -88,7 +88,8 @@ impl Drill {
     /// The interval is over. Flows that were silent in it give way where room is short.
     pub(super) fn turn(&mut self, time: Duration) {
         let full = self.flows.len() >= FLOWS;
-        self.flows.retain(|_, log| !full || log.counted.messages() > 0);
+        self.flows
+            .retain(|_, log| !full || log.counted.messages() > 0);
         for (&flow, log) in &mut self.flows {
             let counted = std::mem::take(&mut log.counted);
             log.row = Some(Row::new(Key::Flow(flow), name(&flow), &counted, time));
@@ -103,12 +104,18 @@ impl Drill {
     }
 
     pub(super) fn rows(&self) -> Vec<Row> {
-        self.flows.values().filter_map(|log| log.row.clone()).collect()
+        self.flows
+            .values()
+            .filter_map(|log| log.row.clone())
+            .collect()
     }
 
     /// Return the last messages of a flow, the newest first.
     pub(super) fn messages(&self, flow: &Flow) -> impl Iterator<Item = &Numbered> {
-        self.flows.get(flow).into_iter().flat_map(|log| &log.messages)
+        self.flows
+            .get(flow)
+            .into_iter()
+            .flat_map(|log| &log.messages)
     }
 }
 
@@ -131,11 +138,13 @@ fn count(half: &mut GroupDirection, message: &Message) {
     count_stages(half, message, weight);
     for (part, duration) in message.parts.iter() {
         if let Some(duration) = *duration {
-            half.parts[part].get_or_insert_default().merge(&PartSummary {
-                count: weight,
-                sum_ns: u128::from(duration.0) * u128::from(weight),
-                max_ns: Some(duration),
-            });
+            half.parts[part]
+                .get_or_insert_default()
+                .merge(&PartSummary {
+                    count: weight,
+                    sum_ns: u128::from(duration.0) * u128::from(weight),
+                    max_ns: Some(duration),
+                });
         }
     }
     if message.direction == Direction::Tx {
@@ -181,7 +190,10 @@ mod tests {
         drill.turn(SECOND);
         let rows = drill.rows();
         assert_eq!(rows.len(), 2);
-        let messages: u64 = rows.iter().map(|row| row.tx.messages + row.rx.messages).sum();
+        let messages: u64 = rows
+            .iter()
+            .map(|row| row.tx.messages + row.rx.messages)
+            .sum();
         assert_eq!(messages, sample::messages().len() as u64);
     }
 

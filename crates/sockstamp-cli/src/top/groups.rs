@@ -67,7 +67,11 @@ pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<
     let rows = app.rows();
     let cursor = app.cursor();
     let (name_width, columns) = layout(app, &rows, width);
-    let details = if height >= 2 + ROWS + DETAILS { DETAILS } else { 0 };
+    let details = if height >= 2 + ROWS + DETAILS {
+        DETAILS
+    } else {
+        0
+    };
     let room = height.saturating_sub(2 + details);
     let first = (cursor + 1).saturating_sub(room);
     let mut lines = head(app, &columns, name_width, paint);
@@ -113,14 +117,17 @@ fn is_rare(stage: Stage) -> bool {
 /// Choose columns: the stages first, rare ones if any message has them, then others that fit next
 /// to names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
-    let names = rows.iter().map(|row| Span::raw(name_of(row, width)).width());
+    let names = rows
+        .iter()
+        .map(|row| Span::raw(name_of(row, width)).width());
     let longest = names.max().unwrap_or(0);
     let (least, wanted) = match app.view {
         View::Groups => (LEAST_NAME, longest.clamp(LEAST_NAME, 40)),
         _ => (20, longest.clamp(20, 60)),
     };
     let room = width.saturating_sub(2);
-    let told = |stage: &Stage| !is_rare(*stage) || rows.iter().any(|row| row.stage(*stage).is_some());
+    let told =
+        |stage: &Stage| !is_rare(*stage) || rows.iter().any(|row| row.stage(*stage).is_some());
     let stages = app.stages().into_iter().filter(told);
     let mut columns: Vec<_> = stages.map(Column::Stage).collect();
     columns.truncate(room.saturating_sub(least) / STAGE_CELL);
@@ -165,7 +172,14 @@ fn head(app: &App, columns: &[Column], name_width: usize, paint: Paint) -> Vec<L
         .to_vec()
 }
 
-fn line(app: &App, row: &Row, name: &str, selected: bool, columns: &[Column], paint: Paint) -> Line<'static> {
+fn line(
+    app: &App,
+    row: &Row,
+    name: &str,
+    selected: bool,
+    columns: &[Column],
+    paint: Paint,
+) -> Line<'static> {
     let mark = if selected { ">" } else { " " };
     let mut spans = vec![Span::raw(format!("{mark} {name}"))];
     spans.extend(columns.iter().map(|&column| cell(app, row, column, paint)));
@@ -205,7 +219,9 @@ fn cell(app: &App, row: &Row, column: Column, paint: Paint) -> Span<'static> {
     match column {
         Column::Messages(direction) => plain(units::count(row.half(direction).messages)),
         Column::Bytes(direction) => plain(units::count(row.half(direction).bytes)),
-        Column::Total(direction) => plain(app.shown.of_total(row.half(direction)).unwrap_or_default()),
+        Column::Total(direction) => {
+            plain(app.shown.of_total(row.half(direction)).unwrap_or_default())
+        }
         Column::Retransmits => match row.tx.retransmits {
             0 => plain("0".to_owned()),
             some => Span::styled(format!("{:>CELL$}", units::count(some)), paint.alarm()),
@@ -220,7 +236,11 @@ fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static>
         return Span::styled(format!("{:>STAGE_CELL$}", "-"), paint.faint());
     };
     let share = row.share(stage);
-    let marked = if share >= MOST { format!("*{text}") } else { text };
+    let marked = if share >= MOST {
+        format!("*{text}")
+    } else {
+        text
+    };
     Span::styled(format!("{marked:>STAGE_CELL$}"), paint.share(share))
 }
 
@@ -278,14 +298,18 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     if half.refused > 0 {
         text += &format!("  {} refused", units::count(half.refused));
     }
-    let times = bar::of_stages(&half.stages, |figures| figures.sum_ns).filter(|(stage, _)| stage.has_share());
+    let times = bar::of_stages(&half.stages, |figures| figures.sum_ns)
+        .filter(|(stage, _)| stage.has_share());
     let stretches = bar::stretches(times, half.total.sum_ns, BAR);
     let mut spans = vec![Span::raw("     ")];
     spans.extend(bar::spans(&stretches, BAR, paint));
     for stretch in &stretches {
         let (_, name) = paint::short(stretch.stage);
         let share = half.share(stretch.stage);
-        spans.push(Span::styled(format!("  {name} {share}%"), paint.share(share)));
+        spans.push(Span::styled(
+            format!("  {name} {share}%"),
+            paint.share(share),
+        ));
     }
     [Line::raw(text), Line::from(spans)]
 }
@@ -305,11 +329,18 @@ fn causes(row: &Row) -> Line<'static> {
         }
         text.push(' ');
     }
-    for stage in Stage::ALL.into_iter().filter(|stage| stage.is_between_messages()) {
+    for stage in Stage::ALL
+        .into_iter()
+        .filter(|stage| stage.is_between_messages())
+    {
         if let Some(figures) = row.stage(stage) {
             let (_, name) = paint::short(stage);
             let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
-            text += &format!(" {name}: p50 {} p99 {}", time(figures.p50), time(figures.p99));
+            text += &format!(
+                " {name}: p50 {} p99 {}",
+                time(figures.p50),
+                time(figures.p99)
+            );
         }
     }
     Line::raw(text)

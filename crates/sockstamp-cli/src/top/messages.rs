@@ -26,7 +26,11 @@ pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<
     let View::Messages(flow) = app.view else {
         return Vec::new();
     };
-    let waterfall = if height >= 2 + WATERFALL + 3 { WATERFALL } else { 0 };
+    let waterfall = if height >= 2 + WATERFALL + 3 {
+        WATERFALL
+    } else {
+        0
+    };
     let room = height.saturating_sub(2 + waterfall);
     let first = (cursor + 1).saturating_sub(room);
     let axis = width.saturating_sub(COLUMNS + 1);
@@ -63,7 +67,13 @@ fn head(whole: Nanos, axis: usize, paint: Paint) -> Line<'static> {
     )
 }
 
-fn line(entry: &Numbered, selected: bool, whole: Nanos, axis: usize, paint: Paint) -> Line<'static> {
+fn line(
+    entry: &Numbered,
+    selected: bool,
+    whole: Nanos,
+    axis: usize,
+    paint: Paint,
+) -> Line<'static> {
     let message = &entry.message;
     let mark = if selected { ">" } else { " " };
     let mut spans = vec![Span::raw(format!(

@@ -137,7 +137,9 @@ impl Top {
             .write_all(screen::text(&lines).as_bytes())
             .and_then(|()| output.flush())
         {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write")
+            }
             _ => Ok(()),
         }
     }
@@ -194,7 +196,9 @@ impl Top {
     }
 
     fn draw(&self, screen: &mut Screen) -> Result<()> {
-        let size = screen.fit().context("cannot read the size of the terminal")?;
+        let size = screen
+            .fit()
+            .context("cannot read the size of the terminal")?;
         let lines = screen::lines(&self.app, size, self.paint, Keys::Shown);
         screen.draw(lines).context("cannot draw")
     }

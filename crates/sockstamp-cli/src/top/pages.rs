@@ -7,7 +7,10 @@ use super::app::App;
 use super::paint::Paint;
 
 const KEYS: [(&str, &str); 13] = [
-    ("↑ ↓ k j", "move; PgUp PgDn by ten; Home End g G to the ends"),
+    (
+        "↑ ↓ k j",
+        "move; PgUp PgDn by ten; Home End g G to the ends",
+    ),
     (
         "Enter →",
         "from a group to its flows, from a flow to its last messages",
@@ -108,6 +111,9 @@ pub(super) fn losses(app: &App, summary: &Summary) -> Vec<(String, u64)> {
         .filter_map(|(name, count)| Some((name, count.as_u64()?)))
         .collect();
     let left_out = app.drill().map_or(0, |drill| drill.left_out());
-    losses.push(("messages of flows beyond the 500 shown".to_owned(), left_out));
+    losses.push((
+        "messages of flows beyond the 500 shown".to_owned(),
+        left_out,
+    ));
     losses
 }

@@ -58,7 +58,10 @@ fn group(key: GroupKey, messages: u64, stages: &[(Stage, u64)]) -> GroupSummary 
         half.measured = messages / 10;
         half.bytes = messages * 100;
         let (mut total, mut sent) = (0, 0);
-        for &(stage, micros) in stages.iter().filter(|(stage, _)| stage.direction() == direction) {
+        for &(stage, micros) in stages
+            .iter()
+            .filter(|(stage, _)| stage.direction() == direction)
+        {
             half.stages[stage]
                 .get_or_insert_default()
                 .record(Nanos(micros * 1_000), messages);
@@ -110,7 +113,9 @@ fn snapshot(messages: u64, seconds: u64) -> Snapshot {
         ..Summary::default()
     };
     for stage in [Stage::TxNic, Stage::RxNic] {
-        summary.absent.insert(stage, "the NIC does not stamp".to_owned());
+        summary
+            .absent
+            .insert(stage, "the NIC does not stamp".to_owned());
     }
     summary
         .verdicts

@@ -50,7 +50,11 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
 pub(super) fn text(lines: &[Line<'_>]) -> String {
     let mut text = String::new();
     for line in lines {
-        let line: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        let line: String = line
+            .spans
+            .iter()
+            .map(|span| span.content.as_ref())
+            .collect();
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -217,8 +221,12 @@ fn key_line(app: &App, paint: Paint) -> Line<'static> {
         (None, View::Groups) => {
             "? help  ↑↓ Enter flows  s sort  p p50/p99/share  / filter  Space pause  q quit"
         }
-        (None, View::Flows) => "? help  ↑↓ Enter messages  Esc back  s sort  p p50/p99/share  q quit",
-        (None, View::Messages(_)) => "? help  ↑↓ message  Esc back  s newest/slowest  Space pause  q quit",
+        (None, View::Flows) => {
+            "? help  ↑↓ Enter messages  Esc back  s sort  p p50/p99/share  q quit"
+        }
+        (None, View::Messages(_)) => {
+            "? help  ↑↓ message  Esc back  s newest/slowest  Space pause  q quit"
+        }
     };
     Line::styled(format!(" {keys}"), paint.faint())
 }

@@ -27,7 +27,10 @@ text{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',m
 /// Return the image, in which neighbouring cells of one style are one text.
 pub(super) fn image(buffer: &Buffer, title: &str) -> String {
     let (width, height) = (buffer.area.width, buffer.area.height);
-    let size = (width * CELL_WIDTH + 2 * MARGIN, height * LINE_HEIGHT + 2 * MARGIN);
+    let size = (
+        width * CELL_WIDTH + 2 * MARGIN,
+        height * LINE_HEIGHT + 2 * MARGIN,
+    );
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-size=\"{FONT_SIZE}\" role=\"img\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n\
@@ -108,5 +111,8 @@ fn classes(cell: &Cell) -> String {
         }
     };
     let bold = cell.modifier.contains(Modifier::BOLD).then_some("bold");
-    [bold.unwrap_or_default(), colour].join(" ").trim().to_owned()
+    [bold.unwrap_or_default(), colour]
+        .join(" ")
+        .trim()
+        .to_owned()
 }

@@ -237,7 +237,12 @@ pub(super) fn rows(earlier: Option<&Snapshot>, now: &Snapshot) -> Vec<Row> {
     let other = earlier.map_or(&nothing, |earlier| &earlier.groups.other);
     let ended = earlier.map_or(&nothing, |earlier| &earlier.groups.ended);
     for (key, name, group, before) in [
-        (Key::Group(GroupKey::default()), "other", &now.groups.other, other),
+        (
+            Key::Group(GroupKey::default()),
+            "other",
+            &now.groups.other,
+            other,
+        ),
         (Key::Ended, "ended", &now.groups.ended, ended),
     ] {
         if group.messages() > 0 {
@@ -287,7 +292,11 @@ impl Order {
     pub(super) fn all(stages: &[Stage]) -> Vec<Self> {
         let first = [Self::Time, Self::Messages, Self::Bytes, Self::Retransmits];
         let stages = stages.iter().copied().map(Self::Stage);
-        first.into_iter().chain(stages).chain([Self::Name]).collect()
+        first
+            .into_iter()
+            .chain(stages)
+            .chain([Self::Name])
+            .collect()
     }
 
     /// Order by the largest value of `shown`; names from A on. Equal rows are in the order of their
@@ -314,7 +323,10 @@ mod tests {
     fn a_row_counts_messages_of_the_interval() {
         let (earlier, now) = sample::snapshots();
         let rows = rows(Some(&earlier), &now);
-        let redis = rows.iter().find(|row| row.name.starts_with("redis")).unwrap();
+        let redis = rows
+            .iter()
+            .find(|row| row.name.starts_with("redis"))
+            .unwrap();
         // 24 000 in two seconds.
         assert_eq!(redis.tx.messages, 12_000);
         assert_eq!(redis.share(Stage::TxQueue), 70);

@@ -26,7 +26,10 @@ const LARGEST: Size = Size::new(1280, 540);
 
 /// Bound the size of the picture.
 pub(super) fn bounded(size: Size) -> Size {
-    Size::new(size.width.min(LARGEST.width), size.height.min(LARGEST.height))
+    Size::new(
+        size.width.min(LARGEST.width),
+        size.height.min(LARGEST.height),
+    )
 }
 
 /// The input that has come from a terminal.
@@ -48,7 +51,10 @@ impl KeyInput {
     pub(super) fn open() -> io::Result<Self> {
         let input = io::stdin();
         match input.is_terminal() {
-            true => input.as_fd().try_clone_to_owned().map(|input| Self(input.into())),
+            true => input
+                .as_fd()
+                .try_clone_to_owned()
+                .map(|input| Self(input.into())),
             false => File::open("/dev/tty").map(Self),
         }
     }
@@ -139,13 +145,16 @@ impl Drop for Screen {
 /// Use a viewport of bounded size: one of the whole terminal takes memory for any size it claims.
 fn draw_on_terminal() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let viewport = Viewport::Fixed(Rect::default());
-    Terminal::with_options(CrosstermBackend::new(stdout()), TerminalOptions { viewport })
+    Terminal::with_options(
+        CrosstermBackend::new(stdout()),
+        TerminalOptions { viewport },
+    )
 }
 
 fn take() -> io::Result<()> {
     OURS.store(true, Ordering::SeqCst);
-    let taken =
-        terminal::enable_raw_mode().and_then(|()| execute!(stdout(), EnterAlternateScreen, cursor::Hide));
+    let taken = terminal::enable_raw_mode()
+        .and_then(|()| execute!(stdout(), EnterAlternateScreen, cursor::Hide));
     if taken.is_err() {
         give_back()?;
     }

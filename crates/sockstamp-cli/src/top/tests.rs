@@ -138,14 +138,17 @@ fn no_two_cells_of_a_table_touch() {
         for size in [SMALL, MEDIUM, LARGE] {
             let screen = seen(&app, size);
             let lines: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
-            let is_head = |line: &Vec<char>| line.iter().collect::<String>().trim().starts_with(name);
+            let is_head =
+                |line: &Vec<char>| line.iter().collect::<String>().trim().starts_with(name);
             let place = lines.iter().position(is_head).unwrap();
             let head = &lines[place];
             let ends: Vec<usize> = (name.len() + 3..head.len())
                 .filter(|end| head[end - 1] != ' ' && head[*end] == ' ')
                 .collect();
             assert!(ends.len() >= 6, "{screen}");
-            let rows = lines[place + 1..].iter().take_while(|line| !line.is_empty());
+            let rows = lines[place + 1..]
+                .iter()
+                .take_while(|line| !line.is_empty());
             for row in rows {
                 assert!(
                     ends.iter().all(|end| row.get(*end) == Some(&' ')),
@@ -234,7 +237,12 @@ fn the_filter_is_typed_kept_and_cleared() {
     let mut app = sample::app();
     press(&mut app, "/REX\x08d");
     assert!(seen(&app, SMALL).contains("filter: REd"));
-    let names = |app: &App| app.rows().into_iter().map(|row| row.name).collect::<Vec<_>>();
+    let names = |app: &App| {
+        app.rows()
+            .into_iter()
+            .map(|row| row.name)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names(&app), ["redis-server 6379", "other"]);
     press(&mut app, "\n");
     assert!(seen(&app, SMALL).contains("/REd"));
@@ -304,7 +312,11 @@ fn messages_are_wanted_only_while_they_are_looked_at() {
 fn messages_are_sorted_by_their_total() {
     let mut app = drilled();
     press(&mut app, "\ns");
-    let totals: Vec<_> = app.messages().iter().map(|entry| entry.message.total()).collect();
+    let totals: Vec<_> = app
+        .messages()
+        .iter()
+        .map(|entry| entry.message.total())
+        .collect();
     assert!(
         totals.len() > 5 && totals.is_sorted_by(|a, b| a >= b),
         "{totals:?}"

@@ -3,7 +3,12 @@
 use sockstamp_model::clock::Nanos;
 
 /// Units in steps of a thousand, with their nanoseconds.
-const TIMES: [(u64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+const TIMES: [(u64, &str); 4] = [
+    (1, "ns"),
+    (1_000, "µs"),
+    (1_000_000, "ms"),
+    (1_000_000_000, "s"),
+];
 const COUNTS: [(u64, &str); 5] = [
     (1, ""),
     (1_000, "k"),

@@ -156,7 +156,10 @@ fn parts(line: &mut Line, message: &Message) {
         if parts.peek().is_some() {
             separator.write(line);
             line.digits(&STAGES[stage as usize]);
-            object(line, parts.map(|(part, time)| (&PARTS[part as usize], time.0)));
+            object(
+                line,
+                parts.map(|(part, time)| (&PARTS[part as usize], time.0)),
+            );
         }
     }
     separator.end(line);

@@ -76,7 +76,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
+        recorded: options
+            .slower_than
+            .map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
         tag: false,
     };
@@ -201,7 +203,9 @@ impl Printer {
             ));
         }
         match self.failure.take() {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write")
+            }
             _ => Ok(()),
         }
     }

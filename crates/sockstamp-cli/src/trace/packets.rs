@@ -55,7 +55,12 @@ pub(super) fn json(way: &Way) -> Value {
     let segment = headers.and_then(|headers| headers.segment);
     let stamps: Map<String, Value> = way
         .seen()
-        .map(|(stage, since)| (stage.name().to_owned(), (packet.time + since).as_nanos().into()))
+        .map(|(stage, since)| {
+            (
+                stage.name().to_owned(),
+                (packet.time + since).as_nanos().into(),
+            )
+        })
         .collect();
     json!({
         "packet": way.id,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use fastrand::Rng;
 use sockstamp_model::clock::{Clock, Nanos, Timestamp};
 use sockstamp_model::container::Container;
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie, canonical};
+use sockstamp_model::flow::{
+    CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie, canonical,
+};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -230,6 +232,10 @@ fn name(rng: &mut Rng) -> Name {
         0 => "lo".into(),
         1 => "redis-benchmark".into(),
         2 => r#"it's \"so\""#.into(),
-        _ => Name::from(&std::iter::repeat_with(|| rng.u8(..)).take(9).collect::<Vec<_>>()[..]),
+        _ => Name::from(
+            &std::iter::repeat_with(|| rng.u8(..))
+                .take(9)
+                .collect::<Vec<_>>()[..],
+        ),
     }
 }

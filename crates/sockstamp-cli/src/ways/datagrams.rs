@@ -114,7 +114,13 @@ impl Datagrams {
         }
     }
 
-    fn nearest(&mut self, way: &Way, side: Side, payload: u64, later: &VecDeque<Way>) -> Option<MessageName> {
+    fn nearest(
+        &mut self,
+        way: &Way,
+        side: Side,
+        payload: u64,
+        later: &VecDeque<Way>,
+    ) -> Option<MessageName> {
         let (at, direction) = (stamp_of(way).as_nanos(), way.packet.direction);
         let (stamp, message) = near(self.sides.get_mut(&side)?, at, payload, direction)?;
         let distance = apart(at, stamp);
@@ -142,10 +148,9 @@ impl Datagrams {
         let mut payload = u64::from(headers.payload);
         let mut at = stamp_of(way);
         for other in soon(way, side, later, TOGETHER) {
-            let others = other
-                .packet
-                .headers()
-                .filter(|others| others.id == headers.id && others.fragment.is_some_and(|offset| offset > 0));
+            let others = other.packet.headers().filter(|others| {
+                others.id == headers.id && others.fragment.is_some_and(|offset| offset > 0)
+            });
             if let Some(others) = others {
                 payload += u64::from(others.payload);
                 at = at.max(stamp_of(other));

@@ -49,7 +49,9 @@ impl Ways {
         let place = usize::try_from(number - self.first).ok();
         match place.and_then(|place| self.waiting.get_mut(place)) {
             Some(way) => way.stamps[packet.stage as usize] = Some(packet.stamp),
-            None => self.waiting.push_back(Way::new(id, packet.clone().into_owned())),
+            None => self
+                .waiting
+                .push_back(Way::new(id, packet.clone().into_owned())),
         }
     }
 

@@ -68,12 +68,16 @@ fn a_segment_has_the_message_of_its_last_byte() {
         message(Protocol::Tcp, 1000, 100, start.wrapping_add(100)),
         message(Protocol::Tcp, 2000, 200, start.wrapping_add(300)),
     ];
-    let packets = [(0, 100), (100, 100), (150, 150), (290, 20), (50, 60)].map(|(offset, payload)| {
-        let seq = start.wrapping_add(offset);
-        packet(Protocol::Tcp, 500 + u64::from(offset), payload, seq)
-    });
+    let packets =
+        [(0, 100), (100, 100), (150, 150), (290, 20), (50, 60)].map(|(offset, payload)| {
+            let seq = start.wrapping_add(offset);
+            packet(Protocol::Tcp, 500 + u64::from(offset), payload, seq)
+        });
     let names = named(&packets, &messages);
-    assert_eq!(names, [Some(1005), Some(2005), Some(2005), None, Some(2005)]);
+    assert_eq!(
+        names,
+        [Some(1005), Some(2005), Some(2005), None, Some(2005)]
+    );
 }
 
 #[test]
@@ -83,7 +87,10 @@ fn a_datagram_has_the_message_with_its_stamp() {
     let names = [Some(1305), Some(10_605), Some(20_005)];
     assert_eq!(named(&packets, &messages), names);
     // Of another size.
-    let others = messages.clone().map(|message| Message { bytes: 71, ..message });
+    let others = messages.clone().map(|message| Message {
+        bytes: 71,
+        ..message
+    });
     assert_eq!(named(&packets, &others), [None; 3]);
     // Far away.
     let late = message(Protocol::Udp, 300_000, 70, 0);
@@ -108,12 +115,18 @@ fn packets_leave_in_the_order_in_which_they_were_seen_first() {
     for packet in [&first, &second, &driver] {
         ways.packet(packet);
     }
-    assert!(ways.ready_at(Timestamp::from_nanos(2 * SECOND - 1)).is_empty());
+    assert!(
+        ways.ready_at(Timestamp::from_nanos(2 * SECOND - 1))
+            .is_empty()
+    );
     let ready = ways.ready_at(Timestamp::from_nanos(2 * SECOND));
     let seen: Vec<_> = ready.iter().flat_map(Way::seen).collect();
     assert_eq!(
         seen,
-        [(PacketStage::Sched, Nanos(0)), (PacketStage::Driver, Nanos(9))]
+        [
+            (PacketStage::Sched, Nanos(0)),
+            (PacketStage::Driver, Nanos(9))
+        ]
     );
     assert_eq!(ways.rest().len(), 1);
 }

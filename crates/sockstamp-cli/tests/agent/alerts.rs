@@ -44,7 +44,11 @@ impl Place {
         let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
         let line = LinkConfig::default().offload(false);
         let link = Link::relay(&client, &server, line).unwrap();
-        Self { client, server, link }
+        Self {
+            client,
+            server,
+            link,
+        }
     }
 
     /// Have something happen that each rule is about, at the same time.
@@ -62,7 +66,10 @@ impl Place {
     }
 
     fn listen(&self) -> (TcpListener, SocketAddr) {
-        let listener = self.client.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = self
+            .client
+            .tcp_listen("127.0.0.1:0".parse().unwrap())
+            .unwrap();
         let address = listener.local_addr().unwrap();
         (listener, address)
     }
@@ -103,7 +110,10 @@ impl Place {
     fn lose_segments(&self) {
         let address = SocketAddr::new(self.link.address_b(Family::V4), 0);
         let listener = self.server.tcp_listen(address).unwrap();
-        let mut client = self.client.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let mut client = self
+            .client
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
         let (mut server, _) = listener.accept().unwrap();
         self.link.lose_next_data(Direction::AToB, LOST).unwrap();
         client.write_all(&[0; 12_000]).unwrap();
@@ -128,7 +138,11 @@ impl Place {
     /// A second group, for which there is no room. The programs for UDP come with the first
     /// datagrams.
     fn send_datagrams(&self) {
-        let [one, other] = [(); 2].map(|()| self.client.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        let [one, other] = [(); 2].map(|()| {
+            self.client
+                .udp_bind("127.0.0.1:0".parse().unwrap())
+                .unwrap()
+        });
         for _ in 0..15 {
             one.send_to(&[0; 10], other.local_addr().unwrap()).unwrap();
             other.recv(&mut [0; 10]).unwrap();
@@ -194,7 +208,10 @@ fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     let all = "sum(sockstamp_verdicts_total) + sum(sockstamp_failed_connections_total)";
     let wait_for_all = || {
         let scrape = agent.scrape();
-        let told = ["sockstamp_verdicts_total", "sockstamp_failed_connections_total"];
+        let told = [
+            "sockstamp_verdicts_total",
+            "sockstamp_failed_connections_total",
+        ];
         let known: f64 = told.map(|name| scrape.sum(name, &[])).iter().sum();
         for prometheus in [&classic, &native] {
             prometheus.query(all, |count| count >= known);
@@ -239,7 +256,10 @@ fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     }
     agent.process.signal(Signal::SIGTERM).unwrap();
     let rules = rules();
-    let (_, down) = rules.iter().find(|(name, _)| name == "SockstampDown").unwrap();
+    let (_, down) = rules
+        .iter()
+        .find(|(name, _)| name == "SockstampDown")
+        .unwrap();
     for prometheus in [&classic, &native] {
         prometheus.query(down, |_| true);
     }
@@ -284,6 +304,8 @@ fn snippets_for_prometheus_are_valid() {
             .collect();
         assert!(known.len() < snippets[0].0.lines().count(), "{document}");
         fs::write(&file, known.join("\n")).unwrap();
-        run(Command::new("promtool").args(["check", "config"]).arg(&file));
+        run(Command::new("promtool")
+            .args(["check", "config"])
+            .arg(&file));
     }
 }

@@ -64,7 +64,9 @@ fn serve(host: &Host) {
             let Ok(mut stream) = stream else { return };
             thread::spawn(move || {
                 let mut message = [0; 100];
-                while stream.read_exact(&mut message).is_ok() && stream.write_all(&message).is_ok() {}
+                while stream.read_exact(&mut message).is_ok() && stream.write_all(&message).is_ok()
+                {
+                }
             });
         }
     });
@@ -137,9 +139,14 @@ impl Held {
 fn held(agent: &Agent) -> Held {
     let of = |what: &str| format!("/proc/{}/{what}", agent.process.id());
     let links = fs::read_dir(of("fd")).unwrap().filter_map(Result::ok);
-    let links: Vec<_> = links.filter_map(|link| fs::read_link(link.path()).ok()).collect();
+    let links: Vec<_> = links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .collect();
     let kind = |name: &str| links.iter().filter(|link| link.ends_with(name)).count();
-    let tasks: Vec<_> = fs::read_dir(of("task")).unwrap().filter_map(Result::ok).collect();
+    let tasks: Vec<_> = fs::read_dir(of("task"))
+        .unwrap()
+        .filter_map(Result::ok)
+        .collect();
     let namespaces = tasks
         .iter()
         .filter_map(|task| fs::metadata(task.path().join("ns/net")).ok());
@@ -148,7 +155,10 @@ fn held(agent: &Agent) -> Held {
         descriptors: links.len(),
         maps: kind("anon_inode:bpf-map"),
         programs: kind("anon_inode:bpf-prog"),
-        namespaces: namespaces.map(|netns| netns.ino()).collect::<BTreeSet<_>>().len(),
+        namespaces: namespaces
+            .map(|netns| netns.ino())
+            .collect::<BTreeSet<_>>()
+            .len(),
     }
 }
 
@@ -205,7 +215,11 @@ fn churn_leaves_memory_flat_and_nothing_behind() {
     assert!(lived >= 5 && connections >= 500 && probed >= 1.0);
     let start = Instant::now();
     while !held(&agent).is_within(&before) {
-        assert!(start.elapsed() < WAIT, "{:?} is not {before:?}", held(&agent));
+        assert!(
+            start.elapsed() < WAIT,
+            "{:?} is not {before:?}",
+            held(&agent)
+        );
         agent.scrape();
         thread::sleep(Duration::from_millis(100));
     }

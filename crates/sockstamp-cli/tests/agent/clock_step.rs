@@ -192,7 +192,10 @@ fn check_histograms(scrape: &Scrape) {
 }
 
 fn verdict(scrape: &Scrape, name: &str) -> f64 {
-    scrape.sum("sockstamp_verdicts_total", &[&format!("verdict=\"{name}\"")])
+    scrape.sum(
+        "sockstamp_verdicts_total",
+        &[&format!("verdict=\"{name}\"")],
+    )
 }
 
 /// Run only in the lab: the clock is global, and a step would disturb other users of this host.

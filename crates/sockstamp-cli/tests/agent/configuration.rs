@@ -36,7 +36,10 @@ fn check(settings: &str) -> (bool, String) {
 fn a_file_is_checked_without_starting() {
     assert_eq!(check("rate_cap = 5\n"), (true, "FILE: good\n".to_owned()));
     let (good, text) = check("rate_cap = 5\n\n[target]\nfilter = \"tcp port\"\n");
-    assert!(!good && text.starts_with("sockstamp: FILE:4:10: "), "{text}");
+    assert!(
+        !good && text.starts_with("sockstamp: FILE:4:10: "),
+        "{text}"
+    );
     let (good, text) = check("ratecap = 5\n");
     assert!(
         !good && text.starts_with("sockstamp: FILE:1:1: unknown field `ratecap`"),
@@ -61,7 +64,10 @@ fn what_the_file_names_is_checked_too() {
     assert_eq!(check(&good), (true, "FILE: good\n".to_owned()));
     let endpoint = "[otlp]\nendpoint =";
     for (wrong, reason) in [
-        ("token_file = \"/nowhere\"".to_owned(), "cannot read /nowhere"),
+        (
+            "token_file = \"/nowhere\"".to_owned(),
+            "cannot read /nowhere",
+        ),
         (
             format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {ca:?}"),
             "ca.crt has no key",
@@ -82,7 +88,10 @@ fn what_the_file_names_is_checked_too() {
             format!("{endpoint} \"http://a\"\nca_file = {ca:?}"),
             "begins with https://",
         ),
-        (format!("[hindsight]\ndirectory = {token:?}"), "cannot create "),
+        (
+            format!("[hindsight]\ndirectory = {token:?}"),
+            "cannot create ",
+        ),
         ("[target]\nnetns = \"nowhere\"".to_owned(), "nowhere"),
     ] {
         let (is_good, text) = check(&wrong);
@@ -101,7 +110,10 @@ fn a_refused_file_changes_nothing() {
          [otlp]\nendpoint = \"http://127.0.0.1:1\"\ntoken_file = \"/nowhere\"",
         host.netns_name()
     ));
-    assert!(said.contains("is unchanged: cannot read /nowhere"), "{said}");
+    assert!(
+        said.contains("is unchanged: cannot read /nowhere"),
+        "{said}"
+    );
     talk(&host, 5, Duration::ZERO);
     assert_eq!(sent(&agent.scrape()), 10.0);
     assert!(agent.get("/config").contains("rate_cap = 1000000"));

@@ -65,7 +65,9 @@ fn serve(listener: &TcpListener, stop: &AtomicBool) {
             return;
         }
         let mut connection = connection.unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        connection
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         // One that is cut off is over as well.
         let _ = connection.read(&mut [0; 64]);
     }

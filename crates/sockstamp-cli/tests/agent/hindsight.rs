@@ -32,7 +32,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn rows(files: &[PathBuf]) -> u64 {
-    files.iter().map(|file| Reader::open(file).unwrap().rows()).sum()
+    files
+        .iter()
+        .map(|file| Reader::open(file).unwrap().rows())
+        .sum()
 }
 
 #[test]
@@ -53,12 +56,20 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
         .output()
         .unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{errors}{}", agent.process.stderr());
+    assert!(
+        output.status.success(),
+        "{errors}{}",
+        agent.process.stderr()
+    );
     let kept = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end());
     assert!(kept.starts_with(directory.path()), "{}", kept.display());
     let messages = files(&kept);
     // Opening and accepting the connection are rows as well.
-    assert!((200..=202).contains(&rows(&messages)), "{}", rows(&messages));
+    assert!(
+        (200..=202).contains(&rows(&messages)),
+        "{}",
+        rows(&messages)
+    );
     let explained = Command::new(sockstamp())
         .arg("explain")
         .args(&messages)
@@ -81,7 +92,10 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
         scrape.sum("sockstamp_hindsight_messages_total", &[]),
         rows(&messages) as f64
     );
-    assert_eq!(scrape.sum("sockstamp_hindsight_lost_messages_total", &[]), 0.0);
+    assert_eq!(
+        scrape.sum("sockstamp_hindsight_lost_messages_total", &[]),
+        0.0
+    );
 }
 
 /// Both sessions of a reload see messages, and each message is recorded once.
@@ -101,7 +115,9 @@ fn a_recording_continues_through_reloads() {
     }
     talk(&host, 50, Duration::ZERO);
     // All have ended.
-    agent.scrape_until(|scrape| scrape.sum("sockstamp_verdicts_total", &["verdict=\"valid\""]) >= 600.0);
+    agent.scrape_until(|scrape| {
+        scrape.sum("sockstamp_verdicts_total", &["verdict=\"valid\""]) >= 600.0
+    });
     let (head, kept) = post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n");
     assert!(head.contains(" 200 "), "{head} {kept}");
     let recorded = rows(&files(Path::new(kept.trim_end())));
@@ -215,7 +231,10 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // A test that fails leaves an agent behind that still uses it.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
     }
 }
 
@@ -263,7 +282,9 @@ fn record_on_a_disk_that_is_full(options: &str, more: &str, fill: fn(&Disk), tim
     assert!(measured(&full) >= measured(&before) + 40.0);
     let said = agent.process.stderr();
     assert_eq!(said.matches(LACKS).count(), 1, "{said}");
-    talk_until(&host, &agent, |scrape| written(scrape) >= written(&full) + 40.0);
+    talk_until(&host, &agent, |scrape| {
+        written(scrape) >= written(&full) + 40.0
+    });
     let (head, kept) = post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n");
     assert!(head.contains(" 200 "), "{head} {kept}");
     assert!(rows(&files(Path::new(kept.trim_end()))) >= 40);
@@ -292,8 +313,7 @@ fn a_disk_without_room_for_files_is_said_once_and_recording_goes_on_with_room() 
 fn the_last_minutes_are_kept_when_a_stage_takes_long() {
     let host = Host::new("agent").unwrap();
     let directory = TempDir::new().unwrap();
-    let more =
-        "[[hindsight.keep_when]]\nstage = \"app.service\"\nquantile = 0.9\nabove = \"40ms\"\nfor = \"1s\"";
+    let more = "[[hindsight.keep_when]]\nstage = \"app.service\"\nquantile = 0.9\nabove = \"40ms\"\nfor = \"1s\"";
     let agent = Agent::of(&host, &settings(directory.path(), more));
     let snapshots = directory.path().join("snapshots");
     talk(&host, 30, Duration::ZERO);
@@ -307,7 +327,10 @@ fn the_last_minutes_are_kept_when_a_stage_takes_long() {
         thread::sleep(Duration::from_millis(50));
     }
     let said = agent.process.stderr();
-    assert!(said.contains("app.service took more than 40ms in "), "{said}");
+    assert!(
+        said.contains("app.service took more than 40ms in "),
+        "{said}"
+    );
     let kept = files(&snapshots);
     assert!(
         kept[0].to_str().unwrap().ends_with("-auto") && rows(&files(&kept[0])) > 0,

@@ -168,7 +168,9 @@ fn wakings(process: u32) -> u64 {
             .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.unwrap().trim().parse().unwrap()
     };
-    threads.map(|thread| of_thread(thread.unwrap().path())).sum()
+    threads
+        .map(|thread| of_thread(thread.unwrap().path()))
+        .sum()
 }
 
 /// The default ceiling under a flood: the log and the metrics say what it does.

@@ -97,7 +97,9 @@ fn series_have_the_names_that_runtimes_keep() {
     let [docker, podman, containerd, unknown] = [1, 2, 3, 4].map(id);
     files.write(
         &format!("lib/docker/containers/{docker}/config.v2.json"),
-        &format!(r#"{{"ID":"{docker}","Name":"/web","Config":{{"Image":"nginx:1.27","Labels":{{}}}}}}"#),
+        &format!(
+            r#"{{"ID":"{docker}","Name":"/web","Config":{{"Image":"nginx:1.27","Labels":{{}}}}}}"#
+        ),
     );
     files.write(
         "lib/containers/storage/overlay-containers/containers.json",
@@ -139,8 +141,10 @@ fn series_have_the_names_that_runtimes_keep() {
         r#"container_name="cart",image="registry/cart:3",pod="shop-7d4b",namespace="default",node="node-7",team="shop""#,
         r#"container_name="",image="",pod="",namespace="",node="node-7""#,
     ];
-    let count = |scrape: &Scrape, labels: &str| scrape.sum("sockstamp_messages_total", &[labels, TX]);
-    let scrape = agent.scrape_until(|scrape| expected.iter().all(|labels| count(scrape, labels) > 0.0));
+    let count =
+        |scrape: &Scrape, labels: &str| scrape.sum("sockstamp_messages_total", &[labels, TX]);
+    let scrape =
+        agent.scrape_until(|scrape| expected.iter().all(|labels| count(scrape, labels) > 0.0));
     let all = scrape.values("sockstamp_messages_total", &[TX]);
     assert_eq!(
         all.len(),

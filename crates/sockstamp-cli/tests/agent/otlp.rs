@@ -129,12 +129,19 @@ fn agree_on_distribution(point: &Value, scrape: &Scrape) {
     assert_eq!(Some(&(f64::INFINITY, count)), buckets.last(), "{labels:?}");
     let offset = point["positive"]["offset"].as_i64().unwrap_or(0);
     let counts = items(&point["positive"], "bucketCounts");
-    assert_eq!(count, zero + counts.iter().map(whole).sum::<u64>(), "{labels:?}");
+    assert_eq!(
+        count,
+        zero + counts.iter().map(whole).sum::<u64>(),
+        "{labels:?}"
+    );
     assert_eq!(point["scale"], 2);
     // A bucket's upper end, by the specification: base^(index + 1), where base is 2^(2^-scale).
     for (bound, scraped) in &buckets[..buckets.len() - 1] {
         let ends = (offset + 1..).map(|end| 2_f64.powf(end as f64 / 4.0));
-        let below = counts.iter().zip(ends).filter(|(_, end)| *end <= bound * 1.01);
+        let below = counts
+            .iter()
+            .zip(ends)
+            .filter(|(_, end)| *end <= bound * 1.01);
         let below = zero + below.map(|(count, _)| whole(count)).sum::<u64>();
         assert_eq!(below, *scraped, "{labels:?} {bound}");
     }
@@ -143,7 +150,8 @@ fn agree_on_distribution(point: &Value, scrape: &Scrape) {
 /// The bounds and counts of a classic histogram.
 fn scraped_buckets(labels: &[String], scrape: &Scrape) -> Vec<(f64, u64)> {
     let lines = scrape.0.lines().filter(|line| {
-        line.starts_with("sockstamp_stage_seconds_bucket{") && labels.iter().all(|label| line.contains(label))
+        line.starts_with("sockstamp_stage_seconds_bucket{")
+            && labels.iter().all(|label| line.contains(label))
     });
     let bucket = |line: &str| {
         let (_, rest) = line.split_once("le=\"").unwrap();
@@ -162,13 +170,19 @@ fn settings(collector: &Collector, more: &str) -> String {
 }
 
 /// Have the last figures sent, with the scrape before them.
-fn finish(mut agent: Agent, collector: &Collector) -> (BTreeMap<String, Value>, Scrape, Vec<Value>) {
+fn finish(
+    mut agent: Agent,
+    collector: &Collector,
+) -> (BTreeMap<String, Value>, Scrape, Vec<Value>) {
     let scrape = agent.scrape();
     let before = collector.requests("metrics").len();
     agent.process.signal(Signal::SIGTERM).unwrap();
     assert!(agent.process.wait_status(WAIT).unwrap().success());
     let requests = collector.requests("metrics");
-    assert!(requests.len() > before, "the last figures are sent at the end");
+    assert!(
+        requests.len() > before,
+        "the last figures are sent at the end"
+    );
     (metrics(&requests[requests.len() - 1..]), scrape, requests)
 }
 
@@ -234,16 +248,23 @@ fn spans(requests: &[Value]) -> Vec<Value> {
     let scopes = requests
         .iter()
         .map(|request| &request["body"]["resourceSpans"][0]["scopeSpans"][0]);
-    scopes.flat_map(|scope| items(scope, "spans").to_vec()).collect()
+    scopes
+        .flat_map(|scope| items(scope, "spans").to_vec())
+        .collect()
 }
 
 /// The wait before the read is in rx.app, and its times are those of this minute.
 fn stages_are_inside(read: &Value, spans: &[Value]) {
     let of = |span: &Value| ["startTimeUnixNano", "endTimeUnixNano"].map(|name| whole(&span[name]));
     let [begin, end] = of(read);
-    let inside = spans.iter().filter(|span| span["parentSpanId"] == read["spanId"]);
+    let inside = spans
+        .iter()
+        .filter(|span| span["parentSpanId"] == read["spanId"]);
     let inside: Vec<_> = inside.collect();
-    let names: BTreeSet<_> = inside.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    let names: BTreeSet<_> = inside
+        .iter()
+        .map(|span| span["name"].as_str().unwrap())
+        .collect();
     assert!(names.contains("rx.app"), "{names:?}");
     for stage in &inside {
         assert_eq!(stage["traceId"], read["traceId"]);
@@ -377,7 +398,8 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
         let reads: Vec<_> = spans.iter().filter(|span| span["name"] == "read").collect();
         let known = |(number, (port, ..)): (usize, &(String, _, _))| {
             let of_port = reads.iter().filter(|span| {
-                attribute(span, "network.local.port").is_some_and(|value| value["intValue"] == **port)
+                attribute(span, "network.local.port")
+                    .is_some_and(|value| value["intValue"] == **port)
             });
             // Those before the group was met have none.
             let ids: BTreeSet<_> = of_port
@@ -389,7 +411,11 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
         if readers.iter().enumerate().all(known) {
             break;
         }
-        assert!(start.elapsed() < WAIT, "{reads:?} {}", agent.process.stderr());
+        assert!(
+            start.elapsed() < WAIT,
+            "{reads:?} {}",
+            agent.process.stderr()
+        );
         thread::sleep(Duration::from_millis(200));
     }
 }
@@ -397,7 +423,11 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
 /// gRPC's own server takes TLS only with HTTP/2 agreed on in the handshake.
 #[test]
 fn a_receiver_is_sent_nothing_before_its_certificate_is_verified() {
-    let (host, authority, stranger) = (Host::new("otlp").unwrap(), Authority::new(), Authority::new());
+    let (host, authority, stranger) = (
+        Host::new("otlp").unwrap(),
+        Authority::new(),
+        Authority::new(),
+    );
     let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
     for protocol in ["http", "grpc"] {
         let files = [&certificate, &key].map(|file| file.to_str().unwrap());

@@ -73,7 +73,11 @@ fn the_settings_of_the_package_are_valid_and_defaults_where_they_say_so() {
     let text = fs::read_to_string(packaging("systemd/agent.toml")).unwrap();
     let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
     let file = NamedTempFile::new().unwrap();
-    let uncommented: Vec<_> = text.lines().filter(is_setting).map(|line| &line[1..]).collect();
+    let uncommented: Vec<_> = text
+        .lines()
+        .filter(is_setting)
+        .map(|line| &line[1..])
+        .collect();
     assert!(uncommented.len() > 15);
     // Its files are looked at, and its directory is made.
     let (token, directory) = (NamedTempFile::new().unwrap(), TempDir::new().unwrap());
@@ -94,7 +98,9 @@ fn the_settings_of_the_package_are_valid_and_defaults_where_they_say_so() {
             words if words.starts_with("# Example") => true,
             _ => is_example,
         };
-        let default = line.strip_prefix('#').and_then(|line| line.split_once(" = "));
+        let default = line
+            .strip_prefix('#')
+            .and_then(|line| line.split_once(" = "));
         let Some((key, value)) = default.filter(|_| is_setting(&line) && !is_example) else {
             continue;
         };
@@ -109,7 +115,12 @@ fn debian_package(directory: &TempDir) -> PathBuf {
     run(Command::new(packaging("debian/build.sh"))
         .arg("/bin/true")
         .arg(directory.path()));
-    fs::read_dir(directory).unwrap().next().unwrap().unwrap().path()
+    fs::read_dir(directory)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
 }
 
 #[test]
@@ -134,7 +145,10 @@ fn the_debian_package_installs_upgrades_and_goes() {
         .arg(&package)
         .arg("Depends"));
     let needed = newest_glibc("/bin/true");
-    assert!(depends.contains(&format!("libc6 (>= {needed})")), "{depends}");
+    assert!(
+        depends.contains(&format!("libc6 (>= {needed})")),
+        "{depends}"
+    );
     let root = empty_root();
     let package = package.to_str().unwrap();
     dpkg(root.path(), &["--install", package]);
@@ -211,10 +225,13 @@ fn the_dashboard_is_about_metrics_of_the_agent() {
     for panel in panels {
         for target in panel["targets"].as_array().unwrap() {
             let query = target["expr"].as_str().unwrap();
-            let words = query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let words =
+                query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
             let mut named =
                 words.filter(|word| word.starts_with("sockstamp_") || word.starts_with("process_"));
-            let first = named.next().unwrap_or_else(|| panic!("{query} has no metric"));
+            let first = named
+                .next()
+                .unwrap_or_else(|| panic!("{query} has no metric"));
             for name in named.chain([first]) {
                 assert!(known.contains(name), "no metric is named {name}");
             }
@@ -267,7 +284,8 @@ fn helm() -> Command {
 pub fn objects(yaml: &str) -> Vec<Value> {
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, yaml).unwrap();
-    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    let script =
+        "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
     let json = run(python().args(["-c", script]).arg(file.path()));
     serde_json::from_str(&json).unwrap()
 }
@@ -296,7 +314,11 @@ fn assert_fits(yaml: &str, objects: usize) {
     let output = compare_with_schemas(yaml);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches(" passed for resource ").count(), objects, "{said}");
+    assert_eq!(
+        said.matches(" passed for resource ").count(),
+        objects,
+        "{said}"
+    );
 }
 
 /// The settings in an object of these, as the agent checks them. The files of secrets are here, not
@@ -306,8 +328,9 @@ fn are_good_settings(objects: &[Value], secrets: &[(&str, PathBuf)]) {
     let settings = of_kind("ConfigMap").unwrap()["data"]["agent.toml"]
         .as_str()
         .unwrap();
-    let here =
-        |settings: String, (path, file): &(&str, PathBuf)| settings.replace(path, file.to_str().unwrap());
+    let here = |settings: String, (path, file): &(&str, PathBuf)| {
+        settings.replace(path, file.to_str().unwrap())
+    };
     let settings = secrets.iter().fold(settings.to_owned(), here);
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, settings).unwrap();
@@ -336,7 +359,9 @@ fn the_chart_is_the_daemonset_with_values() {
             "there is no Go to build Helm with",
         );
     }
-    run(helm().args(["lint", "--strict"]).arg(packaging("helm/sockstamp")));
+    run(helm()
+        .args(["lint", "--strict"])
+        .arg(packaging("helm/sockstamp")));
     let plain = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     let plain: Vec<_> = objects(&plain);
     let text = rendered("sockstamp", &[]);
@@ -381,7 +406,12 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
             ("/etc/sockstamp-tls/tls.key", authority.file("own.key")),
         ],
     );
-    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let of_kind = |kind: &str| {
+        objects
+            .iter()
+            .find(|object| object["kind"] == kind)
+            .unwrap()
+    };
     let pod = of_kind("DaemonSet")["spec"]["template"]["spec"].clone();
     let container = &pod["containers"][0];
     assert_eq!(container["image"], "sockstamp:1.2.3");

@@ -66,7 +66,8 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
         &mut page,
         "document.querySelectorAll('#slow details').length === 1",
     );
-    let share = page.value("parseFloat(document.querySelector('#tail .row').lastChild.textContent)");
+    let share =
+        page.value("parseFloat(document.querySelector('#tail .row').lastChild.textContent)");
     let stage = page.value("document.querySelector('#tail .row').firstChild.textContent");
     assert_eq!(stage, "rx.app");
     assert!(share.as_f64().unwrap() > 90.0, "{share}");
@@ -78,7 +79,10 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
         &mut page,
         "document.getElementById('explained').textContent.includes('rx.app')",
     );
-    assert_eq!(page.value("document.getElementById('explain').disabled"), false);
+    assert_eq!(
+        page.value("document.getElementById('explain').disabled"),
+        false
+    );
 }
 
 #[test]
@@ -115,7 +119,10 @@ fn slow_messages_are_drawn_with_their_stages() {
         .find(|message| message["direction"] == "rx");
     let read = read.unwrap_or_else(|| panic!("{slow}"));
     let stages = read["stages"].as_array().unwrap();
-    let app = stages.iter().find(|stage| stage["name"] == "rx.app").unwrap();
+    let app = stages
+        .iter()
+        .find(|stage| stage["name"] == "rx.app")
+        .unwrap();
     let waited = Duration::from_nanos(app["ns"].as_u64().unwrap());
     assert!(
         waited <= slept && waited + Duration::from_millis(20) > slept,
@@ -127,10 +134,16 @@ fn slow_messages_are_drawn_with_their_stages() {
 
     // The sender's message was acknowledged late, but had left at once.
     let sent = slow.as_array().unwrap();
-    assert!(sent.iter().all(|message| message["direction"] != "tx"), "{slow}");
+    assert!(
+        sent.iter().all(|message| message["direction"] != "tx"),
+        "{slow}"
+    );
 
     let page = shown(&agent, &[]);
-    assert_eq!(page.matches("<details>").count(), slow.as_array().unwrap().len());
+    assert_eq!(
+        page.matches("<details>").count(),
+        slow.as_array().unwrap().len()
+    );
     assert!(
         page.contains("<span>rx.app (") || page.contains("<span>rx.app</span>"),
         "{page}"
@@ -170,7 +183,10 @@ fn the_page_takes_nothing_from_elsewhere() {
     );
     talk(&host, 5, Duration::ZERO);
     let page = shown(&agent, &[]);
-    assert!(page.contains("&lt;img src=x") && !page.contains("<img"), "{page}");
+    assert!(
+        page.contains("&lt;img src=x") && !page.contains("<img"),
+        "{page}"
+    );
     let (head, text) = exchange(agent.address, "/", "");
     assert!(
         head.contains("content-security-policy: default-src 'none'"),

@@ -77,14 +77,20 @@ impl ProbedContainer {
         let address = SocketAddr::new(self.link.address_b(Family::V4), 0);
         let listener = self.far.tcp_listen(address).unwrap();
         let address = listener.local_addr().unwrap();
-        let process = self.run(CLIENT, &[&address.ip().to_string(), &address.port().to_string()]);
+        let process = self.run(
+            CLIENT,
+            &[&address.ip().to_string(), &address.port().to_string()],
+        );
         let (stream, _) = listener.accept().unwrap();
         (process, listener, stream)
     }
 
     fn agent(&self, more: &str) -> Agent {
         let interval = "[probe]\ninterval = \"1s\"\n";
-        Agent::of(&self.near, &format!("by = [\"container\"]\n{more}{interval}"))
+        Agent::of(
+            &self.near,
+            &format!("by = [\"container\"]\n{more}{interval}"),
+        )
     }
 
     /// The labels of the peer's series.
@@ -230,20 +236,29 @@ fn a_peer_that_vanishes_is_lost() {
     container.link.set_direction(Direction::BToA, gone).unwrap();
     let scrape = agent.scrape_until(|scrape| container.count(scrape, "icmp", "lost") >= 4.0);
     assert_eq!(container.values(&scrape, LATENCY, &[]), [] as [f64; 0]);
-    assert_eq!(scrape.sum("sockstamp_unanswered_probe_methods_total", &[]), 0.0);
+    assert_eq!(
+        scrape.sum("sockstamp_unanswered_probe_methods_total", &[]),
+        0.0
+    );
 }
 
 /// Threads of probers, threads and descriptors of an agent.
 fn held(agent: &Agent) -> (usize, usize, usize) {
     let of = |what: &str| format!("/proc/{}/{what}", agent.process.id());
-    let tasks = fs::read_dir(of("task")).unwrap().map(|task| task.unwrap().path());
+    let tasks = fs::read_dir(of("task"))
+        .unwrap()
+        .map(|task| task.unwrap().path());
     let names = tasks.filter_map(|task| fs::read_to_string(task.join("comm")).ok());
     let names: Vec<_> = names.collect();
     let probers = names
         .iter()
         .filter(|name| name.trim() == "sockstamp-ping")
         .count();
-    (probers, names.len(), fs::read_dir(of("fd")).unwrap().count())
+    (
+        probers,
+        names.len(),
+        fs::read_dir(of("fd")).unwrap().count(),
+    )
 }
 
 #[test]
@@ -260,7 +275,11 @@ fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
     drop((connection, container));
     let start = Instant::now();
     while held(&agent) != before {
-        assert!(start.elapsed() < WAIT, "{:?} is not {before:?}", held(&agent));
+        assert!(
+            start.elapsed() < WAIT,
+            "{:?} is not {before:?}",
+            held(&agent)
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     agent.scrape_until(|scrape| scrape.values(PROBES, &[]).is_empty());
@@ -271,14 +290,20 @@ fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
 /// link has packets of others: the kernel looks for its neighbours.
 fn echoes(host: &Host) -> u64 {
     let [of_v4, of_v6] = host.enter(|| {
-        ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap())
+        ["snmp", "snmp6"]
+            .map(|file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap())
     });
     let mut rows = of_v4.lines().filter_map(|line| line.strip_prefix("Icmp: "));
-    let (names, values) = (rows.next().unwrap().split(' '), rows.next().unwrap().split(' '));
+    let (names, values) = (
+        rows.next().unwrap().split(' '),
+        rows.next().unwrap().split(' '),
+    );
     let mut columns = names.zip(values);
     let (_, sent) = columns.find(|(name, _)| *name == "OutEchos").unwrap();
     let count = |text: &str| text.trim().parse::<u64>().unwrap();
-    let of_v6 = of_v6.lines().find_map(|line| line.strip_prefix("Icmp6OutEchos"));
+    let of_v6 = of_v6
+        .lines()
+        .find_map(|line| line.strip_prefix("Icmp6OutEchos"));
     count(sent) + of_v6.map_or(0, count)
 }
 
@@ -289,7 +314,10 @@ fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
     let address = SocketAddr::new(container.link.address_b(Family::V6), 0);
     let listener = container.far.tcp_listen(address).unwrap();
     let address = listener.local_addr().unwrap();
-    let _second = container.run(CLIENT, &[&address.ip().to_string(), &address.port().to_string()]);
+    let _second = container.run(
+        CLIENT,
+        &[&address.ip().to_string(), &address.port().to_string()],
+    );
     let agent = container.agent("");
     agent.scrape_until(|scrape| scrape.values("sockstamp_probed_peers", &["icmp"]) == [2.0]);
     let netns = container.near.netns_name();
@@ -298,7 +326,10 @@ fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
     let said = agent.reload(&settings("max_targets = 1"));
     assert!(said.contains("read again"), "{said}");
     let scrape = agent.scrape_until(|scrape| scrape.sum("sockstamp_probed_peers", &[]) == 1.0);
-    assert_eq!(scrape.values("sockstamp_unprobed_peers", &["max_targets"]), [1.0]);
+    assert_eq!(
+        scrape.values("sockstamp_unprobed_peers", &["max_targets"]),
+        [1.0]
+    );
     agent.reload(&settings("enabled = false"));
     let start = Instant::now();
     while held(&agent).0 > 0 {

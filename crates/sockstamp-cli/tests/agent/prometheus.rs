@@ -63,7 +63,10 @@ impl Prometheus {
         );
         fs::write(&file, settings).unwrap();
         // Another program may take the port in between; none of the tests does.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let mut command = Command::new(newer().unwrap_or_else(|| "prometheus".into()));
         command
             .arg(format!("--config.file={}", file.display()))
@@ -155,7 +158,9 @@ fn native_histograms_have_the_quantiles_of_stat_more_closely() {
     let service = "sockstamp_stage_seconds{stage=\"app.service\"}";
     // Nothing but a native histogram has this count.
     let count = stage(&report, "app.service", "count") as f64;
-    prometheus.query(&format!("sum(histogram_count({service}))"), |told| told == count);
+    prometheus.query(&format!("sum(histogram_count({service}))"), |told| {
+        told == count
+    });
     for name in ["app.service", "peer.answer", "tx.copy"] {
         let series = format!("sum(sockstamp_stage_seconds{{stage=\"{name}\"}})");
         for (q, figure) in [("0.5", "p50_ns"), ("0.9", "p90_ns")] {
@@ -175,7 +180,10 @@ fn native_histograms_have_the_quantiles_of_stat_more_closely() {
             "{name}: {sum} s against {exact} s"
         );
     }
-    assert_eq!(prometheus.query("sum(sockstamp_messages_total)", |_| true), 200.0);
+    assert_eq!(
+        prometheus.query("sum(sockstamp_messages_total)", |_| true),
+        200.0
+    );
 }
 
 /// promtool finds nothing to complain about.
@@ -209,14 +217,18 @@ pub fn promtool(arguments: &[&str], input: Option<&Path>) -> (bool, String) {
 /// The rules are valid, and query existing metrics.
 #[test]
 fn alerts_are_about_metrics_of_the_agent() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/sockstamp.rules.yml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../packaging/prometheus/sockstamp.rules.yml");
     let (good, said) = promtool(&["check", "rules", file.to_str().unwrap()], None);
     assert!(good && said.contains("SUCCESS"), "{said}");
     let names = |metric: &&Metric| [vec![metric.series()], series_of(metric)].concat();
     let known: BTreeSet<_> = ALL.iter().flat_map(names).collect();
     let text = fs::read_to_string(file).unwrap();
-    let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
-    let named: Vec<_> = words.filter(|word| word.starts_with("sockstamp_")).collect();
+    let words =
+        text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+    let named: Vec<_> = words
+        .filter(|word| word.starts_with("sockstamp_"))
+        .collect();
     assert!(named.len() > 5);
     for name in named {
         assert!(known.contains(name), "no metric is named {name}");

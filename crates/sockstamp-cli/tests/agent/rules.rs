@@ -100,7 +100,11 @@ fn groups_that_are_off_are_not_measured_and_have_no_series() {
     assert!(said.contains("read again"), "{said}");
     off.introduce();
     agent.scrape_until(|scrape| {
-        count(scrape, "sockstamp_measured_messages_total", &[&off.label(), TX]) > 50.0
+        count(
+            scrape,
+            "sockstamp_measured_messages_total",
+            &[&off.label(), TX],
+        ) > 50.0
     });
 }
 
@@ -131,7 +135,10 @@ fn a_rule_s_rate_cap_holds_for_its_groups_alone() {
     // A window that is faster than the last one measures up to twice as many.
     let most = 2.0 * CAP * (seconds + 2.0);
     let capped = measured(&capped);
-    assert!(capped >= seconds && capped <= most, "{capped} in {seconds} s");
+    assert!(
+        capped >= seconds && capped <= most,
+        "{capped} in {seconds} s"
+    );
 }
 
 /// Times of the messages that the page shows of a port.
@@ -169,7 +176,10 @@ fn a_rule_s_threshold_stands_in_the_place_of_the_page_s() {
     while shown(&agent, &usual) < 5 || shown(&agent, &patient) < before + 1 {
         assert!(start.elapsed() < WAIT, "{}", agent.get("/slow"));
     }
-    assert_eq!([shown(&agent, &usual), shown(&agent, &patient)], [5, before + 1]);
+    assert_eq!(
+        [shown(&agent, &usual), shown(&agent, &patient)],
+        [5, before + 1]
+    );
 }
 
 #[test]
@@ -234,7 +244,12 @@ fn the_series_of_a_dead_container_show_its_last_counts_and_end() {
     agent.scrape_until(|scrape| sent(scrape) == [100.0]);
     drop(container);
     let last = agent.scrape();
-    assert_eq!((sent(&last), expired(&last)), (vec![100.0], 0.0), "{}", last.0);
+    assert_eq!(
+        (sent(&last), expired(&last)),
+        (vec![100.0], 0.0),
+        "{}",
+        last.0
+    );
     let after = agent.scrape_until(|scrape| sent(scrape).is_empty());
     assert_eq!(expired(&after), 1.0);
     let read = after.values("sockstamp_stage_seconds_count", &[&label]);

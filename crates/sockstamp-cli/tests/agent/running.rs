@@ -118,7 +118,9 @@ pub fn wait_for_line(process: &Process, text: &str) -> String {
     let start = Instant::now();
     loop {
         let errors = process.stderr();
-        let complete = errors.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        let complete = errors
+            .rsplit_once('\n')
+            .map_or("", |(complete, _)| complete);
         if let Some((_, rest)) = complete.lines().find_map(|line| line.split_once(text)) {
             return rest.to_owned();
         }

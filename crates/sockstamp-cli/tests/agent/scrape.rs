@@ -20,7 +20,9 @@ fn bucket_of(scrape: &Scrape, stage: &str, q: f64) -> (f64, f64) {
         let within: f64 = scrape
             .0
             .lines()
-            .filter(|line| line.starts_with("sockstamp_stage_seconds_bucket{") && line.contains(&label))
+            .filter(|line| {
+                line.starts_with("sockstamp_stage_seconds_bucket{") && line.contains(&label)
+            })
             .filter(|line| {
                 let (_, rest) = line.split_once("le=\"").unwrap();
                 rest.split('"').next().unwrap().parse() == Ok(bound)
@@ -59,7 +61,10 @@ fn figures_are_those_of_stat() {
                 "{direction} {name}"
             );
         }
-        assert_eq!(number(&report[direction]["messages"]), u64::from(2 * ROUNDS));
+        assert_eq!(
+            number(&report[direction]["messages"]),
+            u64::from(2 * ROUNDS)
+        );
     }
     let valid = scrape.sum("sockstamp_verdicts_total", &["verdict=\"valid\""]);
     assert_eq!(valid, number(&report["verdicts"]["valid"]) as f64);
@@ -70,7 +75,10 @@ fn figures_are_those_of_stat() {
             low < p50 * 1.1 && p50 <= high * 1.1,
             "{name}: {p50} in {low} to {high}"
         );
-        let count = scrape.sum("sockstamp_stage_seconds_count", &[&format!("stage=\"{name}\"")]);
+        let count = scrape.sum(
+            "sockstamp_stage_seconds_count",
+            &[&format!("stage=\"{name}\"")],
+        );
         assert_eq!(count, stage(&report, name, "count") as f64, "{name}");
     }
     // netstacklat's names, for the same distributions.
@@ -132,7 +140,10 @@ fn series_beyond_the_limit_are_in_one_that_says_so() {
         scrape.0
     );
     assert_eq!(
-        scrape.sum("sockstamp_messages_total", &["otel_metric_overflow=\"true\""]),
+        scrape.sum(
+            "sockstamp_messages_total",
+            &["otel_metric_overflow=\"true\""]
+        ),
         20.0
     );
     assert_eq!(scrape.sum("sockstamp_overflows_total", &[]), 1.0);
@@ -147,7 +158,9 @@ fn other_paths_answer_too() {
     assert!(agent.get("/config").contains("rate_cap = 1000000\n"));
     let (head, plain) = exchange(agent.address, "/metrics", "");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-    assert!(plain.contains("# TYPE sockstamp_verdicts_total counter\n") && !plain.contains("# EOF"));
+    assert!(
+        plain.contains("# TYPE sockstamp_verdicts_total counter\n") && !plain.contains("# EOF")
+    );
     let own = Scrape(plain);
     assert!(own.sum("process_cpu_seconds_total", &[]) > 0.0);
     assert!(own.sum("process_resident_memory_bytes", &[]) > 1e6);
@@ -183,7 +196,10 @@ fn five_hundred_groups_need_little_memory_and_time() {
     times.sort();
     let after = resident(&agent.scrape());
     let length = scrape.0.len() as f64 / 1e6;
-    eprintln!("{length} MB in {:?}, {before} to {after} MB of memory", times[2]);
+    eprintln!(
+        "{length} MB in {:?}, {before} to {after} MB of memory",
+        times[2]
+    );
     // With the text in memory it was twice as much.
     assert!(
         length > 10.0 && after - before < 25.0,

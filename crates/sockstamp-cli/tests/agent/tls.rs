@@ -82,7 +82,12 @@ fn text(output: &Output) -> String {
 fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let agent = Agent::of(&host, &authority.settings());
-    assert!(agent.process.stderr().contains("listening on https://127.0.0.1:"));
+    assert!(
+        agent
+            .process
+            .stderr()
+            .contains("listening on https://127.0.0.1:")
+    );
     let port = agent.address.port().to_string();
     let capture = authority.file("capture");
     let mut tcpdump = Command::new("tcpdump");
@@ -183,7 +188,10 @@ fn a_renewed_certificate_is_shown_after_sighup() {
 fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let directory = TempDir::new().unwrap();
-    let hindsight = format!("[hindsight]\ndirectory = {:?}\nmin_free = 1\n", directory.path());
+    let hindsight = format!(
+        "[hindsight]\ndirectory = {:?}\nmin_free = 1\n",
+        directory.path()
+    );
     let agent = Agent::of(&host, &format!("{}{hindsight}", authority.settings()));
     let snapshot = || {
         let mut command = Command::new(sockstamp());
@@ -222,7 +230,11 @@ fn handshakes_that_never_end_block_no_other_client() {
     }
     let begun = Instant::now();
     let figures = text(&authority.curl(agent.address, "/metrics", &[]));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
     let dropped = figures
         .lines()
         .find_map(|line| line.strip_prefix("sockstamp_dropped_clients_total "))

@@ -72,7 +72,11 @@ fn collect(directory: &Path, found: &mut BTreeSet<PathBuf>) {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if entry.file_name().to_string_lossy().starts_with("sockstamp-") {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("sockstamp-")
+        {
             found.insert(entry.path());
         }
         collect(&entry.path(), found);

@@ -238,7 +238,9 @@ pub fn assert_adds_up(message: &Value) {
     let (first, last) = match (message["direction"].as_str(), message["protocol"].as_str()) {
         (Some("tx"), Some("tcp")) => (&stamps["entry"], &stamps["ack"]),
         // Connected sends have no stamp of their entry.
-        (Some("tx"), _) if stamps["entry"].is_null() => (&stamps["sched_last"], &stamps["snd_last"]),
+        (Some("tx"), _) if stamps["entry"].is_null() => {
+            (&stamps["sched_last"], &stamps["snd_last"])
+        }
         (Some("tx"), _) => (&stamps["entry"], &stamps["snd_last"]),
         _ => (&stamps["rx_software"], &stamps["read"]),
     };
@@ -280,7 +282,14 @@ pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());
     command
-        .args(["stat", "--every", "--max-cost=none", "--format", "json", "-o"])
+        .args([
+            "stat",
+            "--every",
+            "--max-cost=none",
+            "--format",
+            "json",
+            "-o",
+        ])
         .arg(output.path())
         .args(hooks());
     command.arg("--").args(words);
@@ -296,7 +305,9 @@ pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
 
 /// A number in JSON.
 pub fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// A figure of a stage in a report: `p50_ns`, `count`, ...
@@ -377,7 +388,11 @@ impl Background {
         Ok(loading)
     }
 
-    fn start_in<const N: usize>(subcommand: &str, hosts: [&Host; N], filter: &[&str]) -> [Background; N] {
+    fn start_in<const N: usize>(
+        subcommand: &str,
+        hosts: [&Host; N],
+        filter: &[&str],
+    ) -> [Background; N] {
         let mut loading = hosts.map(|host| {
             let target = [&["--netns", host.netns_name()], filter].concat();
             Background::spawn(&measuring(subcommand, "--every"), &target)

@@ -33,7 +33,8 @@ pub fn rows(slow: Nanos) -> [Vec<Message>; 2] {
                 let bytes = rng.u32(1..1_400);
                 sequences[from] = sequences[from].wrapping_add(bytes);
                 let is_slow = from == 0 && rng.u8(..50) == 0;
-                let forward = 60 * MICROSECOND + rng.u64(..9_000) + if is_slow { slow.0 } else { 0 };
+                let forward =
+                    60 * MICROSECOND + rng.u64(..9_000) + if is_slow { slow.0 } else { 0 };
                 let life = Life {
                     from,
                     number,

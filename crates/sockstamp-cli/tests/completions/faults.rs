@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect,
-    recvmsg, sendmsg, setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+    connect, recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
 use sockstamp::Error;
 use sockstamp::completions::Completions;
@@ -90,7 +90,8 @@ impl Mapping {
 
     fn make_writable(&self) -> nix::Result<()> {
         // SAFETY: our own mapping, in its length.
-        let result = unsafe { libc::mprotect(self.start, self.length, libc::PROT_READ | libc::PROT_WRITE) };
+        let result =
+            unsafe { libc::mprotect(self.start, self.length, libc::PROT_READ | libc::PROT_WRITE) };
         Errno::result(result).map(drop)
     }
 }
@@ -175,7 +176,9 @@ fn an_application_cannot_write_its_memory() {
     let application = Raw::join(&service.path());
     let writable = application.map(application.length, libc::PROT_READ | libc::PROT_WRITE);
     assert_eq!(writable.map(drop), Err(Errno::EPERM));
-    let memory = application.map(application.length, libc::PROT_READ).unwrap();
+    let memory = application
+        .map(application.length, libc::PROT_READ)
+        .unwrap();
     assert_eq!(memory.make_writable(), Err(Errno::EACCES));
     assert_eq!(update(&application.map), Err(Errno::EPERM));
     assert!(memory.bytes().iter().all(|byte| *byte == 0));
@@ -284,7 +287,11 @@ fn a_lingering_socket_does_not_delay_the_service() {
     assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
     let (other, _peer) = fixture.udp(Family::V4);
     drop(service.connect().register(&other, false).unwrap());
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 /// The application alone waits for the lock, which a program of the service needs.
@@ -304,7 +311,11 @@ fn a_locked_socket_does_not_delay_other_applications() {
     }
     service.signal(Signal::SIGTERM);
     service.wait();
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        start.elapsed()
+    );
     drop(lock);
     waiting.join().unwrap();
 }
@@ -381,7 +392,10 @@ fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
     }
     // One of setsockopt(2) and one of the callbacks, and those that came once if it took longer
     // than they are kept.
-    assert!(registered > 10 && seen.len() <= 4, "{registered} by {seen:?}");
+    assert!(
+        registered > 10 && seen.len() <= 4,
+        "{registered} by {seen:?}"
+    );
     until(|| cgroup_links(&service).is_empty());
 }
 

@@ -178,7 +178,10 @@ impl Fixture {
     pub fn plain_tcp(&self, family: Family) -> (TcpStream, TcpStream) {
         let (_, remote) = self.ends(family);
         let listener = self.receiver.tcp_listen(remote).unwrap();
-        let sender = self.sender.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let sender = self
+            .sender
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
         let (receiver, _) = listener.accept().unwrap();
         (sender, receiver)
     }
@@ -189,12 +192,16 @@ pub struct Reader(#[expect(dead_code, reason = "it reads until it is dropped")] 
 
 impl Reader {
     pub fn of_datagrams(socket: UdpSocket) -> Reader {
-        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(10)))
+            .unwrap();
         Reader::start(move |buffer| drop(socket.recv(buffer)))
     }
 
     pub fn of_stream(mut socket: TcpStream) -> Reader {
-        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(10)))
+            .unwrap();
         Reader::start(move |buffer| drop(socket.read(buffer)))
     }
 

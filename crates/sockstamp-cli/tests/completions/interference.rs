@@ -68,7 +68,9 @@ impl Stamped {
 
 /// Return the number of links to cgroup hooks that a process holds: proc_pid_fdinfo(5).
 fn cgroup_links(pid: u32) -> usize {
-    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
+    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo"))
+        .unwrap()
+        .flatten();
     let texts = entries.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default());
     texts
         .filter(|text| {
@@ -102,7 +104,10 @@ fn a_measurement_that_was_there_before_leaves_stamps_to_the_service() {
         return;
     }
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
-    let stat = Stat::sampled("--sample=1/4", &["--netns", fixture.sender.netns_name(), "tcp"]);
+    let stat = Stat::sampled(
+        "--sample=1/4",
+        &["--netns", fixture.sender.netns_name(), "tcp"],
+    );
     let mut connection = Stamped::new(&fixture, &service);
     connection.is_stamped();
     let report = stat.finish();
@@ -160,7 +165,10 @@ fn callbacks_are_attached_while_a_connection_is_stamped() {
     let (plain, _peer) = fixture.tcp(Family::V4);
     let _registration = service.connect().register(&plain, false).unwrap();
     assert_eq!(links(), 0);
-    let (first, second) = (Stamped::new(&fixture, &service), Stamped::new(&fixture, &service));
+    let (first, second) = (
+        Stamped::new(&fixture, &service),
+        Stamped::new(&fixture, &service),
+    );
     // The one that selects is attached as long as an application may take to call it.
     assert_eq!(links(), 2);
     until(|| links() == 1);

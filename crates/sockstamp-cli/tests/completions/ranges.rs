@@ -89,7 +89,10 @@ fn completions_read_from_the_queue_at_once_are_in_one_of_both() {
     for sent in 0..SENDS {
         until(|| send(&sender, &DATA) > 0);
         registration.completed(|range| seen.push(range));
-        assert!(counts(&seen).len() <= sent as usize + 1, "{seen:?} of {sent}");
+        assert!(
+            counts(&seen).len() <= sent as usize + 1,
+            "{seen:?} of {sent}"
+        );
     }
     let truth = counts(&drainer.join().unwrap());
     assert_eq!(truth, vec![1; SENDS as usize]);

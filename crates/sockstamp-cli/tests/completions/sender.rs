@@ -69,18 +69,29 @@ fn each_buffer_comes_back_once<S: AsFd>(mut sender: Buffers<S>) -> Result<(), St
     for sent in 0..SENDS {
         send(&mut sender, sent);
         while sender.in_flight() > 4 {
-            assert!(start.elapsed() < PATIENCE, "{:?}", sender.completion_counters());
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{:?}",
+                sender.completion_counters()
+            );
             look(&mut sender, &mut queue, &mut back);
         }
     }
     while sender.in_flight() > 0 {
-        assert!(start.elapsed() < PATIENCE, "{:?}", sender.completion_counters());
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{:?}",
+            sender.completion_counters()
+        );
         look(&mut sender, &mut queue, &mut back);
     }
     let elapsed = start.elapsed();
     assert_eq!(back.len(), SENDS as usize);
     let (counters, by) = (sender.counters(), sender.completion_counters());
-    assert_eq!((counters.completed, counters.foreign), (u64::from(SENDS), 0));
+    assert_eq!(
+        (counters.completed, counters.foreign),
+        (u64::from(SENDS), 0)
+    );
     assert_eq!(by.by_memory + by.by_queue, u64::from(SENDS));
     assert_eq!((by.overruns, by.services_ended), (0, 0));
     // By time, or by ranges that did not merge.
@@ -310,7 +321,13 @@ fn a_failed_send_does_not_shift_those_that_follow() {
     for round in 0..10 {
         let failed = sender.send(vec![0; 100_000]);
         assert!(
-            matches!(failed, Err(NotSent::Failed { buffer: Some(_), .. })),
+            matches!(
+                failed,
+                Err(NotSent::Failed {
+                    buffer: Some(_),
+                    ..
+                })
+            ),
             "too long: {failed:?}"
         );
         look(&mut sender, &mut queue, &mut back);

@@ -8,7 +8,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, socket,
+};
 use sockstamp::Error;
 use sockstamp::completions::protocol::{Refusal, Reply};
 use sockstamp::completions::{self, Completions};
@@ -122,10 +124,20 @@ fn descriptors_other_than_tcp_and_udp_sockets_are_refused() {
     drop(receiver);
     let mut registration = application.register(&sender, false).unwrap();
     let file = File::open("/proc/self/status").unwrap();
-    assert_eq!(refusal(application.register(&file, false)), Refusal::NotASocket);
+    assert_eq!(
+        refusal(application.register(&file, false)),
+        Refusal::NotASocket
+    );
     let (unix, _peer) = UnixDatagram::pair().unwrap();
-    assert_eq!(refusal(application.register(&unix, false)), Refusal::WrongSocket);
-    until(|| service.log().contains("refused: the descriptor is not a socket"));
+    assert_eq!(
+        refusal(application.register(&unix, false)),
+        Refusal::WrongSocket
+    );
+    until(|| {
+        service
+            .log()
+            .contains("refused: the descriptor is not a socket")
+    });
 
     // It costs the application nothing that it has.
     assert!(registration.is_served());
@@ -214,6 +226,8 @@ fn the_service_waits_for_descriptors_when_it_has_none() {
 
 fn limit_descriptors(service: &Service, to: u32) {
     let (pid, limit) = (service.id().to_string(), format!("--nofile={to}:1024"));
-    let done = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    let done = Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status();
     assert!(done.unwrap().success());
 }

@@ -112,7 +112,10 @@ fn overwritten_stamps_are_counted() {
     }
     let mut stamps = Vec::new();
     registration.stamps(|stamp| stamps.push(stamp));
-    assert_eq!(stamps.len() as u64 + registration.lost(), truth.len() as u64);
+    assert_eq!(
+        stamps.len() as u64 + registration.lost(),
+        truth.len() as u64
+    );
     assert!(registration.lost() > 100);
     assert_eq!(stamps, truth[truth.len() - stamps.len()..]);
 }

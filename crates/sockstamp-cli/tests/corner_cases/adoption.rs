@@ -21,7 +21,10 @@ use crate::traced_hosts::{
     Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
 };
 
-const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+const LOCALHOSTS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 
 /// A host with a connection that is older than the measurement.
 struct Older {
@@ -72,7 +75,10 @@ fn both_ends_are_measured_from_the_first_message_on() {
         wait_acknowledged(older.server());
 
         let messages = Messages::new(trace.finish());
-        let [client, server] = [older.connection.client_address, older.connection.server_address];
+        let [client, server] = [
+            older.connection.client_address,
+            older.connection.server_address,
+        ];
         assert_eq!(outline(&messages.sent_from(client)), [(100, "valid")]);
         assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
         assert_eq!(outline(&messages.sent_from(server)), [(30, "valid")]);
@@ -83,7 +89,10 @@ fn both_ends_are_measured_from_the_first_message_on() {
 #[test]
 fn adopted_connections_are_counted() {
     let mut older = Older::ipv4();
-    let listener = older.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = older
+        .host
+        .tcp_listen("127.0.0.1:0".parse().unwrap())
+        .unwrap();
     // Closed by both, it only waits for its time to pass.
     let ended = Connection::to(&older.host, &listener, LOCALHOSTS[0]);
     drop(ended);
@@ -225,7 +234,10 @@ fn data_that_waits_for_a_missing_segment_at_adoption_is_refused() {
     let messages = Messages::new(trace.finish());
     let read = messages.read_at(connection.server_address);
     // The missing one came when it was seen to.
-    assert_eq!(outline(&read), [(100, "valid"), (200, "hol"), (300, "valid")]);
+    assert_eq!(
+        outline(&read),
+        [(100, "valid"), (200, "hol"), (300, "valid")]
+    );
 }
 
 /// Return the number of readable bytes.
@@ -274,7 +286,9 @@ fn the_target_holds_for_older_connections_too() {
         &["--cgroup", cgroup, "--netns", netns],
         &["--cgroup", cgroup, "-p", &pid],
         &["--comm", "python3", "--cgroup", cgroup, "--netns", netns],
-        &["--netns", netns, "-i", "lo", "--comm", "python3", "port", &port],
+        &[
+            "--netns", netns, "-i", "lo", "--comm", "python3", "port", &port,
+        ],
     ] {
         let trace = Trace::start(target);
         let stat = Stat::start(target);
@@ -284,7 +298,11 @@ fn the_target_holds_for_older_connections_too() {
         let (report, messages) = (stat.finish(), Messages::new(trace.finish()));
         assert_only(&messages, &inside, &[&outside, &away]);
         for direction in ["tx", "rx"] {
-            assert_eq!(number(&report[direction]["messages"]), 1, "{target:?}: {report}");
+            assert_eq!(
+                number(&report[direction]["messages"]),
+                1,
+                "{target:?}: {report}"
+            );
         }
     }
 }
@@ -412,7 +430,9 @@ impl Stream {
             mut client, server, ..
         } = connection;
         let stopped = Arc::clone(stopped);
-        SockRef::from(&client).set_send_buffer_size(128 << 10).unwrap();
+        SockRef::from(&client)
+            .set_send_buffer_size(128 << 10)
+            .unwrap();
         let sender = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 client.write_all(&[1; Stream::SENT]).unwrap();
@@ -470,10 +490,17 @@ fn assert_follow(messages: &[&Message]) -> usize {
     assert!(messages.len() > adopted + 2, "{messages:?}");
     for pair in messages.windows(2).skip(usize::from(adopted > 0)) {
         let [last, next] = [pair[0], pair[1]].map(|message| message.number("seq_end"));
-        assert_eq!(next.wrapping_sub(last) % (1 << 32), pair[1].bytes(), "{pair:?}");
+        assert_eq!(
+            next.wrapping_sub(last) % (1 << 32),
+            pair[1].bytes(),
+            "{pair:?}"
+        );
     }
     for message in &messages[adopted..] {
-        assert!(matches!(message.verdict(), "valid" | "evicted"), "{message:?}");
+        assert!(
+            matches!(message.verdict(), "valid" | "evicted"),
+            "{message:?}"
+        );
     }
     adopted
 }

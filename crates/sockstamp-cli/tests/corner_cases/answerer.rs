@@ -52,7 +52,10 @@ impl Answerer {
 /// Assert that all messages are the answerer's, and none of this process, which is not selected.
 pub(crate) fn assert_only(messages: &Messages, measured: &Answerer, others: &[&Answerer]) {
     assert_eq!(outline(&messages.read_at(measured.address)), [(1, "valid")]);
-    assert_eq!(outline(&messages.sent_from(measured.address)), [(1, "valid")]);
+    assert_eq!(
+        outline(&messages.sent_from(measured.address)),
+        [(1, "valid")]
+    );
     assert_eq!(outline(&messages.sent_to(measured.address)), []);
     for other in others {
         assert_eq!(outline(&messages.read_at(other.address)), []);

@@ -58,7 +58,8 @@ impl SharedHost {
         let root = probe::facts().cgroup2.unwrap();
         let netns = NetnsInode(host.netns_inode().try_into().unwrap());
         let stranger = Stranger::attach(&root, netns, SHARED).unwrap();
-        let listeners = [SHARED, OWN].map(|port| host.tcp_listen(SocketAddr::new(LOCALHOST, port)).unwrap());
+        let listeners =
+            [SHARED, OWN].map(|port| host.tcp_listen(SocketAddr::new(LOCALHOST, port)).unwrap());
         let mut setup = SharedHost {
             host,
             listeners,
@@ -187,7 +188,10 @@ fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
     setup.assert_bits(SET, remains, &format!("{case}: with one"));
     end(measurements.remove(0), Signal::SIGINT);
     let remains = match (signal, left) {
-        (Signal::SIGKILL, "tracepoint") => Bits { entry: true, ..CLEAR },
+        (Signal::SIGKILL, "tracepoint") => Bits {
+            entry: true,
+            ..CLEAR
+        },
         _ => CLEAR,
     };
     setup.assert_bits(SET, remains, &format!("{case}: afterwards"));
@@ -196,7 +200,8 @@ fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
 /// Before the measurement began, or since.
 #[test]
 fn half_closed_connections_call_back_for_their_segments_until_a_measurement_ends() {
-    if uses_no_bits("half_closed_connections_call_back_for_their_segments_until_a_measurement_ends") {
+    if uses_no_bits("half_closed_connections_call_back_for_their_segments_until_a_measurement_ends")
+    {
         return;
     }
     for half_closed_before in [true, false] {

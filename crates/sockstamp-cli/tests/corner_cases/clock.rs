@@ -15,7 +15,9 @@ use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
 use crate::common::{messages, skip};
-use crate::traced_hosts::{Connection, Loopback, Messages, PATIENCE, bpf_objects, outline, trace_into};
+use crate::traced_hosts::{
+    Connection, Loopback, Messages, PATIENCE, bpf_objects, outline, trace_into,
+};
 
 const STEP_NS: i64 = 5_000_000_000;
 
@@ -98,5 +100,8 @@ fn a_clock_that_is_stepped_is_followed() {
     let server = connection.server_address;
     let messages = loopback.finish();
     let read = messages.read_at(server);
-    assert_eq!(outline(&read), [(100, "valid"), (200, "valid"), (300, "valid")]);
+    assert_eq!(
+        outline(&read),
+        [(100, "valid"), (200, "valid"), (300, "valid")]
+    );
 }

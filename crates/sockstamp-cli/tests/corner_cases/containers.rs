@@ -39,7 +39,15 @@ fn stat() -> Command {
 fn each_runtime_is_known_by_its_cgroups() {
     let host = Host::new("corner").unwrap();
     let top = Cgroup::new("containers").unwrap();
-    let [docker, dockerfs, containerd, kubernetes, crio, podman, podmanfs] = ids();
+    let [
+        docker,
+        dockerfs,
+        containerd,
+        kubernetes,
+        crio,
+        podman,
+        podmanfs,
+    ] = ids();
     let service = format!("web-{}.service", std::process::id());
     let containers = [
         (&docker, format!("system.slice/docker-{docker}.scope")),
@@ -50,11 +58,16 @@ fn each_runtime_is_known_by_its_cgroups() {
         ),
         (&kubernetes, format!("kubepods/burstable/pod1/{kubernetes}")),
         (&crio, format!("kubepods.slice/crio-{crio}.scope")),
-        (&podman, format!("machine.slice/libpod-{podman}.scope/container")),
+        (
+            &podman,
+            format!("machine.slice/libpod-{podman}.scope/container"),
+        ),
         (&podmanfs, format!("libpod_parent/libpod-{podmanfs}")),
         (&service, format!("system.slice/{service}")),
     ];
-    let cgroups = containers.each_ref().map(|(_, path)| top.below(path).unwrap());
+    let cgroups = containers
+        .each_ref()
+        .map(|(_, path)| top.below(path).unwrap());
     let mut answerers = cgroups
         .each_ref()
         .map(|cgroup| Answerer::start(&host, Some(cgroup)));
@@ -138,7 +151,11 @@ fn a_cgroup_and_a_container_must_share_sockets() {
 
     let trace = Trace::start(&["--container", &id, "--cgroup", &path(&inside)]);
     answerers.iter_mut().for_each(Answerer::ask);
-    assert_only(&Messages::new(trace.finish()), &answerers[0], &[&answerers[1]]);
+    assert_only(
+        &Messages::new(trace.finish()),
+        &answerers[0],
+        &[&answerers[1]],
+    );
     let trace = Trace::start(&[
         "--cgroup",
         &path(&top),
@@ -148,7 +165,11 @@ fn a_cgroup_and_a_container_must_share_sockets() {
         &answerers[1].process.id().to_string(),
     ]);
     answerers.iter_mut().for_each(Answerer::ask);
-    assert_only(&Messages::new(trace.finish()), &answerers[1], &[&answerers[0]]);
+    assert_only(
+        &Messages::new(trace.finish()),
+        &answerers[1],
+        &[&answerers[0]],
+    );
 
     let mut command = stat();
     command.args(["--cgroup", &path(&elsewhere)]);
@@ -172,11 +193,15 @@ impl Claims {
     fn new() -> Claims {
         let top = Cgroup::new("containers").unwrap();
         let [root, user] = ids();
-        let in_slice = format!("user.slice/user-{USER}.slice/user@{USER}.service/libpod-{user}.scope");
+        let in_slice =
+            format!("user.slice/user-{USER}.slice/user@{USER}.service/libpod-{user}.scope");
         let home = tempfile::tempdir().unwrap();
         chown(home.path(), Some(USER), None).unwrap();
         Claims {
-            root: (root.clone(), top.below(&format!("docker-{root}.scope")).unwrap()),
+            root: (
+                root.clone(),
+                top.below(&format!("docker-{root}.scope")).unwrap(),
+            ),
             user: (user, top.below(&in_slice).unwrap()),
             top,
             home,
@@ -246,7 +271,9 @@ fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
         let (status, said) = claims.says(make, "no-such-container");
         assert_eq!(status, Some(1), "{make}: {said}");
         let note = format!("; not read: the containers.json of user {USER}: ");
-        let (_, found) = said.split_once(&note).unwrap_or_else(|| panic!("{make}: {said}"));
+        let (_, found) = said
+            .split_once(&note)
+            .unwrap_or_else(|| panic!("{make}: {said}"));
         assert!(found.starts_with(why), "{make}: {said}");
     }
     // A link to another user's file is that file, with its owner.
@@ -262,7 +289,8 @@ fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
 fn a_user_names_no_container_but_its_own() {
     let claims = Claims::new();
     let host = Host::new("corner").unwrap();
-    let mut answerers = [&claims.root.1, &claims.user.1].map(|cgroup| Answerer::start(&host, Some(cgroup)));
+    let mut answerers =
+        [&claims.root.1, &claims.user.1].map(|cgroup| Answerer::start(&host, Some(cgroup)));
     let number = claims.number;
     let make = format!(
         r#"echo '[{{"id":"{}","names":["evil-{number}"]}},
@@ -295,12 +323,17 @@ fn a_user_names_no_container_but_its_own() {
         process.wait_status(PATIENCE).unwrap();
         let messages = Messages::new(common::messages(output.path()));
         assert_only(&messages, &answerers[index], &[&answerers[1 - index]]);
-        let claimed = process.stderr().contains(&format!("is user-{USER}/podman/"));
+        let claimed = process
+            .stderr()
+            .contains(&format!("is user-{USER}/podman/"));
         assert_eq!(claimed, index == 1, "{}", process.stderr());
     }
 
     // A group of its own, also for an id of root's.
-    let forged = format!("user.slice/user-{USER}.slice/docker-{}.scope", claims.root.0);
+    let forged = format!(
+        "user.slice/user-{USER}.slice/docker-{}.scope",
+        claims.root.0
+    );
     let forged = claims.top.below(&forged).unwrap();
     let mut forger = Answerer::start(&host, Some(&forged));
     let stat = Stat::start(&[

@@ -66,11 +66,20 @@ fn data_with_the_syn_is_refused_and_what_follows_is_valid() {
     // The one for the cookie, which waited for the handshake.
     let before = (WITH_SYN as u64, "valid");
     let with_syn = (WITH_SYN as u64, "fast-open");
-    assert_eq!(outline(&messages.sent_from(connection.client_address)), [after]);
+    assert_eq!(
+        outline(&messages.sent_from(connection.client_address)),
+        [after]
+    );
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [before, with_syn, after]);
-    assert_eq!(outline(&messages.sent_from(connection.server_address)), [after]);
-    assert_eq!(outline(&messages.read_at(connection.client_address)), [after]);
+    assert_eq!(
+        outline(&messages.sent_from(connection.server_address)),
+        [after]
+    );
+    assert_eq!(
+        outline(&messages.read_at(connection.client_address)),
+        [after]
+    );
 }
 
 #[test]
@@ -87,7 +96,11 @@ fn data_with_the_syn_is_counted_on_both_sides() {
         3,
         "{report}"
     );
-    assert_eq!(number(&report["rx"]["stages"]["rx.app"]["count"]), 3, "{report}");
+    assert_eq!(
+        number(&report["rx"]["stages"]["rx.app"]["count"]),
+        3,
+        "{report}"
+    );
     let connections = &report["connections"];
     let counts = ["opened", "accepted", "syns_again"].map(|count| number(&connections[count]));
     assert_eq!(counts, [2, 2, 0], "{connections}");

@@ -86,8 +86,14 @@ fn filters_distinguish_addresses_and_ip_versions() {
     let host = Host::new("filter").unwrap();
     let filter = ["net", "127.0.0.2/31", "or", "ip6", "and", "net", "::/0"];
     let trace = Trace::start(&[&["--netns", host.netns_name()][..], &filter].concat());
-    let mut connections = ["127.0.0.1", "127.0.0.2", "127.0.0.4", "::1", "::ffff:127.0.0.1"]
-        .map(|address| Connection::new(&host, &host, address.parse().unwrap()));
+    let mut connections = [
+        "127.0.0.1",
+        "127.0.0.2",
+        "127.0.0.4",
+        "::1",
+        "::ffff:127.0.0.1",
+    ]
+    .map(|address| Connection::new(&host, &host, address.parse().unwrap()));
     connections.iter_mut().for_each(talk);
     let messages = Messages::new(trace.finish());
     // And and or associate to the left: (net 127.0.0.2/31 or ip6) and net ::/0.
@@ -101,8 +107,14 @@ fn filters_distinguish_addresses_and_ip_versions() {
 
     let filter = "net 127.0.0.2/31 or (ip6 and net ::/0)";
     let trace = Trace::start(&["--netns", host.netns_name(), filter]);
-    let mut connections = ["127.0.0.1", "127.0.0.2", "127.0.0.4", "::1", "::ffff:127.0.0.3"]
-        .map(|address| Connection::new(&host, &host, address.parse().unwrap()));
+    let mut connections = [
+        "127.0.0.1",
+        "127.0.0.2",
+        "127.0.0.4",
+        "::1",
+        "::ffff:127.0.0.3",
+    ]
+    .map(|address| Connection::new(&host, &host, address.parse().unwrap()));
     connections.iter_mut().for_each(talk);
     let messages = Messages::new(trace.finish());
     let expected = [NOTHING, ALL, NOTHING, ALL, ALL];
@@ -147,10 +159,17 @@ fn a_direction_that_is_not_selected_leaves_no_trace() {
                 messages,
                 "{filter}: {report}"
             );
-            assert_eq!(number(&report[direction]["bytes"]), bytes, "{filter}: {report}");
+            assert_eq!(
+                number(&report[direction]["bytes"]),
+                bytes,
+                "{filter}: {report}"
+            );
         }
         // Arrivals of the direction that is measured, at most.
-        assert!(number(&report["lost"]["evicted"]) < 100, "{filter}: {report}");
+        assert!(
+            number(&report["lost"]["evicted"]) < 100,
+            "{filter}: {report}"
+        );
         let verdicts = report["verdicts"].as_object().unwrap();
         assert_eq!(
             verdicts.values().map(number).sum::<u64>(),
@@ -228,7 +247,9 @@ fn connections_that_are_adopted_are_asked_too() {
     let messages = Messages::new(trace.finish());
     let expected = [NOTHING, [[true, true], [false, false]]];
     assert_eq!(
-        older.each_ref().map(|connection| seen(&messages, connection)),
+        older
+            .each_ref()
+            .map(|connection| seen(&messages, connection)),
         expected
     );
 }
@@ -250,7 +271,9 @@ fn a_filter_before_a_command_needs_no_quotes() {
     let host = Host::new("filter").unwrap();
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());
-    command.args(["stat", "--format", "json", "tcp", "dst", "port", "7002", "-o"]);
+    command.args([
+        "stat", "--format", "json", "tcp", "dst", "port", "7002", "-o",
+    ]);
     command.arg(output.path()).args(hooks());
     command.args(["--comm", "python3", "-i", "lo", "--", "python3", "-c", TWO]);
     let mut process = Process::spawn(command).unwrap();

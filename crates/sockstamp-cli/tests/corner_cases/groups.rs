@@ -47,7 +47,8 @@ fn assert_adds_up(report: &Value) {
         }
     }
     let verdicts = report["verdicts"].as_object().unwrap().iter();
-    let refused = verdicts.filter(|(verdict, _)| !["valid", "in-flight"].contains(&verdict.as_str()));
+    let refused =
+        verdicts.filter(|(verdict, _)| !["valid", "in-flight"].contains(&verdict.as_str()));
     let refused: u64 = refused.map(|(_, count)| number(count)).sum();
     assert_eq!(sum("/tx/refused") + sum("/rx/refused"), refused);
 }
@@ -55,8 +56,12 @@ fn assert_adds_up(report: &Value) {
 /// The only group with this value of its key.
 fn group<'a>(report: &'a Value, dimension: &str, value: &Value) -> &'a Value {
     let groups = report["groups"].as_array().unwrap();
-    let mut found = groups.iter().filter(|group| group["key"][dimension] == *value);
-    let group = found.next().unwrap_or_else(|| panic!("no {value}: {groups:?}"));
+    let mut found = groups
+        .iter()
+        .filter(|group| group["key"][dimension] == *value);
+    let group = found
+        .next()
+        .unwrap_or_else(|| panic!("no {value}: {groups:?}"));
     assert!(found.next().is_none(), "two of {value}");
     group
 }
@@ -68,7 +73,12 @@ fn groups_of_a_link_that_fails_add_up() {
     let config = LinkConfig::default().delay(Duration::from_millis(2));
     let link = Link::relay(&client, &server, config.clone()).unwrap();
     let address = link.address_b(Family::V4);
-    let stat = Stat::start(&["--netns", client.netns_name(), "--by", "port,peer,interface"]);
+    let stat = Stat::start(&[
+        "--netns",
+        client.netns_name(),
+        "--by",
+        "port,peer,interface",
+    ]);
 
     let mut lossy = Connection::new(&client, &server, address);
     for round in 0..20 {
@@ -116,7 +126,9 @@ fn datagrams_are_grouped_by_the_service_and_the_peer_that_each_has() {
     let target = ["--netns", host.netns_name(), "--attach-all"];
     let stat = Stat::start(&[&target[..], &["--by", "port,peer"]].concat());
     for client in clients.iter().chain(&clients[1..]) {
-        client.send_to(&[0; 100], server.local_addr().unwrap()).unwrap();
+        client
+            .send_to(&[0; 100], server.local_addr().unwrap())
+            .unwrap();
         let (_, from) = server.recv_from(&mut [0; 100]).unwrap();
         assert_eq!(from, client.local_addr().unwrap());
         server.send_to(&[0; 10], from).unwrap();

@@ -72,7 +72,9 @@ fn a_locked_socket_delays_neither_the_start_nor_the_end_of_stat() {
 
 #[test]
 fn the_bit_of_a_locked_socket_is_taken_back_when_the_lock_is_released() {
-    if !selects_by_bit("held_lock::the_bit_of_a_locked_socket_is_taken_back_when_the_lock_is_released") {
+    if !selects_by_bit(
+        "held_lock::the_bit_of_a_locked_socket_is_taken_back_when_the_lock_is_released",
+    ) {
         return;
     }
     let mut older = Older::new();

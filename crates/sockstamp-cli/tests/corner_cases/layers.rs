@@ -69,8 +69,12 @@ fn a_send_by_tls_that_failed_inside_adds_no_wait_to_the_next_one() {
     let connection = loopback.connect();
     let (client, server) = (&connection.client, &connection.server);
     SockRef::from(server).set_recv_buffer_size(8 << 10).unwrap();
-    SockRef::from(client).set_send_buffer_size(64 << 10).unwrap();
-    server.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    SockRef::from(client)
+        .set_send_buffer_size(64 << 10)
+        .unwrap();
+    server
+        .set_read_timeout(Some(Duration::from_millis(700)))
+        .unwrap();
     client.set_nonblocking(true).unwrap();
     if !seal(client) {
         let name = "layers::a_send_by_tls_that_failed_inside_adds_no_wait_to_the_next_one";
@@ -91,7 +95,10 @@ fn a_send_by_tls_that_failed_inside_adds_no_wait_to_the_next_one() {
     let sent = messages.sent_from(address);
     let valid = || sent.iter().filter(|message| message.verdict() == "valid");
     let whole = [LARGE, SMALL].map(|bytes| bytes as u64 + RECORD);
-    assert!(valid().any(|message| message.bytes() == whole[1]), "{sent:?}");
+    assert!(
+        valid().any(|message| message.bytes() == whole[1]),
+        "{sent:?}"
+    );
     assert!(
         valid().any(|message| !whole.contains(&message.bytes())),
         "no record was cut short: {sent:?}"
@@ -185,7 +192,11 @@ fn a_send_through_a_sockmap_has_no_wait_of_an_earlier_one_that_gave_up() {
     let proxied = Proxied::new(Bytes::Sent);
     let patience = Some(Duration::from_millis(300));
     proxied.inner.client.set_write_timeout(patience).unwrap();
-    proxied.outer.client.set_write_timeout(Some(PATIENCE)).unwrap();
+    proxied
+        .outer
+        .client
+        .set_write_timeout(Some(PATIENCE))
+        .unwrap();
     proxied.stall();
     proxied.check();
 }

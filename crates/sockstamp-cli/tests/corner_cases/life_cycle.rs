@@ -36,7 +36,10 @@ pub(crate) fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
 /// The directory of a process's cgroup in the version 2 hierarchy.
 fn cgroup_of(pid: u32) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+    let path = text
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .unwrap();
     probe::facts().cgroup2.unwrap().join(path)
 }
 
@@ -149,8 +152,16 @@ fn activity(process: &Process) -> (u64, Duration) {
     let woken = status
         .lines()
         .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    let time = read("schedstat").split(' ').next().unwrap().parse().unwrap();
-    (woken.unwrap().trim().parse().unwrap(), Duration::from_nanos(time))
+    let time = read("schedstat")
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    (
+        woken.unwrap().trim().parse().unwrap(),
+        Duration::from_nanos(time),
+    )
 }
 
 /// By default stat keeps its cost below a ceiling, and samples it now and then.
@@ -179,7 +190,12 @@ fn an_idle_stat_sleeps() {
 
 #[test]
 fn a_signal_ends_the_measurement_with_its_report() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ] {
         let mut process = start(&["stat", "--format", "json"]);
         let objects = bpf_objects(&process);
         process.signal(signal).unwrap();
@@ -259,7 +275,11 @@ fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
         "{said}"
     );
     let report: Value = serde_json::from_str(&process.stdout()).unwrap();
-    assert!(number(&report["windows"]["failed"]) > 0, "{}", report["windows"]);
+    assert!(
+        number(&report["windows"]["failed"]) > 0,
+        "{}",
+        report["windows"]
+    );
 }
 
 /// With a command, a signal is for the command.
@@ -268,7 +288,9 @@ fn a_signal_is_passed_to_the_command() {
     const TRAPS: &str = "trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep 0.02; done";
     let output = NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
-    let mut process = start(&["stat", "--format", "json", "-o", path, "--", "sh", "-c", TRAPS]);
+    let mut process = start(&[
+        "stat", "--format", "json", "-o", path, "--", "sh", "-c", TRAPS,
+    ]);
     process.wait_for_stdout("ready\n", PATIENCE).unwrap();
     process.signal(Signal::SIGTERM).unwrap();
     let status = process.wait_status(PATIENCE).unwrap();
@@ -287,7 +309,12 @@ fn run(subcommand: &str, words: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -296,7 +323,11 @@ fn the_exit_status_is_the_commands() {
     for subcommand in ["stat", "trace"] {
         for (command, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 128 + 15)] {
             let output = run(subcommand, &["sh", "-c", command], "");
-            assert_eq!(output.status.code(), Some(status), "{subcommand}: {command}");
+            assert_eq!(
+                output.status.code(),
+                Some(status),
+                "{subcommand}: {command}"
+            );
         }
     }
 }
@@ -306,7 +337,10 @@ fn input_and_output_are_the_commands() {
     let words = ["sh", "-c", "cat; echo complaint >&2; echo result"];
     for subcommand in ["stat", "trace"] {
         let output = run(subcommand, &words, "some input\n");
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), "some input\nresult\n");
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            "some input\nresult\n"
+        );
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "complaint\n");
     }
 }
@@ -342,13 +376,19 @@ fn a_reader_that_has_seen_enough_ends_trace_quietly() {
         });
         // Connections before the measurement are not seen.
         while !reader.is_finished() {
-            ping_pong(&mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()), 1);
+            ping_pong(
+                &mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()),
+                1,
+            );
         }
         reader.join().unwrap()
     });
     assert!(line.contains("127.0.0.1"), "{line}");
     while trace.try_wait().unwrap().is_none() {
-        ping_pong(&mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()), 1);
+        ping_pong(
+            &mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()),
+            1,
+        );
     }
     let output = trace.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));

@@ -58,9 +58,15 @@ fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
     let evicted = number(&stat.finish()["lost"]["evicted"]);
     let messages = Messages::new(trace.finish());
     let read = messages.read_at(last.server_address);
-    let refused = read.iter().filter(|read| read.verdict() == "evicted").count();
+    let refused = read
+        .iter()
+        .filter(|read| read.verdict() == "evicted")
+        .count();
     println!("{evicted} evicted, {refused} of {} refused", read.len());
-    assert!(evicted > 0 && refused > 0 && refused < read.len(), "{read:?}");
+    assert!(
+        evicted > 0 && refused > 0 && refused < read.len(),
+        "{read:?}"
+    );
     assert!(
         read.iter()
             .all(|read| ["valid", "evicted"].contains(&read.verdict())),
@@ -103,7 +109,9 @@ fn readers_end_with_unread_data(filter: &[&str], part: usize) {
     for (number, connection) in behind.into_iter().enumerate() {
         let Connection { client, server, .. } = connection;
         if number % part == 0 {
-            SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+            SockRef::from(&client)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
             drop(client);
         }
         drop(server);
@@ -126,11 +134,14 @@ fn udp_sockets_beyond_the_limits_are_counted_and_those_that_are_closed_make_room
     for limit in [["--max-flows", "64"], ["--max-memory", "1"]] {
         let host = Host::new("corner").unwrap();
         let socket = || host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let stat = Stat::start(&[&["--netns", host.netns_name()], limit.as_slice(), &["udp"]].concat());
+        let stat =
+            Stat::start(&[&["--netns", host.netns_name()], limit.as_slice(), &["udp"]].concat());
         let reader = socket();
         let send = || {
             let sender = socket();
-            sender.send_to(&[0; 10], reader.local_addr().unwrap()).unwrap();
+            sender
+                .send_to(&[0; 10], reader.local_addr().unwrap())
+                .unwrap();
             reader.recv(&mut [0; 10]).unwrap();
             sender
         };
@@ -140,7 +151,11 @@ fn udp_sockets_beyond_the_limits_are_counted_and_those_that_are_closed_make_room
         drop(again);
 
         let report = stat.finish();
-        assert_eq!(number(&report["lost"]["turned_away"]), 3, "{limit:?}: {report}");
+        assert_eq!(
+            number(&report["lost"]["turned_away"]),
+            3,
+            "{limit:?}: {report}"
+        );
         assert_eq!(
             number(&report["tx"]["messages"]),
             2 * (ROOM as u64 - 1),

@@ -9,7 +9,10 @@ use testbed::Host;
 use crate::common::{Stat, Trace, number};
 use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
-const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+const LOCALHOSTS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 const REQUEST: usize = 100;
 const RESPONSE: usize = 200;
 
@@ -60,8 +63,14 @@ fn talk_plainly(host: &Host, listener: &TcpListener, address: IpAddr) -> Connect
 
 fn assert_server_measured(messages: &Messages, connection: &Connection) {
     let server = connection.server_address;
-    assert_eq!(outline(&messages.read_at(server)), [(REQUEST as u64, "valid")]);
-    assert_eq!(outline(&messages.sent_from(server)), [(RESPONSE as u64, "valid")]);
+    assert_eq!(
+        outline(&messages.read_at(server)),
+        [(REQUEST as u64, "valid")]
+    );
+    assert_eq!(
+        outline(&messages.sent_from(server)),
+        [(RESPONSE as u64, "valid")]
+    );
 }
 
 fn own_process() -> String {
@@ -76,7 +85,8 @@ fn by_pid_plain_tcp_that_an_older_mptcp_listener_accepts_is_measured() {
         let listeners = LOCALHOSTS.map(|address| (listen(&host, address), address));
         let pid = own_process();
         let trace = Trace::start(&[&["-p", &pid], new_only].concat());
-        let connections = listeners.map(|(listener, address)| talk_plainly(&host, &listener, address));
+        let connections =
+            listeners.map(|(listener, address)| talk_plainly(&host, &listener, address));
         let messages = Messages::new(trace.finish());
         connections
             .iter()
@@ -96,7 +106,10 @@ fn by_pid_plain_tcp_that_waited_for_an_older_mptcp_listener_is_measured() {
 
     let messages = Messages::new(trace.finish());
     let address = listener.local_addr().unwrap();
-    assert_eq!(outline(&messages.read_at(address)), [(REQUEST as u64, "valid")]);
+    assert_eq!(
+        outline(&messages.read_at(address)),
+        [(REQUEST as u64, "valid")]
+    );
     assert_eq!(
         outline(&messages.sent_from(address)),
         [(RESPONSE as u64, "valid")]
@@ -130,7 +143,11 @@ fn connections_of_mptcp_are_counted_and_not_measured() {
         talk(&mut client, &mut server);
 
         let report = stat.finish();
-        assert_eq!(number(&report["lost"]["mptcp"]), 2, "by pid: {by_pid}: {report}");
+        assert_eq!(
+            number(&report["lost"]["mptcp"]),
+            2,
+            "by pid: {by_pid}: {report}"
+        );
         assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
         assert_eq!(number(&report["rx"]["messages"]), 0, "{report}");
         let connections = &report["connections"];

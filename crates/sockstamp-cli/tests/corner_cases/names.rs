@@ -48,7 +48,8 @@ impl HostileNames {
             host.run("ip", &[&["link", "set", "dev", "lo"], change].concat())
                 .unwrap();
         }
-        host.run("ip", &["link", "set", "dev", HOSTILE, "up"]).unwrap();
+        host.run("ip", &["link", "set", "dev", HOSTILE, "up"])
+            .unwrap();
         let top = Cgroup::new("names").unwrap();
         HostileNames {
             _cgroup: top.below(HOSTILE).unwrap(),
@@ -60,7 +61,10 @@ impl HostileNames {
 
     fn add(&mut self, comm: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
-        let listener = self.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = self
+            .host
+            .tcp_listen("127.0.0.1:0".parse().unwrap())
+            .unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         let mut command = self.host.command("python3");
         command.args(["-c", ANSWERS, &port]);
@@ -125,7 +129,10 @@ fn hostile_names_are_escaped_in_every_text() {
     assert_shows(&lines);
     assert_eq!(lines.lines().count(), 2, "a read and a send: {lines}");
     for line in lines.lines() {
-        assert!(line.contains(&format!("/{ESCAPED_COMM} 127.0.0.1:")), "{line}");
+        assert!(
+            line.contains(&format!("/{ESCAPED_COMM} 127.0.0.1:")),
+            "{line}"
+        );
     }
     assert!(lines.contains(&format!("via {ESCAPED}")), "{lines}");
 
@@ -138,8 +145,14 @@ fn hostile_names_are_escaped_in_every_text() {
     let interface = format!("{ESCAPED}@{}", setup.host.netns_name());
     let names = format!(" {ESCAPED_COMM} {path} {interface}");
     // Names longer than a line continue in the next.
-    assert!(table.replace("\n  ", "").contains(&names), "{names} in {table}");
-    assert!(table.contains(&format!("interfaces: {ESCAPED}@")), "{table}");
+    assert!(
+        table.replace("\n  ", "").contains(&names),
+        "{names} in {table}"
+    );
+    assert!(
+        table.contains(&format!("interfaces: {ESCAPED}@")),
+        "{table}"
+    );
 
     let csv = setup.measured(&[&BY[..], &["--format", "csv"]].concat());
     assert_shows(&csv);
@@ -160,7 +173,12 @@ fn json_has_hostile_names_exactly_and_in_escapes() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let of = |comm: &str| messages.iter().filter(|message| message["comm"] == *comm).count();
+    let of = |comm: &str| {
+        messages
+            .iter()
+            .filter(|message| message["comm"] == *comm)
+            .count()
+    };
     assert_eq!((of(COMM), of(r"caf\xe9")), (2, 2), "{lines}");
     let sent = messages
         .iter()
@@ -172,7 +190,10 @@ fn json_has_hostile_names_exactly_and_in_escapes() {
     assert_shows(&report);
     let report: Value = serde_json::from_str(&report).unwrap();
     let groups = report["groups"].as_array().unwrap();
-    let key = &groups.iter().find(|group| group["key"]["comm"] == COMM).unwrap()["key"];
+    let key = &groups
+        .iter()
+        .find(|group| group["key"]["comm"] == COMM)
+        .unwrap()["key"];
     assert!(
         key["cgroup"]["path"]
             .as_str()
@@ -222,7 +243,13 @@ fn errors_escape_what_they_quote() {
         &["stat", "--by", HOSTILE],
         &["stat", HOSTILE],
         &["stat", "--duration", HOSTILE],
-        &["trace", "-o", "/no/\u{1b}]0;x\u{7}\u{202e}", "--duration", "1s"],
+        &[
+            "trace",
+            "-o",
+            "/no/\u{1b}]0;x\u{7}\u{202e}",
+            "--duration",
+            "1s",
+        ],
         &["stat", "--", HOSTILE],
         &["ping", HOSTILE],
         &[HOSTILE],
@@ -232,7 +259,11 @@ fn errors_escape_what_they_quote() {
     }
     let file = NamedTempFile::new().unwrap();
     fs::write(file.path(), format!("{HOSTILE}.invalid\n")).unwrap();
-    let text = complaint(command(&["ping", "--targets", file.path().to_str().unwrap()]));
+    let text = complaint(command(&[
+        "ping",
+        "--targets",
+        file.path().to_str().unwrap(),
+    ]));
     assert!(text.contains(ESCAPED), "{text}");
 }
 
@@ -242,9 +273,14 @@ fn doctor_shows_interfaces_of_hostile_names() {
     let text = host.run(sockstamp(), &["doctor"]).unwrap();
     assert_shows(&text);
     assert!(text.contains(&format!("  {ESCAPED} ")), "{text}");
-    let text = host.run(sockstamp(), &["doctor", "--format", "json"]).unwrap();
+    let text = host
+        .run(sockstamp(), &["doctor", "--format", "json"])
+        .unwrap();
     assert_shows(&text);
     let report: Value = serde_json::from_str(&text).unwrap();
     let mut interfaces = report["interfaces"].as_array().unwrap().iter();
-    assert!(interfaces.any(|interface| interface["name"] == HOSTILE), "{text}");
+    assert!(
+        interfaces.any(|interface| interface["name"] == HOSTILE),
+        "{text}"
+    );
 }

@@ -55,7 +55,9 @@ fn taken_of_udp(host: &Host, link: &Link) -> usize {
     let here = SocketAddr::new(link.address_a(Family::V4), 0);
     let socket = host.udp_bind(here).unwrap();
     // The state comes with the first packet.
-    socket.send_to(&[7], SocketAddr::new(peer.into(), 7)).unwrap();
+    socket
+        .send_to(&[7], SocketAddr::new(peer.into(), 7))
+        .unwrap();
     socket.connect(SocketAddr::new(nobody.into(), 7)).unwrap();
     taken(&SockRef::from(&socket), OF_UDP)
 }
@@ -72,6 +74,12 @@ fn sends_without_a_copy_find_almost_as_much_memory_by_tcp_and_half_of_it_by_udp(
     let report = stat.finish();
     println!("{alone:?} sends alone, {measured:?} measured");
     assert!(number(&report["tx"]["messages"]) > 0, "{report}");
-    assert!(measured[0] * 10 >= alone[0] * 9, "TCP: {measured:?} of {alone:?}");
-    assert!(measured[1] * 2 >= alone[1], "UDP: {measured:?} of {alone:?}");
+    assert!(
+        measured[0] * 10 >= alone[0] * 9,
+        "TCP: {measured:?} of {alone:?}"
+    );
+    assert!(
+        measured[1] * 2 >= alone[1],
+        "UDP: {measured:?} of {alone:?}"
+    );
 }

@@ -79,7 +79,10 @@ fn a_target_that_names_it_measures_a_sockstamp() {
         let stat = Stat::start(&[&["--netns", host.netns_name(), "tcp"], &target[..]].concat());
         agents::scrape(host.tcp_connect(OLDER).unwrap());
         let report = stat.finish();
-        assert!(number(&report["tx"]["messages"]) > 0, "{target:?}: {report}");
+        assert!(
+            number(&report["tx"]["messages"]) > 0,
+            "{target:?}: {report}"
+        );
     }
 }
 

@@ -26,9 +26,18 @@ fn talk(connection: &mut Connection) {
 /// Assert what was sent and read in one [`talk`], as both ends show it.
 fn assert_measured(messages: &Messages, connection: &Connection) {
     let (client, server) = (connection.client_address, connection.server_address);
-    assert_eq!(outline(&messages.sent_from(client)), [(REQUEST as u64, "valid")]);
-    assert_eq!(outline(&messages.read_at(server)), [(REQUEST as u64, "valid")]);
-    assert_eq!(outline(&messages.sent_from(server)), [(RESPONSE as u64, "valid")]);
+    assert_eq!(
+        outline(&messages.sent_from(client)),
+        [(REQUEST as u64, "valid")]
+    );
+    assert_eq!(
+        outline(&messages.read_at(server)),
+        [(REQUEST as u64, "valid")]
+    );
+    assert_eq!(
+        outline(&messages.sent_from(server)),
+        [(RESPONSE as u64, "valid")]
+    );
     let read = messages.read_at(client);
     assert!(
         read.iter().all(|message| message.verdict() == "valid"),
@@ -105,7 +114,10 @@ fn add_macvlan(carrier: &Host, lower: &str, host: &Host, address: &str) {
         carrier,
         &format!("link add macvlan0 link {lower} type macvlan mode bridge"),
     );
-    ip(carrier, &format!("link set macvlan0 netns {}", host.netns_name()));
+    ip(
+        carrier,
+        &format!("link set macvlan0 netns {}", host.netns_name()),
+    );
     ip(host, &format!("address add {address}/24 dev macvlan0"));
     ip(host, "link set macvlan0 up");
 }

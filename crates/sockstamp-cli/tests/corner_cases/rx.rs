@@ -14,7 +14,8 @@ use testbed::{Direction, Family, Host, Link, LinkConfig};
 
 use crate::common::{Stat, Trace, number};
 use crate::traced_hosts::{
-    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause, wait_acknowledged,
+    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause,
+    wait_acknowledged,
 };
 
 /// Send one message after another, each of which arrives by itself.
@@ -62,7 +63,10 @@ fn reads_of_parts_have_waited_longer_and_longer() {
 
     let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(300, "valid"), (300, "valid"), (400, "valid")]);
+    assert_eq!(
+        outline(&read),
+        [(300, "valid"), (300, "valid"), (400, "valid")]
+    );
     for (pauses, message) in (1..).zip(&read) {
         assert!(app(message) >= PAUSE * pauses, "{message:?}");
         assert_eq!(message.stage("rx.stack"), read[0].stage("rx.stack"));
@@ -82,7 +86,10 @@ fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_fir
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(400, "valid")]);
     assert!(app(read[0]) < since_last, "{read:?}");
-    assert!(read[0].oldest_age() >= Some(app(read[0]) + 3 * PAUSE), "{read:?}");
+    assert!(
+        read[0].oldest_age() >= Some(app(read[0]) + 3 * PAUSE),
+        "{read:?}"
+    );
 }
 
 #[test]
@@ -121,7 +128,14 @@ fn each_message_of_recvmmsg_is_one() {
         .collect();
     let mut headers = MultiHeaders::<()>::preallocate(slices.len(), None);
     let socket = connection.server.as_raw_fd();
-    let received = recvmmsg(socket, &mut headers, slices.iter_mut(), MsgFlags::empty(), None).unwrap();
+    let received = recvmmsg(
+        socket,
+        &mut headers,
+        slices.iter_mut(),
+        MsgFlags::empty(),
+        None,
+    )
+    .unwrap();
     assert_eq!(
         received.map(|message| message.bytes).collect::<Vec<_>>(),
         [100; 3]
@@ -138,7 +152,9 @@ fn each_message_of_recvmmsg_is_one() {
 fn data_and_the_end_of_it_can_be_read_together() {
     let setup = Loopback::new();
     let mut connection = setup.connect();
-    SockRef::from(&connection.client).set_tcp_cork(true).unwrap();
+    SockRef::from(&connection.client)
+        .set_tcp_cork(true)
+        .unwrap();
     connection.client.write_all(&[0; 100]).unwrap();
     connection.client.shutdown(Shutdown::Write).unwrap();
     wait_acknowledged(&connection.client);
@@ -165,7 +181,10 @@ fn data_and_the_end_of_it_can_be_read_together() {
 #[test]
 fn data_that_came_before_accept_waited_for_it() {
     let setup = Loopback::new();
-    let listener = setup.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = setup
+        .host
+        .tcp_listen("127.0.0.1:0".parse().unwrap())
+        .unwrap();
     let server_address = listener.local_addr().unwrap();
     let mut client = setup.host.tcp_connect(server_address).unwrap();
     client.write_all(&[0; 100]).unwrap();
@@ -197,7 +216,10 @@ fn reads_show_how_long_they_waited_for_a_missing_segment() {
 
     let messages = Messages::new(trace.finish());
     let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid"), (200, "valid"), (300, "valid")]);
+    assert_eq!(
+        outline(&read),
+        [(100, "valid"), (200, "valid"), (300, "valid")]
+    );
     assert!(
         read.iter().all(|read| read.stage("rx.stack") < ONE_WAY),
         "{read:?}"
@@ -226,7 +248,10 @@ assert len(server.recv(1000)) == 1000
 #[test]
 fn a_read_below_the_low_water_mark_is_refused() {
     let setup = Loopback::new();
-    let program = setup.host.spawn("python3", &["-c", BELOW_LOW_WATER]).unwrap();
+    let program = setup
+        .host
+        .spawn("python3", &["-c", BELOW_LOW_WATER])
+        .unwrap();
     program.wait(PATIENCE).unwrap();
 
     let messages = setup.finish();
@@ -239,7 +264,9 @@ fn a_read_below_the_low_water_mark_is_refused() {
 fn urgent_data_is_refused_and_later_reads_are_right() {
     let setup = Loopback::new();
     let mut connection = setup.connect();
-    SockRef::from(&connection.client).send_out_of_band(b"!").unwrap();
+    SockRef::from(&connection.client)
+        .send_out_of_band(b"!")
+        .unwrap();
     wait_acknowledged(&connection.client);
     let mut urgent = [MaybeUninit::uninit()];
     let server = SockRef::from(&connection.server);
@@ -252,7 +279,10 @@ fn urgent_data_is_refused_and_later_reads_are_right() {
     let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     let refused = "unmatched-read";
-    assert_eq!(outline(&read), [(1, refused), (100, refused), (200, "valid")]);
+    assert_eq!(
+        outline(&read),
+        [(1, refused), (100, refused), (200, "valid")]
+    );
 }
 
 /// More arrivals than have room in a flow: `ARRIVALS` of the programs.
@@ -317,7 +347,10 @@ fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte() {
     assert_eq!(outline(&read), [(PILE as u64 * 10, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
     let piled = Duration::from_millis(PILE as u64 - 1);
-    assert!(read[0].oldest_age() >= Some(app(read[0]) + piled), "{read:?}");
+    assert!(
+        read[0].oldest_age() >= Some(app(read[0]) + piled),
+        "{read:?}"
+    );
 }
 
 #[test]
@@ -326,7 +359,14 @@ fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();
     let (_out, to) = pipe().unwrap();
-    let spliced = splice(&connection.server, None, &to, None, 400, SpliceFFlags::empty());
+    let spliced = splice(
+        &connection.server,
+        None,
+        &to,
+        None,
+        400,
+        SpliceFFlags::empty(),
+    );
     assert_eq!(spliced, Ok(400));
     connection.server.read_exact(&mut [0; 600]).unwrap();
     connection.client.write_all(&[0; 100]).unwrap();
@@ -344,7 +384,14 @@ fn a_socket_that_was_only_spliced_from_counts_as_unseen() {
     let mut connection = Connection::new(&host, &host, [127, 0, 0, 1].into());
     connection.client.write_all(&[0; 1000]).unwrap();
     let (_out, to) = pipe().unwrap();
-    let spliced = splice(&connection.server, None, &to, None, 1000, SpliceFFlags::empty());
+    let spliced = splice(
+        &connection.server,
+        None,
+        &to,
+        None,
+        1000,
+        SpliceFFlags::empty(),
+    );
     assert_eq!(spliced, Ok(1000));
     drop(connection.client);
     drop(connection.server);
@@ -355,7 +402,11 @@ fn a_socket_that_was_only_spliced_from_counts_as_unseen() {
 /// One read of the server was not seen, and no other was there.
 fn assert_unseen(report: &serde_json::Value) {
     assert_eq!(number(&report["verdicts"]["unseen-read"]), 1, "{report}");
-    assert_eq!(number(&report["rx"]["stages"]["rx.app"]["count"]), 0, "{report}");
+    assert_eq!(
+        number(&report["rx"]["stages"]["rx.app"]["count"]),
+        0,
+        "{report}"
+    );
 }
 
 /// `getsockopt(TCP_ZEROCOPY_RECEIVE)` with room to copy to: `receive_fallback_to_copy()` in
@@ -408,7 +459,10 @@ fn two_readers_of_one_socket_are_right_or_refused() {
     });
     send_apart(&connection.client, MESSAGES, BYTES, Duration::ZERO);
     connection.client.shutdown(Shutdown::Write).unwrap();
-    let reads: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    let reads: usize = readers
+        .into_iter()
+        .map(|reader| reader.join().unwrap())
+        .sum();
     let whole = start.elapsed();
 
     let messages = setup.finish();

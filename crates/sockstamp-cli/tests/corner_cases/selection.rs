@@ -15,7 +15,9 @@ use testbed::{Cgroup, Host, Link, Process};
 use testbed_bpf::floor::Floor;
 
 use crate::answerer::{Answerer, assert_only};
-use crate::common::{FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached};
+use crate::common::{
+    FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached,
+};
 use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -158,7 +160,8 @@ fn comm_selects_processes_of_a_name_including_later_ones() {
     let (older, other) = (client("sst-client"), client("sst-client-2"));
     let trace = Trace::start(&["--comm", "sst-none,sst-client"]);
     let (newer, another) = (client("sst-client"), client("sst-clien"));
-    let [older, other, newer, another] = [older, other, newer, another].map(|client| client.talk(&listener));
+    let [older, other, newer, another] =
+        [older, other, newer, another].map(|client| client.talk(&listener));
 
     let messages = Messages::new(trace.finish());
     assert_measured(&messages, older);
@@ -400,7 +403,14 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
         let mut command = Command::new(sockstamp());
         let output = NamedTempFile::new().unwrap();
         command
-            .args(["trace", "--every", "--max-cost=none", "--format", "json", "-o"])
+            .args([
+                "trace",
+                "--every",
+                "--max-cost=none",
+                "--format",
+                "json",
+                "-o",
+            ])
             .arg(output.path());
         command.args(hooks()).arg("--cgroup").arg(cgroup.path());
         let mut process = Process::spawn(command).unwrap();
@@ -410,7 +420,9 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
         assert!(process.wait_status(PATIENCE).unwrap().success());
         let said = process.stderr();
         assert!(
-            said.contains("UDP is not measured: a program in the cgroup, such as that of IPAddressAllow="),
+            said.contains(
+                "UDP is not measured: a program in the cgroup, such as that of IPAddressAllow="
+            ),
             "{said}"
         );
         assert_only(&Messages::new(messages(output.path())), &answerer, &[]);
@@ -421,7 +433,10 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
             .unwrap();
         let plan: Value = serde_json::from_slice(&doctor.stdout).unwrap();
         let reason = plan["udp"]["absent"].as_str().unwrap();
-        assert!(said.contains(&format!("UDP is not measured: {reason}")), "{plan}");
+        assert!(
+            said.contains(&format!("UDP is not measured: {reason}")),
+            "{plan}"
+        );
     }
     // A filter for TCP only avoids the remark.
     let stat = Stat::start(&["--cgroup", top.path().to_str().unwrap(), "tcp"]);

@@ -47,7 +47,10 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
 /// Start sockstamp and wait until it measures.
 pub(crate) fn start(arguments: &[&str]) -> Process {
     let mut command = Command::new(sockstamp());
-    command.arg(arguments[0]).args(hooks()).args(&arguments[1..]);
+    command
+        .arg(arguments[0])
+        .args(hooks())
+        .args(&arguments[1..]);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     process
@@ -217,7 +220,8 @@ impl Messages {
 
     fn of(&self, direction: &str, end: &str, address: SocketAddr) -> Vec<&Message> {
         let address = address.to_string();
-        let is_of_it = |message: &&Message| message.0["direction"] == direction && message.0[end] == address;
+        let is_of_it =
+            |message: &&Message| message.0["direction"] == direction && message.0[end] == address;
         self.0.iter().filter(is_of_it).collect()
     }
 }
@@ -269,7 +273,10 @@ impl Message {
     /// The name and namespace of the "first" or "last" interface of its path.
     pub(crate) fn interface(&self, which: &str) -> (&str, u64) {
         let interface = &self.0["interfaces"][which];
-        (interface["name"].as_str().unwrap(), number(&interface["netns"]))
+        (
+            interface["name"].as_str().unwrap(),
+            number(&interface["netns"]),
+        )
     }
 
     pub(crate) fn oldest_age(&self) -> Option<Duration> {

@@ -24,7 +24,10 @@ fn drain(mut stream: TcpStream) -> JoinHandle<()> {
 }
 
 fn coalesced(messages: &[&Message]) -> Vec<bool> {
-    messages.iter().map(|message| message.is_coalesced()).collect()
+    messages
+        .iter()
+        .map(|message| message.is_coalesced())
+        .collect()
 }
 
 /// End the sending side in order, so that nothing is in flight any more.
@@ -92,7 +95,10 @@ fn sends_held_back_by_nagle_share_a_packet() {
     for held_back in &sent[1..] {
         // Until the acknowledgement of the first: there and back.
         assert!(held_back.stage("tx.queue") >= ONE_WAY, "{held_back:?}");
-        assert!(held_back.stage("tx.network") >= 2 * ONE_WAY, "{held_back:?}");
+        assert!(
+            held_back.stage("tx.network") >= 2 * ONE_WAY,
+            "{held_back:?}"
+        );
     }
 }
 
@@ -107,7 +113,10 @@ fn a_large_send_ends_with_the_acknowledgement_of_its_last_byte() {
     let setup = Wire::new(config);
     let mut connection = setup.connect();
     let reader = drain(connection.server.try_clone().unwrap());
-    connection.client.write_all(&vec![0; BYTES as usize]).unwrap();
+    connection
+        .client
+        .write_all(&vec![0; BYTES as usize])
+        .unwrap();
     end(connection.client, reader);
 
     let messages = setup.finish();
@@ -336,9 +345,15 @@ s.recv(1)
 #[test]
 fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
     let setup = Loopback::new();
-    let listener = setup.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = setup
+        .host
+        .tcp_listen("127.0.0.1:0".parse().unwrap())
+        .unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let client = setup.host.spawn("python3", &["-c", BAD_POINTER, &port]).unwrap();
+    let client = setup
+        .host
+        .spawn("python3", &["-c", BAD_POINTER, &port])
+        .unwrap();
     let (mut server, client_address) = listener.accept().unwrap();
     server.read_exact(&mut [0; 10]).unwrap();
     server.write_all(b"x").unwrap();
@@ -397,7 +412,9 @@ fn a_window_that_ends_inside_a_send_makes_no_entry_of_its_later_turn() {
     let host = Host::new("corner").unwrap();
     let trace = Trace::sampled("--rate-cap=8", &["--netns", host.netns_name()]);
     let userfaultfd = libc::SYS_userfaultfd.to_string();
-    let program = host.spawn("python3", &["-c", LATE_PAGE, &userfaultfd]).unwrap();
+    let program = host
+        .spawn("python3", &["-c", LATE_PAGE, &userfaultfd])
+        .unwrap();
     program.wait(PATIENCE).unwrap();
 
     let messages = Messages::new(trace.finish());
@@ -405,7 +422,10 @@ fn a_window_that_ends_inside_a_send_makes_no_entry_of_its_later_turn() {
     assert!(sent.len() >= 8, "{sent:?}");
     // One in eight times it is measured.
     for large in sent.iter().filter(|message| message.bytes() == BYTES) {
-        assert!(large.stage("tx.copy") >= Duration::from_secs(2), "{large:?}");
+        assert!(
+            large.stage("tx.copy") >= Duration::from_secs(2),
+            "{large:?}"
+        );
     }
 }
 
@@ -478,14 +498,21 @@ fn more_messages_in_flight_than_there_are_slots_are_refused() {
     for _ in 0..SLOTS + 8 {
         connection.client.write_all(&[0; 10]).unwrap();
     }
-    connection.server.read_exact(&mut [0; (SLOTS + 8) * 10]).unwrap();
+    connection
+        .server
+        .read_exact(&mut [0; (SLOTS + 8) * 10])
+        .unwrap();
     wait_acknowledged(&connection.client);
     connection.client.write_all(&[0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
     let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
-    let count = |verdict| sent.iter().filter(|message| message.verdict() == verdict).count();
+    let count = |verdict| {
+        sent.iter()
+            .filter(|message| message.verdict() == verdict)
+            .count()
+    };
     assert_eq!(
         (count("valid"), count("inflight-full")),
         (SLOTS + 1, 8),
@@ -524,7 +551,10 @@ fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages
         .unwrap();
     let senders = send_together(&connection.client, threads, BYTES);
     let reader = drain(connection.server.try_clone().unwrap());
-    let mut in_send: Vec<_> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+    let mut in_send: Vec<_> = senders
+        .into_iter()
+        .map(|sender| sender.join().unwrap())
+        .collect();
     end(connection.client, reader);
     in_send.sort();
     (in_send, connection.client_address, setup.finish())
@@ -591,7 +621,10 @@ fn a_lost_packet_is_sent_again_and_the_wait_is_the_networks() {
     let again = message.stamp("snd_last") - message.stamp("snd");
     // RFC 8985, 7.2: a probe is sent after two round-trip times at the earliest.
     assert!(again >= Duration::from_millis(20), "{message:?}");
-    assert!(message.stamp("sched_last") > message.stamp("snd"), "{message:?}");
+    assert!(
+        message.stamp("sched_last") > message.stamp("snd"),
+        "{message:?}"
+    );
     assert!(message.stage("tx.network") > again, "{message:?}");
 }
 

@@ -47,7 +47,12 @@ fn trace(program: &str) -> Vec<Value> {
 fn outline<'a>(messages: &'a [Value], direction: &str) -> Vec<(u64, &'a str)> {
     let messages = of_direction(messages, direction).into_iter();
     messages
-        .map(|message| (number(&message["bytes"]), message["verdict"].as_str().unwrap()))
+        .map(|message| {
+            (
+                number(&message["bytes"]),
+                message["verdict"].as_str().unwrap(),
+            )
+        })
         .collect()
 }
 
@@ -181,7 +186,10 @@ receiver.recv(10000)
 ",
     );
     assert_eq!(outline(&messages, "tx"), valid([5000, 2500, 3500]));
-    assert_eq!(outline(&messages, "rx"), valid([5000, 1000, 1000, 500, 3500]));
+    assert_eq!(
+        outline(&messages, "rx"),
+        valid([5000, 1000, 1000, 500, 3500])
+    );
     let fragments = &of_direction(&messages, "tx")[0]["stamps"];
     assert!(
         number(&fragments["sched"]) < number(&fragments["sched_last"]),
@@ -213,9 +221,17 @@ receiver.recv(100)
     let sent = of_direction(&messages, "tx");
     let coalesced: Vec<_> = sent
         .iter()
-        .map(|message| (number(&message["bytes"]), message["coalesced"].as_bool().unwrap()))
+        .map(|message| {
+            (
+                number(&message["bytes"]),
+                message["coalesced"].as_bool().unwrap(),
+            )
+        })
         .collect();
-    assert_eq!(coalesced, [(10, true), (20, false), (30, true), (40, false)]);
+    assert_eq!(
+        coalesced,
+        [(10, true), (20, false), (30, true), (40, false)]
+    );
     assert!(
         sent.iter().all(|message| message["verdict"] == "valid"),
         "{sent:?}"
@@ -294,7 +310,10 @@ fn waits_at_the_start() -> Result<(), String> {
     let messages = trace.finish();
     let read = of_direction(&messages, "rx");
     assert_eq!(outline(&messages, "rx"), valid([1; 10]));
-    let longest = read.iter().map(|message| number(&message["total_ns"])).max();
+    let longest = read
+        .iter()
+        .map(|message| number(&message["total_ns"]))
+        .max();
     // The datagram before it would be older than the gap.
     match longest {
         Some(longest) if u128::from(longest) < GAP.as_nanos() => Ok(()),
@@ -333,7 +352,11 @@ print(read, dict(zip(names, values))['RcvbufErrors'])
     assert_eq!(counts[0] + counts[1], 50);
     assert_eq!(number(&report["rx"]["drops"]), counts[1], "{report}");
     assert_eq!(number(&report["rx"]["messages"]), counts[0], "{report}");
-    assert_eq!(number(&report["rx"]["total"]["count"]), counts[0], "{report}");
+    assert_eq!(
+        number(&report["rx"]["total"]["count"]),
+        counts[0],
+        "{report}"
+    );
     assert_eq!(number(&report["tx"]["messages"]), 50, "{report}");
 }
 
@@ -438,10 +461,19 @@ def send(count, size):
 
     // The token bucket takes these apart (tbf_segment()), each waits 25 ms longer.
     for option in ["--every", "--sample=1/4"] {
-        let report = measure(option, "sender.setsockopt(UDP, SEGMENT, 1000)\nsend(20, 3000)");
+        let report = measure(
+            option,
+            "sender.setsockopt(UDP, SEGMENT, 1000)\nsend(20, 3000)",
+        );
         assert_eq!(number(&report["tx"]["messages"]), 21);
-        assert!(stage(&report, "tx.qdisc", "p50_ns") > 150_000_000, "{report}");
-        assert!(stage(&report, "tx.qdisc", "max_ns") > 350_000_000, "{report}");
+        assert!(
+            stage(&report, "tx.qdisc", "p50_ns") > 150_000_000,
+            "{report}"
+        );
+        assert!(
+            stage(&report, "tx.qdisc", "max_ns") > 350_000_000,
+            "{report}"
+        );
         assert!(report["verdicts"]["no-snd-stamp"].is_null(), "{report}");
     }
 }
@@ -522,7 +554,8 @@ time.sleep(5)
 #[test]
 fn neither_protocol_is_counted_with_the_other() {
     let host = Host::new("udp").unwrap();
-    let stats = ["tcp", "udp"].map(|protocol| Stat::start(&["--netns", host.netns_name(), protocol]));
+    let stats =
+        ["tcp", "udp"].map(|protocol| Stat::start(&["--netns", host.netns_name(), protocol]));
     run(
         &host,
         r"
@@ -540,7 +573,8 @@ for _ in range(50):
     );
     let [tcp, udp] = stats.map(Stat::finish);
     for direction in ["tx", "rx"] {
-        let counts = |report: &Value| ["messages", "bytes"].map(|name| number(&report[direction][name]));
+        let counts =
+            |report: &Value| ["messages", "bytes"].map(|name| number(&report[direction][name]));
         assert_eq!(counts(&tcp), [50, 25_000], "{direction}: {tcp}");
         assert_eq!(counts(&udp), [100, 7_000], "{direction}: {udp}");
     }

@@ -18,7 +18,11 @@ use crate::traced_hosts::{
 const REQUEST: usize = 100;
 
 fn connect(setup: &UplinkHosts, family: Family) -> Connection {
-    Connection::new(&setup.container, &setup.peer, setup.uplink.peer_address(family))
+    Connection::new(
+        &setup.container,
+        &setup.peer,
+        setup.uplink.peer_address(family),
+    )
 }
 
 /// Return the `trace` of `talk` over a connection, the container's only traffic.
@@ -35,7 +39,10 @@ fn trace(
 }
 
 fn own_interface(setup: &UplinkHosts) -> (&str, u64) {
-    (setup.uplink.container_interface(), setup.container.netns_inode())
+    (
+        setup.uplink.container_interface(),
+        setup.container.netns_inode(),
+    )
 }
 
 fn uplink_interface(setup: &UplinkHosts) -> (&str, u64) {
@@ -142,7 +149,11 @@ impl Datagram<'_> {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let client = self.setup.container.udp_bind(SocketAddr::new(any, 0)).unwrap();
+        let client = self
+            .setup
+            .container
+            .udp_bind(SocketAddr::new(any, 0))
+            .unwrap();
         client.send_to(&[0; REQUEST], to).unwrap();
     }
 
@@ -186,7 +197,10 @@ fn a_datagram_ends_at_the_first_interface_unless_it_is_followed() {
 #[test]
 fn each_further_interface_of_a_datagram_is_counted() {
     for (build, interfaces) in [
-        (Uplink::routed as fn(&Host, &Host, &Host) -> Result<Uplink>, 1),
+        (
+            Uplink::routed as fn(&Host, &Host, &Host) -> Result<Uplink>,
+            1,
+        ),
         (Uplink::bridged, 1),
     ] {
         let setup = UplinkHosts::new(build);
@@ -233,14 +247,20 @@ fn a_followed_datagram_that_is_dropped_is_refused() {
     let closed = |address| SocketAddr::new(address, 9);
     let datagram = Datagram::traced(&setup, &["--host-path"]);
     datagram.send(closed(setup.uplink.gateway_address(Family::V4)));
-    assert_eq!(outline(&datagram.finish().sent()), [(REQUEST as u64, "dropped")]);
+    assert_eq!(
+        outline(&datagram.finish().sent()),
+        [(REQUEST as u64, "dropped")]
+    );
     // No packet is as small as the bucket, so neighbours have to know each other before.
     let peer = setup.uplink.peer_address(Family::V4).to_string();
     setup.host.run("ping", &["-c", "1", "-q", &peer]).unwrap();
     setup.limit_uplink("rate 1mbit burst 20 limit 20");
     let datagram = Datagram::traced(&setup, &["--host-path"]);
     datagram.send(closed(setup.uplink.peer_address(Family::V4)));
-    assert_eq!(outline(&datagram.finish().sent()), [(REQUEST as u64, "dropped")]);
+    assert_eq!(
+        outline(&datagram.finish().sent()),
+        [(REQUEST as u64, "dropped")]
+    );
 }
 
 /// The host has taken nearly all that the bucket gives in an hour.
@@ -249,7 +269,10 @@ fn a_datagram_that_waits_too_long_is_given_up() {
     let setup = UplinkHosts::new(Uplink::routed);
     setup.limit_uplink("rate 8bit burst 2kb limit 1mb");
     let to = SocketAddr::new(setup.uplink.peer_address(Family::V4), 9);
-    let others = setup.host.udp_bind((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap();
+    let others = setup
+        .host
+        .udp_bind((Ipv4Addr::UNSPECIFIED, 0).into())
+        .unwrap();
     for _ in 0..2 {
         others.send_to(&[0; 950], to).unwrap();
     }
@@ -367,7 +390,10 @@ fn a_retransmission_does_not_move_the_last_stamp() {
         ip(&setup.peer, &format!("route add blackhole {address}"));
         connection.client.write_all(&[0; REQUEST]).unwrap();
         wait_until("it is sent again", || {
-            testbed::TcpInfo::of(&connection.client).unwrap().total_retrans > 0
+            testbed::TcpInfo::of(&connection.client)
+                .unwrap()
+                .total_retrans
+                > 0
         });
         ip(&setup.peer, &format!("route delete blackhole {address}"));
         wait_acknowledged(&connection.client);
@@ -437,7 +463,13 @@ fn text_shows_interface_names() {
             ),
         ),
     ] {
-        let process = start(&[subcommand, "--netns", setup.container.netns_name(), "-o", path]);
+        let process = start(&[
+            subcommand,
+            "--netns",
+            setup.container.netns_name(),
+            "-o",
+            path,
+        ]);
         request(&mut connect(&setup, Family::V4));
         thread::sleep(PAUSE);
         process.signal(nix::sys::signal::Signal::SIGINT).unwrap();

@@ -178,7 +178,9 @@ fn is_within(what: &str, time: Duration, least: Duration, most: Duration) -> Res
     if (least..=most).contains(&time) {
         Ok(())
     } else {
-        Err(format!("{what} is {time:?}, not within {least:?} and {most:?}"))
+        Err(format!(
+            "{what} is {time:?}, not within {least:?} and {most:?}"
+        ))
     }
 }
 

@@ -41,7 +41,11 @@ impl Recording {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/slices.py");
         let mut python = common::python();
         let read = python.arg(script).arg(&trace).output().unwrap();
-        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        assert!(
+            read.status.success(),
+            "{}",
+            String::from_utf8_lossy(&read.stderr)
+        );
         let lines = String::from_utf8(read.stdout).unwrap();
         lines
             .lines()
@@ -118,21 +122,29 @@ fn names_in_a_trace_are_those_of_the_messages() {
     let messages = recording::population(300);
     let recording = Recording::of(&messages);
     let slices = recording.slices(&[]);
-    let names: Vec<_> = slices.iter().map(|slice| words(&slice["track"])[0]).collect();
+    let names: Vec<_> = slices
+        .iter()
+        .map(|slice| words(&slice["track"])[0])
+        .collect();
     assert!(names.contains(&format!("{HOSTILE}/100").as_str()));
     assert!(names.contains(&"nginx/101"));
     let flow = slices
         .iter()
         .find(|slice| slice["values"]["cookie"] == 8)
         .unwrap();
-    assert_eq!(words(&flow["track"])[1], "tcp 10.0.0.1:443 → 10.0.0.7:50007");
+    assert_eq!(
+        words(&flow["track"])[1],
+        "tcp 10.0.0.1:443 → 10.0.0.7:50007"
+    );
 }
 
 #[test]
 fn fast_messages_are_left_out_on_request() {
     let recording = Recording::of(&recording::population(2_000));
     let slices = recording.slices(&["--slower-than", "20ms"]);
-    let messages = slices.iter().filter(|slice| slice["values"]["bytes"].is_u64());
+    let messages = slices
+        .iter()
+        .filter(|slice| slice["values"]["bytes"].is_u64());
     let times: Vec<u64> = messages.map(|slice| number(&slice["duration"])).collect();
     assert!(
         !times.is_empty() && times.iter().all(|time| *time >= 20_000_000),

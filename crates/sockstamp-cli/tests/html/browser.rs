@@ -101,7 +101,10 @@ impl Page {
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let mut result = self.call("Runtime.evaluate", params);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        assert!(
+            result["exceptionDetails"].is_null(),
+            "{expression}: {result}"
+        );
         result["result"]["value"].take()
     }
 
@@ -113,8 +116,7 @@ impl Page {
         );
         let place = self.value(&expression);
         for kind in ["mousePressed", "mouseReleased"] {
-            let params =
-                json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+            let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", params);
         }
     }
@@ -132,8 +134,7 @@ impl Page {
         };
         let text = if key == "Enter" { "\r" } else { "" };
         for kind in ["keyDown", "keyUp"] {
-            let params =
-                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
             self.call("Input.dispatchKeyEvent", params);
         }
     }

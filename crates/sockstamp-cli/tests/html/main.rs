@@ -84,7 +84,9 @@ fn the_page_shows_the_messages_and_loads_nothing() {
         .events
         .iter()
         .filter(|event| event["method"] == "Network.requestWillBeSent");
-    let urls: Vec<&Value> = requests.map(|event| &event["params"]["request"]["url"]).collect();
+    let urls: Vec<&Value> = requests
+        .map(|event| &event["params"]["request"]["url"])
+        .collect();
     assert_eq!(urls.len(), 1, "{urls:?}");
     let complaints = [
         "Log.entryAdded",
@@ -110,7 +112,10 @@ fn the_page_shows_the_messages_and_loads_nothing() {
         assert!(summary.ends_with(&format!(", max {max}")), "{summary}");
     }
     let groups = visible(&mut page, "fieldset label");
-    assert!(groups.iter().any(|group| group.contains(HOSTILE)), "{groups:?}");
+    assert!(
+        groups.iter().any(|group| group.contains(HOSTILE)),
+        "{groups:?}"
+    );
     assert_eq!(page.value("document.scripts.length"), 1);
     assert!(visible(&mut page, "fieldset b").is_empty());
 }
@@ -126,7 +131,11 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
         (&summaries[0], Kind::Sent, &tx["sent"]),
         (&summaries[1], Kind::Read, &rx["total"]),
         (&summaries[2], Kind::Answer, &rx["stages"]["peer.answer"]),
-        (&summaries[3], Kind::Connect, &tx["stages"]["conn.handshake"]),
+        (
+            &summaries[3],
+            Kind::Connect,
+            &tx["stages"]["conn.handshake"],
+        ),
         (&summaries[4], Kind::Accept, &rx["stages"]["conn.accept"]),
     ] {
         let time = |key: &str| {
@@ -136,11 +145,14 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
                     .unwrap_or_else(|| panic!("{kind:?} {figures}")),
             )
         };
-        let [p50, p90, p99, p999, max] = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"].map(time);
+        let [p50, p90, p99, p999, max] =
+            ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"].map(time);
         let (count, kind) = (&figures["count"], kind.name());
         assert_eq!(
             *summary,
-            format!("all: {count} {kind}, p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}, max {max}")
+            format!(
+                "all: {count} {kind}, p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}, max {max}"
+            )
         );
     }
 }
@@ -192,7 +204,10 @@ fn charts_tell_values_by_keyboard_and_by_pointer() {
     page.press("End");
     let slider = "document.activeElement.getAttribute('aria-valuetext')";
     let max = times(&messages, Kind::Sent, |_| true).last().unwrap().0;
-    assert_eq!(page.value(slider), json!(format!("quantile max, time {max}")));
+    assert_eq!(
+        page.value(slider),
+        json!(format!("quantile max, time {max}"))
+    );
     page.press("Home");
     assert!(
         page.value(slider)

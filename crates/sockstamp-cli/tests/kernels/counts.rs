@@ -28,7 +28,10 @@ fn check(hooks: &str) {
     let target = ["--hooks", hooks, "--by", "flow", "tcp", "port", "7000"];
     let stat = match Stat::try_start("--every", &target) {
         Err(reason) if hooks == "older" && reason.contains("fentry") => {
-            skip("counts::counts_by_older_hooks_equal_the_kernels", reason.trim());
+            skip(
+                "counts::counts_by_older_hooks_equal_the_kernels",
+                reason.trim(),
+            );
             return;
         }
         started => started.unwrap(),
@@ -43,7 +46,9 @@ fn check(hooks: &str) {
     for (stage, reason) in report["absent"].as_object().unwrap() {
         let reason = reason.as_str().unwrap();
         assert!(
-            reason == "no NIC clock" || reason == "NIC clock unused" || reason.starts_with("in rx.app: "),
+            reason == "no NIC clock"
+                || reason == "NIC clock unused"
+                || reason.starts_with("in rx.app: "),
             "{stage}: {reason}"
         );
     }
@@ -84,7 +89,11 @@ fn is_complete(flow: &Value) {
             "{direction}: {flow}"
         );
         assert_eq!(number(&part["refused"]), 0, "{direction}: {flow}");
-        assert_eq!(number(&part["total"]["count"]), REQUESTS, "{direction}: {flow}");
+        assert_eq!(
+            number(&part["total"]["count"]),
+            REQUESTS,
+            "{direction}: {flow}"
+        );
         for stage in stages {
             assert_eq!(
                 number(&part["stages"][stage]["count"]),
@@ -96,5 +105,9 @@ fn is_complete(flow: &Value) {
     // The stage lies between a read and the next send: the client's first request has none.
     let services = number(&flow["tx"]["stages"]["app.service"]["count"]);
     assert!((REQUESTS - 1..=REQUESTS).contains(&services), "{flow}");
-    assert_eq!(number(&flow["rx"]["stages"]["rx.hol"]["count"]), 0, "{flow}");
+    assert_eq!(
+        number(&flow["rx"]["stages"]["rx.hol"]["count"]),
+        0,
+        "{flow}"
+    );
 }

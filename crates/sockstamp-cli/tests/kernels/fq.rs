@@ -20,7 +20,12 @@ fn pacing_by_fq_is_in_tx_qdisc() {
     let pair = pair();
     let _serve = pair.serve(&["serve", "--request", "10000"]);
     let device = pair.link.interface_a();
-    let Some(_fq) = Qdisc::new("fq::pacing_by_fq_is_in_tx_qdisc", &pair.client, device, "fq") else {
+    let Some(_fq) = Qdisc::new(
+        "fq::pacing_by_fq_is_in_tx_qdisc",
+        &pair.client,
+        device,
+        "fq",
+    ) else {
         return;
     };
     within_attempts(|| explained_by(&pair, "tx.qdisc"));

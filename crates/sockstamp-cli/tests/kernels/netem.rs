@@ -31,9 +31,10 @@ fn delay_behind_the_host_is_the_networks() {
 /// The packet scheduler of the sender's own interface holds packets back.
 #[test]
 fn delay_in_the_host_is_the_packet_schedulers() {
-    delayed("netem::delay_in_the_host_is_the_packet_schedulers", |pair| {
-        (&pair.client, pair.link.interface_a(), "tx.qdisc")
-    });
+    delayed(
+        "netem::delay_in_the_host_is_the_packet_schedulers",
+        |pair| (&pair.client, pair.link.interface_a(), "tx.qdisc"),
+    );
 }
 
 fn delayed(test: &str, place: impl Fn(&Pair) -> (&Host, &str, &'static str)) {
@@ -130,7 +131,11 @@ fn disturbed(test: &str, words: &str) -> Option<Counts> {
     };
     let (sent, received) = (sent.finish(), received.finish());
     println!("{}\n{}", in_short(&sent), in_short(&received));
-    assert_eq!(number(&sent["tx"]["retransmits"]), counts.retransmits, "{sent}");
+    assert_eq!(
+        number(&sent["tx"]["retransmits"]),
+        counts.retransmits,
+        "{sent}"
+    );
     assert_eq!(
         number(&received["rx"]["out_of_order"]),
         counts.out_of_order,

@@ -53,7 +53,12 @@ fn check(protocol: &str, family: Family) {
     let mut serve = server.spawn(peer(), &words).unwrap();
     serve.wait_for_stdout("listening", TIMEOUT).unwrap();
 
-    let stat = Stat::start(&["--cumulative", "--attach-all", "--netns", server.netns_name()]);
+    let stat = Stat::start(&[
+        "--cumulative",
+        "--attach-all",
+        "--netns",
+        server.netns_name(),
+    ]);
     let points = Points::attach(NetnsInode(server.netns_inode().try_into().unwrap())).unwrap();
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let words = [
@@ -85,8 +90,12 @@ fn check(protocol: &str, family: Family) {
         number(&hook["p50_ns"])
     };
     let theirs = |point: String| &times[point.as_str()];
-    let [start, enqueued, read] =
-        [format!("{protocol}-start"), socket("enqueued"), socket("read")].map(theirs);
+    let [start, enqueued, read] = [
+        format!("{protocol}-start"),
+        socket("enqueued"),
+        socket("read"),
+    ]
+    .map(theirs);
     let ready = theirs("tcp-data-ready".to_owned());
     assert!(start.len() as u64 >= REQUESTS, "{start:?}");
     assert_eq!(read.len() as u64, REQUESTS, "{read:?}");

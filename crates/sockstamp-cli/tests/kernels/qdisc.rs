@@ -15,7 +15,12 @@ pub(crate) struct Qdisc<'a> {
 impl Qdisc<'_> {
     /// `words` are those of tc(8). Where the kernel does not know this packet scheduler, `test` is
     /// skipped.
-    pub(crate) fn new<'a>(test: &str, host: &'a Host, device: &'a str, words: &str) -> Option<Qdisc<'a>> {
+    pub(crate) fn new<'a>(
+        test: &str,
+        host: &'a Host,
+        device: &'a str,
+        words: &str,
+    ) -> Option<Qdisc<'a>> {
         let root = ["qdisc", "add", "dev", device, "root"];
         let words = root.into_iter().chain(words.split_whitespace());
         match host.run("tc", &words.collect::<Vec<_>>()) {

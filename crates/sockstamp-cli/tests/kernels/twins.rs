@@ -19,7 +19,10 @@ fn both_kinds_of_hooks_give_the_same_stamps() {
     let pair = Pair::veth(Family::V4);
     let older = match Watched::try_new(&pair, "older", 7001) {
         Err(reason) if reason.contains("fentry") => {
-            skip("twins::both_kinds_of_hooks_give_the_same_stamps", reason.trim());
+            skip(
+                "twins::both_kinds_of_hooks_give_the_same_stamps",
+                reason.trim(),
+            );
             return;
         }
         started => started.unwrap(),

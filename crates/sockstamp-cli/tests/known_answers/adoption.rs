@@ -42,7 +42,8 @@ fn check_redis(family: Family) {
 
 #[test]
 fn connections_of_a_process_are_adopted() {
-    let Some(mut clients) = Clients::of_redis("adoption::connections_of_a_process_are_adopted", Family::V4)
+    let Some(mut clients) =
+        Clients::of_redis("adoption::connections_of_a_process_are_adopted", Family::V4)
     else {
         return;
     };

@@ -54,7 +54,10 @@ fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
     let count = REQUESTS.to_string();
     let mut flow = setup
         .container
-        .spawn(peer(), &["client", "--connect", &address, "--count", &count])
+        .spawn(
+            peer(),
+            &["client", "--connect", &address, "--count", &count],
+        )
         .unwrap();
     let mut backlogs = Vec::new();
     while flow.is_running().unwrap() {
@@ -88,7 +91,10 @@ struct Answer {
 fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
     setup.limit_uplink("rate 10mbit burst 10kb limit 1mb");
     let server = SocketAddr::new(setup.uplink.peer_address(Family::V4), 7000);
-    let _serve = setup.peer.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
+    let _serve = setup
+        .peer
+        .spawn(peer(), &["serve", "--port", "7000"])
+        .unwrap();
     setup.peer.wait_for_port(server, TIMEOUT).unwrap();
     let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     // Read what arrives, so the peer's kernel does not answer with ICMP.
@@ -111,7 +117,11 @@ fn measure(setup: &UplinkHosts, answer: &Answer) -> Result<(), String> {
         } else {
             0..=ms(1)
         };
-        within(format!("the median of {stage}"), median(&sent, stage), bounds)?;
+        within(
+            format!("the median of {stage}"),
+            median(&sent, stage),
+            bounds,
+        )?;
     }
     Ok(())
 }
@@ -253,7 +263,12 @@ fn a_message_that_is_split_leaves_with_its_last_segment() {
     let setup = UplinkHosts::new(Uplink::routed);
     setup.limit_uplink("rate 1mbit burst 2kb limit 1mb");
     within_attempts(|| {
-        let trace = Trace::start(&["--netns", setup.container.netns_name(), "--host-path", "tcp"]);
+        let trace = Trace::start(&[
+            "--netns",
+            setup.container.netns_name(),
+            "--host-path",
+            "tcp",
+        ]);
         let address = SocketAddr::new(setup.uplink.peer_address(Family::V4), 0);
         let listener = setup.peer.tcp_listen(address).unwrap();
         let mut client = setup

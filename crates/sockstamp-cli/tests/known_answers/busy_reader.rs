@@ -29,7 +29,10 @@ fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), Stri
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     client
-        .run(peer(), &["client", "--connect", &address, "--count", &count])
+        .run(
+            peer(),
+            &["client", "--connect", &address, "--count", &count],
+        )
         .unwrap();
     let (messages, report) = (trace.finish(), stat.finish());
     println!("{}", in_short(&report));
@@ -37,5 +40,9 @@ fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), Stri
     assert_eq!(read.len() as u64, REQUESTS, "one read per request");
     assert_eq!(stage(&report, "rx.app", "count"), REQUESTS);
     median_within("rx.app", &read, &report, ms(30)..=ms(32))?;
-    within("p90 of rx.stack", stage(&report, "rx.stack", "p90_ns"), 0..=ms(1))
+    within(
+        "p90 of rx.stack",
+        stage(&report, "rx.stack", "p90_ns"),
+        0..=ms(1),
+    )
 }

@@ -42,12 +42,18 @@ fn check(family: Family) {
         let mut hog = start("sh", &["-c", "while :; do :; done"]);
         let disturbed = measure(&client, &server, address);
         hog.kill().unwrap();
-        let more = |time: fn(&Value) -> u64| mean(&disturbed, time).saturating_sub(mean(&undisturbed, time));
+        let more = |time: fn(&Value) -> u64| {
+            mean(&disturbed, time).saturating_sub(mean(&undisturbed, time))
+        };
         let total = more(|message| number(&message["total_ns"]));
         // A request that comes while the server is busy with the one before has none.
         let wakeup = more(|message| message["stages"]["rx.wakeup"].as_u64().unwrap_or(0));
         within("the excess", total, ms(2)..=ms(90))?;
-        within("rx.wakeup's part of it", wakeup, total * 9 / 10..=total * 11 / 10)
+        within(
+            "rx.wakeup's part of it",
+            wakeup,
+            total * 9 / 10..=total * 11 / 10,
+        )
     });
 }
 

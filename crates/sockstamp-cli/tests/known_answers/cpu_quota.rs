@@ -53,7 +53,10 @@ impl Held {
 /// Return the time of a part in all messages of a direction.
 fn sum(messages: &[Value], direction: &str, stage: &str, part: &str) -> u64 {
     let time = |message: &&Value| message["parts"][stage][part].as_u64();
-    of_direction(messages, direction).iter().filter_map(time).sum()
+    of_direction(messages, direction)
+        .iter()
+        .filter_map(time)
+        .sum()
 }
 
 /// Since Linux 6.18 a task is held on its way back to user space, so between its read and its
@@ -92,5 +95,8 @@ fn a_neighbour_is_no_quota() {
     let throttled = |direction, stage| sum(&messages, direction, stage, "throttled");
     assert_eq!(throttled("tx", "app.service"), 0);
     assert_eq!(throttled("rx", "rx.app") + throttled("rx", "rx.wakeup"), 0);
-    assert!(sum(&messages, "rx", "rx.wakeup", "runqueue") > 0, "{messages:?}");
+    assert!(
+        sum(&messages, "rx", "rx.wakeup", "runqueue") > 0,
+        "{messages:?}"
+    );
 }

@@ -37,13 +37,22 @@ fn check(family: Family, protocol: &str, other: &str) {
     let mut serve = server
         .spawn(
             peer(),
-            &["serve", "--protocol", protocol, "--port", "7000", "--think", "30"],
+            &[
+                "serve",
+                "--protocol",
+                protocol,
+                "--port",
+                "7000",
+                "--think",
+                "30",
+            ],
         )
         .unwrap();
     serve.wait_for_stdout("listening", TIMEOUT).unwrap();
     within_attempts(|| {
         let report = measure(&client, &server, protocol, address);
-        let figure = |hook: String, figure: &str| number(&report["cumulative"]["hooks"][hook][figure]);
+        let figure =
+            |hook: String, figure: &str| number(&report["cumulative"]["hooks"][hook][figure]);
         assert_ne!(report["cumulative"]["absent"]["ip-start"], Value::Null);
         for point in ["enqueued", "read"] {
             assert_eq!(
@@ -51,7 +60,11 @@ fn check(family: Family, protocol: &str, other: &str) {
                 REQUESTS,
                 "{report}"
             );
-            assert_eq!(figure(format!("{other}-socket-{point}"), "count"), 0, "{report}");
+            assert_eq!(
+                figure(format!("{other}-socket-{point}"), "count"),
+                0,
+                "{report}"
+            );
         }
         assert_eq!(stage(&report, "rx.stack", "count"), REQUESTS, "{report}");
         let enqueued = figure(format!("{protocol}-socket-enqueued"), "p90_ns");
@@ -62,7 +75,12 @@ fn check(family: Family, protocol: &str, other: &str) {
 }
 
 fn measure(client: &Host, server: &Host, protocol: &str, address: SocketAddr) -> Value {
-    let stat = Stat::start(&["--cumulative", "--attach-all", "--netns", server.netns_name()]);
+    let stat = Stat::start(&[
+        "--cumulative",
+        "--attach-all",
+        "--netns",
+        server.netns_name(),
+    ]);
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let client_words = ["client", "--protocol", protocol, "--connect", &address];
     client

@@ -54,7 +54,10 @@ fn last_line_of(path: &str) -> String {
         .rfind("\n diagnosis:")
         .or_else(|| text.rfind('\n'))
         .unwrap_or(0);
-    text[start..].split_whitespace().collect::<Vec<_>>().join(" ")
+    text[start..]
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Check a diagnosis.
@@ -102,13 +105,28 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
         .set_cpu_quota(Duration::from_millis(5), Duration::from_millis(50))
         .unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 8081));
-    let mut server = slow_web(&host, &["taskset", "--cpu-list", "0"], address, ["0", "0.01"]);
+    let mut server = slow_web(
+        &host,
+        &["taskset", "--cpu-list", "0"],
+        address,
+        ["0", "0.01"],
+    );
     quota.start_in(&mut server).unwrap();
     let server = Process::spawn(server).unwrap();
     host.wait_for_port(address, TIMEOUT)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
-    let processes = quota.processes().iter().map(u32::to_string).collect::<Vec<_>>();
-    let name = quota.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let processes = quota
+        .processes()
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>();
+    let name = quota
+        .path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
     let expected = format!("the CPU quota of /{name} was used up in ");
     within_attempts(|| {
         let line = last_line_while(&["-p", &processes[0]], || {

@@ -30,13 +30,19 @@ fn check(family: Family) {
     let configuration = directory.path().join("dnsmasq.conf");
     fs::write(&configuration, one_record(address)).unwrap();
     let file = format!("--conf-file={}", configuration.display());
-    let _server = server.spawn("dnsmasq", &["--keep-in-foreground", &file]).unwrap();
+    let _server = server
+        .spawn("dnsmasq", &["--keep-in-foreground", &file])
+        .unwrap();
     // It takes questions by TCP too.
     server
         .wait_for_port(SocketAddr::new(address, 53), TIMEOUT)
         .unwrap();
     let questions = directory.path().join("questions");
-    fs::write(&questions, "one.test A\none.test AAAA\n".repeat(QUESTIONS / 2)).unwrap();
+    fs::write(
+        &questions,
+        "one.test A\none.test AAAA\n".repeat(QUESTIONS / 2),
+    )
+    .unwrap();
 
     // Send one before measuring: the link's ends must find each other's hardware address.
     Answers::of(&client, address, &["one.test"]);
@@ -61,7 +67,11 @@ fn check(family: Family) {
         let waited = reads
             .iter()
             .filter(|read| !read["stages"]["peer.answer"].is_null());
-        assert_eq!(waited.count(), QUESTIONS, "one question is in flight at a time");
+        assert_eq!(
+            waited.count(),
+            QUESTIONS,
+            "one question is in flight at a time"
+        );
         within(
             "the median of peer.answer",
             median(&reads, "peer.answer"),

@@ -72,9 +72,12 @@ pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
 pub(crate) fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), String> {
     let section = text.split(&format!(" {kind}:")).nth(1).unwrap_or_default();
     let section = section.split("\n\n").next().unwrap_or_default();
-    let first = section.lines().find(|line| line.contains(" of the excess is "));
+    let first = section
+        .lines()
+        .find(|line| line.contains(" of the excess is "));
     let said: Vec<_> = section.split_whitespace().collect();
-    let is_named = first.is_some_and(|line| line.contains(&format!("of the excess is {component}")));
+    let is_named =
+        first.is_some_and(|line| line.contains(&format!("of the excess is {component}")));
     match is_named && said.join(" ").contains(words) {
         true => Ok(()),
         false => Err(format!("{kind} {component}: {text}")),
@@ -101,7 +104,9 @@ fn of_connections(
             thread::scope(|scope| {
                 scope.spawn(move || serve(&server));
                 for _ in 0..FAST {
-                    socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
+                    socket
+                        .write_all(&question(Server::IsFast, QUESTION))
+                        .unwrap();
                     socket.read_exact(&mut [0; 50]).unwrap();
                 }
                 fault(&host, &mut socket);
@@ -134,7 +139,9 @@ fn a_slow_handler_is_explained() {
 #[test]
 fn a_late_reader_is_explained() {
     of_connections("reads", "rx.app", "usual cure: ", as_it_is, |_, socket| {
-        socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
+        socket
+            .write_all(&question(Server::IsFast, QUESTION))
+            .unwrap();
         thread::sleep(FAULT);
     });
 }
@@ -142,11 +149,17 @@ fn a_late_reader_is_explained() {
 /// The acknowledgement that the second write waits for is delayed.
 #[test]
 fn nagles_algorithm_and_a_delayed_acknowledgement_are_explained() {
-    of_connections("sends", "tx.queue nagle", "TCP_NODELAY", as_it_is, |_, socket| {
-        let question = question(Server::IsFast, QUESTION);
-        socket.write_all(&question[..50]).unwrap();
-        socket.write_all(&question[50..]).unwrap();
-    });
+    of_connections(
+        "sends",
+        "tx.queue nagle",
+        "TCP_NODELAY",
+        as_it_is,
+        |_, socket| {
+            let question = question(Server::IsFast, QUESTION);
+            socket.write_all(&question[..50]).unwrap();
+            socket.write_all(&question[50..]).unwrap();
+        },
+    );
 }
 
 #[test]
@@ -157,8 +170,12 @@ fn a_send_buffer_that_the_peer_does_not_empty_is_explained() {
         "sndbuf_limited",
         as_it_is,
         |_, socket| {
-            SockRef::from(&*socket).set_send_buffer_size(10_000).unwrap();
-            socket.write_all(&question(Server::ReadsLate, 8_000_000)).unwrap();
+            SockRef::from(&*socket)
+                .set_send_buffer_size(10_000)
+                .unwrap();
+            socket
+                .write_all(&question(Server::ReadsLate, 8_000_000))
+                .unwrap();
         },
     );
 }
@@ -186,7 +203,8 @@ fn a_cork_that_stays_is_explained() {
 #[test]
 fn a_slow_reader_at_the_peer_is_explained() {
     let small_window = |host: &Host| {
-        host.set_sysctl("net.ipv4.tcp_rmem", "4096 16384 16384").unwrap();
+        host.set_sysctl("net.ipv4.tcp_rmem", "4096 16384 16384")
+            .unwrap();
         host.set_sysctl("net.ipv4.tcp_wmem", "4096 4194304 4194304")
             .unwrap();
     };
@@ -196,7 +214,9 @@ fn a_slow_reader_at_the_peer_is_explained() {
         "rwnd_limited",
         small_window,
         |_, socket| {
-            socket.write_all(&question(Server::ReadsLate, 300_000)).unwrap();
+            socket
+                .write_all(&question(Server::ReadsLate, 300_000))
+                .unwrap();
         },
     );
 }
@@ -208,14 +228,23 @@ fn a_queue_that_bulk_data_fills_is_explained() {
         let tbf = "qdisc add dev lo root tbf rate 20mbit burst 70kb limit 2mb";
         host.run("tc", &tbf.split(' ').collect::<Vec<_>>()).unwrap();
     };
-    of_connections("sends", "tx.qdisc", "fq_codel", slow_device, |host, socket| {
-        let [bulk, sink] = [(); 2].map(|()| host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        bulk.connect(sink.local_addr().unwrap()).unwrap();
-        bulk.set_nonblocking(true).unwrap();
-        // Until its send buffer is full.
-        while bulk.send(&[0; 1400]).is_ok() {}
-        socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
-    });
+    of_connections(
+        "sends",
+        "tx.qdisc",
+        "fq_codel",
+        slow_device,
+        |host, socket| {
+            let [bulk, sink] =
+                [(); 2].map(|()| host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap());
+            bulk.connect(sink.local_addr().unwrap()).unwrap();
+            bulk.set_nonblocking(true).unwrap();
+            // Until its send buffer is full.
+            while bulk.send(&[0; 1400]).is_ok() {}
+            socket
+                .write_all(&question(Server::IsFast, QUESTION))
+                .unwrap();
+        },
+    );
 }
 
 #[test]
@@ -247,5 +276,12 @@ fn a_slow_service_of_datagrams_is_explained() {
     };
     let target = ["--netns", host.netns_name(), "udp"];
     let words = "usual cure: That of the peer";
-    within_attempts(|| names(&explained(&target, ask), "answers", "peer.answer peer", words));
+    within_attempts(|| {
+        names(
+            &explained(&target, ask),
+            "answers",
+            "peer.answer peer",
+            words,
+        )
+    });
 }

@@ -11,7 +11,8 @@ use testbed::{Cgroup, Family, Host, Link, LinkConfig, within_attempts};
 use crate::explained::{explained, names};
 use crate::faults::{wait_until, waiting};
 use crate::programs::{
-    LOCALHOST, Redis, busy_neighbours, nginx, nginx_with_page, redis_with_little_weight, run, start_slow_web,
+    LOCALHOST, Redis, busy_neighbours, nginx, nginx_with_page, redis_with_little_weight, run,
+    start_slow_web,
 };
 
 /// Return a counter of nstat(8).
@@ -32,20 +33,23 @@ fn with_pauses(host: &Host, redis: &Redis, stalled: impl Fn() -> bool) -> String
         socket.write_all(b"PING\r\n").unwrap();
         socket.read_exact(&mut [0; b"+PONG\r\n".len()]).unwrap();
     };
-    explained(&["--netns", host.netns_name(), "tcp", "port", "6379"], || {
-        for _ in 0..3 {
-            run(host, &redis.benchmark("-k 0 -c 8 -n 2000"));
-            redis.server.signal(Signal::SIGSTOP).unwrap();
-            thread::scope(|scope| {
-                for _ in 0..OPENED {
-                    scope.spawn(ask);
-                }
-                wait_until(&stalled);
-                thread::sleep(Duration::from_millis(300));
-                redis.server.signal(Signal::SIGCONT).unwrap();
-            });
-        }
-    })
+    explained(
+        &["--netns", host.netns_name(), "tcp", "port", "6379"],
+        || {
+            for _ in 0..3 {
+                run(host, &redis.benchmark("-k 0 -c 8 -n 2000"));
+                redis.server.signal(Signal::SIGSTOP).unwrap();
+                thread::scope(|scope| {
+                    for _ in 0..OPENED {
+                        scope.spawn(ask);
+                    }
+                    wait_until(&stalled);
+                    thread::sleep(Duration::from_millis(300));
+                    redis.server.signal(Signal::SIGCONT).unwrap();
+                });
+            }
+        },
+    )
 }
 
 /// The queue has room for 21, and the SYNs of the others are dropped.
@@ -219,7 +223,10 @@ fn loss_on_the_way_here_is_explained() {
         let target = ["--netns", client.netns_name(), "--worse-than", "p95", "tcp"];
         let text = explained(&target, || {
             for _ in 0..25 {
-                run(&client, &format!("curl -s -o /dev/null http://{address}/page"));
+                run(
+                    &client,
+                    &format!("curl -s -o /dev/null http://{address}/page"),
+                );
             }
         });
         assert!(counter(&client, "TcpExtTCPOFOQueue") > before);

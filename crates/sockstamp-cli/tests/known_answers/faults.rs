@@ -10,8 +10,8 @@ use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
 use crate::full_qdisc::with_full_queue;
 use crate::programs::{
-    LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight, run,
-    start_chat, start_slow_web,
+    LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
+    run, start_chat, start_slow_web,
 };
 use crate::support::Pair;
 
@@ -68,7 +68,10 @@ fn loss_is_diagnosed() {
     let _server = start_iperf3(&pair);
     within_attempts(|| {
         let words = format!("iperf3 -c {} -b 5M -l 1400 -t 2", pair.address.ip());
-        tells(last_line_of_words(&pair.client, &words), "packets are lost: ")
+        tells(
+            last_line_of_words(&pair.client, &words),
+            "packets are lost: ",
+        )
     });
 }
 
@@ -85,7 +88,9 @@ pub(crate) fn of_a_download(pair: &Pair, bytes: usize, output: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let server = nginx_with_page(&pair.server, folder.path(), bytes, pair.address);
     last_line_while(&["-p", &server.id().to_string()], || {
-        pair.client.run("sh", &["-c", &download(pair, output)]).unwrap();
+        pair.client
+            .run("sh", &["-c", &download(pair, output)])
+            .unwrap();
     })
 }
 
@@ -114,7 +119,9 @@ pub(crate) fn room_for_a_page(pair: &Pair) {
 fn small_windows(pair: &Pair, bytes: u32) {
     room_for_a_page(pair);
     let window = format!("4096 {bytes} {bytes}");
-    pair.client.set_sysctl("net.ipv4.tcp_rmem", &window).unwrap();
+    pair.client
+        .set_sysctl("net.ipv4.tcp_rmem", &window)
+        .unwrap();
 }
 
 #[test]
@@ -147,7 +154,9 @@ fn a_slow_reader_here_is_diagnosed() {
 fn a_full_queue_on_the_way_back_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let device = pair.link.interface_b();
-    let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
+    let tbf = [
+        "root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb",
+    ];
     pair.server
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
@@ -272,8 +281,15 @@ fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
 /// Return the SYNs that the kernel has dropped at the host's listeners.
 fn dropped(host: &Host) -> u64 {
     let text = host.run("nstat", &["-asz", "TcpExtListenDrops"]).unwrap();
-    let line = text.lines().find(|line| line.starts_with("TcpExtListenDrops"));
-    line.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("TcpExtListenDrops"));
+    line.unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -427,7 +443,9 @@ fn a_receive_buffer_that_overflows_is_diagnosed() {
 fn a_full_queue_at_the_sender_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let device = pair.link.interface_a();
-    let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
+    let tbf = [
+        "root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb",
+    ];
     pair.client
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();

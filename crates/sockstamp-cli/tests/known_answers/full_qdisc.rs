@@ -24,7 +24,9 @@ fn check(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::veth(&client, &server).unwrap();
     let device = link.interface_a();
-    let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
+    let tbf = [
+        "root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb",
+    ];
     client
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
@@ -78,7 +80,10 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let mut flow = client
-        .spawn(peer(), &["client", "--connect", &address, "--count", &count])
+        .spawn(
+            peer(),
+            &["client", "--connect", &address, "--count", &count],
+        )
         .unwrap();
     let mut backlogs = Vec::new();
     while flow.is_running().unwrap() {
@@ -96,7 +101,12 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
     assert_eq!(report["tx"]["retransmits"], 0, "{report}");
     let wait = backlog * 8 * 1_000_000_000 / RATE_BITS;
     assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
-    median_within("tx.qdisc", &sent, &report, wait - wait / 10..=wait + wait / 10)?;
+    median_within(
+        "tx.qdisc",
+        &sent,
+        &report,
+        wait - wait / 10..=wait + wait / 10,
+    )?;
     for name in ["tx.copy", "tx.queue", "tx.network", "rx.stack", "rx.app"] {
         within(
             format!("p50 of {name}"),
@@ -111,6 +121,7 @@ pub(crate) fn backlog_bytes(host: &Host, device: &str) -> u64 {
     let text = host
         .run("tc", &["-s", "-j", "qdisc", "show", "dev", device])
         .unwrap();
-    let qdiscs: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let qdiscs: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     number(&qdiscs[0]["backlog"])
 }

@@ -31,7 +31,11 @@ fn check(family: Family) {
 
 fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {
     let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
-    let (address, sends, size) = (address.to_string(), SENDS.to_string(), SEND_BYTES.to_string());
+    let (address, sends, size) = (
+        address.to_string(),
+        SENDS.to_string(),
+        SEND_BYTES.to_string(),
+    );
     let blast = [&peer(), "blast", "--connect", &address, "--sends", &sends];
     let sizes = ["--size", &size, "--sndbuf", "65536"];
     let measured = stat_command(client, &[&blast[..], &sizes[..]].concat());

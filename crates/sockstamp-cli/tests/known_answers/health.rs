@@ -34,7 +34,16 @@ fn redis_benchmark_has_no_diagnosis() {
     let words = ["--save", "", "--appendonly", "no"];
     let _server = host.spawn("redis-server", &words).unwrap();
     host.wait_for_port(localhost(6379), TIMEOUT).unwrap();
-    let load = ["redis-benchmark", "-c", "4", "-n", "5000", "-t", "set,get", "-q"];
+    let load = [
+        "redis-benchmark",
+        "-c",
+        "4",
+        "-n",
+        "5000",
+        "-t",
+        "set,get",
+        "-q",
+    ];
     assert_silent(&quiet_line_on(&host, &load));
 }
 
@@ -61,9 +70,20 @@ fn a_web_server_has_no_diagnosis() {
     );
     let file = folder.path().join("nginx.conf");
     fs::write(&file, configuration).unwrap();
-    let _server = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
+    let _server = host
+        .spawn("nginx", &["-c", file.to_str().unwrap()])
+        .unwrap();
     host.wait_for_port(localhost(8080), TIMEOUT).unwrap();
-    let load = ["wrk", "-t", "1", "-c", "2", "-d", "1", "http://127.0.0.1:8080/"];
+    let load = [
+        "wrk",
+        "-t",
+        "1",
+        "-c",
+        "2",
+        "-d",
+        "1",
+        "http://127.0.0.1:8080/",
+    ];
     assert_silent(&quiet_line_on(&host, &load));
 }
 
@@ -88,7 +108,9 @@ fn dns_at_a_rate_has_no_diagnosis() {
                 host-record=one.test,192.0.2.1\n";
     fs::write(&configuration, text).unwrap();
     let file = format!("--conf-file={}", configuration.display());
-    let _server = host.spawn("dnsmasq", &["--keep-in-foreground", &file]).unwrap();
+    let _server = host
+        .spawn("dnsmasq", &["--keep-in-foreground", &file])
+        .unwrap();
     host.wait_for_port(localhost(53), TIMEOUT).unwrap();
     let questions = folder.path().join("questions");
     fs::write(&questions, "one.test A\n".repeat(200)).unwrap();

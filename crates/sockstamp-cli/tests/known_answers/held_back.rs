@@ -46,7 +46,10 @@ fn the_table_names_the_causes() {
     let table = String::from_utf8(output.stderr).unwrap();
     for name in ["nagle", "delayed-ack"] {
         let share = share(&table, name);
-        assert!((90.0..=100.0).contains(&share), "{name} {share} %:\n{table}");
+        assert!(
+            (90.0..=100.0).contains(&share),
+            "{name} {share} %:\n{table}"
+        );
     }
 }
 

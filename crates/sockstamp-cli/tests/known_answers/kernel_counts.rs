@@ -23,7 +23,11 @@ impl EndedFlows<'_> {
         let ss = host.spawn("stdbuf", &["-oL", "ss", "-Etin"]).unwrap();
         let start = Instant::now();
         while !listens(&ss) {
-            assert!(start.elapsed() < TIMEOUT, "ss does not listen: {}", ss.stderr());
+            assert!(
+                start.elapsed() < TIMEOUT,
+                "ss does not listen: {}",
+                ss.stderr()
+            );
             thread::sleep(POLL_INTERVAL);
         }
         EndedFlows { host, ss }

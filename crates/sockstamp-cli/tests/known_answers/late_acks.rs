@@ -36,7 +36,13 @@ fn acks_of_a_server_that_never_answers_are_delayed_acks() {
     let _sink = pair.serve(&["sink", "--rate-limit", "200"]);
     let to_client = pair.link.address_a(Family::V4).to_string();
     let route = |quick_ack| {
-        let words = ["route", "replace", &to_client, "dev", pair.link.interface_b()];
+        let words = [
+            "route",
+            "replace",
+            &to_client,
+            "dev",
+            pair.link.interface_b(),
+        ];
         pair.server
             .run("ip", &[&words[..], &["quickack", quick_ack]].concat())
             .unwrap();
@@ -45,6 +51,10 @@ fn acks_of_a_server_that_never_answers_are_delayed_acks() {
         route("1");
         let undisturbed = pair.stat_peer(SENDS);
         route("0");
-        explains(&["tx.network/delayed-ack"], &pair.stat_peer(SENDS), &undisturbed)
+        explains(
+            &["tx.network/delayed-ack"],
+            &pair.stat_peer(SENDS),
+            &undisturbed,
+        )
     });
 }

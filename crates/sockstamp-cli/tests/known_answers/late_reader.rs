@@ -188,7 +188,13 @@ fn keep_awake() -> Vec<Process> {
     let processors = thread::available_parallelism().unwrap().get();
     let busy = |processor: usize| {
         let mut command = Command::new("chrt");
-        command.args(["--idle", "0", "taskset", "--cpu-list", &processor.to_string()]);
+        command.args([
+            "--idle",
+            "0",
+            "taskset",
+            "--cpu-list",
+            &processor.to_string(),
+        ]);
         command.args(["sh", "-c", "while :; do :; done"]);
         Process::spawn(command).unwrap()
     };
@@ -262,9 +268,17 @@ fn a_reader_that_shares_its_cpu_is_runnable() {
     let shared = || with_a_neighbour(compute);
     within_attempts(|| {
         let did = comes_late::<Tcp>(shared)?;
-        within("runnable", did.runnable, nanos(WORK) / 4..=nanos(WORK) * 100)?;
+        within(
+            "runnable",
+            did.runnable,
+            nanos(WORK) / 4..=nanos(WORK) * 100,
+        )?;
         let did = comes_late::<Udp>(shared)?;
-        within("runnable", did.runnable, nanos(WORK) / 4..=nanos(WORK) * 100)
+        within(
+            "runnable",
+            did.runnable,
+            nanos(WORK) / 4..=nanos(WORK) * 100,
+        )
     });
 }
 

@@ -20,7 +20,10 @@ const LARGE_BUFFER: &str = "4096 4194304 4194304";
 
 /// A round trip of 10 ms. Buffers of both hosts and the window hold a whole request.
 fn long_link(family: Family) -> Pair {
-    let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(5)), family);
+    let pair = Pair::relay(
+        LinkConfig::default().delay(Duration::from_millis(5)),
+        family,
+    );
     for host in [&pair.client, &pair.server] {
         host.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
         host.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
@@ -86,7 +89,9 @@ fn queued_messages_that_wait_for_the_congestion_window_are_in_cwnd() {
 fn waits_for_the_receive_window_are_in_rwnd() {
     let pair = long_link(Family::V6);
     within_attempts(|| {
-        pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
+        pair.server
+            .set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER)
+            .unwrap();
         let undisturbed = {
             let _redis = redis(&pair);
             set_values(&pair, "10", "100000")
@@ -114,7 +119,9 @@ fn waits_for_the_tiny_window_of_a_slow_reader_are_in_rwnd_as_tcp_info_counts_the
         SockRef::from(&listener).set_recv_buffer_size(1024).unwrap();
         let stat = Stat::start(&["--netns", pair.client.netns_name()]);
         let mut client = pair.client.tcp_connect(pair.address).unwrap();
-        SockRef::from(&client).set_send_buffer_size(100_000).unwrap();
+        SockRef::from(&client)
+            .set_send_buffer_size(100_000)
+            .unwrap();
         let (mut server, _) = listener.accept().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -138,7 +145,9 @@ fn waits_for_the_tiny_window_of_a_slow_reader_are_in_rwnd_as_tcp_info_counts_the
         let longest = number(&rwnd["max_ns"]);
         match longest.abs_diff(counted) <= counted / 10 && counted > 300_000_000 {
             true => Ok(()),
-            false => Err(format!("rwnd is up to {longest} ns, TCP_INFO counts {counted}")),
+            false => Err(format!(
+                "rwnd is up to {longest} ns, TCP_INFO counts {counted}"
+            )),
         }
     });
 }
@@ -160,8 +169,12 @@ fn waits_for_small_queues_are_in_tsq() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
     let (client, device) = (&pair.client, pair.link.interface_a());
-    client.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
-    pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
+    client
+        .set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER)
+        .unwrap();
+    pair.server
+        .set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER)
+        .unwrap();
     client
         .set_sysctl("net.ipv4.tcp_limit_output_bytes", "4096")
         .unwrap();
@@ -172,7 +185,9 @@ fn waits_for_small_queues_are_in_tsq() {
         .unwrap();
     within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
-        let tbf = ["root", "tbf", "rate", "20mbit", "burst", "4kb", "limit", "1mb"];
+        let tbf = [
+            "root", "tbf", "rate", "20mbit", "burst", "4kb", "limit", "1mb",
+        ];
         client
             .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
             .unwrap();
@@ -190,7 +205,9 @@ fn waits_for_the_send_buffer_are_in_sndbuf() {
     let pair = long_link(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
     within_attempts(|| {
-        pair.client.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
+        pair.client
+            .set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER)
+            .unwrap();
         let undisturbed = pair.stat_peer(REQUESTS);
         pair.client
             .set_sysctl("net.ipv4.tcp_wmem", "4096 16384 16384")

@@ -30,7 +30,11 @@ fn check(family: Family) {
 
     let flows = EndedFlows::watch(&client);
     let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
-    let (address, sends, size) = (address.to_string(), SENDS.to_string(), SEND_BYTES.to_string());
+    let (address, sends, size) = (
+        address.to_string(),
+        SENDS.to_string(),
+        SEND_BYTES.to_string(),
+    );
     let blast = [
         &peer(),
         "blast",

@@ -42,7 +42,8 @@ fn queued_out_of_order(host: &Host) -> u64 {
         .unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2);
-    let mut counters = pairs.flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
+    let mut counters =
+        pairs.flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
     let (_, value) = counters.find(|(name, _)| *name == "TCPOFOQueue").unwrap();
     value.parse().unwrap()
 }

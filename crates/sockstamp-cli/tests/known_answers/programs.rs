@@ -23,7 +23,12 @@ impl Redis {
     }
 
     /// Start it by a command that ends with its name.
-    pub(crate) fn spawn(mut command: Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+    pub(crate) fn spawn(
+        mut command: Command,
+        host: &Host,
+        address: IpAddr,
+        options: &[&str],
+    ) -> Redis {
         command.args([
             "--save",
             "",
@@ -60,7 +65,13 @@ pub(crate) fn run(host: &Host, words: &str) {
 }
 
 /// Start nginx with these servers, and wait for their ports. Its files are in a folder.
-pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports: &[SocketAddr]) -> Process {
+pub(crate) fn nginx(
+    host: &Host,
+    folder: &Path,
+    name: &str,
+    servers: &str,
+    ports: &[SocketAddr],
+) -> Process {
     let at = folder.join(name);
     let at = at.display();
     let configuration = format!(
@@ -69,7 +80,9 @@ pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports
     );
     let file = folder.join(format!("{name}.conf"));
     fs::write(&file, configuration).unwrap();
-    let nginx = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
+    let nginx = host
+        .spawn("nginx", &["-c", file.to_str().unwrap()])
+        .unwrap();
     for port in ports {
         host.wait_for_port(*port, TIMEOUT)
             .unwrap_or_else(|error| panic!("{error}: {}", nginx.stderr()));
@@ -78,7 +91,12 @@ pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports
 }
 
 /// Start nginx with one page of this many bytes, at `/page`.
-pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address: SocketAddr) -> Process {
+pub(crate) fn nginx_with_page(
+    host: &Host,
+    folder: &Path,
+    bytes: usize,
+    address: SocketAddr,
+) -> Process {
     fs::write(folder.join("page"), vec![b'.'; bytes]).unwrap();
     let server = format!(
         "server {{ listen {}; root {}; }}",
@@ -92,7 +110,15 @@ pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address:
 pub(crate) fn serve_files(host: &Host, folder: &Path, address: SocketAddr) -> Process {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let folder = folder.to_str().unwrap();
-    let words = ["-m", "http.server", "--bind", &ip, "--directory", folder, &port];
+    let words = [
+        "-m",
+        "http.server",
+        "--bind",
+        &ip,
+        "--directory",
+        folder,
+        &port,
+    ];
     let server = host.spawn("python3", &words).unwrap();
     host.wait_for_port(address, TIMEOUT)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
@@ -119,7 +145,12 @@ http.server.ThreadingHTTPServer((address, int(port)), Handler).serve_forever()
 ";
 
 /// Return the command of a web server that sleeps and works for each answer.
-pub(crate) fn slow_web(host: &Host, program: &[&str], address: SocketAddr, seconds: [&str; 2]) -> Command {
+pub(crate) fn slow_web(
+    host: &Host,
+    program: &[&str],
+    address: SocketAddr,
+    seconds: [&str; 2],
+) -> Command {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let words = [program, &["python3", "-c", WEB, &ip, &port], &seconds].concat();
     let mut command = host.command(words[0]);

@@ -29,12 +29,18 @@ fn check_iperf3(family: Family) {
     /// COOKIE_SIZE of iperf3's src/iperf.h.
     const COOKIE: u64 = 37;
     let run = Run::of(family, 5201, |ip| {
-        ["iperf3 -s -1".to_owned(), format!("iperf3 -c {ip} -n {BYTES} -J")]
+        [
+            "iperf3 -s -1".to_owned(),
+            format!("iperf3 -c {ip} -n {BYTES} -J"),
+        ]
     });
     let result: Value = serde_json::from_str(&run.measured.stdout).unwrap();
     assert!(result["error"].is_null(), "{result}");
     // It stops at the end of a block.
-    assert!(number(&result["end"]["sum_sent"]["bytes"]) >= BYTES, "{result}");
+    assert!(
+        number(&result["end"]["sum_sent"]["bytes"]) >= BYTES,
+        "{result}"
+    );
     let kernel = &run.kernel;
     let sent = &run.measured.report["tx"];
     let total: u64 = run.flows.iter().map(|flow| run.bytes_sent_by(flow.0)).sum();
@@ -57,7 +63,10 @@ fn check_iperf3(family: Family) {
     // ended.
     let bounds = number(&result["end"]["sum_sent"]["retransmits"])..=kernel.retransmits;
     let retransmits = number(&sent["retransmits"]);
-    assert!(bounds.contains(&retransmits), "{retransmits}, not {bounds:?}");
+    assert!(
+        bounds.contains(&retransmits),
+        "{retransmits}, not {bounds:?}"
+    );
 }
 
 fn check_redis_benchmark(family: Family) {
@@ -80,9 +89,16 @@ fn check_redis_benchmark(family: Family) {
     let report = &run.measured.report;
     let sent = number(&report["tx"]["messages"]);
     // SET and GET.
-    assert!((2 * REQUESTS..=2 * REQUESTS + OWN).contains(&sent), "{sent}");
+    assert!(
+        (2 * REQUESTS..=2 * REQUESTS + OWN).contains(&sent),
+        "{sent}"
+    );
     // A request is a message and a segment, a reply as well.
-    assert_eq!(sent, kernel.data_segments_sent - kernel.retransmits, "{kernel:?}");
+    assert_eq!(
+        sent,
+        kernel.data_segments_sent - kernel.retransmits,
+        "{kernel:?}"
+    );
     assert_eq!(report["tx"]["messages"], report["rx"]["messages"]);
     run.assert_all_read();
 }
@@ -103,12 +119,19 @@ fn check_sockperf(family: Family) {
     });
     let stdout = &run.measured.stdout;
     assert!(stdout.contains("Summary: Latency is"), "{stdout}");
-    let (sent, received) = (after(stdout, "SentMessages="), after(stdout, "ReceivedMessages="));
+    let (sent, received) = (
+        after(stdout, "SentMessages="),
+        after(stdout, "ReceivedMessages="),
+    );
     let kernel = &run.kernel;
     run.assert_acknowledged();
     let report = &run.measured.report;
     assert_eq!(number(&report["tx"]["messages"]), sent);
-    assert_eq!(sent, kernel.data_segments_sent - kernel.retransmits, "{kernel:?}");
+    assert_eq!(
+        sent,
+        kernel.data_segments_sent - kernel.retransmits,
+        "{kernel:?}"
+    );
     // The end of the time decides if the last response is still counted.
     let read = number(&report["rx"]["messages"]);
     assert!(
@@ -120,7 +143,9 @@ fn check_sockperf(family: Family) {
 fn sockperf_knows_ipv6() -> bool {
     let host = Host::new("sockperf").unwrap();
     let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 11111));
-    let _server = host.spawn("sockperf", &["server", "--tcp", "-i", "::1"]).unwrap();
+    let _server = host
+        .spawn("sockperf", &["server", "--tcp", "-i", "::1"])
+        .unwrap();
     host.wait_for_port(address, Duration::from_secs(2)).is_ok()
 }
 
@@ -129,7 +154,9 @@ fn after(text: &str, label: &str) -> u64 {
     let (_, rest) = text
         .split_once(label)
         .unwrap_or_else(|| panic!("no {label} in {text}"));
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     rest[..end].parse().unwrap()
 }
 
@@ -151,7 +178,9 @@ impl Run {
         let link = Link::veth(&client, &server).unwrap();
         let address = SocketAddr::new(link.address_b(family), port);
         let words = words(address.ip());
-        let [serving, asking] = words.each_ref().map(|words| words.split(' ').collect::<Vec<_>>());
+        let [serving, asking] = words
+            .each_ref()
+            .map(|words| words.split(' ').collect::<Vec<_>>());
         let _server = server.spawn(serving[0], &serving[1..]).unwrap();
         server.wait_for_port(address, TIMEOUT).unwrap();
         let flows = EndedFlows::watch(&client);

@@ -15,7 +15,10 @@ over_both_families!(check);
 /// The retransmissions themselves end no wait: data after them still waits.
 #[test]
 fn waits_through_an_outage_of_a_second_are_explained() {
-    let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(10)), Family::V4);
+    let pair = Pair::relay(
+        LinkConfig::default().delay(Duration::from_millis(10)),
+        Family::V4,
+    );
     // A small window, and more to send: when the outage begins, ACKs have shown that data waits for
     // it.
     pair.server
@@ -25,9 +28,20 @@ fn waits_through_an_outage_of_a_second_are_explained() {
     within_attempts(|| {
         let stat = Stat::start(&["--netns", pair.client.netns_name()]);
         let address = pair.address.to_string();
-        let blast = ["blast", "--connect", &address, "--sends", "300", "--size", "1400"];
+        let blast = [
+            "blast",
+            "--connect",
+            &address,
+            "--sends",
+            "300",
+            "--size",
+            "1400",
+        ];
         let paced = ["--interval-ms", "3", "--nodelay", "true"];
-        let blast = pair.client.spawn(peer(), &[&blast[..], &paced].concat()).unwrap();
+        let blast = pair
+            .client
+            .spawn(peer(), &[&blast[..], &paced].concat())
+            .unwrap();
         thread::sleep(Duration::from_millis(200));
         let link = LinkConfig::default().delay(Duration::from_millis(10));
         pair.link.set_config(link.clone().loss(1.0)).unwrap();
@@ -66,9 +80,20 @@ fn check(family: Family) {
 fn blast(pair: &Pair, lost: u64) -> Value {
     let stat = Stat::start(&["--netns", pair.client.netns_name()]);
     let address = pair.address.to_string();
-    let blast = ["blast", "--connect", &address, "--sends", "100", "--size", "1000"];
+    let blast = [
+        "blast",
+        "--connect",
+        &address,
+        "--sends",
+        "100",
+        "--size",
+        "1000",
+    ];
     let paced = ["--interval-ms", "10", "--nodelay", "true"];
-    let blast = pair.client.spawn(peer(), &[&blast[..], &paced].concat()).unwrap();
+    let blast = pair
+        .client
+        .spawn(peer(), &[&blast[..], &paced].concat())
+        .unwrap();
     thread::sleep(Duration::from_millis(200));
     pair.link.lose_next_data(Direction::AToB, lost).unwrap();
     blast.wait(Pair::TIMEOUT).unwrap();

@@ -39,7 +39,14 @@ fn one_message_in_64_has_the_quantiles_of_every_message() {
     let held = ["--tcp-avoid-nodelay", "--reply-every", "1"];
     // So few that those of a delayed round trip have room among the messages in flight.
     let rate = ["-t", "8", "--mps", "1500"];
-    let client = [&REAL_TIME[..], &["sockperf", "under-load"], &to, &held, &rate].concat();
+    let client = [
+        &REAL_TIME[..],
+        &["sockperf", "under-load"],
+        &to,
+        &held,
+        &rate,
+    ]
+    .concat();
     within_attempts(|| {
         let target = ["--netns", pair.client.netns_name()];
         let every = Trace::start(&target);
@@ -129,13 +136,17 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let every = [&["--every"], &target[..]].concat();
     // Enough that measured messages are a part of the cost.
     let capped = [&["--rate-cap=100000"], &target[..]].concat();
-    let [low, high] = ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
+    let [low, high] =
+        ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
     let refused = thread::scope(|scope| {
         scope.spawn(|| pair.client.run("env", &client).unwrap());
         thread::sleep(Duration::from_secs(3));
         Stat::try_start("--max-cost=0.01%", &every).unwrap_err()
     });
-    assert!(refused.contains("measuring every message takes"), "{refused}");
+    assert!(
+        refused.contains("measuring every message takes"),
+        "{refused}"
+    );
     let (low, high) = (low.finish(), high.finish());
     println!("{} {}, {}", low["cost"], low["windows"], high["cost"]);
     assert!(number(&low["cost"]["over"]) > 0, "{}", low["cost"]);
@@ -172,7 +183,10 @@ fn without_the_option_rates_alone_are_lowered() {
         report["cost"]
     );
     assert!(report["windows"].is_null(), "{}", report["windows"]);
-    let total = said.lines().find(|line| line.contains("[Total Run]")).unwrap();
+    let total = said
+        .lines()
+        .find(|line| line.contains("[Total Run]"))
+        .unwrap();
     let (_, sent) = total.split_once("SentMessages=").unwrap();
     let (sent, _) = sent.split_once(';').unwrap();
     assert_eq!(
@@ -215,7 +229,11 @@ fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<
 
 fn agree(messages: &[Value], sampled: &Value, direction: &str) -> Result<(), String> {
     let all = of_direction(messages, direction);
-    assert_eq!(number(&sampled["messages"]), all.len() as u64, "{direction}");
+    assert_eq!(
+        number(&sampled["messages"]),
+        all.len() as u64,
+        "{direction}"
+    );
     for message in &all {
         assert_eq!(message["verdict"], "valid", "{message}");
     }
@@ -243,12 +261,21 @@ fn same<'a>(
     name: &str,
 ) -> Result<(), String> {
     let measured = measured as f64;
-    let having = Population::new(times.clone().map(|time| f64::from(u8::from(!time.is_null()))));
+    let having = Population::new(
+        times
+            .clone()
+            .map(|time| f64::from(u8::from(!time.is_null()))),
+    );
     let count = number(&figures["count"]) as f64;
     having.total_is(count, 0.0, measured, &format!("count of {name}"))?;
     let durations = Population::new(times.clone().map(|time| time.as_u64().unwrap_or(0) as f64));
     let sum = number(&figures["sum_ns"]) as f64;
-    durations.total_is(sum, BETWEEN_SESSIONS_NS, measured, &format!("sum of {name}"))?;
+    durations.total_is(
+        sum,
+        BETWEEN_SESSIONS_NS,
+        measured,
+        &format!("sum of {name}"),
+    )?;
     quantiles_are(times, figures, count / ONE_OF as f64, name)
 }
 

@@ -23,7 +23,10 @@ fn waited_for(wall_time: &Value, peer: SocketAddr) -> Result<u64, String> {
     println!("{wall_time}");
     let waits = wall_time["waits"].as_array().unwrap();
     let sum: u64 = waits.iter().map(|wait| number(&wait["ns"])).sum();
-    assert_eq!(sum + number(&wall_time["own_ns"]), number(&wall_time["wall_ns"]));
+    assert_eq!(
+        sum + number(&wall_time["own_ns"]),
+        number(&wall_time["wall_ns"])
+    );
     let peer = peer.to_string();
     let for_peer = |wait: &&Value| wait["kind"] == "waiting" && wait["peer"] == peer.as_str();
     let wait = waits.iter().find(for_peer);
@@ -50,7 +53,16 @@ impl Database {
         fs::create_dir(&data).unwrap();
         chown(&data, Some(NOBODY), Some(NOBODY)).unwrap();
         let at = data.to_str().unwrap();
-        let make = ["-U", "one", "--auth", "trust", "--no-sync", "--locale", "C", at];
+        let make = [
+            "-U",
+            "one",
+            "--auth",
+            "trust",
+            "--no-sync",
+            "--locale",
+            "C",
+            at,
+        ];
         let made = as_nobody(host, "initdb").args(make).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         let mut server = as_nobody(host, "postgres");
@@ -79,7 +91,9 @@ fn as_nobody(host: &Host, program: &str) -> Command {
     let mut command = host.command("setpriv");
     let nobody = NOBODY.to_string();
     command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]);
-    command.arg(newest_postgresql().join(program)).current_dir("/");
+    command
+        .arg(newest_postgresql().join(program))
+        .current_dir("/");
     command
 }
 
@@ -140,7 +154,10 @@ fn serve_ssh(host: &Host, folder: &Path, port: u16) -> Process {
         "ssh-keygen",
         &["-q", "-t", "ed25519", "-N", "", "-f", &format!("{at}/key")],
     );
-    run("dropbearkey", &["-t", "ed25519", "-f", &format!("{at}/host")]);
+    run(
+        "dropbearkey",
+        &["-t", "ed25519", "-f", &format!("{at}/host")],
+    );
     let home = folder.join("home");
     let keys = home.join(".ssh");
     fs::create_dir_all(&keys).unwrap();

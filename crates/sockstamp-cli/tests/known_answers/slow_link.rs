@@ -52,7 +52,11 @@ fn start_nginx(host: &Host, address: SocketAddr, files: &Path) -> Process {
     let nginx = host
         .spawn(
             "chrt",
-            &[&REAL_TIME[..], &["nginx", "-p", &prefix.to_string(), "-c", path]].concat(),
+            &[
+                &REAL_TIME[..],
+                &["nginx", "-p", &prefix.to_string(), "-c", path],
+            ]
+            .concat(),
         )
         .unwrap();
     host.wait_for_port(address, TIMEOUT)
@@ -63,12 +67,27 @@ fn start_nginx(host: &Host, address: SocketAddr, files: &Path) -> Process {
 fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), String> {
     let sides = [client, server].map(|host| {
         let target = ["--netns", host.netns_name()];
-        (host.netns_name(), Stat::start(&target), Trace::start(&target))
+        (
+            host.netns_name(),
+            Stat::start(&target),
+            Trace::start(&target),
+        )
     });
     // curl keeps the connection for all of the range.
     let url = format!("http://{address}/page?[1-{REQUESTS}]");
-    let curl = ["curl", "-sS", "--fail", "--noproxy", "*", "-o", "/dev/null", &url];
-    client.run("chrt", &[&REAL_TIME[..], &curl[..]].concat()).unwrap();
+    let curl = [
+        "curl",
+        "-sS",
+        "--fail",
+        "--noproxy",
+        "*",
+        "-o",
+        "/dev/null",
+        &url,
+    ];
+    client
+        .run("chrt", &[&REAL_TIME[..], &curl[..]].concat())
+        .unwrap();
     for (name, stat, trace) in sides {
         let (messages, report) = (trace.finish(), stat.finish());
         println!("{name}: {}", in_short(&report));

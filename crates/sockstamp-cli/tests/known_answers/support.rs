@@ -27,7 +27,11 @@ macro_rules! over_both_families {
 pub(crate) use over_both_families;
 
 /// Check that a time in nanoseconds is within bounds.
-pub(crate) fn within(what: impl Display, value: u64, bounds: RangeInclusive<u64>) -> Result<(), String> {
+pub(crate) fn within(
+    what: impl Display,
+    value: u64,
+    bounds: RangeInclusive<u64>,
+) -> Result<(), String> {
     if bounds.contains(&value) {
         Ok(())
     } else {
@@ -53,7 +57,11 @@ pub(crate) fn median_within(
         median(messages, name),
         bounds.clone(),
     )?;
-    within(format!("p50 of {name}"), stage(report, name, "p50_ns"), bounds)
+    within(
+        format!("p50 of {name}"),
+        stage(report, name, "p50_ns"),
+        bounds,
+    )
 }
 
 /// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep
@@ -110,8 +118,13 @@ impl Pair {
 
     /// Do the same as [`serve`](Self::serve), with any program.
     pub(crate) fn serve_with(&self, words: &[&str]) -> Process {
-        let process = self.server.spawn("chrt", &[&REAL_TIME, words].concat()).unwrap();
-        self.server.wait_for_port(self.address, Pair::TIMEOUT).unwrap();
+        let process = self
+            .server
+            .spawn("chrt", &[&REAL_TIME, words].concat())
+            .unwrap();
+        self.server
+            .wait_for_port(self.address, Pair::TIMEOUT)
+            .unwrap();
         process
     }
 
@@ -125,7 +138,9 @@ impl Pair {
     pub(crate) fn stat(&self, side: &Host, options: &[&str], words: &[&str]) -> Value {
         let target = ["--netns", side.netns_name()];
         let stat = Stat::start(&[&target[..], options].concat());
-        self.client.run("chrt", &[&REAL_TIME, words].concat()).unwrap();
+        self.client
+            .run("chrt", &[&REAL_TIME, words].concat())
+            .unwrap();
         let report = stat.finish();
         println!("{}", in_short(&report));
         report
@@ -164,7 +179,9 @@ pub(crate) fn sum(report: &Value, name: &str) -> u64 {
         return stage(report, name, "sum_ns");
     };
     let figure = &report[direction_of(stage_name)]["parts"][stage_name][part]["sum_ns"];
-    figure.as_u64().unwrap_or_else(|| panic!("no {name} in {report}"))
+    figure
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {name} in {report}"))
 }
 
 /// Check that these stages or parts are at least nine tenths of the additional time of the messages

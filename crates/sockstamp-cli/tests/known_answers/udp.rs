@@ -96,7 +96,10 @@ fn sends_are_counted(sent: &[&Value]) {
 /// Return true if a hook shows where a connected send begins: a function does, and a callback, no
 /// tracepoint does.
 fn connected_sends_begin() -> bool {
-    matches!(plan().udp, Ok(Datagrams::Callbacks | Datagrams::Functions { .. }))
+    matches!(
+        plan().udp,
+        Ok(Datagrams::Callbacks | Datagrams::Functions { .. })
+    )
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -138,5 +141,8 @@ fn counts_are_those_of_iperf3() {
     // iperf3 misses those before the last one that it read. What its socket holds at its end is
     // neither read nor dropped.
     let drops = number(&report["rx"]["drops"]);
-    assert!((lost..=packets - received).contains(&drops), "{lost}: {report}");
+    assert!(
+        (lost..=packets - received).contains(&drops),
+        "{lost}: {report}"
+    );
 }

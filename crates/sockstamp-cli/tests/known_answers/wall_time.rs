@@ -43,7 +43,9 @@ struct Web {
 impl Web {
     fn start() -> Self {
         let host = Host::new("web").unwrap();
-        let _server = host.spawn("python3", &["-c", SERVER, &PORT.to_string()]).unwrap();
+        let _server = host
+            .spawn("python3", &["-c", SERVER, &PORT.to_string()])
+            .unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], PORT));
         host.wait_for_port(address, TIMEOUT).unwrap();
         Self { host, _server }
@@ -53,7 +55,12 @@ impl Web {
     fn stat(&self, script: &str) -> (Value, String) {
         let output = NamedTempFile::new().unwrap();
         let path = output.path().to_str().unwrap();
-        let mut arguments = vec!["stat".to_owned(), "--format".into(), "json".into(), "-o".into()];
+        let mut arguments = vec![
+            "stat".to_owned(),
+            "--format".into(),
+            "json".into(),
+            "-o".into(),
+        ];
         arguments.push(path.to_owned());
         arguments.extend(hooks());
         arguments.extend(["--", "sh", "-c", script].map(str::to_owned));
@@ -71,7 +78,10 @@ fn waited(report: &Value) -> u64 {
     let waits = wall_time["waits"].as_array().unwrap();
     let of = |wait: &Value| number(&wait["ns"]);
     let sum: u64 = waits.iter().map(of).sum();
-    assert_eq!(sum + number(&wall_time["own_ns"]), number(&wall_time["wall_ns"]));
+    assert_eq!(
+        sum + number(&wall_time["own_ns"]),
+        number(&wall_time["wall_ns"])
+    );
     let peer = format!("127.0.0.1:{PORT}");
     let ours = waits
         .iter()
@@ -113,7 +123,8 @@ fn the_wait_for_an_answer_is_separate_from_the_commands_own_time() {
 fn waits_of_parallel_downloads_are_counted_once() {
     let web = Web::start();
     let url = format!("http://127.0.0.1:{PORT}");
-    let script = format!("curl -s -Z --parallel-immediate {url}/200 -o /dev/null {url}/300 -o /dev/null");
+    let script =
+        format!("curl -s -Z --parallel-immediate {url}/200 -o /dev/null {url}/300 -o /dev/null");
     within_attempts(|| {
         let (report, _) = web.stat(&script);
         match waited(&report) {
@@ -143,7 +154,9 @@ fn the_wait_for_a_name_server_is_separate_from_the_commands_own_time() {
             panic!("{}", measured.stdout);
         };
         let by_dig = measured.stdout.lines().find_map(|line| {
-            let micros = line.strip_prefix(";; Query time: ")?.strip_suffix(" usec")?;
+            let micros = line
+                .strip_prefix(";; Query time: ")?
+                .strip_suffix(" usec")?;
             micros.parse::<u64>().ok()
         });
         let by_dig = by_dig.unwrap_or_else(|| panic!("{}", measured.stdout)) * 1000;
@@ -163,12 +176,25 @@ fn the_wait_for_a_name_server_is_separate_from_the_commands_own_time() {
 #[test]
 fn the_wait_for_a_connection_is_separate_from_the_commands_own_time() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
-    let link = Link::relay(&a, &b, LinkConfig::default().delay(Duration::from_millis(50))).unwrap();
+    let link = Link::relay(
+        &a,
+        &b,
+        LinkConfig::default().delay(Duration::from_millis(50)),
+    )
+    .unwrap();
     let address = SocketAddr::new(link.address_b(Family::V4), 0);
     let listener = b.tcp_listen(address).unwrap();
     let address = listener.local_addr().unwrap();
     let url = format!("http://{address}/");
-    let curl = ["curl", "-s", "-w", "%{time_connect}", "-o", "/dev/null", &url];
+    let curl = [
+        "curl",
+        "-s",
+        "-w",
+        "%{time_connect}",
+        "-o",
+        "/dev/null",
+        &url,
+    ];
     let measured = thread::scope(|scope| {
         scope.spawn(|| {
             let (mut served, _) = listener.accept().unwrap();

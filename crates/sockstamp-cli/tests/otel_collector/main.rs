@@ -73,7 +73,9 @@ impl Collector {
     fn received(&self, kind: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.output()).unwrap_or_default();
         let complete = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
-        let requests = complete.lines().map(|line| serde_json::from_str(line).unwrap());
+        let requests = complete
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
         let names = match kind {
             "spans" => ["resourceSpans", "scopeSpans"],
             _ => ["resourceMetrics", "scopeMetrics"],
@@ -153,7 +155,11 @@ fn takes_all(protocol: &str) {
     assert_eq!(staged, scrape.sum("sockstamp_stage_seconds_count", &[]));
     let spans = collector.received("spans");
     let named = |name: &str| spans.iter().filter(|span| span["name"] == name).count();
-    println!("{protocol}: {} metrics, {} spans", metrics.len(), spans.len());
+    println!(
+        "{protocol}: {} metrics, {} spans",
+        metrics.len(),
+        spans.len()
+    );
     assert_eq!([named("read"), named("rx.app")], [READS; 2]);
 }
 

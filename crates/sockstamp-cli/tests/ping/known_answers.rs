@@ -52,7 +52,9 @@ fn a_quota_and_busy_loops_do_not_change_round_trips() {
             return Err(format!("{ours} ns, idle {} ns", p99(&idle, "rtt")));
         }
         if theirs < ours * 4 {
-            return Err(format!("user space was not held up: {theirs} ns, ours {ours}"));
+            return Err(format!(
+                "user space was not held up: {theirs} ns, ours {ours}"
+            ));
         }
         Ok(())
     });
@@ -77,7 +79,10 @@ fn a_wait_in_this_hosts_packet_scheduler_is_neither_the_networks_nor_the_probers
     flood.args(["-c", BURSTS, &address]);
     let _flood = Process::spawn(flood).unwrap();
     within_attempts(|| {
-        let run = json(ping(&prober, &["-i", "37ms", "-w", "4s", "-W", "2s", &address]));
+        let run = json(ping(
+            &prober,
+            &["-i", "37ms", "-w", "4s", "-W", "2s", &address],
+        ));
         let answered = run.probes.iter().filter(|probe| probe["error"].is_null());
         let waited: Vec<_> = answered
             .filter(|probe| number(&probe["stages"]["tx.qdisc"]) > 20_000_000)
@@ -91,7 +96,9 @@ fn a_wait_in_this_hosts_packet_scheduler_is_neither_the_networks_nor_the_probers
         println!("{} of {} probes waited", waited.len(), run.probes.len());
         match waited.len() {
             10.. if network < 2_000_000 && ours < 5_000_000 => Ok(()),
-            count => Err(format!("{count} waited; network {network} ns, prober {ours} ns")),
+            count => Err(format!(
+                "{count} waited; network {network} ns, prober {ours} ns"
+            )),
         }
     });
 }
@@ -145,7 +152,12 @@ fn duplicates_and_reordering_are_counted_exactly() {
             .unwrap();
         let before = link.statistics();
         let run = json(ping(&prober, &["-c", "500", "-i", "2ms", &address]));
-        assert_eq!((run.status, run.count("answered")), (0, 500), "{}", run.summary);
+        assert_eq!(
+            (run.status, run.count("answered")),
+            (0, 500),
+            "{}",
+            run.summary
+        );
         (run, link.statistics().since(&before).b_to_a)
     };
     let (run, relay) = probe(LinkConfig::default().duplicate(0.1));

@@ -28,7 +28,9 @@ fn namespaces_are_given_by_name_process_or_container() {
         std::process::id(),
         link.address_b(Family::V4).is_ipv4() as u8
     );
-    let cgroup = top.below(&format!("system.slice/docker-{id}.scope")).unwrap();
+    let cgroup = top
+        .below(&format!("system.slice/docker-{id}.scope"))
+        .unwrap();
     let mut command = prober.command("sleep");
     command.arg("60");
     cgroup.start_in(&mut command).unwrap();
@@ -39,7 +41,9 @@ fn namespaces_are_given_by_name_process_or_container() {
         ["--netns", &pid],
         ["--container", &id],
     ] {
-        let run = json(ping(&["-c", "2", "-i", "10ms", place[0], place[1], &address]));
+        let run = json(ping(&[
+            "-c", "2", "-i", "10ms", place[0], place[1], &address,
+        ]));
         assert_eq!(
             (run.status, run.count("answered")),
             (0, 2),
@@ -65,7 +69,10 @@ fn probes_come_from_several_namespaces_at_once() {
         "127.0.0.1",
         "::1",
     ]));
-    assert_eq!((run.status, run.count("answered"), run.probes.len()), (0, 12, 12));
+    assert_eq!(
+        (run.status, run.count("answered"), run.probes.len()),
+        (0, 12, 12)
+    );
     let targets = run.summary["targets"].as_array().unwrap();
     for target in targets {
         assert_eq!(target["counts"]["answered"], 3, "{target}");
@@ -88,8 +95,16 @@ fn probes_come_from_several_namespaces_at_once() {
 fn a_namespace_that_disappears_ends_its_targets_alone() {
     let (stays, goes) = (Host::new("stays").unwrap(), Host::new("goes").unwrap());
     let places = [stays.netns_name(), goes.netns_name()].join(",");
-    let mut process =
-        Process::spawn(ping(&["-w", "3s", "-i", "50ms", "--netns", &places, "127.0.0.1"])).unwrap();
+    let mut process = Process::spawn(ping(&[
+        "-w",
+        "3s",
+        "-i",
+        "50ms",
+        "--netns",
+        &places,
+        "127.0.0.1",
+    ]))
+    .unwrap();
     let line = format!("from {}: seq=3 ", goes.netns_name());
     process.wait_for_stdout(&line, PATIENCE).unwrap();
     let gone = goes.netns_name().to_owned();

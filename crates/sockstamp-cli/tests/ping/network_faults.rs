@@ -16,11 +16,20 @@ fn lost_probes_have_an_error_instead_of_times() {
     link.set_direction(Direction::AToB, LinkConfig::default().loss(1.0))
         .unwrap();
     let address = link.address_b(Family::V4).to_string();
-    let run = json(ping(&prober, &["-c", "2", "-i", "10ms", "-W", "50ms", &address]));
-    assert_eq!((run.status, run.count("lost"), run.count("sent")), (1, 2, 2));
+    let run = json(ping(
+        &prober,
+        &["-c", "2", "-i", "10ms", "-W", "50ms", &address],
+    ));
+    assert_eq!(
+        (run.status, run.count("lost"), run.count("sent")),
+        (1, 2, 2)
+    );
     for probe in &run.probes {
         assert_eq!(probe["error"], "lost", "{probe}");
-        assert!(probe["rtt_ns"].is_null() && probe["stamps"].is_null(), "{probe}");
+        assert!(
+            probe["rtt_ns"].is_null() && probe["stamps"].is_null(),
+            "{probe}"
+        );
     }
     let text = text(ping(&prober, &["-c", "1", "-W", "50ms", &address]));
     assert!(
@@ -46,7 +55,10 @@ fn one_that_does_not_answer_is_the_exit_status() {
     };
     let (good, silent) = (link.address_b(Family::V4).to_string(), silent.to_string());
     let run = json(ping(&prober, &["-c", "1", "-W", "100ms", &good, &silent]));
-    assert_eq!((run.status, run.count("answered"), run.count("sent")), (1, 1, 2));
+    assert_eq!(
+        (run.status, run.count("answered"), run.count("sent")),
+        (1, 1, 2)
+    );
 }
 
 #[test]
@@ -91,13 +103,17 @@ fn open_and_closed_ports_answer() {
 /// The router refuses the probe; its address and the time are reported.
 #[test]
 fn a_ttl_that_does_not_suffice_is_reported() {
-    let [prober, router, target] = ["prober", "router", "target"].map(|name| Host::new(name).unwrap());
+    let [prober, router, target] =
+        ["prober", "router", "target"].map(|name| Host::new(name).unwrap());
     let uplink = Uplink::routed(&prober, &router, &target).unwrap();
     for family in FAMILIES {
         let address = uplink.peer_address(family).to_string();
         let through = json(ping(&prober, &["-c", "1", "-t", "2", &address]));
         assert_eq!(through.status, 0, "{:?}", through.probes);
-        let run = json(ping(&prober, &["-c", "2", "-i", "20ms", "-t", "1", &address]));
+        let run = json(ping(
+            &prober,
+            &["-c", "2", "-i", "20ms", "-t", "1", &address],
+        ));
         assert_eq!(
             (run.status, run.count("refused"), run.count("answered")),
             (1, 2, 0)
@@ -143,8 +159,16 @@ fn an_answer_after_its_time_is_late() {
         &prober,
         &["-w", "600ms", "-i", "50ms", "-W", "30ms", &address],
     ));
-    assert!(run.count("lost") > 2 && run.count("late") > 2, "{}", run.summary);
+    assert!(
+        run.count("lost") > 2 && run.count("late") > 2,
+        "{}",
+        run.summary
+    );
     assert_eq!(run.status, 1, "a late answer is none in time");
-    let late = run.events.iter().find(|event| event["event"] == "late").unwrap();
+    let late = run
+        .events
+        .iter()
+        .find(|event| event["event"] == "late")
+        .unwrap();
     assert!(number(&late["rtt_ns"]) >= 100_000_000, "{late}");
 }

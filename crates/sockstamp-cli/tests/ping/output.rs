@@ -19,7 +19,10 @@ fn each_probe_has_a_line_with_both_views() {
         let text = text(ping(&prober, &["-c", "3", "-i", "20ms", &address]));
         assert_eq!((text.status, text.stderr.as_str()), (0, ""));
         let lines = text.lines();
-        assert!(lines[0].starts_with(&format!("PING {address} by ")), "{lines:?}");
+        assert!(
+            lines[0].starts_with(&format!("PING {address} by ")),
+            "{lines:?}"
+        );
         assert_eq!(
             lines[1],
             "stamps: probes software (the driver), answers software (the kernel)"
@@ -27,7 +30,9 @@ fn each_probe_has_a_line_with_both_views() {
         for (n, line) in (1..=3).zip(&lines[2..]) {
             let start = format!("64 B from {address}: seq={n} ttl=64 time=1");
             assert!(
-                line.starts_with(&start) && line.contains(" ms tx.qdisc=") && line.contains("s prober="),
+                line.starts_with(&start)
+                    && line.contains(" ms tx.qdisc=")
+                    && line.contains("s prober="),
                 "{line}"
             );
         }
@@ -80,7 +85,10 @@ fn each_probe_is_one_object() {
         assert!((10_000_000..20_000_000).contains(&rtt), "{probe}");
         let stages = probe["stages"].as_object().unwrap();
         let sum: u64 = stages.values().map(number).sum();
-        assert!(sum.abs_diff(user_rtt) <= 1_000, "{sum} ns in stages: {probe}");
+        assert!(
+            sum.abs_diff(user_rtt) <= 1_000,
+            "{sum} ns in stages: {probe}"
+        );
         assert!(
             number(&probe["time_ns"]) > 0 && probe["fallback"].is_null(),
             "{probe}"
@@ -151,7 +159,11 @@ fn options_go_into_the_packets() {
     assert!(time.parse::<f64>().unwrap() > 1.0e9, "{line}");
     assert!(rest.starts_with("1008 B from"), "{line}");
     // The relay delivers 1028 bytes each way, of which the answer's are the target's own.
-    assert!(link.statistics().a_to_b.bytes >= 1028, "{:?}", link.statistics());
+    assert!(
+        link.statistics().a_to_b.bytes >= 1028,
+        "{:?}",
+        link.statistics()
+    );
 }
 
 /// Several targets, from a list and the arguments, have a line each.
@@ -159,7 +171,9 @@ fn options_go_into_the_packets() {
 fn many_targets_have_a_line_each() {
     let host = Host::new("many").unwrap();
     let list = tempfile::NamedTempFile::new().unwrap();
-    let listed: String = (1..=200).map(|n| format!("127.0.1.{n} # of many\n")).collect();
+    let listed: String = (1..=200)
+        .map(|n| format!("127.0.1.{n} # of many\n"))
+        .collect();
     std::fs::write(&list, listed).unwrap();
     let path = list.path().to_str().unwrap();
     let text = text(ping(
@@ -220,5 +234,9 @@ fn a_deadline_ends_it() {
         &host,
         &["-w", "300ms", "-i", "100ms", "-c", "50", "127.0.0.1"],
     ));
-    assert_eq!(run.status, 1, "fewer than -c were answered: {}", run.summary);
+    assert_eq!(
+        run.status, 1,
+        "fewer than -c were answered: {}",
+        run.summary
+    );
 }

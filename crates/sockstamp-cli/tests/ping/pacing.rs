@@ -23,7 +23,9 @@ const RUN: Duration = Duration::from_secs(3);
 const WORK: Duration = Duration::from_micros(35);
 
 fn now() -> Duration {
-    clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap().into()
+    clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .unwrap()
+        .into()
 }
 
 /// Return the delays of a bare timerfd loop that is due as often and works as long as the prober.
@@ -35,7 +37,9 @@ fn stalls() -> Histogram {
     while due < end {
         if due > now() {
             let time = Expiration::OneShot(TimeSpec::from_duration(due));
-            timer.set(time, TimerSetTimeFlags::TFD_TIMER_ABSTIME).unwrap();
+            timer
+                .set(time, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+                .unwrap();
             timer.wait().unwrap();
         }
         stalls.record(now().saturating_sub(due).into(), 1);
@@ -90,7 +94,10 @@ fn the_thread_that_reads_events_wakes_rarely() {
     let ran = begun.elapsed();
     assert!(process.wait_status(RUN).unwrap().success());
     println!("{most} waits in {ran:?}, with 20,000 probes");
-    assert!(u128::from(most) <= 200 + ran.as_millis() / 8, "{most} in {ran:?}");
+    assert!(
+        u128::from(most) <= 200 + ran.as_millis() / 8,
+        "{most} in {ran:?}"
+    );
 }
 
 #[test]

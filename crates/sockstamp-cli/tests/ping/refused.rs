@@ -47,7 +47,10 @@ fn impossible_options_are_refused() {
         &["--udp", "7", "--tcp", "7", "127.0.0.1"],
         &["--tcp", "7", "-s", "9", "127.0.0.1"],
     ] {
-        assert!(refused(&host, arguments).starts_with("error: "), "{arguments:?}");
+        assert!(
+            refused(&host, arguments).starts_with("error: "),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -63,7 +66,10 @@ fn impossible_targets_are_refused() {
     );
     refused(&["fe80::1"], "fe80::1 is link-local: name its interface");
     refused(&["fe80::1%no-such-if"], "no interface no-such-if");
-    refused(&["-I", "no-such-if", "127.0.0.1"], "no interface no-such-if");
+    refused(
+        &["-I", "no-such-if", "127.0.0.1"],
+        "no interface no-such-if",
+    );
     refused(&["-I", "::1", "127.0.0.1"], "127.0.0.1 has no IPv6 address");
     refused(&["-I", "10.9.8.7", "127.0.0.1"], "10.9.8.7");
     refused(
@@ -136,7 +142,10 @@ fn a_probe_without_privilege_names_the_missing_capability() {
 
     for (arguments, why) in [
         (&["-f", "127.0.0.1"] as &[&str], "only root may flood"),
-        (&["-i", "1ms", "127.0.0.1"], "only root may probe more often"),
+        (
+            &["-i", "1ms", "127.0.0.1"],
+            "only root may probe more often",
+        ),
         (&["--netns", "1", "127.0.0.1"], "network namespace"),
     ] {
         let refused = run(arguments);
@@ -162,7 +171,11 @@ fn a_probe_without_privilege_names_the_missing_capability() {
             "{}",
             within.stdout
         );
-        assert!(within.stdout.contains("by ping sockets"), "{}", within.stdout);
+        assert!(
+            within.stdout.contains("by ping sockets"),
+            "{}",
+            within.stdout
+        );
         assert!(!within.stdout.contains("user space"), "{}", within.stdout);
     }
 }

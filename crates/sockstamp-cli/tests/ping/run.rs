@@ -89,7 +89,9 @@ pub fn json(mut command: Command) -> Json {
         .collect();
     let last = lines.pop().unwrap_or_else(|| panic!("{}", text.stderr));
     assert!(last["summary"].is_object(), "{last}");
-    let (events, probes) = lines.into_iter().partition(|line| line["event"].is_string());
+    let (events, probes) = lines
+        .into_iter()
+        .partition(|line| line["event"].is_string());
     Json {
         status: text.status,
         probes,

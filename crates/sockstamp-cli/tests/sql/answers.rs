@@ -87,7 +87,9 @@ fn check_members(rows: &[Value], groups: &[Value]) {
     for row in rows {
         let is_of_row = |group: &&Value| {
             let of_key = |key: &str| row.get(key).is_none_or(|value| *value == group["key"][key]);
-            let begins = row.get("begin_ns").is_none_or(|begin| *begin == group["time_ns"]);
+            let begins = row
+                .get("begin_ns")
+                .is_none_or(|begin| *begin == group["time_ns"]);
             begins && of_key("comm") && of_key("port")
         };
         let mut found = groups.iter().filter(is_of_row);
@@ -159,7 +161,9 @@ fn check_ranking(tables: &Tables, told: &Value) {
         panic!("{tables:?}");
     };
     let explanations = told["explanations"].as_array().unwrap();
-    let first = explanations.iter().filter(|each| each["without_former"] == false);
+    let first = explanations
+        .iter()
+        .filter(|each| each["without_former"] == false);
     let mut compared = 0;
     for explanation in first {
         let kind = &explanation["kind"];
@@ -186,7 +190,10 @@ fn check_ranking(tables: &Tables, told: &Value) {
     }
     assert_eq!(compared, ranking.len());
     // The late reader of the population.
-    let reads: Vec<_> = ranking.iter().filter(|row| row["kind"] == "reads").collect();
+    let reads: Vec<_> = ranking
+        .iter()
+        .filter(|row| row["kind"] == "reads")
+        .collect();
     assert_eq!(reads[0]["component"], "rx.app");
 }
 
@@ -202,7 +209,8 @@ fn joined(directory: &Path, options: &[&str]) -> Joined {
     let folder = tempdir_in(directory).unwrap().keep();
     let rows = two_recordings::rows(Nanos::from_millis(30));
     let [first, second] = two_recordings::write(&folder, &rows);
-    let [lines, lives, clocks] = ["lives.json", "lives.parquet", "clocks.csv"].map(|name| folder.join(name));
+    let [lines, lives, clocks] =
+        ["lives.json", "lives.parquet", "clocks.csv"].map(|name| folder.join(name));
     let mut command = Command::new(common::sockstamp());
     command.arg("join").args(options).arg("--lives").arg(&lines);
     command.arg("-o").arg(&lives).arg("--clocks").arg(&clocks);
@@ -239,7 +247,9 @@ pub fn join(directory: &Path, options: &[&str]) -> Question {
         ("recording_2", second),
         ("clocks", clocks),
     ];
-    Question::new(views, &["join.sql"], move |tables| check_lives(tables, &rows))
+    Question::new(views, &["join.sql"], move |tables| {
+        check_lives(tables, &rows)
+    })
 }
 
 fn check_lives(tables: &Tables, expected: &[Value]) {
@@ -262,7 +272,11 @@ fn check_lives(tables: &Tables, expected: &[Value]) {
         let mut stages = 0;
         for (stage, duration) in life["stages"].as_object().unwrap() {
             let column = format!("{}_ns", stage.replace('.', "_"));
-            assert_eq!(figure(&row[&column]), figure(duration), "{stage}: {row} {life}");
+            assert_eq!(
+                figure(&row[&column]),
+                figure(duration),
+                "{stage}: {row} {life}"
+            );
             stages += 1;
         }
         assert_eq!(stages, 6, "{life}");
@@ -286,7 +300,8 @@ pub fn explain_lives(directory: &Path) -> Question {
 pub fn jobs(questions: &[Question]) -> String {
     let jobs = questions.iter().map(|question| {
         let views = question.job.views.iter();
-        let views = views.map(|(name, path)| ((*name).to_owned(), Value::from(path.to_str().unwrap())));
+        let views =
+            views.map(|(name, path)| ((*name).to_owned(), Value::from(path.to_str().unwrap())));
         serde_json::json!({
             "views": views.collect::<serde_json::Map<_, _>>(),
             "files": question.job.files,

@@ -41,7 +41,8 @@ fn a_cluster_gives_the_same_answers() {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let answered: Answered = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
+    let answered: Answered =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
     assert_eq!(answered.executors, 2);
     answers::check(questions, &answered.answers);
 }

@@ -63,7 +63,12 @@ impl AnsweringHosts {
     }
 
     /// Connect to a server that answers each request with this many bytes, while `ask` runs.
-    fn with_server<T>(&self, family: Family, answer: usize, ask: impl FnOnce(&TcpStream) -> T) -> T {
+    fn with_server<T>(
+        &self,
+        family: Family,
+        answer: usize,
+        ask: impl FnOnce(&TcpStream) -> T,
+    ) -> T {
         let address = SocketAddr::new(self.link.address_b(family), 0);
         let listener = self.b.tcp_listen(address).unwrap();
         let connection = self.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
@@ -168,7 +173,10 @@ fn check(setup: AnsweringHosts, exchanges: &[Exchange]) -> Result<(), String> {
     let mut far = Vec::new();
     for (place, (read, exchange)) in answered.into_iter().zip(exchanges).enumerate() {
         let (network, peer, off) = compare(read, &sent, exchange, wire[place]);
-        assert!(network >= LINK_NS, "the way is shorter than its link: {read}");
+        assert!(
+            network >= LINK_NS,
+            "the way is shorter than its link: {read}"
+        );
         if off > SLACK_NS || network > LINK_NS + SLACK_NS || peer > thought[place] + SLACK_NS {
             far.push(format!(
                 "{off} ns from its witnesses, {} ns of thought: {read}",
@@ -287,5 +295,8 @@ fn the_side_that_answers_has_no_answers() {
     let messages = trace.finish();
     let reads = of_direction(&messages, "rx");
     assert_eq!(reads.len(), 5);
-    assert!(reads.iter().all(|read| answer_of(read).is_none()), "{messages:?}");
+    assert!(
+        reads.iter().all(|read| answer_of(read).is_none()),
+        "{messages:?}"
+    );
 }

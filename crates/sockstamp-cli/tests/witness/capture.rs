@@ -43,7 +43,9 @@ impl Capture {
             "16384",
             filter,
         ];
-        let mut process = host.spawn("tcpdump", &[&options[..], &more].concat()).unwrap();
+        let mut process = host
+            .spawn("tcpdump", &[&options[..], &more].concat())
+            .unwrap();
         let start = Instant::now();
         while !process.stderr().contains("listening on") {
             assert!(
@@ -164,7 +166,11 @@ fn packet(link_type: u32, bytes: &[u8], time: u64) -> Option<Packet> {
 
 fn ipv4(ip: &[u8], time: u64) -> Packet {
     let header = usize::from(ip[0] & 0xf) * 4;
-    let address = |at: usize| IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(&ip[at..at + 4]).unwrap()));
+    let address = |at: usize| {
+        IpAddr::from(Ipv4Addr::from(
+            <[u8; 4]>::try_from(&ip[at..at + 4]).unwrap(),
+        ))
+    };
     let place = be16(ip, 6);
     let fragment = Fragment {
         offset: (place & 0x1fff) * 8,
@@ -189,7 +195,11 @@ fn ipv6(ip: &[u8], time: u64) -> Packet {
     const HEADER: usize = 40;
     const FRAGMENT: u8 = 44;
     const FRAGMENT_HEADER: usize = 8;
-    let address = |at: usize| IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(&ip[at..at + 16]).unwrap()));
+    let address = |at: usize| {
+        IpAddr::from(Ipv6Addr::from(
+            <[u8; 16]>::try_from(&ip[at..at + 16]).unwrap(),
+        ))
+    };
     let mut packet = Packet {
         time,
         family: Family::V6,
@@ -255,7 +265,8 @@ fn sack(options: &[u8]) -> [Option<(u32, u32)>; 4] {
     let Some(option) = option(options, |option| option[0] == SACK) else {
         return [None; 4];
     };
-    let block = |at: usize| (at + 8 <= option.len()).then(|| (be32(option, at), be32(option, at + 4)));
+    let block =
+        |at: usize| (at + 8 <= option.len()).then(|| (be32(option, at), be32(option, at + 4)));
     [2, 10, 18, 26].map(block)
 }
 
@@ -307,7 +318,9 @@ fn a_parsed_capture_equals_tcpdumps_output() {
     for family in crate::common::FAMILIES {
         let to = SocketAddr::new(link.address_b(family), 0);
         let receiver = b.udp_bind(to).unwrap();
-        let sender: UdpSocket = a.udp_bind(SocketAddr::new(link.address_a(family), 0)).unwrap();
+        let sender: UdpSocket = a
+            .udp_bind(SocketAddr::new(link.address_a(family), 0))
+            .unwrap();
         sender
             .send_to(&[7; 3000], receiver.local_addr().unwrap())
             .unwrap();

@@ -76,10 +76,14 @@ impl Span {
 
 fn time_of(packets: &[Packet], from: SocketAddr, flags: u8) -> u64 {
     let first = packets.iter().find(|packet| {
-        let sent = packet.tcp.is_some_and(|tcp| tcp.flags & (SYN | ACK) == flags);
+        let sent = packet
+            .tcp
+            .is_some_and(|tcp| tcp.flags & (SYN | ACK) == flags);
         sent && packet.source == from
     });
-    first.unwrap_or_else(|| panic!("no {flags:#x} of {from}")).time
+    first
+        .unwrap_or_else(|| panic!("no {flags:#x} of {from}"))
+        .time
 }
 
 fn stage_of(connection: &Value, stage: &str) -> u64 {
@@ -189,7 +193,10 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
     let packets = capture.finish();
     let connection = only(&connections, to);
     let handshake = stage_of(connection, "conn.handshake");
-    assert!((900_000_000..=span.length()).contains(&handshake), "{connection}");
+    assert!(
+        (900_000_000..=span.length()).contains(&handshake),
+        "{connection}"
+    );
     let again = number(&connection["retransmits"]);
     assert!(again >= 1, "{connection}");
     assert_eq!(report["connections"]["opened"], 1);
@@ -207,7 +214,10 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
     assert!(rest >= 2 * 5_000_000, "{connection}");
     let sum = &report["tx"]["parts"]["conn.handshake"]["syn-again"];
     assert_eq!(number(&sum["count"]), 1);
-    assert!(number(&sum["sum_ns"]).abs_diff(lost) < 5_000_000, "{sum} {lost}");
+    assert!(
+        number(&sum["sum_ns"]).abs_diff(lost) < 5_000_000,
+        "{sum} {lost}"
+    );
 }
 
 fn syns(packets: &[Packet], to: SocketAddr) -> impl DoubleEndedIterator<Item = u64> {
@@ -307,7 +317,9 @@ fn each_accept_of_older_listeners_on_one_port_is_measured_once() {
                 }
             });
         }
-        let _connected: Vec<_> = (0..CONNECTIONS).map(|_| host.tcp_connect(to).unwrap()).collect();
+        let _connected: Vec<_> = (0..CONNECTIONS)
+            .map(|_| host.tcp_connect(to).unwrap())
+            .collect();
     });
     let report = stat.finish();
     let connections = &report["connections"];
@@ -399,6 +411,9 @@ fn accepts_that_are_not_seen_are_refused() {
     }
     let report = stat.finish();
     assert_eq!(report["connections"]["accepted"], 0, "{report}");
-    assert_eq!(report["connections"]["failed"]["unseen-accept"], 1, "{report}");
+    assert_eq!(
+        report["connections"]["failed"]["unseen-accept"], 1,
+        "{report}"
+    );
     assert_eq!(report["connections"]["failed"]["unaccepted"], 1, "{report}");
 }

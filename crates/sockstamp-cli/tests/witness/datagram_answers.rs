@@ -62,9 +62,17 @@ impl AnsweringHosts {
     }
 
     /// Run `ask` while the other host serves at these ports.
-    fn with_servers<T>(&self, family: Family, ports: &[u16], ask: impl FnOnce(&[SocketAddr]) -> T) -> T {
+    fn with_servers<T>(
+        &self,
+        family: Family,
+        ports: &[u16],
+        ask: impl FnOnce(&[SocketAddr]) -> T,
+    ) -> T {
         let address = self.link.address_b(family);
-        let addresses: Vec<_> = ports.iter().map(|port| SocketAddr::new(address, *port)).collect();
+        let addresses: Vec<_> = ports
+            .iter()
+            .map(|port| SocketAddr::new(address, *port))
+            .collect();
         let servers: Vec<_> = addresses
             .iter()
             .map(|address| self.b.udp_bind(*address).unwrap())
@@ -131,14 +139,19 @@ fn answers(messages: &[Value]) -> Vec<(Option<u64>, bool)> {
         .into_iter()
         .map(|read| {
             assert_eq!(read["verdict"], "valid", "{read}");
-            (answer_of(read).map(|ns| ns / MS_NS), read["pipelined"] == true)
+            (
+                answer_of(read).map(|ns| ns / MS_NS),
+                read["pipelined"] == true,
+            )
         })
         .collect()
 }
 
 /// Return the times on the wire between questions and answers, which come in turns.
 fn on_the_wire(packets: &[Packet]) -> Vec<u64> {
-    let questions = packets.iter().filter(|packet| packet.destination.port() == PORT);
+    let questions = packets
+        .iter()
+        .filter(|packet| packet.destination.port() == PORT);
     let answers = packets.iter().filter(|packet| packet.source.port() == PORT);
     questions
         .zip(answers)
@@ -175,7 +188,9 @@ fn lockstep(family: Family, connected: bool) -> Result<(), String> {
         let [asked, served] = traces.map(Trace::finish);
         let wire = on_the_wire(&capture.finish());
         assert!(
-            answers(&served).iter().all(|answer| *answer == (None, false)),
+            answers(&served)
+                .iter()
+                .all(|answer| *answer == (None, false)),
             "the side that answers has no answers: {served:?}"
         );
         let reads = of_direction(&asked, "rx");
@@ -219,7 +234,9 @@ fn at_once(first: Instant) -> Result<(), String> {
 }
 
 /// Return the messages of `ask` on a connected socket, on a link whose ends know each other.
-fn traced(ask: impl FnOnce(&UdpSocket) -> Result<(), String>) -> Result<Vec<(Option<u64>, bool)>, String> {
+fn traced(
+    ask: impl FnOnce(&UdpSocket) -> Result<(), String>,
+) -> Result<Vec<(Option<u64>, bool)>, String> {
     let setup = AnsweringHosts::new();
     setup.with_servers(Family::V4, &[PORT], |addresses| {
         let socket = setup.asking(Family::V4);
@@ -326,7 +343,8 @@ fn a_question_without_an_answer_is_forgotten_when_it_is_repeated() {
             Ok(())
         })?;
         assert_eq!(told.len(), 2);
-        told.into_iter().try_for_each(|answer| between(answer, 59, 75))
+        told.into_iter()
+            .try_for_each(|answer| between(answer, 59, 75))
     });
 }
 

@@ -339,11 +339,19 @@ impl Evidence {
     /// again: if the hypervisor stops the machine between a stamp and its witness, a message is
     /// wrong.
     pub(crate) fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
-        let calls = if direction == "tx" { &self.sent } else { &self.read };
+        let calls = if direction == "tx" {
+            &self.sent
+        } else {
+            &self.read
+        };
         let messages = of_direction(&self.messages, direction);
         assert!(!calls.is_empty(), "nothing happened");
         println!("{direction}: {:?}", verdicts(&messages));
-        assert_eq!(messages.len(), calls.len(), "{direction}: a message per call");
+        assert_eq!(
+            messages.len(),
+            calls.len(),
+            "{direction}: a message per call"
+        );
         let valid: Vec<&&Value> = messages
             .iter()
             .filter(|message| message["verdict"] == "valid")
@@ -393,7 +401,10 @@ impl Evidence {
         if waited * 100 <= reads.len() * (100 - VALID_PERCENT) {
             return Ok(());
         }
-        Err(format!("rx: {waited} of {} waited in rx.stack", reads.len()))
+        Err(format!(
+            "rx: {waited} of {} waited in rx.stack",
+            reads.len()
+        ))
     }
 
     fn compare(&self, direction: &str, message: &Value, calls: &[Call]) -> Result<(), String> {
@@ -417,7 +428,11 @@ impl Evidence {
         let taken = left.max(call.ended);
         let witness = left.saturating_sub(call.ended)..=taken - call.begun;
         about("tx.qdisc", qdisc, witness)?;
-        about("snd_last", number(&message["stamps"]["snd_last"]), left..=taken)?;
+        about(
+            "snd_last",
+            number(&message["stamps"]["snd_last"]),
+            left..=taken,
+        )?;
         let copy = message["stages"]["tx.copy"].as_u64().unwrap_or(0);
         about("tx.copy", copy, 0..=call.ended - call.begun)
     }
@@ -437,7 +452,11 @@ impl Evidence {
         let stages = &message["stages"];
         let of = |stage: &str| stages[stage].as_u64().unwrap_or(0);
         let witness = least.saturating_sub(of("rx.stack"))..=call.ended - came;
-        about("rx.wakeup and rx.app", of("rx.app") + of("rx.wakeup"), witness)
+        about(
+            "rx.wakeup and rx.app",
+            of("rx.app") + of("rx.wakeup"),
+            witness,
+        )
     }
 }
 
@@ -446,7 +465,9 @@ fn call_of<'a>(message: &Value, stamp: &str, calls: &'a [Call]) -> Result<&'a Ca
     let local = message["local"].as_str().unwrap();
     let (bytes, time) = (number(&message["bytes"]), number(&message["stamps"][stamp]));
     let mut candidates = calls.iter().filter(|call| {
-        call.local.to_string() == local && call.bytes == bytes && (call.begun..=call.ended).contains(&time)
+        call.local.to_string() == local
+            && call.bytes == bytes
+            && (call.begun..=call.ended).contains(&time)
     });
     match (candidates.next(), candidates.next()) {
         (Some(call), None) => Ok(call),
@@ -509,7 +530,9 @@ fn last_parts(packets: &[Packet], number: u64) -> Vec<&Packet> {
 fn verdicts<'a>(messages: &[&'a Value]) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for message in messages {
-        *counts.entry(message["verdict"].as_str().unwrap()).or_default() += 1;
+        *counts
+            .entry(message["verdict"].as_str().unwrap())
+            .or_default() += 1;
     }
     counts
 }

@@ -58,8 +58,12 @@ fn chosen(packets: &[Packet]) -> BTreeMap<(u16, u32), u64> {
 pub(crate) fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
     let step = format!("2^{bits}");
     let mut command = Command::new(common::sockstamp());
-    command.args(["record", "--in-step", &step, "-o"]).arg(output);
-    command.args(common::hooks()).args(["--netns", host.netns_name()]);
+    command
+        .args(["record", "--in-step", &step, "-o"])
+        .arg(output);
+    command
+        .args(common::hooks())
+        .args(["--netns", host.netns_name()]);
     let mut process = Process::spawn(command).unwrap();
     common::wait_attached(&mut process);
     process
@@ -128,7 +132,11 @@ fn attempt() -> Result<(), String> {
 }
 
 /// Each end measured exactly the datagrams that must be chosen, among those that passed it.
-fn both_chose_the_same(paths: &[PathBuf; 2], wire: &[BTreeMap<(u16, u32), u64>; 2], ports: [u16; 2]) {
+fn both_chose_the_same(
+    paths: &[PathBuf; 2],
+    wire: &[BTreeMap<(u16, u32), u64>; 2],
+    ports: [u16; 2],
+) {
     for host in [0, 1] {
         let rows = messages(&paths[host]);
         for direction in Direction::ALL {
@@ -155,19 +163,28 @@ fn joined_as_on_the_wire(
 ) -> Result<(), String> {
     let output = directory.join("lives");
     let mut command = Command::new(common::sockstamp());
-    command.args(["join", "--format", "json", "-o"]).arg(&output);
+    command
+        .args(["join", "--format", "json", "-o"])
+        .arg(&output);
     let told = command.args(paths).output().unwrap();
     assert!(told.status.success(), "{told:?}");
     let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
     let reasons = &told["not_joined"];
     println!("not joined: {reasons}");
-    let both = wire[0].keys().filter(|name| wire[1].contains_key(name)).count() as u64;
+    let both = wire[0]
+        .keys()
+        .filter(|name| wire[1].contains_key(name))
+        .count() as u64;
     let joined = usize::try_from(both).unwrap();
     let lost = wire[0].len().abs_diff(joined) + wire[1].len().abs_diff(joined);
     let of = |reason: &str| common::number(&reasons[reason]);
     assert!(lost > 0, "a perfect link");
     assert_eq!(of("not-read"), lost as u64, "{told}");
-    assert_eq!((of("udp"), of("ambiguous"), of("not-sent")), (0, 0, 0), "{told}");
+    assert_eq!(
+        (of("udp"), of("ambiguous"), of("not-sent")),
+        (0, 0, 0),
+        "{told}"
+    );
     let lives = messages(&output);
     let refused = of("refused") + of("no-clock") + of("contradiction");
     assert_eq!(lives.len() as u64 + refused, both, "{told}");
@@ -195,6 +212,9 @@ fn joined_as_on_the_wire(
     println!("{} lives, of which {off} are off", lives.len());
     match off * 20 <= lives.len() as u64 {
         true => Ok(()),
-        false => Err(format!("{off} of {} lives differ from the wire", lives.len())),
+        false => Err(format!(
+            "{off} of {} lives differ from the wire",
+            lives.len()
+        )),
     }
 }

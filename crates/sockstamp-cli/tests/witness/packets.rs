@@ -90,7 +90,11 @@ pub(crate) fn read(file: &Path) -> Vec<Packet> {
 
 /// Each packet of `seen` is in `ours`, in the same order for each direction, and at the same time,
 /// and there is none else. Missing are those alone that no program can have seen.
-pub(crate) fn compare(seen: &[Packet], ours: &[Packet], mut excuses: Excuses) -> Result<(), String> {
+pub(crate) fn compare(
+    seen: &[Packet],
+    ours: &[Packet],
+    mut excuses: Excuses,
+) -> Result<(), String> {
     let mut indices: HashMap<Key, VecDeque<usize>> = HashMap::new();
     for (index, packet) in ours.iter().enumerate() {
         indices.entry(key(packet)).or_default().push_back(index);
@@ -201,7 +205,9 @@ fn ask(addresses: [IpAddr; 2], hosts: [&Host; 2], sizes: &[usize]) {
     let [client, server] = [0, 1].map(bind);
     for size in sizes {
         let mut buffer = vec![7; *size];
-        client.send_to(&buffer, server.local_addr().unwrap()).unwrap();
+        client
+            .send_to(&buffer, server.local_addr().unwrap())
+            .unwrap();
         let (length, from) = server.recv_from(&mut buffer).unwrap();
         server.send_to(&buffer[..length], from).unwrap();
         client.recv(&mut buffer).unwrap();
@@ -213,7 +219,9 @@ fn no_packet_of_a_fast_flow_is_missing() {
     let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
     let hosts = [&hosts[0], &hosts[1]];
     let link = Link::veth(hosts[0], hosts[1]).unwrap();
-    against_tcpdump(hosts, &link, || send(&link, hosts, Family::V4, &[40_000_000]));
+    against_tcpdump(hosts, &link, || {
+        send(&link, hosts, Family::V4, &[40_000_000])
+    });
 }
 
 /// Both ends are the target's, so that programs see a packet where it is sent and where it is
@@ -287,7 +295,9 @@ fn a_packet_has_one_id_at_every_stage() {
     for (id, way) in &ways {
         let interfaces: Vec<_> = way.iter().map(|row| row[1].as_str()).collect();
         let expected = [&sent, &received];
-        let direction = expected.iter().position(|expected| interfaces == expected[..]);
+        let direction = expected
+            .iter()
+            .position(|expected| interfaces == expected[..]);
         count[direction.unwrap_or_else(|| panic!("{id}: {way:?}"))] += 1;
         assert!(way[0][2] < way[1][2], "{way:?}");
         let owner = format!("pid={} comm=", std::process::id());
@@ -313,7 +323,9 @@ fn a_commands_packets_have_as_many_bytes_as_are_asked_for() {
     let file = NamedTempFile::new().unwrap();
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf %03000d 5 >&3");
     let mut command = host.command(sockstamp());
-    command.args(["pcap", "--snaplen", "2000", "-w"]).arg(file.path());
+    command
+        .args(["pcap", "--snaplen", "2000", "-w"])
+        .arg(file.path());
     command.args(["--", "bash", "-c", &script]);
     let process = Process::spawn(command).unwrap();
     let (mut server, _) = listener.accept().unwrap();
@@ -365,7 +377,10 @@ fn a_capture_on_standard_output_is_sound_and_names_the_container() {
     // The handshake, the byte, and the end, some of them acknowledged together.
     assert!((6..=9).contains(&rows.len()), "{rows:?}");
     for [_, comment] in &rows {
-        assert!(comment.contains(&format!("container={service} ")), "{comment}");
+        assert!(
+            comment.contains(&format!("container={service} ")),
+            "{comment}"
+        );
         assert!(
             comment.contains("pid=") && comment.contains("comm=bash"),
             "{comment}"
@@ -387,7 +402,11 @@ fn a_capture_on_standard_output_is_sound_and_names_the_container() {
 
 /// Return what a program prints about a file.
 fn run(program: &str, options: &[&str], file: &Path) -> String {
-    let output = Command::new(program).args(options).arg(file).output().unwrap();
+    let output = Command::new(program)
+        .args(options)
+        .arg(file)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -400,7 +419,10 @@ fn packets_of_others_are_not_written() {
     let filter = format!("tcp port {}", addresses[0].port());
     let pcap = Pcap::start(&["--netns", host.netns_name(), &filter]);
     for address in addresses {
-        host.tcp_connect(address).unwrap().write_all(b"hello").unwrap();
+        host.tcp_connect(address)
+            .unwrap()
+            .write_all(b"hello")
+            .unwrap();
     }
     thread::sleep(Duration::from_millis(100));
     let (file, said) = pcap.finish();
@@ -433,15 +455,21 @@ fn packets_of_another_sockstamp_are_not_written() {
     let targets = [["--netns", hosts[0].netns_name()], ["-p", &pid]];
     let pcaps = targets.map(|target| Pcap::start(&target));
     agents::scrape(hosts[1].tcp_connect(agent_address).unwrap());
-    hosts[1].tcp_connect(other).unwrap().write_all(b"hello").unwrap();
+    hosts[1]
+        .tcp_connect(other)
+        .unwrap()
+        .write_all(b"hello")
+        .unwrap();
     thread::sleep(Duration::from_millis(100));
     let ports = pcaps.map(|pcap| {
         let (file, _) = pcap.finish();
         let written = read(&file);
-        let here = written.iter().map(|packet| match packet.source.ip() == here {
-            true => packet.source.port(),
-            false => packet.destination.port(),
-        });
+        let here = written
+            .iter()
+            .map(|packet| match packet.source.ip() == here {
+                true => packet.source.port(),
+                false => packet.destination.port(),
+            });
         here.collect::<BTreeSet<u16>>()
     });
     let expected = [other, agent_address].map(|address| BTreeSet::from([address.port()]));
@@ -470,7 +498,9 @@ fn packets_of_trace_belong_to_the_messages_whose_bytes_they_carry() {
         let of = |lines: &[Value], key: &str| -> Vec<u32> {
             let lines = lines.iter().filter(|line| line["direction"] == direction);
             let numbers = lines.filter_map(|line| line[key].as_u64());
-            numbers.map(|number| u32::try_from(number).unwrap()).collect()
+            numbers
+                .map(|number| u32::try_from(number).unwrap())
+                .collect()
         };
         let ends = of(&messages, "seq_end");
         assert_eq!(ends.len(), 3, "{direction}");
@@ -483,7 +513,10 @@ fn packets_of_trace_belong_to_the_messages_whose_bytes_they_carry() {
         .iter()
         .filter(|packet| packet["payload"].as_u64() > Some(0));
     let data: Vec<_> = data.filter(|packet| packet["direction"] == "tx").collect();
-    assert!(data.iter().all(|packet| packet["seq_end"].is_u64()), "{data:?}");
+    assert!(
+        data.iter().all(|packet| packet["seq_end"].is_u64()),
+        "{data:?}"
+    );
     let carried: u64 = data
         .iter()
         .map(|packet| packet["payload"].as_u64().unwrap())
@@ -491,7 +524,10 @@ fn packets_of_trace_belong_to_the_messages_whose_bytes_they_carry() {
     assert_eq!(carried, 205_100);
     for packet in data {
         let stamps = &packet["stamps"];
-        assert!(stamps["sched"].as_u64() <= stamps["driver"].as_u64(), "{packet}");
+        assert!(
+            stamps["sched"].as_u64() <= stamps["driver"].as_u64(),
+            "{packet}"
+        );
         let seq = packet["seq"].as_u64();
         let known = seen
             .iter()

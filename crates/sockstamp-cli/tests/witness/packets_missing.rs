@@ -84,7 +84,9 @@ fn flows_that_are_forgotten_for_others_are_counted() {
     }
     thread::sleep(Duration::from_millis(100));
     let (_, said) = pcap.finish();
-    let line = said.lines().find(|line| line.contains("flows were forgotten"));
+    let line = said
+        .lines()
+        .find(|line| line.contains("flows were forgotten"));
     let line = line.unwrap_or_else(|| panic!("{said}"));
     let count: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     // The kernel makes room for some more than one at a time.

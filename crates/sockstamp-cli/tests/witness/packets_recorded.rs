@@ -33,7 +33,9 @@ impl Recording {
         let directory = tempdir().unwrap();
         let mut command = Command::new(sockstamp());
         command.args(["record", "--every", "--packets", "-o"]);
-        command.arg(directory.path().join("file.parquet")).args(target);
+        command
+            .arg(directory.path().join("file.parquet"))
+            .args(target);
         let mut process = Process::spawn(command).unwrap();
         wait_attached(&mut process);
         Self { process, directory }
@@ -44,7 +46,10 @@ impl Recording {
         self.process.signal(Signal::SIGINT).unwrap();
         let status = self.process.wait_status(Duration::from_secs(60)).unwrap();
         let said = self.process.stderr();
-        assert!(status.success() && !said.contains("missing"), "{status}: {said}");
+        assert!(
+            status.success() && !said.contains("missing"),
+            "{status}: {said}"
+        );
         let [messages, packets] =
             ["file.parquet", "file.packets"].map(|name| self.directory.path().join(name));
         let messages = Reader::open(&messages)
@@ -75,7 +80,9 @@ fn pcap(recording: &Path, options: &[&str]) -> NamedTempFile {
 }
 
 fn payload(way: &Way) -> u64 {
-    way.packet.headers().map_or(0, |headers| headers.payload.into())
+    way.packet
+        .headers()
+        .map_or(0, |headers| headers.payload.into())
 }
 
 /// Return the message that a packet names.
@@ -161,7 +168,10 @@ fn packets_of_udp_name_their_messages() {
             let message = message.unwrap_or_else(|| panic!("no message: {way:?}"));
             match headers.fragment {
                 None => assert_eq!(message.bytes, payload(way), "{way:?}"),
-                Some(offset) => assert!(message.bytes >= u64::from(offset) + payload(way) - 8, "{way:?}"),
+                Some(offset) => assert!(
+                    message.bytes >= u64::from(offset) + payload(way) - 8,
+                    "{way:?}"
+                ),
             }
         }
     }
@@ -170,7 +180,8 @@ fn packets_of_udp_name_their_messages() {
         ["frame.comment"],
     );
     assert!(
-        rows.iter().all(|[comment]| comment.contains(" message_time_ns=")),
+        rows.iter()
+            .all(|[comment]| comment.contains(" message_time_ns=")),
         "{rows:?}"
     );
 }
@@ -188,7 +199,10 @@ fn packets_of_a_recording_that_is_killed_can_be_read() {
         thread::sleep(Duration::from_millis(50));
     }
     recording.process.signal(Signal::SIGKILL).unwrap();
-    recording.process.wait_status(Duration::from_secs(60)).unwrap();
+    recording
+        .process
+        .wait_status(Duration::from_secs(60))
+        .unwrap();
     let rows = PacketReader::open(&file).unwrap().ways().count();
     assert!(rows > 0);
     // Its messages are another file.

@@ -61,7 +61,10 @@ fn link() -> LinkConfig {
 
 /// A link on which packets are lost one by one.
 fn lossy(loss: f64) -> LinkConfig {
-    link().loss(loss).offload(false).rate_bits_per_second(200_000_000)
+    link()
+        .loss(loss)
+        .offload(false)
+        .rate_bits_per_second(200_000_000)
 }
 
 #[test]
@@ -155,7 +158,12 @@ fn reads_are_timed_where_large_packets_are_lost() {
 
 #[test]
 fn reads_are_timed_where_packets_are_reordered_and_doubled() {
-    over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02));
+    over(
+        lossy(0.002)
+            .reorder(0.02)
+            .reorder_hold(3 * MS)
+            .duplicate(0.02),
+    );
 }
 
 #[test]

@@ -219,7 +219,11 @@ fn sends_of_eight_threads_have_their_own_times_under_loss() {
             for thread in 0..8 {
                 let setup = &setup;
                 scope.spawn(move || {
-                    let family = if thread % 2 == 0 { Family::V4 } else { Family::V6 };
+                    let family = if thread % 2 == 0 {
+                        Family::V4
+                    } else {
+                        Family::V6
+                    };
                     setup.with_reader(family, |stream| {
                         let mut numbers = Numbers(thread);
                         for _ in 0..80 {
@@ -260,7 +264,9 @@ fn paced_sends_have_their_own_times() {
 #[test]
 fn sends_by_bbr_have_their_own_times() {
     over_both_families(&link(10), |stream| {
-        SockRef::from(&stream.socket).set_tcp_congestion(b"bbr").unwrap();
+        SockRef::from(&stream.socket)
+            .set_tcp_congestion(b"bbr")
+            .unwrap();
         random_sizes_and_gaps(stream);
     });
 }

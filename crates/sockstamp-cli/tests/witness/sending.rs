@@ -123,7 +123,11 @@ impl WatchedSender {
             }
         }
         if !wrong.is_empty() {
-            let mut text = format!("{} of {} valid messages are wrong", wrong.len(), valid.len());
+            let mut text = format!(
+                "{} of {} valid messages are wrong",
+                wrong.len(),
+                valid.len()
+            );
             for reason in wrong.iter().take(5) {
                 write!(text, "\n  {reason}").unwrap();
             }
@@ -248,9 +252,11 @@ fn compare(message: &Value, flow: &Flow, calls: &Calls) -> Result<bool, String> 
         later.saturating_sub(earlier) <= SLACK_NS.max(witness * SLACK_PERCENT / 100)
     };
     // No device of these links holds packets back.
-    Ok(prompt(stamp("sched"), left, left.saturating_sub(stamp("queued")))
-        && prompt(left, stamp("snd"), 0)
-        && prompt(acknowledged, stamp("ack"), acknowledged - left))
+    Ok(
+        prompt(stamp("sched"), left, left.saturating_sub(stamp("queued")))
+            && prompt(left, stamp("snd"), 0)
+            && prompt(acknowledged, stamp("ack"), acknowledged - left),
+    )
 }
 
 /// Check that each stage is the time between its stamps.
@@ -276,7 +282,8 @@ impl Flow {
     /// When the byte in front of `end` first left, and when it was acknowledged.
     fn times(&self, end: u32) -> Option<(u64, u64)> {
         let last = end.wrapping_sub(1);
-        let carries = |&&(_, from, to): &&(u64, u32, u32)| last.wrapping_sub(from) <= to.wrapping_sub(from);
+        let carries =
+            |&&(_, from, to): &&(u64, u32, u32)| last.wrapping_sub(from) <= to.wrapping_sub(from);
         let left = self.sent.iter().find(carries)?.0;
         let covers = |&&(time, ack): &&(u64, u32)| time >= left && ack.wrapping_sub(end) < 1 << 31;
         let acknowledged = self.acks.iter().find(covers)?.0;

@@ -141,7 +141,10 @@ pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) {
             .iter()
             .map(|stream| scope.spawn(|| run(*stream, &a, &b, &link)))
             .collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     let messages = trace.finish();
     let packets = capture.finish();
@@ -168,7 +171,9 @@ fn run(stream: Stream, a: &Host, b: &Host, link: &Link) -> Ended {
         .unwrap();
     if let Some(buffer) = stream.reader.buffer {
         b.set_sysctl("net.core.rmem_max", "16777216").ok();
-        SockRef::from(&listener).set_recv_buffer_size(buffer).unwrap();
+        SockRef::from(&listener)
+            .set_recv_buffer_size(buffer)
+            .unwrap();
     }
     let client = a.tcp_connect(listener.local_addr().unwrap()).unwrap();
     let (server, writer) = listener.accept().unwrap();
@@ -193,7 +198,9 @@ impl Ended {
         let messages: Vec<&Value> = messages
             .iter()
             .filter(|message| {
-                message["direction"] == "rx" && message["local"] == local && message["remote"] == remote
+                message["direction"] == "rx"
+                    && message["local"] == local
+                    && message["remote"] == remote
             })
             .collect();
         assert!(!self.reads.is_empty(), "nothing was read");
@@ -224,7 +231,11 @@ impl Ended {
             refusals(&messages)
         );
         if let Some(first) = wrong.first() {
-            return Err(format!("{} of {} are wrong: {first}", wrong.len(), valid.len()));
+            return Err(format!(
+                "{} of {} are wrong: {first}",
+                wrong.len(),
+                valid.len()
+            ));
         }
         if valid.len() * 100 < messages.len() * VALID_PERCENT {
             return Err(format!(
@@ -331,7 +342,11 @@ impl Wire {
 
     /// TCP works on packets in the order in which they come. When it acknowledges bytes that came
     /// after a copy of the byte that it misses, it has dropped that copy.
-    fn leave_out_dropped(&self, copies: &mut BTreeMap<(u64, usize), Copy>, acknowledgement: &Segment) {
+    fn leave_out_dropped(
+        &self,
+        copies: &mut BTreeMap<(u64, usize), Copy>,
+        acknowledgement: &Segment,
+    ) {
         let missing = self.offset(acknowledgement.ack);
         let blocks = acknowledgement.sack.into_iter().flatten();
         let known = blocks
@@ -352,7 +367,11 @@ impl Wire {
             let end = match self.at(from) {
                 Some((end, _)) => end,
                 None => {
-                    let next = self.came.range(from..to).next().map_or(to, |(start, _)| *start);
+                    let next = self
+                        .came
+                        .range(from..to)
+                        .next()
+                        .map_or(to, |(start, _)| *start);
                     self.came.insert(from, (next, time));
                     next
                 }
@@ -376,7 +395,10 @@ impl Wire {
         }
         let (_, came) = self.at(read.end - 1).ok_or("no packet has come")?;
         let complete = self.whole.partition_point(|(whole, _)| *whole < read.end);
-        let (_, ready) = *self.whole.get(complete).ok_or("not all packets have come")?;
+        let (_, ready) = *self
+            .whole
+            .get(complete)
+            .ok_or("not all packets have come")?;
         let mut judged = judge(message, read, came, ready);
         let before = self
             .again
@@ -385,7 +407,8 @@ impl Wire {
         for copy in before {
             let ready = ready.max(copy.time);
             if copy.to >= read.end {
-                judged = judged.or_else(|reason| judge(message, read, copy.time, ready).or(Err(reason)));
+                judged =
+                    judged.or_else(|reason| judge(message, read, copy.time, ready).or(Err(reason)));
             }
             judged = judged.or_else(|reason| judge(message, read, came, ready).or(Err(reason)));
         }

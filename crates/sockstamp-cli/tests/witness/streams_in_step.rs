@@ -113,7 +113,10 @@ fn both_ends_choose_as_the_programs_saw(hosts: &[Host; 2], link: &Link) {
             assert!(expected.len() > 30, "{expected:?}");
             let missing: Vec<_> = expected.difference(&measured).collect();
             let others: Vec<_> = measured.difference(&expected).collect();
-            assert!(missing.is_empty(), "from {end}: {missing:?}, but {others:?}");
+            assert!(
+                missing.is_empty(),
+                "from {end}: {missing:?}, but {others:?}"
+            );
             // The first one after the start.
             assert!(others.len() <= 1, "from {end}: {others:?}");
         }

@@ -124,7 +124,9 @@ pub(crate) fn end(process: Process) -> impl Fn(&str) -> u64 {
     move |name: &str| {
         let line = said.lines().find_map(|line| line.split_once("tags: "));
         let figures = line.map_or("", |(_, figures)| figures).split(", ");
-        let figure = figures.filter_map(|figure| figure.strip_prefix(name)).next();
+        let figure = figures
+            .filter_map(|figure| figure.strip_prefix(name))
+            .next();
         figure.expect(name).trim().parse().unwrap()
     }
 }
@@ -152,7 +154,9 @@ fn messages_are_joined_through_a_middlebox_that_rewrites_numbers() {
 
     let recorders = [0, 1].map(|host| hosts.record(host, &[]));
     exchange(&mut hosts.connect(), MESSAGES);
-    recorders.into_iter().for_each(|recorder| drop(stop(recorder)));
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(stop(recorder)));
     let blind = hosts.join(&["--nat"]);
     assert!(blind["directions"][0]["total"]["count"] == 0, "{blind}");
 
@@ -293,7 +297,10 @@ fn tags_that_are_dropped_on_the_way_are_given_up() {
     let figure = end(recorder);
     assert_eq!([figure("written"), figure("sent again")], [3, 3]);
     assert_eq!(figure("withheld"), CONNECTIONS - 3);
-    assert_eq!([tagged(&packets[0]).len(), tagged(&packets[1]).len()], [3, 0]);
+    assert_eq!(
+        [tagged(&packets[0]).len(), tagged(&packets[1]).len()],
+        [3, 0]
+    );
 }
 
 /// A segment without the option carries no tag, and breaks nothing.
@@ -362,7 +369,10 @@ fn full_segments_get_no_tag_and_no_packet_grows() {
         .filter(|packet| packet.destination.port() == 7000 && packet.length > 0)
         .collect();
     let lengths: Vec<_> = of_client.iter().map(|packet| packet.length).collect();
-    assert_eq!(lengths, [MTU - HEADERS, MTU - HEADERS - 7, MTU - HEADERS - 8]);
+    assert_eq!(
+        lengths,
+        [MTU - HEADERS, MTU - HEADERS - 7, MTU - HEADERS - 8]
+    );
     let tags = tagged(&packets[1]);
     println!("{tags:?}");
     // An acknowledgement between them may have it, too, but no full segment.
@@ -386,6 +396,9 @@ fn segments_after_a_tag_are_not_searched_for_another() {
     }
     drop(ends);
     for figure in recorders.map(end) {
-        assert_eq!([figure("written"), figure("read"), figure("unheard")], [1, 1, 1]);
+        assert_eq!(
+            [figure("written"), figure("read"), figure("unheard")],
+            [1, 1, 1]
+        );
     }
 }

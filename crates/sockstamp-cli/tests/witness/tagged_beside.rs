@@ -20,7 +20,10 @@ const SYN: u8 = 2;
 
 /// Connect with signatures by MD5 on both ends: 20 bytes of 40.
 fn connect_signed(hosts: &Hosts) -> [TcpStream; 2] {
-    let [first, second] = [hosts.link.address_a(Family::V4), hosts.link.address_b(Family::V4)];
+    let [first, second] = [
+        hosts.link.address_a(Family::V4),
+        hosts.link.address_b(Family::V4),
+    ];
     let listener = hosts.hosts[1].tcp_listen(hosts.address()).unwrap();
     set_signature_key(&listener, first, KEY).unwrap();
     let client = hosts.hosts[0].enter(|| {
@@ -92,7 +95,10 @@ fn headers_without_room_get_no_tag() {
     assert_eq!(tagged(&packets[1]).len(), 0);
     let data = data(&packets[1]);
     assert_eq!(data.len(), MESSAGES);
-    assert!(data.iter().all(|segment| segment.is_signed && segment.is_naive));
+    assert!(
+        data.iter()
+            .all(|segment| segment.is_signed && segment.is_naive)
+    );
 }
 
 /// The other program continues to work, whether it was attached earlier or later.
@@ -157,7 +163,10 @@ fn connections_of_fast_open_are_tagged_after_the_syn() {
     let is_syn = |packet: &&Packet| packet.tcp.unwrap().flags & SYN != 0;
     let syns: Vec<_> = packets[1].iter().filter(is_syn).collect();
     assert!(syns.iter().any(|syn| syn.length == 100), "{syns:?}");
-    assert!(syns.iter().all(|syn| syn.tcp.unwrap().tag.is_none()), "{syns:?}");
+    assert!(
+        syns.iter().all(|syn| syn.tcp.unwrap().tag.is_none()),
+        "{syns:?}"
+    );
     assert_eq!(tagged(&packets[1]).len(), 2 * CONNECTIONS);
 }
 

@@ -41,7 +41,10 @@ enum Sent {
 fn wait_for_more(host: &Host, device: &str) {
     let write = format!("echo 200000 >/sys/class/net/{device}/gro_flush_timeout");
     let inside = ["netns", "exec", host.netns_name(), "sh", "-c", &write];
-    let status = std::process::Command::new("ip").args(inside).status().unwrap();
+    let status = std::process::Command::new("ip")
+        .args(inside)
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -51,7 +54,14 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
     link.coalesce().unwrap();
     if sent == Sent::One {
-        let most = ["link", "set", "dev", link.interface_a(), "gso_max_segs", "1"];
+        let most = [
+            "link",
+            "set",
+            "dev",
+            link.interface_a(),
+            "gso_max_segs",
+            "1",
+        ];
         hosts[0].run("ip", &most).unwrap();
         wait_for_more(&hosts[1], link.interface_b());
     }
@@ -59,9 +69,13 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     let path: PathBuf = directory.path().join("recording");
     let recorder = (options != Options::Naive).then(|| {
         let mut command = std::process::Command::new(common::sockstamp());
-        command.args(["record", "--in-step", "2^16", "-o"]).arg(&path);
+        command
+            .args(["record", "--in-step", "2^16", "-o"])
+            .arg(&path);
         command.args((options == Options::Tags).then_some("--tag"));
-        command.args(hooks()).args(["--netns", hosts[0].netns_name()]);
+        command
+            .args(hooks())
+            .args(["--netns", hosts[0].netns_name()]);
         let mut process = testbed::Process::spawn(command).unwrap();
         common::wait_attached(&mut process);
         process
@@ -92,13 +106,18 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     drop(naive);
     let said = recorder.map(stop).unwrap_or_default();
     assert_eq!(said.contains("tags:"), options == Options::Tags, "{said}");
-    packets.into_iter().filter(|packet| packet.length > 0).collect()
+    packets
+        .into_iter()
+        .filter(|packet| packet.length > 0)
+        .collect()
 }
 
 /// Check who wrote options into these packets.
 fn options_are(packets: &[Packet], options: Options) {
     let naive = packets.iter().filter(|packet| packet.tcp.unwrap().is_naive);
-    let tagged = packets.iter().filter(|packet| packet.tcp.unwrap().tag.is_some());
+    let tagged = packets
+        .iter()
+        .filter(|packet| packet.tcp.unwrap().tag.is_some());
     let (naive, tagged) = (naive.count(), tagged.count());
     match options {
         Options::None => assert_eq!((naive, tagged), (0, 0)),

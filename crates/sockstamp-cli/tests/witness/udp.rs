@@ -28,7 +28,13 @@ fn bursts_to_a_reader_that_comes_late_are_timed_as_on_the_wire() {
 fn bursts(pause: Duration) -> Result<(), String> {
     let setup = WatchedLink::veth();
     for (kind, (family, connected)) in (0..).zip(kinds()) {
-        exchange(&setup, family, connected, kind * 1000..kind * 1000 + 200, pause);
+        exchange(
+            &setup,
+            family,
+            connected,
+            kind * 1000..kind * 1000 + 200,
+            pause,
+        );
     }
     setup.finish().check()
 }
@@ -45,7 +51,13 @@ fn what_the_network_loses_doubles_and_reorders_is_timed_as_on_the_wire() {
         let setup = WatchedLink::relay(config);
         for (kind, (family, connected)) in (0..).zip(kinds()) {
             let numbers = kind * 1000..kind * 1000 + 300;
-            exchange(&setup, family, connected, numbers, Duration::from_micros(300));
+            exchange(
+                &setup,
+                family,
+                connected,
+                numbers,
+                Duration::from_micros(300),
+            );
         }
         let evidence = setup.finish();
         assert_ne!(evidence.read.len(), evidence.sent.len(), "a perfect link");
@@ -62,7 +74,13 @@ fn kinds() -> impl Iterator<Item = (Family, bool)> {
 
 /// Send datagrams of these numbers in bursts of twenty, to a reader that pauses before each read,
 /// and never has more of them waiting than there is room for (`UDP_ARRIVALS`).
-fn exchange(setup: &WatchedLink, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
+fn exchange(
+    setup: &WatchedLink,
+    family: Family,
+    connected: bool,
+    numbers: Range<u64>,
+    pause: Duration,
+) {
     let (sender, receiver) = (setup.sender(family), setup.receiver(family));
     if connected {
         sender.socket.connect(receiver.local).unwrap();

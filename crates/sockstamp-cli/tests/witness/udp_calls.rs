@@ -190,7 +190,14 @@ fn datagrams_of_one_call_are_timed_one_by_one() {
                 .collect();
             let begun = now();
             let socket = receiver.socket.as_raw_fd();
-            let read = recvmmsg(socket, &mut headers, slices.iter_mut(), MsgFlags::empty(), None).unwrap();
+            let read = recvmmsg(
+                socket,
+                &mut headers,
+                slices.iter_mut(),
+                MsgFlags::empty(),
+                None,
+            )
+            .unwrap();
             let lengths: Vec<usize> = read.map(|message| message.bytes).collect();
             let ended = now();
             for (buffer, bytes) in buffers.iter().zip(lengths) {
@@ -240,7 +247,10 @@ fn sends_and_reads_by_io_uring_are_timed_as_on_the_wire() {
                     let fd = Fd(sender.socket.as_raw_fd());
                     let bytes = u32::try_from(data.len()).unwrap();
                     let begun = now();
-                    let sent = complete(&mut ring, &opcode::Send::new(fd, data.as_ptr(), bytes).build());
+                    let sent = complete(
+                        &mut ring,
+                        &opcode::Send::new(fd, data.as_ptr(), bytes).build(),
+                    );
                     sender.sent(number, sent, begun, now());
                     if number % 10 == 9 {
                         thread::sleep(Duration::from_millis(3));

@@ -228,7 +228,9 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
                 socket.bind(&to.into()).unwrap();
                 socket
             });
-            socket.set_read_timeout(Some(crate::datagrams::SILENCE)).unwrap();
+            socket
+                .set_read_timeout(Some(crate::datagrams::SILENCE))
+                .unwrap();
             setup.adopt(socket.into())
         };
         let receivers = [shared(), shared()];
@@ -385,7 +387,10 @@ fn datagrams_without_room_are_refused_and_later_ones_right() {
     assert!((400..500).contains(&refused), "{refused} were evicted");
     evidence.none_is_wrong("rx").unwrap();
     let valid = evidence.verdict_count("rx", "valid");
-    assert!(valid + refused + 5 > evidence.read.len(), "{valid} are valid");
+    assert!(
+        valid + refused + 5 > evidence.read.len(),
+        "{valid} are valid"
+    );
 }
 
 /// There is room for 256 datagrams of all sockets.

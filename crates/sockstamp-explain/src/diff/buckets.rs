@@ -18,7 +18,10 @@ pub(super) struct Buckets {
 
 fn place(duration: Nanos) -> usize {
     let nanos = duration.0.min((1 << (LONGEST_BIT + 1)) - 1);
-    let octave = nanos.checked_ilog2().unwrap_or(0).saturating_sub(OCTAVE_BITS);
+    let octave = nanos
+        .checked_ilog2()
+        .unwrap_or(0)
+        .saturating_sub(OCTAVE_BITS);
     // Below 2^(LONGEST_BIT + 1), so that it fits.
     octave as usize * PER_OCTAVE + (nanos >> octave) as usize
 }
@@ -70,7 +73,10 @@ impl Buckets {
     pub(super) fn quantile(&self, quantile: f64) -> Option<f64> {
         let rank = quantile * self.count() as f64;
         let mut before = 0.0;
-        for (place, &count) in (self.first..).zip(&self.counts).filter(|(_, count)| **count > 0) {
+        for (place, &count) in (self.first..)
+            .zip(&self.counts)
+            .filter(|(_, count)| **count > 0)
+        {
             let count = count as f64;
             if before + count >= rank {
                 let (begin, width) = range(place);
@@ -95,7 +101,10 @@ mod tests {
             assert!(begin <= within && within < begin + width, "{nanos}");
             assert!(width <= (begin / PER_OCTAVE as f64).max(1.0), "{nanos}");
         }
-        assert_eq!(place(Nanos(u64::MAX)), place(Nanos((1 << (LONGEST_BIT + 1)) - 1)));
+        assert_eq!(
+            place(Nanos(u64::MAX)),
+            place(Nanos((1 << (LONGEST_BIT + 1)) - 1))
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ use population::Cluster;
 use random::Random;
 
 /// The quantiles that are compared, with their names.
-pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+pub const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Populations that are drawn again.
 const DRAWN: usize = 200;
@@ -57,7 +58,8 @@ impl Change {
     /// Return the bounds of the relative change.
     #[must_use]
     pub fn bounds(&self) -> Option<(f64, f64)> {
-        self.interval.map(|(least, most)| (least.exp_m1(), most.exp_m1()))
+        self.interval
+            .map(|(least, most)| (least.exp_m1(), most.exp_m1()))
     }
 
     /// Return true if it changed for sure, and by more than a bucket.
@@ -142,11 +144,12 @@ pub fn one_sided(before: &Population, after: &Population) -> Vec<OneSided> {
     of_both
         .into_iter()
         .filter_map(|measure| {
-            let (is_new, buckets) = match (before.measures.get(&measure), after.measures.get(&measure)) {
-                (None, Some(buckets)) => (true, buckets),
-                (Some(buckets), None) => (false, buckets),
-                _ => return None,
-            };
+            let (is_new, buckets) =
+                match (before.measures.get(&measure), after.measures.get(&measure)) {
+                    (None, Some(buckets)) => (true, buckets),
+                    (Some(buckets), None) => (false, buckets),
+                    _ => return None,
+                };
             Some(OneSided {
                 measure,
                 is_new,

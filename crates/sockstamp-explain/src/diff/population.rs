@@ -26,7 +26,10 @@ impl Cluster {
 
     pub(super) fn merge(&mut self, other: &Self, times: u64) {
         for (measure, buckets) in &other.measures {
-            self.measures.entry(*measure).or_default().merge(buckets, times);
+            self.measures
+                .entry(*measure)
+                .or_default()
+                .merge(buckets, times);
         }
     }
 }
@@ -49,7 +52,10 @@ impl Clusters {
         while self.clusters.len() > MOST {
             self.width += 1;
             for (number, cluster) in std::mem::take(&mut self.clusters) {
-                self.clusters.entry(number >> 1).or_default().merge(&cluster, 1);
+                self.clusters
+                    .entry(number >> 1)
+                    .or_default()
+                    .merge(&cluster, 1);
             }
         }
     }

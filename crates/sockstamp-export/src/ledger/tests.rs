@@ -126,7 +126,12 @@ fn a_new_measurement_adds_nothing_twice() {
 fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
     let mut ledger = ledger(9);
     let unknown = Unknown(80);
-    ledger.add(MINUTE, look(&[group(80, 5), group(81, 1)]), Vec::new(), &unknown);
+    ledger.add(
+        MINUTE,
+        look(&[group(80, 5), group(81, 1)]),
+        Vec::new(),
+        &unknown,
+    );
     assert_eq!(messages(&ledger), expected(&[("81", 1)]));
     ledger.add(
         MINUTE,
@@ -136,7 +141,12 @@ fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
     );
     assert_eq!(messages(&ledger), expected(&[("80", 6), ("81", 1)]));
     // It is asked for anew after a long silence: what was counted stays counted.
-    ledger.add(MINUTE, look(&[group(80, 8), group(81, 1)]), Vec::new(), &unknown);
+    ledger.add(
+        MINUTE,
+        look(&[group(80, 8), group(81, 1)]),
+        Vec::new(),
+        &unknown,
+    );
     assert_eq!(messages(&ledger), expected(&[("80", 6), ("81", 1)]));
     ledger.add(
         MINUTE,
@@ -155,7 +165,10 @@ fn groups_without_room_overflow_until_another_has_gone() {
     let mut ledger = ledger(2);
     let first = [group(80, 5), group(2000, 1), group(81, 3)];
     ledger.add(Duration::ZERO, look(&first), Vec::new(), &Ports);
-    assert_eq!(messages(&ledger), expected(&[("80", 5), ("81", 3), ("true", 1)]));
+    assert_eq!(
+        messages(&ledger),
+        expected(&[("80", 5), ("81", 3), ("true", 1)])
+    );
     let mut ledger = Ledger {
         series: BTreeMap::new(),
         ..ledger
@@ -179,7 +192,10 @@ fn groups_without_room_overflow_until_another_has_gone() {
         "2000 is gone, 81 came before that"
     );
     ledger.add(MINUTE, look(&[group(81, 5)]), Vec::new(), &Ports);
-    assert_eq!(messages(&ledger), expected(&[("80", 2), ("81", 1), ("true", 2)]));
+    assert_eq!(
+        messages(&ledger),
+        expected(&[("80", 2), ("81", 1), ("true", 2)])
+    );
     assert_eq!((ledger.refused, ledger.expired), (2, 1));
 }
 
@@ -190,7 +206,10 @@ fn an_overflow_without_a_message_has_no_series() {
     nothing.rest.tx.stages[Stage::TxCopy] = Some(GroupHistogram::default());
     ledger.add(MINUTE, nothing, Vec::new(), &Ports);
     each_series(&ledger, |_, point| {
-        assert!(point.labels().all(|(name, _)| name != OVERFLOW), "{point:?}");
+        assert!(
+            point.labels().all(|(name, _)| name != OVERFLOW),
+            "{point:?}"
+        );
     });
 }
 
@@ -288,7 +307,9 @@ fn pieces_are_short_and_lack_no_series() {
     let mut exposition = Exposition::default();
     ledger.expose(&mut exposition);
     let exposition = Arc::new(exposition);
-    let pieces: Vec<_> = Format::OpenMetrics.pieces(Arc::clone(&exposition)).collect();
+    let pieces: Vec<_> = Format::OpenMetrics
+        .pieces(Arc::clone(&exposition))
+        .collect();
     assert!(pieces.len() > 5 && pieces.iter().all(|piece| piece.len() < 80 << 10));
     let text = String::from_utf8(pieces.concat()).unwrap();
     assert!(text.ends_with("# EOF\n"));
@@ -302,7 +323,10 @@ fn pieces_are_short_and_lack_no_series() {
     assert_eq!(text.matches("# TYPE sockstamp_stage_seconds ").count(), 1);
 
     // The lengths of messages lead exactly to the end.
-    let bytes = Format::Protobuf.pieces(exposition).flatten().collect::<Vec<_>>();
+    let bytes = Format::Protobuf
+        .pieces(exposition)
+        .flatten()
+        .collect::<Vec<_>>();
     let (mut rest, mut families) = (&bytes[..], 0);
     while !rest.is_empty() {
         let end = rest.iter().position(|byte| byte & 0x80 == 0).unwrap();

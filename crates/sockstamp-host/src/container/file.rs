@@ -48,7 +48,9 @@ pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec
     let mut bytes = Vec::new();
     file.by_ref().take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
+        return Err(io::Error::other(format!(
+            "it has more than {LARGEST} bytes"
+        )));
     }
     Ok(bytes)
 }
@@ -129,7 +131,10 @@ mod tests {
             let file = file.clone();
             move || OpenOptions::new().write(true).open(file)
         });
-        assert_eq!(outcome(home.path()).unwrap_err(), "it is not a regular file");
+        assert_eq!(
+            outcome(home.path()).unwrap_err(),
+            "it is not a regular file"
+        );
         thread::sleep(Duration::from_millis(50));
         assert!(!writer.is_finished());
         let _reader = File::open(file).unwrap();
@@ -142,7 +147,9 @@ mod tests {
             let (home, file) = home();
             match kind {
                 // /dev/zero, which has no end.
-                SFlag::S_IFCHR => mknod(&file, kind, Mode::S_IRWXU, nix::sys::stat::makedev(1, 5)).unwrap(),
+                SFlag::S_IFCHR => {
+                    mknod(&file, kind, Mode::S_IRWXU, nix::sys::stat::makedev(1, 5)).unwrap()
+                }
                 SFlag::S_IFSOCK => drop(std::os::unix::net::UnixListener::bind(&file).unwrap()),
                 _ => fs::create_dir(&file).unwrap(),
             }
@@ -199,7 +206,12 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        program.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        program
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut [0])
+            .unwrap();
         let refused = outcome(home.path()).unwrap_err();
         assert!(refused.contains("temporarily unavailable"), "{refused}");
         program.kill().unwrap();

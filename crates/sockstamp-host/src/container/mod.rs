@@ -145,7 +145,8 @@ impl Candidate {
     }
 
     fn rank(&self, wanted: &str) -> Option<Rank> {
-        self.fit(wanted.as_bytes()).map(|fit| (!self.is_claimed(), fit))
+        self.fit(wanted.as_bytes())
+            .map(|fit| (!self.is_claimed(), fit))
     }
 
     fn fit(&self, wanted: &[u8]) -> Option<Fit> {
@@ -170,7 +171,11 @@ fn unit_stem(container: &Container) -> &str {
 }
 
 /// Prefer root's containers to claims, and exact matches to prefixes.
-fn choose<'a>(wanted: &str, candidates: &'a [Candidate], unread: &[String]) -> Result<&'a Candidate> {
+fn choose<'a>(
+    wanted: &str,
+    candidates: &'a [Candidate],
+    unread: &[String],
+) -> Result<&'a Candidate> {
     let rank = |candidate: &Candidate| candidate.rank(wanted);
     let best = candidates.iter().filter_map(rank).max();
     let fitting: Vec<_> = candidates
@@ -258,7 +263,9 @@ fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candida
         let is_container = |own: &Container| own.runtime != Runtime::Systemd;
         let below = Place {
             contained: container.as_ref().is_some_and(is_container),
-            user: within.user.or(Some(metadata.uid()).filter(|&user| user != 0)),
+            user: within
+                .user
+                .or(Some(metadata.uid()).filter(|&user| user != 0)),
             container,
         };
         collect(&entry.path(), &path, below, found);

@@ -114,7 +114,9 @@ pub fn details(wanted: &BTreeSet<String>) -> BTreeMap<String, Details> {
     let mut names = Names::read_with(&users, move || Names::of_these(&of_root));
     known
         .into_iter()
-        .filter_map(|(text, (user, id))| Some((text.clone(), names.details.remove(&(user, id.to_owned()))?)))
+        .filter_map(|(text, (user, id))| {
+            Some((text.clone(), names.details.remove(&(user, id.to_owned()))?))
+        })
         .collect()
 }
 
@@ -154,7 +156,11 @@ impl Names {
         });
         for (user, list) in of_users {
             let read = list().and_then(|bytes| podman(&bytes));
-            names.take(Some(user), &format!("the containers.json of user {user}"), read);
+            names.take(
+                Some(user),
+                &format!("the containers.json of user {user}"),
+                read,
+            );
         }
         names
     }
@@ -192,15 +198,16 @@ impl Names {
     }
 
     fn take_docker(&mut self, directory: &Path) {
-        let read = file::read(directory, Path::new(DOCKER_FILE), ROOT).and_then(|bytes| docker(&bytes));
+        let read =
+            file::read(directory, Path::new(DOCKER_FILE), ROOT).and_then(|bytes| docker(&bytes));
         let what = format!("{DOCKER_FILE} of {}", shown(directory));
         self.take(None, &what, read.map(|entry| vec![entry]));
     }
 
     /// Read the files that have all containers of a runtime.
     fn take_lists(&mut self) {
-        let read =
-            file::read(Path::new(PODMAN), Path::new(PODMAN_LIST), ROOT).and_then(|bytes| podman(&bytes));
+        let read = file::read(Path::new(PODMAN), Path::new(PODMAN_LIST), ROOT)
+            .and_then(|bytes| podman(&bytes));
         self.take(None, &format!("{PODMAN}/{PODMAN_LIST}"), read);
         for link in entries(Path::new(KUBERNETES)) {
             let name = link.file_name().unwrap_or_default().to_string_lossy();
@@ -225,7 +232,10 @@ impl Names {
                     of_id.push(name);
                 }
             }
-            self.details.entry((source, id)).or_default().complete(details);
+            self.details
+                .entry((source, id))
+                .or_default()
+                .complete(details);
         }
     }
 
@@ -271,7 +281,11 @@ fn docker(config: &[u8]) -> io::Result<Entry> {
     let File { id, name, config } = serde_json::from_slice(config)?;
     let name = Name::from(name.trim_start_matches('/'));
     let mut labels = config.labels.unwrap_or_default();
-    let mut label = |name: &str| labels.remove(&format!("io.kubernetes.{name}")).map(Name::from);
+    let mut label = |name: &str| {
+        labels
+            .remove(&format!("io.kubernetes.{name}"))
+            .map(Name::from)
+    };
     let details = Details {
         name: label("container.name").or_else(|| Some(name.clone())),
         image: config.image.map(Name::from),
@@ -302,7 +316,11 @@ fn podman(list: &[u8]) -> io::Result<Vec<Entry>> {
         image_name: Option<String>,
     }
     let list: Vec<Listed> = serde_json::from_slice(list)?;
-    let entry = |Listed { id, names, metadata }| {
+    let entry = |Listed {
+                     id,
+                     names,
+                     metadata,
+                 }| {
         let names = names.unwrap_or_default();
         let first = names.first();
         let mut details = first
@@ -313,7 +331,9 @@ fn podman(list: &[u8]) -> io::Result<Vec<Entry>> {
             });
         // Other programs that use the storage keep other things there.
         let metadata = metadata.and_then(|text| serde_json::from_str::<Metadata>(&text).ok());
-        details.image = metadata.and_then(|metadata| metadata.image_name).map(Name::from);
+        details.image = metadata
+            .and_then(|metadata| metadata.image_name)
+            .map(Name::from);
         Entry {
             id,
             names: names.into_iter().map(Name::from).collect(),
@@ -416,7 +436,11 @@ mod tests {
                 ["db", "docker.io/library/postgres:16", "", ""]
             )
         );
-        assert!(list[1..].iter().all(|entry| entry.details == Details::default()));
+        assert!(
+            list[1..]
+                .iter()
+                .all(|entry| entry.details == Details::default())
+        );
         let crio = br#"[{"id":"0123","names":["k8s_nginx_web-7d4b_default_1-2_0"]}]"#;
         assert_eq!(
             podman(crio).unwrap()[0].details,
@@ -430,7 +454,12 @@ mod tests {
             containerd("0123", spec).unwrap(),
             entry(
                 &[],
-                ["nginx", "docker.io/library/nginx:1.27", "web-7d4b", "default"]
+                [
+                    "nginx",
+                    "docker.io/library/nginx:1.27",
+                    "web-7d4b",
+                    "default"
+                ]
             )
         );
         assert_eq!(containerd("0123", b"{}").unwrap(), entry(&[], [""; 4]));
@@ -452,7 +481,10 @@ mod tests {
         names.add(None, [entry(&["web"], ["web", "nginx", "", ""])]);
         names.add(None, [entry(&["a"], ["other", "", "pod", "default"])]);
         let details = &names.details[&(None, "0123".to_owned())];
-        assert_eq!(*details, entry(&[], ["web", "nginx", "pod", "default"]).details);
+        assert_eq!(
+            *details,
+            entry(&[], ["web", "nginx", "pod", "default"]).details
+        );
     }
 
     #[test]
@@ -475,7 +507,14 @@ mod tests {
     #[test]
     fn a_file_that_no_runtime_would_write_is_an_error() {
         let nested = [&[b'['; 100_000][..], &[b']'; 100_000]].concat();
-        for nothing in [&b"null"[..], b"[1]", br#"{"Name":1}"#, b"", b"\xff", &nested] {
+        for nothing in [
+            &b"null"[..],
+            b"[1]",
+            br#"{"Name":1}"#,
+            b"",
+            b"\xff",
+            &nested,
+        ] {
             assert!(docker(nothing).is_err());
             assert!(podman(nothing).is_err());
         }
@@ -483,7 +522,13 @@ mod tests {
 
     #[test]
     fn settings_of_another_shape_are_an_error() {
-        for nothing in [&b"null"[..], b"[1]", br#"{"annotations":[1]}"#, b"", b"\xff"] {
+        for nothing in [
+            &b"null"[..],
+            b"[1]",
+            br#"{"annotations":[1]}"#,
+            b"",
+            b"\xff",
+        ] {
             assert!(containerd("0123", nothing).is_err());
         }
     }

@@ -89,7 +89,8 @@ impl Bank {
         }
         self.total.add(Nanos(total), weight);
         if message.direction == Direction::Rx {
-            let (enqueued, read) = &mut self.reads[usize::from(message.flow.protocol == Protocol::Udp)];
+            let (enqueued, read) =
+                &mut self.reads[usize::from(message.flow.protocol == Protocol::Udp)];
             enqueued.add(message.stages[Stage::RxStack].unwrap(), weight);
             read.add(Nanos(total), weight);
         }
@@ -124,11 +125,18 @@ impl Bank {
         for part in Part::ALL {
             let found = summary.parts[part];
             if part.is_rest() {
-                let others: u128 = Part::of(part.stage()).map(|other| self.parts[other].sum_ns).sum();
+                let others: u128 = Part::of(part.stage())
+                    .map(|other| self.parts[other].sum_ns)
+                    .sum();
                 let rest = self.stages[part.stage()]
                     .present()
                     .map(|stage| (stage.count(), stage.sum_ns() - others));
-                prop_assert_eq!(rest, found.map(|rest| (rest.count, rest.sum_ns)), "{}", part);
+                prop_assert_eq!(
+                    rest,
+                    found.map(|rest| (rest.count, rest.sum_ns)),
+                    "{}",
+                    part
+                );
             } else {
                 let counted = Some(self.parts[part]).filter(|sum| sum.count > 0);
                 prop_assert_eq!(counted, found, "{}", part);

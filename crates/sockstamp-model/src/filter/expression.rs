@@ -134,7 +134,8 @@ impl Primitive {
                 is_v4 == (*version == Version::V4)
             }
             Self::Match(which, pattern) => {
-                let [source, destination] = [ends.source, ends.destination].map(|end| pattern.holds(end));
+                let [source, destination] =
+                    [ends.source, ends.destination].map(|end| pattern.holds(end));
                 match which {
                     Which::Source => source,
                     Which::Destination => destination,

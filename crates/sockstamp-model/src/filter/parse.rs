@@ -15,7 +15,8 @@ const MAX_DEPTH: usize = 32;
 const ADDRESS: &str = "an IP address (names are not looked up)";
 const HOST_OR_NET: &str =
     "an IP address or a network (names are not looked up, and a port takes the word `port`)";
-const SINGLE_ADDRESS: &str = "an IP address without a prefix length (a network takes the word `net`)";
+const SINGLE_ADDRESS: &str =
+    "an IP address without a prefix length (a network takes the word `net`)";
 const NETWORK: &str = "a network, such as 10.0.0.0/8, 192.168 or 2001:db8::/32";
 const PORT: &str = "a port number, 0 to 65535 (names of services are not looked up)";
 const SINGLE_PORT: &str = "a single port number (a range takes the word `portrange`)";
@@ -275,7 +276,8 @@ impl<'a> Parser<'a> {
 
     /// A value with no words before it has those of the value before.
     fn bare(&self) -> Result<Qualifiers, FilterError> {
-        let is_value = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(':');
+        let is_value =
+            |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(':');
         if !matches!(self.peek().kind, Kind::Word(word) if is_value(word)) {
             return Err(self.unexpected(self.position, PRIMITIVE));
         }
@@ -386,7 +388,9 @@ fn pattern(word: &str, what: Type) -> Result<Pattern, Wrong> {
         Type::Host if word.contains('/') => Err(Wrong::Word(SINGLE_ADDRESS)),
         Type::Host => host(word, ADDRESS).map(Pattern::Net),
         Type::Net => network(word).map(Pattern::Net),
-        Type::Port if number::<u16>(word).is_none() && ports(word).is_some() => Err(Wrong::Word(SINGLE_PORT)),
+        Type::Port if number::<u16>(word).is_none() && ports(word).is_some() => {
+            Err(Wrong::Word(SINGLE_PORT))
+        }
         Type::Port => {
             let port = number(word).ok_or(Wrong::Word(PORT))?;
             Ok(Pattern::Ports {

@@ -118,7 +118,9 @@ impl Builder {
     fn primitive(&mut self, primitive: &Primitive, on_true: Next, on_false: Next) -> Next {
         let is_v4 = Pattern::Net(Net::IPV4);
         match primitive {
-            Primitive::Protocol(protocol) => self.test(Condition::Protocol(*protocol), on_true, on_false),
+            Primitive::Protocol(protocol) => {
+                self.test(Condition::Protocol(*protocol), on_true, on_false)
+            }
             Primitive::Version(Version::V4) => self.ends(Which::Either, &is_v4, on_true, on_false),
             Primitive::Version(Version::V6) => self.ends(Which::Either, &is_v4, on_false, on_true),
             Primitive::Match(which, pattern) => self.ends(*which, pattern, on_true, on_false),
@@ -171,7 +173,9 @@ impl Builder {
     fn finish(self) -> Table {
         let count = self.reversed.len();
         let from_start = |next| match next {
-            Next::Test(index) => Next::Test(u8::try_from(count - 1 - usize::from(index)).unwrap_or(u8::MAX)),
+            Next::Test(index) => {
+                Next::Test(u8::try_from(count - 1 - usize::from(index)).unwrap_or(u8::MAX))
+            }
             end => end,
         };
         let tests = self.reversed.into_iter().rev().map(|test| Test {

@@ -107,9 +107,15 @@ fn values_take_the_words_before_them() {
             "not host 10.0.0.1 and 10.0.0.2",
             "not host 10.0.0.1 and host 10.0.0.2",
         ),
-        ("host 10.0.0.1 or 10.1.0.0/16", "host 10.0.0.1 or net 10.1.0.0/16"),
+        (
+            "host 10.0.0.1 or 10.1.0.0/16",
+            "host 10.0.0.1 or net 10.1.0.0/16",
+        ),
         ("net 10 or 192.168", "net 10.0.0.0/8 or net 192.168.0.0/16"),
-        ("src port 80 or tcp or 443", "src port 80 or tcp or src port 443"),
+        (
+            "src port 80 or tcp or 443",
+            "src port 80 or tcp or src port 443",
+        ),
         ("tcp port 443", "tcp and port 443"),
         ("src or dst port 443", "port 443"),
         ("portrange 443", "port 443"),
@@ -133,7 +139,10 @@ fn and_and_or_bind_equally_and_to_the_left_and_not_binds_tightest() {
     ] {
         assert_eq!(parse(text), parse(meaning));
     }
-    assert_ne!(parse("tcp or ip and port 1"), parse("tcp or (ip and port 1)"));
+    assert_ne!(
+        parse("tcp or ip and port 1"),
+        parse("tcp or (ip and port 1)")
+    );
 }
 
 #[test]
@@ -170,8 +179,7 @@ fn assert_refused(text: &str, points_at: &str, message: &str) {
 
 #[test]
 fn errors_point_at_the_wrong_word() {
-    const PRIMITIVE: &str =
-        "expected a condition: tcp, udp, ip, ip6, src, dst, host, net, port, portrange or an IP address";
+    const PRIMITIVE: &str = "expected a condition: tcp, udp, ip, ip6, src, dst, host, net, port, portrange or an IP address";
     const ADDRESS: &str = "expected an IP address (names are not looked up)";
     const PORT: &str = "expected a port number, 0 to 65535 (names of services are not looked up)";
     const NETWORK: &str = "expected a network, such as 10.0.0.0/8, 192.168 or 2001:db8::/32";
@@ -329,9 +337,10 @@ fn port() -> impl Strategy<Value = u16> {
 }
 
 fn pattern() -> impl Strategy<Value = Pattern> {
-    let net = (address(), 0_u8..=128).prop_filter_map("no prefix is that long", |(address, prefix)| {
-        Net::around(address, prefix).map(Pattern::Net)
-    });
+    let net = (address(), 0_u8..=128)
+        .prop_filter_map("no prefix is that long", |(address, prefix)| {
+            Net::around(address, prefix).map(Pattern::Net)
+        });
     let ports = (port(), port()).prop_map(|(one, other)| Pattern::Ports {
         first: one.min(other),
         last: one.max(other),
@@ -363,7 +372,9 @@ fn filter() -> impl Strategy<Value = Filter> {
     let expression = leaf.prop_recursive(4, 16, 2, |inner| {
         let pair = || (inner.clone(), inner.clone());
         prop_oneof![
-            inner.clone().prop_map(|inner| Expression::Not(inner.into())),
+            inner
+                .clone()
+                .prop_map(|inner| Expression::Not(inner.into())),
             pair().prop_map(|(left, right)| Expression::And(left.into(), right.into())),
             pair().prop_map(|(left, right)| Expression::Or(left.into(), right.into())),
         ]
@@ -379,13 +390,15 @@ fn any_flow() -> impl Strategy<Value = Flow> {
             address => SocketAddr::new(address, port),
         })
     };
-    (prop::sample::select(Protocol::ALL.to_vec()), end(), end()).prop_map(|(protocol, local, remote)| Flow {
-        netns: NetnsInode(1),
-        protocol,
-        local,
-        remote,
-        cookie: SocketCookie(1),
-    })
+    (prop::sample::select(Protocol::ALL.to_vec()), end(), end()).prop_map(
+        |(protocol, local, remote)| Flow {
+            netns: NetnsInode(1),
+            protocol,
+            local,
+            remote,
+            cookie: SocketCookie(1),
+        },
+    )
 }
 
 proptest! {

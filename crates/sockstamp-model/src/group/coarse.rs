@@ -72,7 +72,9 @@ impl GroupHistogram {
             return;
         }
         let slot = slot(latency.0);
-        let counted = self.0.get_or_insert_with(|| Box::new(Counted::starting_at(slot)));
+        let counted = self
+            .0
+            .get_or_insert_with(|| Box::new(Counted::starting_at(slot)));
         counted.add(slot, &[weight], u128::from(latency.0) * u128::from(weight));
         counted.raise(latency.0, false);
     }
@@ -102,7 +104,8 @@ impl GroupHistogram {
     /// Return the number of messages, by weight.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.slots().fold(0, |sum, (_, count)| sum.saturating_add(count))
+        self.slots()
+            .fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// Return true if nothing was counted.
@@ -152,7 +155,13 @@ impl GroupHistogram {
 
 impl Counted {
     /// `None` if all counts, which begin with that of the slot `first`, are zero.
-    fn new(first: usize, counts: &[u64], sum_ns: u128, max_ns: u64, max_is_bound: bool) -> Option<Box<Self>> {
+    fn new(
+        first: usize,
+        counts: &[u64],
+        sum_ns: u128,
+        max_ns: u64,
+        max_is_bound: bool,
+    ) -> Option<Box<Self>> {
         let begin = counts.iter().position(|&count| count > 0)?;
         let end = counts.iter().rposition(|&count| count > 0)?;
         let (low, high) = range_ns(first + end);

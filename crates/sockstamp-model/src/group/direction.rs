@@ -101,7 +101,10 @@ impl GroupDirection {
             let Some(stage) = &self.stages[rest.stage()] else {
                 continue;
             };
-            let counted = self.parts.of(rest.stage()).filter(|(part, _)| !part.is_rest());
+            let counted = self
+                .parts
+                .of(rest.stage())
+                .filter(|(part, _)| !part.is_rest());
             let others: u128 = counted.map(|(_, sum)| sum.sum_ns).sum();
             self.parts[rest] = Some(PartSummary {
                 count: stage.count(),
@@ -154,7 +157,9 @@ mod tests {
             (Stage::TxNetwork, 80_000),
             (Stage::AppService, 9_000),
         ] {
-            tx.stages[stage].get_or_insert_default().record(Nanos(nanos), 1);
+            tx.stages[stage]
+                .get_or_insert_default()
+                .record(Nanos(nanos), 1);
         }
         tx.sent.record(Nanos(4_000), 1);
         tx.total.record(Nanos(84_000), 1);

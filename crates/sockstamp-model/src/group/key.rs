@@ -158,7 +158,11 @@ impl Serialize for GroupKey {
         entry(&mut map, Dimension::Interface, self.interface.as_ref())?;
         entry(&mut map, Dimension::Proto, self.proto.as_ref())?;
         entry(&mut map, Dimension::Netns, self.netns.as_ref())?;
-        entry(&mut map, Dimension::Flow, self.flow.map(FlowObject).as_ref())?;
+        entry(
+            &mut map,
+            Dimension::Flow,
+            self.flow.map(FlowObject).as_ref(),
+        )?;
         map.end()
     }
 }

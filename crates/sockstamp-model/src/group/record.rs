@@ -19,7 +19,9 @@ impl GroupDirection {
         }
         self.messages = self.messages.saturating_add(weight);
         self.measured = self.measured.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
+        self.bytes = self
+            .bytes
+            .saturating_add(message.bytes.saturating_mul(weight));
         let retransmits = u64::from(message.retransmits) * weight;
         self.retransmits = self.retransmits.saturating_add(retransmits);
         if !message.verdict.is_valid() {

@@ -230,7 +230,10 @@ fn c_header_holds_the_tables() {
             .map(|number| number.trim().trim_end_matches("ULL").parse().unwrap())
             .collect()
     };
-    assert_eq!(table("static const __u64 histogram_bounds[242"), UPPER_BOUNDS_NS);
+    assert_eq!(
+        table("static const __u64 histogram_bounds[242"),
+        UPPER_BOUNDS_NS
+    );
     assert_eq!(
         table("static const __u8 histogram_octave[16"),
         OCTAVE_SLOTS.map(u64::from)

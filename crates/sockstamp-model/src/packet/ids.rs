@@ -98,7 +98,10 @@ impl Ids {
             || packet.stage == PacketStage::Sched
                 && seen.stage == PacketStage::Driver
                 && packet.interface.index != seen.interface;
-        let in_time = packet.time.since(seen.time).is_none_or(|time| time < LONGEST);
+        let in_time = packet
+            .time
+            .since(seen.time)
+            .is_none_or(|time| time < LONGEST);
         (later && in_time && seen.identity == *identity).then_some(seen.id)
     }
 
@@ -136,7 +139,10 @@ impl Ids {
         self.places.insert(packet.address, seen);
         let large = packet.stage == PacketStage::Sched && packet.segments.is_some();
         if let (true, Some((first, end))) = (large, identity.range()) {
-            self.remember_large((identity.source, identity.destination), Large { first, end, id });
+            self.remember_large(
+                (identity.source, identity.destination),
+                Large { first, end, id },
+            );
         }
     }
 
@@ -171,11 +177,18 @@ mod tests {
         bytes[9] = 6;
         bytes[24..28].copy_from_slice(&seq.to_be_bytes());
         bytes[32] = 0x50;
-        let (near, far) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        let (near, far) = (
+            "10.0.0.1:1000".parse().unwrap(),
+            "10.0.0.2:80".parse().unwrap(),
+        );
         let received = stage >= PacketStage::Softirq;
         Packet {
             stage,
-            direction: if received { Direction::Rx } else { Direction::Tx },
+            direction: if received {
+                Direction::Rx
+            } else {
+                Direction::Tx
+            },
             time: Timestamp::from_nanos(1_000_000),
             stamp: Timestamp::from_nanos(1_000_000),
             address,
@@ -239,7 +252,10 @@ mod tests {
     fn segments_have_the_id_of_the_packet_that_they_were_cut_from() {
         let mut ids = Ids::default();
         let large = Packet {
-            segments: Some(Segments { size: 100, count: 3 }),
+            segments: Some(Segments {
+                size: 100,
+                count: 3,
+            }),
             ..packet(PacketStage::Sched, 7, u32::MAX - 99, 300)
         };
         assert_eq!(ids.id(&large).0, 1);
@@ -249,6 +265,9 @@ mod tests {
                 (1, false)
             );
         }
-        assert_eq!(ids.id(&packet(PacketStage::Driver, 11, 200, 100)), (2, true));
+        assert_eq!(
+            ids.id(&packet(PacketStage::Driver, 11, 200, 100)),
+            (2, true)
+        );
     }
 }

@@ -151,7 +151,9 @@ impl DirectionSummary {
         }
         self.messages = self.messages.saturating_add(weight);
         self.measured = self.measured.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
+        self.bytes = self
+            .bytes
+            .saturating_add(message.bytes.saturating_mul(weight));
         self.retransmits = self
             .retransmits
             .saturating_add(u64::from(message.retransmits) * weight);
@@ -258,7 +260,11 @@ impl Serialize for DirectionSummary {
 }
 
 /// Add the parts of a message that took time, by its weight.
-pub(crate) fn record_parts(parts: &mut PartMap<Option<PartSummary>>, message: &Message, weight: u64) {
+pub(crate) fn record_parts(
+    parts: &mut PartMap<Option<PartSummary>>,
+    message: &Message,
+    weight: u64,
+) {
     for (part, &duration) in message.parts.iter() {
         let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
             continue;

@@ -48,7 +48,10 @@ impl fmt::Display for Tags {
             withheld,
             unheard,
         } = self;
-        write!(f, "tags: written {written}, read {read}, changed {changed}, ")?;
+        write!(
+            f,
+            "tags: written {written}, read {read}, changed {changed}, "
+        )?;
         write!(
             f,
             "without room {no_room}, sent again {resent}, withheld {withheld}, unheard {unheard}"

@@ -47,7 +47,9 @@ impl Connections {
 
     /// Add one.
     pub fn record(&mut self, connection: &Message) {
-        self.syns_again = self.syns_again.saturating_add(u64::from(connection.retransmits));
+        self.syns_again = self
+            .syns_again
+            .saturating_add(u64::from(connection.retransmits));
         let count = match (connection.verdict, connection.direction) {
             (Verdict::Valid, Direction::Tx) => &mut self.opened,
             (Verdict::Valid, Direction::Rx) => &mut self.accepted,
@@ -271,7 +273,8 @@ mod tests {
             throttled: 42,
             time: Nanos(3_000),
         });
-        let expected = serde_json::json!({"cgroup": "/web", "periods": 50, "throttled": 42, "time_ns": 3000});
+        let expected =
+            serde_json::json!({"cgroup": "/web", "periods": 50, "throttled": 42, "time_ns": 3000});
         assert_eq!(json(&summary)["throttled"], expected);
     }
 
@@ -287,8 +290,7 @@ mod tests {
             limit: 1,
             dropped: 9,
         });
-        let expected =
-            serde_json::json!([{"local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9}]);
+        let expected = serde_json::json!([{"local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9}]);
         assert_eq!(json(&summary)["listeners"], expected);
     }
 

@@ -76,8 +76,14 @@ pub(super) fn answers_to_syns(v4: bool, ports: &[u16]) -> Vec<SockFilter> {
     filter.push(loads.half(2));
     for (after, port) in ports.iter().rev().enumerate().rev() {
         // Over the comparisons that follow and the rejection.
-        let to_the_end = u8::try_from(after + 1).expect("a filter compares fewer ports than a jump is long");
-        filter.push(SockFilter::new(JUMP_IF_EQUAL, to_the_end, 0, (*port).into()));
+        let to_the_end =
+            u8::try_from(after + 1).expect("a filter compares fewer ports than a jump is long");
+        filter.push(SockFilter::new(
+            JUMP_IF_EQUAL,
+            to_the_end,
+            0,
+            (*port).into(),
+        ));
     }
     filter.push(SockFilter::new(RETURN, 0, 0, 0));
     filter.push(SockFilter::new(RETURN, 0, 0, ALL));

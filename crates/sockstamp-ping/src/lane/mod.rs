@@ -245,12 +245,25 @@ impl Lane {
     }
 
     /// Write the packet of an ICMP probe.
-    pub(crate) fn echo_request(&self, packet: &mut Vec<u8>, number: u64, cookie: u64, payload: usize) {
+    pub(crate) fn echo_request(
+        &self,
+        packet: &mut Vec<u8>,
+        number: u64,
+        cookie: u64,
+        payload: usize,
+    ) {
         let identifier = match self.kind {
             Kind::RawIcmp { identifier } => identifier,
             _ => 0,
         };
-        icmp::write_request(packet, self.key.types(), identifier, low(number), cookie, payload);
+        icmp::write_request(
+            packet,
+            self.key.types(),
+            identifier,
+            low(number),
+            cookie,
+            payload,
+        );
     }
 
     /// Parse the reply in a packet from an ICMP socket; `None` if it is no reply, or is truncated
@@ -265,7 +278,8 @@ impl Lane {
 
     /// Parse the request quoted by an ICMP error.
     pub(crate) fn echo_request_in<'a>(&self, quoted: &'a [u8]) -> Option<icmp::Echo<'a>> {
-        icmp::parse(quoted).filter(|echo| echo.kind == self.key.types().request && self.is_ours(echo))
+        icmp::parse(quoted)
+            .filter(|echo| echo.kind == self.key.types().request && self.is_ours(echo))
     }
 
     fn is_ours(&self, echo: &icmp::Echo<'_>) -> bool {
@@ -304,7 +318,10 @@ impl Lane {
 
     /// Return the source address of the route to a peer, which the kernel will put into the header.
     pub(crate) fn source_towards(&self, peer: SocketAddr) -> io::Result<IpAddr> {
-        let socket = self.key.socket(Type::DGRAM, IpProtocol::UDP).map_err(into_io)?;
+        let socket = self
+            .key
+            .socket(Type::DGRAM, IpProtocol::UDP)
+            .map_err(into_io)?;
         self.key.bind(&socket).map_err(into_io)?;
         socket.connect(&peer.into())?;
         let local = socket.local_addr()?.as_socket();

@@ -50,7 +50,11 @@ enum Ids {
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 impl Port {
-    pub(crate) fn new(socket: Socket, support: &Support, capacity: usize) -> sockstamp::Result<Self> {
+    pub(crate) fn new(
+        socket: Socket,
+        support: &Support,
+        capacity: usize,
+    ) -> sockstamp::Result<Self> {
         let options = Options::new()
             .tx_sched()
             .tx_software()
@@ -99,7 +103,9 @@ impl Port {
                 *next = next.wrapping_add(1);
                 plain.id(next.wrapping_sub(1))
             }
-            Ids::Kernels { uncertain: true, .. } => plain.unstamped(),
+            Ids::Kernels {
+                uncertain: true, ..
+            } => plain.unstamped(),
             Ids::Kernels { last, .. } => {
                 *last = now;
                 plain
@@ -152,7 +158,8 @@ impl Port {
 
     /// Give a stamp to its probe.
     pub(crate) fn stamp(&mut self, stamp: &TxStamp, mut give: impl FnMut(Probe)) -> Outcome {
-        self.sends.stamp(stamp, |Match { message, .. }| give(*message))
+        self.sends
+            .stamp(stamp, |Match { message, .. }| give(*message))
     }
 
     /// Return the number of packets dropped since the last call.

@@ -13,7 +13,10 @@ pub(crate) struct Types {
 }
 
 /// RFC 792
-pub(crate) const V4: Types = Types { request: 8, reply: 0 };
+pub(crate) const V4: Types = Types {
+    request: 8,
+    reply: 0,
+};
 /// RFC 4443, section 4
 pub(crate) const V6: Types = Types {
     request: 128,
@@ -45,7 +48,11 @@ pub(crate) fn write_request(
 pub(crate) fn write_payload(packet: &mut Vec<u8>, cookie: u64, payload: usize) {
     let start = packet.len();
     packet.extend(&cookie.to_be_bytes()[..payload.min(COOKIE)]);
-    packet.extend((0_u8..=u8::MAX).cycle().take(payload.saturating_sub(COOKIE)));
+    packet.extend(
+        (0_u8..=u8::MAX)
+            .cycle()
+            .take(payload.saturating_sub(COOKIE)),
+    );
     debug_assert_eq!(packet.len() - start, payload);
 }
 

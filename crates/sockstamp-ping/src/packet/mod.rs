@@ -13,7 +13,12 @@ pub(crate) const COOKIE: usize = 8;
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum: u64 = words
-        .map(|word| u64::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])))
+        .map(|word| {
+            u64::from(u16::from_be_bytes([
+                word[0],
+                word.get(1).copied().unwrap_or(0),
+            ]))
+        })
         .sum();
     // A packet has at most 2^15 words: two rounds carry all that is above 16 bits.
     let carried = (sum & 0xffff) + (sum >> 16);

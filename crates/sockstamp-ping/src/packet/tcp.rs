@@ -62,7 +62,11 @@ pub(crate) fn parse(segment: &[u8]) -> Option<Segment> {
 
 /// The ports and the sequence number of a SYN that an ICMP error quotes.
 pub(crate) fn quoted(segment: &[u8]) -> Option<(u16, u16, u32)> {
-    Some((u16_at(segment, 0)?, u16_at(segment, 2)?, u32_at(segment, 4)?))
+    Some((
+        u16_at(segment, 0)?,
+        u16_at(segment, 2)?,
+        u32_at(segment, 4)?,
+    ))
 }
 
 #[cfg(test)]

@@ -47,12 +47,16 @@ pub(super) fn datagram(
 ) -> Option<u64> {
     let port = port as u64;
     let latest = flights.latest(port, PORT_BITS);
-    let named = payload
-        .first()
-        .and_then(|turn| flights.latest(u64::from(*turn) << PORT_BITS | port, PORT_BITS + u8::BITS));
+    let named = payload.first().and_then(|turn| {
+        flights.latest(u64::from(*turn) << PORT_BITS | port, PORT_BITS + u8::BITS)
+    });
     let sent = named.and_then(|number| flights.get(number));
     match sent {
-        Some(flight) if has_cookie(payload, cookie(flight.number), flight.payload) == Some(true) => named,
+        Some(flight)
+            if has_cookie(payload, cookie(flight.number), flight.payload) == Some(true) =>
+        {
+            named
+        }
         _ => latest,
     }
 }

@@ -29,8 +29,8 @@ use crate::flights::{Flight, Flights, State};
 use crate::lane::{Key, Lane, PORT_BITS, PORTS, Probe};
 use crate::namespace::Presence;
 use crate::{
-    Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target,
-    TargetId, pacing,
+    Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings,
+    Sockets, Target, TargetId, pacing,
 };
 
 use destination::Destination;
@@ -145,8 +145,8 @@ impl Worker {
             namespace: setup.namespace.clone(),
             errno,
         })?;
-        let epoll =
-            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(Error::call("epoll_create1", "a prober"))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(Error::call("epoll_create1", "a prober"))?;
         let timer = TimerFd::new(
             ClockId::CLOCK_MONOTONIC,
             TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
@@ -259,7 +259,10 @@ impl Worker {
         // Zero would switch it off.
         let time = TimeSpec::from(Duration::from_nanos(next.as_nanos().max(1)));
         self.timer
-            .set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            .set(
+                Expiration::OneShot(time),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )
             .map_err(Error::call("timerfd_settime", "CLOCK_MONOTONIC"))
     }
 
@@ -330,7 +333,8 @@ impl Worker {
         (target.planned, target.due) = (first, first);
         self.schedule.at(first, Timer::Due(id));
         if let Some(deadline) = target.settings.deadline {
-            self.schedule.at(now + Nanos::from(deadline), Timer::Deadline(id));
+            self.schedule
+                .at(now + Nanos::from(deadline), Timer::Deadline(id));
         }
     }
 
@@ -364,7 +368,14 @@ impl Worker {
         Ok((number, sockets))
     }
 
-    fn destination(&mut self, id: TargetId, lane: u32, target: &Target, port: u16, slots: usize) -> u32 {
+    fn destination(
+        &mut self,
+        id: TargetId,
+        lane: u32,
+        target: &Target,
+        port: u16,
+        slots: usize,
+    ) -> u32 {
         let number = match self.destination_of.entry((lane, target.address, port)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
@@ -399,8 +410,15 @@ impl Worker {
             match timer {
                 // Receive first: a thread that was kept from running loses its time right here, and
                 // answers may have come meanwhile.
-                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => unanswered.push((time, timer)),
-                Timer::Due(id) if self.targets.get(&id).is_some_and(|target| target.due == time) => {
+                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => {
+                    unanswered.push((time, timer))
+                }
+                Timer::Due(id)
+                    if self
+                        .targets
+                        .get(&id)
+                        .is_some_and(|target| target.due == time) =>
+                {
                     self.schedule.is_ready(id);
                 }
                 // Ignore a timer of an earlier flood, or of a target that has ended.
@@ -465,7 +483,9 @@ impl Worker {
 
     /// The outcome of a probe.
     fn conclude(&mut self, probe: Probe, state: State, outcome: Outcome) {
-        let Some(flight) = self.flight(probe) else { return };
+        let Some(flight) = self.flight(probe) else {
+            return;
+        };
         flight.state = state;
         flight.connection = None;
         let (target, seq) = (flight.target, flight.seq);
@@ -487,7 +507,11 @@ impl Worker {
             Outcome::Abandoned => counters.abandoned += 1,
             Outcome::NotSent(_) => counters.not_sent += 1,
         }
-        self.outbox.send(Event::Probe { target, seq, outcome });
+        self.outbox.send(Event::Probe {
+            target,
+            seq,
+            outcome,
+        });
         if let Some(watched) = self.targets.get_mut(&target) {
             watched.open -= 1;
             if watched.settings.flood {
@@ -499,7 +523,8 @@ impl Worker {
     }
 
     fn end_if_complete(&mut self, id: TargetId) {
-        let is_complete = |target: &Watched| target.open == 0 && Some(target.sent) == target.settings.count;
+        let is_complete =
+            |target: &Watched| target.open == 0 && Some(target.sent) == target.settings.count;
         if self.targets.get(&id).is_some_and(is_complete) {
             self.end(id, End::Count);
         }
@@ -511,7 +536,10 @@ impl Worker {
             return;
         };
         for number in self.open_probes(id, destination) {
-            self.abandon(Probe { destination, number });
+            self.abandon(Probe {
+                destination,
+                number,
+            });
         }
         // Look again: abandoning the last probe may have ended it.
         let Some(target) = self.targets.remove(&id) else {
@@ -557,7 +585,8 @@ impl Worker {
         let lane = destination.lane;
         let address = destination.address;
         self.destinations.remove(&number);
-        self.destination_of.remove(&(lane, address.ip(), address.port()));
+        self.destination_of
+            .remove(&(lane, address.ip(), address.port()));
         let Some(known) = self.lanes.get_mut(&lane) else {
             return;
         };

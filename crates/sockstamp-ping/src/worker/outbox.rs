@@ -74,7 +74,10 @@ impl Outbox {
     /// Retry events without room, and publish the counters from time to time.
     pub(super) fn publish(&mut self, now: Timestamp<Monotonic>) {
         self.send_ends();
-        if now.since(self.reported).is_some_and(|age| age >= REPORT_EVERY) {
+        if now
+            .since(self.reported)
+            .is_some_and(|age| age >= REPORT_EVERY)
+        {
             self.reported = now;
             self.tell();
         }

@@ -32,7 +32,9 @@ impl Worker {
             return Ok(());
         };
         let malformed = inbox.malformed();
-        inbox.collect(port).map_err(Error::call("recvmmsg", "a lane"))?;
+        inbox
+            .collect(port)
+            .map_err(Error::call("recvmmsg", "a lane"))?;
         self.outbox.counters.malformed_reports += inbox.malformed() - malformed;
         for entry in inbox.entries.drain(..) {
             match entry {
@@ -63,7 +65,9 @@ impl Worker {
             }
         }
         let Some(probe) = of else { return };
-        let Some(flight) = self.flight(probe) else { return };
+        let Some(flight) = self.flight(probe) else {
+            return;
+        };
         flight.departure.add(stamp);
         if let State::Held(_, arrival) = &flight.state
             && !flight.departure.may_improve(&arrival.stamp)
@@ -180,7 +184,13 @@ impl Worker {
         let known = self.destinations.get_mut(&destination).ok_or(unknown)?;
         let number = known.flights.latest(low.into(), u16::BITS).ok_or(unknown)?;
         let flight = known.flights.get(number).ok_or(unknown)?;
-        Ok((Probe { destination, number }, flight.payload))
+        Ok((
+            Probe {
+                destination,
+                number,
+            },
+            flight.payload,
+        ))
     }
 
     fn datagram(
@@ -192,9 +202,20 @@ impl Worker {
         let unknown = (Stray::Unknown, Some(destination));
         let secret = &self.secret;
         let known = self.destinations.get_mut(&destination).ok_or(unknown)?;
-        let cookie = |number| cookie(secret, Probe { destination, number });
+        let cookie = |number| {
+            cookie(
+                secret,
+                Probe {
+                    destination,
+                    number,
+                },
+            )
+        };
         let number = datagram(&mut known.flights, index, payload, cookie).ok_or(unknown)?;
-        Ok(Probe { destination, number })
+        Ok(Probe {
+            destination,
+            number,
+        })
     }
 
     fn stray(&mut self, from: IpAddr, why: Stray, destination: Option<u32>) {
@@ -244,7 +265,11 @@ impl Worker {
                 let (target, seq) = (flight.target, flight.seq);
                 let answer = reply.answer(times(&flight.departure, &arrival));
                 self.outbox.counters.duplicate += 1;
-                self.outbox.send(Event::Duplicate { target, seq, answer });
+                self.outbox.send(Event::Duplicate {
+                    target,
+                    seq,
+                    answer,
+                });
             }
             State::Over => self.stray(from, Stray::Unknown, Some(probe.destination)),
         }
@@ -252,13 +277,18 @@ impl Worker {
 
     /// Tell an answer with the stamps that have come.
     pub(super) fn release(&mut self, probe: Probe) {
-        let Some(flight) = self.flight(probe) else { return };
+        let Some(flight) = self.flight(probe) else {
+            return;
+        };
         let State::Held(reply, arrival) = flight.state else {
             return;
         };
         let answer = reply.answer(times(&flight.departure, &arrival));
         let target = flight.target;
-        let timeout = self.targets.get(&target).map(|target| target.settings.timeout);
+        let timeout = self
+            .targets
+            .get(&target)
+            .map(|target| target.settings.timeout);
         if timeout.is_some_and(|timeout| answer.times.rtt > timeout.into()) {
             self.conclude(probe, State::Answered, Outcome::Lost);
             self.late(probe, reply, &arrival);
@@ -268,13 +298,19 @@ impl Worker {
     }
 
     fn late(&mut self, probe: Probe, reply: Reply, arrival: &Arrival) {
-        let Some(flight) = self.flight(probe) else { return };
+        let Some(flight) = self.flight(probe) else {
+            return;
+        };
         let answer = reply.answer(times(&flight.departure, arrival));
         let (target, seq) = (flight.target, flight.seq);
         self.outbox.counters.late += 1;
         self.outbox.counters.reordered += u64::from(answer.reordered);
         self.outbox.count_fallback(&answer.times);
-        self.outbox.send(Event::Late { target, seq, answer });
+        self.outbox.send(Event::Late {
+            target,
+            seq,
+            answer,
+        });
     }
 
     /// The network refused something.
@@ -306,7 +342,9 @@ impl Worker {
             };
             return self.answer(probe, reply, arrival, from);
         }
-        let Some(flight) = self.flight(probe) else { return };
+        let Some(flight) = self.flight(probe) else {
+            return;
+        };
         if !matches!(flight.state, State::Waiting) {
             self.outbox.counters.stray_error += 1;
             return;
@@ -329,7 +367,13 @@ impl Worker {
     }
 
     /// Find the probe that an error quotes.
-    fn refused(&mut self, number: u32, index: usize, to: SocketAddr, quoted: &[u8]) -> Option<Probe> {
+    fn refused(
+        &mut self,
+        number: u32,
+        index: usize,
+        to: SocketAddr,
+        quoted: &[u8],
+    ) -> Option<Probe> {
         let lane = self.lanes.get(&number)?;
         match &lane.kind {
             Kind::Ping | Kind::RawIcmp { .. } => {
@@ -365,7 +409,13 @@ impl Worker {
         let Some(number) = known.flights.latest(token & u64::from(u32::MAX), u32::BITS) else {
             return;
         };
-        let (probe, from) = (Probe { destination, number }, known.address.ip());
+        let (probe, from) = (
+            Probe {
+                destination,
+                number,
+            },
+            known.address.ip(),
+        );
         let Some(flight) = known.flights.get(number) else {
             return;
         };
@@ -375,7 +425,9 @@ impl Worker {
         let arrival = self.arrival(RxStamp::default(), read);
         let kind = match socket.take_error() {
             Ok(None) => AnswerKind::SynAck,
-            Ok(Some(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => AnswerKind::Reset,
+            Ok(Some(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                AnswerKind::Reset
+            }
             Ok(Some(error)) | Err(error) => {
                 return self.conclude(probe, State::Over, Outcome::NotSent(error));
             }

@@ -62,7 +62,10 @@ impl Schedule {
     }
 
     /// The next timer whose time has come.
-    pub(super) fn take(&mut self, now: Timestamp<Monotonic>) -> Option<(Timestamp<Monotonic>, Timer)> {
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp<Monotonic>,
+    ) -> Option<(Timestamp<Monotonic>, Timer)> {
         let Reverse((time, _)) = self.timers.peek()?;
         if *time > now {
             return None;
@@ -129,7 +132,10 @@ mod tests {
         schedule.at(at(10), Timer::Due(TargetId(1)));
         assert_eq!(schedule.wakes_at(), Some(at(10)));
         assert_eq!(schedule.take(at(9)), None);
-        assert_eq!(schedule.take(at(40)), Some((at(10), Timer::Due(TargetId(1)))));
+        assert_eq!(
+            schedule.take(at(40)),
+            Some((at(10), Timer::Due(TargetId(1))))
+        );
         assert_eq!(schedule.take(at(40)), Some((at(30), Timer::Look)));
         assert_eq!(schedule.wakes_at(), None);
     }

@@ -74,7 +74,9 @@ impl Worker {
         let sent = self.transmit(probe, payload, now);
         let departure = Departure::new(before, sent.unstamped);
         if let Some(known) = self.destinations.get_mut(&destination) {
-            let evicted = known.flights.push(id, seq, payload, departure, sent.connection);
+            let evicted = known
+                .flights
+                .push(id, seq, payload, departure, sent.connection);
             if let Some(flight) = evicted.filter(|flight| flight.state.is_open()) {
                 self.outbox.counters.evicted += 1;
                 self.tell(flight.target, flight.seq, Outcome::Lost);
@@ -139,7 +141,8 @@ impl Worker {
                 let sequence = initial_sequence(probe.number, cookie);
                 let ends = source.map(|source| (source, peer.ip()));
                 self.packet.clear();
-                self.packet.extend(tcp::syn(from, peer.port(), sequence, ends));
+                self.packet
+                    .extend(tcp::syn(from, peer.port(), sequence, ends));
             }
             Kind::Udp | Kind::Connect => {
                 to = peer;
@@ -160,7 +163,8 @@ impl Worker {
     /// to time. The checksum of a SYN in between would be wrong, and the SYN would be lost.
     fn source(&mut self, destination: u32, now: Timestamp<Monotonic>) -> io::Result<IpAddr> {
         let known = &self.destinations[&destination];
-        let holds = |found: Timestamp<Monotonic>| now.since(found).is_some_and(|age| age < SOURCE_HOLDS);
+        let holds =
+            |found: Timestamp<Monotonic>| now.since(found).is_some_and(|age| age < SOURCE_HOLDS);
         match known.source {
             Some((source, found)) if holds(found) => Ok(source),
             _ => {

@@ -62,7 +62,12 @@ fn datagrams_are_answered_by_datagrams_and_by_port_unreachable() {
                 echo.send_to(&buffer[..length], from).unwrap();
             }
         });
-        let story = probe([target(&host, loopback(family), Protocol::Udp { port }, PROBES)]);
+        let story = probe([target(
+            &host,
+            loopback(family),
+            Protocol::Udp { port },
+            PROBES,
+        )]);
         server.join().unwrap();
         for answer in story.all_answered(PROBES) {
             assert_eq!(
@@ -73,7 +78,12 @@ fn datagrams_are_answered_by_datagrams_and_by_port_unreachable() {
             assert_stamped(&answer);
         }
         // The port has no listener any more.
-        let story = probe([target(&host, loopback(family), Protocol::Udp { port }, PROBES)]);
+        let story = probe([target(
+            &host,
+            loopback(family),
+            Protocol::Udp { port },
+            PROBES,
+        )]);
         for answer in story.all_answered(PROBES) {
             assert_eq!(
                 (answer.kind, answer.from),
@@ -90,8 +100,16 @@ fn syns_are_answered_by_open_and_by_closed_ports() {
     for family in FAMILIES {
         let listener = host.tcp_listen((loopback(family), 0).into()).unwrap();
         let port = listener.local_addr().unwrap().port();
-        for (kind, listener) in [(AnswerKind::SynAck, Some(listener)), (AnswerKind::Reset, None)] {
-            let story = probe([target(&host, loopback(family), Protocol::Tcp { port }, PROBES)]);
+        for (kind, listener) in [
+            (AnswerKind::SynAck, Some(listener)),
+            (AnswerKind::Reset, None),
+        ] {
+            let story = probe([target(
+                &host,
+                loopback(family),
+                Protocol::Tcp { port },
+                PROBES,
+            )]);
             for answer in story.all_answered(PROBES) {
                 assert_eq!((answer.kind, answer.from), (kind, loopback(family)));
                 assert_stamped(&answer);

@@ -32,7 +32,12 @@ fn probes_in_flight_during_a_clock_step_fall_back_to_user_space() {
     const ONE_WAY: Duration = Duration::from_millis(50);
     let (near, far) = (Host::new("step").unwrap(), Host::new("step").unwrap());
     let link = Link::relay(&near, &far, LinkConfig::default().delay(ONE_WAY)).unwrap();
-    let mut run = Run::start([target(&near, link.address_b(Family::V4), Protocol::Icmp, 100)]);
+    let mut run = Run::start([target(
+        &near,
+        link.address_b(Family::V4),
+        Protocol::Icmp,
+        100,
+    )]);
     for by in [3_600, -7_200] {
         let answers = run.story.answers().len();
         run.until(|story| story.answers().len() >= answers + 20);
@@ -46,7 +51,11 @@ fn probes_in_flight_during_a_clock_step_fall_back_to_user_space() {
         assert!(answer.times.rtt >= Nanos::from(2 * ONE_WAY), "{answer:?}");
         assert!(answer.times.rtt < Nanos::from_secs(5), "{answer:?}");
         if answer.times.tx == TxKind::User {
-            assert_eq!(answer.times.fallback, Some(Fallback::ClockStep), "{answer:?}");
+            assert_eq!(
+                answer.times.fallback,
+                Some(Fallback::ClockStep),
+                "{answer:?}"
+            );
             stepped += 1;
         } else {
             assert_stamped(&answer);

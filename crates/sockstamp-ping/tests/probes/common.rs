@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
-    Answer, Counters, End, Engine, Event, Events, Limits, Namespace, Next, Outcome, Protocol, Refusal,
-    RxKind, Target, TargetId, TxKind,
+    Answer, Counters, End, Engine, Event, Events, Limits, Namespace, Next, Outcome, Protocol,
+    Refusal, RxKind, Target, TargetId, TxKind,
 };
 use testbed::{Family, Host};
 

@@ -50,7 +50,12 @@ fn jitter_moves_probes_and_keeps_their_rate() {
     const PROBES: u32 = 200;
     const INTERVAL: Duration = Duration::from_millis(20);
     let host = Host::new("jitter").unwrap();
-    let mut target = target(&host, IpAddr::from([127, 0, 0, 1]), Protocol::Icmp, PROBES.into());
+    let mut target = target(
+        &host,
+        IpAddr::from([127, 0, 0, 1]),
+        Protocol::Icmp,
+        PROBES.into(),
+    );
     target.settings.interval = INTERVAL;
     target.settings.jitter = INTERVAL / 2;
     within_attempts(|| {
@@ -132,14 +137,21 @@ fn reordering_is_counted_exactly() {
     let reordered = link.statistics().b_to_a.reordered;
     assert!(reordered > 10, "{reordered}");
     assert_eq!(story.counters.reordered, reordered);
-    let flagged = story.answers().iter().filter(|answer| answer.reordered).count();
+    let flagged = story
+        .answers()
+        .iter()
+        .filter(|answer| answer.reordered)
+        .count();
     assert_eq!(flagged as u64, reordered);
 }
 
 #[test]
 fn an_answer_after_the_timeout_is_late_and_its_probe_was_lost() {
     const PROBES: u64 = 10;
-    let (near, _far, link) = linked("late", LinkConfig::default().delay(Duration::from_millis(30)));
+    let (near, _far, link) = linked(
+        "late",
+        LinkConfig::default().delay(Duration::from_millis(30)),
+    );
     let mut target = target(&near, link.address_b(Family::V4), Protocol::Icmp, u64::MAX);
     target.settings.timeout = Duration::from_millis(40);
     let mut run = Run::start([target]);

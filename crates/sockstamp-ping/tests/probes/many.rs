@@ -64,7 +64,11 @@ fn a_thousand_targets_are_paced_within_a_millisecond() {
 }
 
 fn quantiles(lateness: &Histogram) -> String {
-    let quantile = |q| lateness.quantile(q).map_or("-".into(), |value| value.to_string());
+    let quantile = |q| {
+        lateness
+            .quantile(q)
+            .map_or("-".into(), |value| value.to_string())
+    };
     [0.1, 0.5, 0.9, 0.95, 0.99, 1.0].map(quantile).join(", ")
 }
 
@@ -111,9 +115,14 @@ fn pace(host: &Host) -> Histogram {
             }
         }
     }
-    let counted = counters.no_tx_stamp + counters.no_rx_stamp + counters.clock_step + counters.implausible;
+    let counted =
+        counters.no_tx_stamp + counters.no_rx_stamp + counters.clock_step + counters.implausible;
     assert_eq!(fallbacks, counted);
-    assert_eq!(events.len() as u64, probes + u64::from(TARGETS), "{counters:?}");
+    assert_eq!(
+        events.len() as u64,
+        probes + u64::from(TARGETS),
+        "{counters:?}"
+    );
     lateness
 }
 
@@ -128,7 +137,11 @@ fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
     story.all_answered(COUNT);
     assert_eq!(story.counters.sent, COUNT);
     // Without answers it would take 10 ms per probe.
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 /// The timeout is far longer than the interval: with each answer there are others in flight.
@@ -136,7 +149,8 @@ fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
 fn a_flood_into_silence_ends_with_its_count_as_well() {
     const COUNT: u64 = 30;
     let host = Host::new("flood").unwrap();
-    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1").unwrap();
+    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+        .unwrap();
     let mut flood = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, COUNT);
     flood.settings.flood = true;
     flood.settings.timeout = Duration::from_millis(100);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use caps::{CapSet, Capability};
 use socket2::{Domain, Protocol as IpProtocol, Socket, Type};
 use sockstamp_ping::{
-    Answer, AnswerKind, End, Engine, Event, Fallback, Limits, Namespace, Outcome, Protocol, RefusalKind,
-    Sockets, Stray, TxKind,
+    Answer, AnswerKind, End, Engine, Event, Fallback, Limits, Namespace, Outcome, Protocol,
+    RefusalKind, Sockets, Stray, TxKind,
 };
 use testbed::{Family, Host, Link};
 
@@ -38,8 +38,11 @@ fn routed() -> (Host, Host, Host, Link, Link) {
             (&near, second.address_b(family), first.address_b(family)),
             (&far, first.address_a(family), second.address_a(family)),
         ] {
-            host.run("ip", &["route", "add", &to.to_string(), "via", &via.to_string()])
-                .unwrap();
+            host.run(
+                "ip",
+                &["route", "add", &to.to_string(), "via", &via.to_string()],
+            )
+            .unwrap();
         }
     }
     (near, router, far, first, second)
@@ -94,7 +97,12 @@ fn unreachable_by_a_router_refuses_a_probe() {
             // v6.18).
             let story = probe([target(&near, address, protocol, 1)]);
             let refusals = story.refusals();
-            assert_eq!(refusals.len(), 1, "{address} {protocol:?} {:?}", story.events);
+            assert_eq!(
+                refusals.len(),
+                1,
+                "{address} {protocol:?} {:?}",
+                story.events
+            );
             for refusal in refusals {
                 assert_eq!(refusal.kind, RefusalKind::Unreachable);
                 assert_eq!(refusal.from, Some(first.address_b(family)));
@@ -114,7 +122,11 @@ fn one_target_s_errors_are_not_the_other_s() {
     });
     let story = probe(targets);
     let counters = story.counters;
-    assert_eq!((counters.refused, counters.answered), (50, 50), "{counters:?}");
+    assert_eq!(
+        (counters.refused, counters.answered),
+        (50, 50),
+        "{counters:?}"
+    );
 }
 
 #[test]
@@ -130,7 +142,9 @@ fn a_probe_without_a_route_is_not_sent() {
         assert_eq!(story.counters.not_sent, PROBES, "{protocol:?}");
         for outcome in story.outcomes() {
             match outcome {
-                Outcome::NotSent(error) => assert_eq!(error.raw_os_error(), Some(libc::ENETUNREACH)),
+                Outcome::NotSent(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::ENETUNREACH))
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -200,7 +214,8 @@ fn probes_survive_an_interface_that_goes_down_and_comes_back() {
         .unwrap();
     // Before Linux 6.13 ids are uncertain for a while after failed sends.
     let answers = run.story.answers().len();
-    let stamped = |answer: &&Answer| answer.times.tx == TxKind::Software && answer.times.fallback.is_none();
+    let stamped =
+        |answer: &&Answer| answer.times.tx == TxKind::Software && answer.times.fallback.is_none();
     run.until(|story| story.answers()[answers..].iter().filter(stamped).count() >= 5);
     run.engine.stop();
     let story = run.end();
@@ -244,9 +259,13 @@ fn a_namespace_without_targets_is_left_when_asked() {
     let (idle, busy) = (Host::new("idle").unwrap(), Host::new("busy").unwrap());
     let lo = IpAddr::from(Ipv4Addr::LOCALHOST);
     let (mut engine, _events) = Engine::start(Limits::default()).unwrap();
-    engine.add(target(&busy, lo, Protocol::Icmp, u64::MAX)).unwrap();
+    engine
+        .add(target(&busy, lo, Protocol::Icmp, u64::MAX))
+        .unwrap();
     let before = held();
-    let added = engine.add(target(&idle, lo, Protocol::Icmp, u64::MAX)).unwrap();
+    let added = engine
+        .add(target(&idle, lo, Protocol::Icmp, u64::MAX))
+        .unwrap();
     assert_eq!(held().0, before.0 + 1);
     engine.remove(added.id);
     let start = Instant::now();
@@ -293,7 +312,10 @@ fn a_namespace_that_never_was_is_an_error() {
     target.namespace = Namespace::named("never-was");
     let (mut engine, _events) = Engine::start(Limits::default()).unwrap();
     let error = engine.add(target).unwrap_err();
-    assert!(error.to_string().contains("/run/netns/never-was"), "{error}");
+    assert!(
+        error.to_string().contains("/run/netns/never-was"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -302,7 +324,10 @@ fn a_connection_without_privilege_is_timed_in_user_space() {
     let address = IpAddr::from(Ipv4Addr::LOCALHOST);
     let listener = host.tcp_listen((address, 0).into()).unwrap();
     let port = listener.local_addr().unwrap().port();
-    for (kind, listener) in [(AnswerKind::SynAck, Some(listener)), (AnswerKind::Reset, None)] {
+    for (kind, listener) in [
+        (AnswerKind::SynAck, Some(listener)),
+        (AnswerKind::Reset, None),
+    ] {
         let mut target = target(&host, address, Protocol::Tcp { port }, PROBES);
         target.namespace = Namespace::Own;
         let story = host.enter(|| {
@@ -369,7 +394,9 @@ fn reply(request: &[u8], forgery: Forgery) -> Vec<u8> {
 fn forger_sockets(host: &Host, other: Ipv4Addr) -> [Socket; 2] {
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(IpProtocol::ICMPV4)).unwrap();
     let (socket, elsewhere) = host.enter(|| (open(), open()));
-    elsewhere.bind(&SocketAddr::from((other, 0)).into()).unwrap();
+    elsewhere
+        .bind(&SocketAddr::from((other, 0)).into())
+        .unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     [socket, elsewhere]
 }
@@ -415,7 +442,8 @@ fn forged_and_truncated_answers_are_strays() {
             ],
         )
         .unwrap();
-        far.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1").unwrap();
+        far.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+            .unwrap();
         let address = link.address_b(Family::V4);
         for (forgery, why, from) in [
             (Forgery::Cookie, Stray::Cookie, address),
@@ -424,7 +452,11 @@ fn forged_and_truncated_answers_are_strays() {
             (Forgery::Source, Stray::Source, other.into()),
         ] {
             let story = forged(&near, &far, address, forgery, other);
-            assert_eq!(story.counters.lost, PROBES, "{forgery:?} {:?}", story.counters);
+            assert_eq!(
+                story.counters.lost, PROBES,
+                "{forgery:?} {:?}",
+                story.counters
+            );
             let strays = story.count(|event| {
                 matches!(
                     event,

@@ -86,7 +86,8 @@ impl Position {
         self.lost = self.lost.saturating_add(index - from);
         while index < count {
             let element = 2 * usize::try_from(index % LENGTH as u64).unwrap_or(0);
-            let words = [&ring[element], &ring[element + 1]].map(|word| word.load(Ordering::Relaxed));
+            let words =
+                [&ring[element], &ring[element + 1]].map(|word| word.load(Ordering::Relaxed));
             fence(Ordering::Acquire);
             let still_there = oldest::<LENGTH>(written.load(Ordering::Relaxed));
             if index >= still_there {
@@ -394,7 +395,8 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for range in 0..WRITTEN {
-                    let copied = &area[layout::RANGES + 2 * (range as usize % layout::RANGES_LENGTH) + 1];
+                    let copied =
+                        &area[layout::RANGES + 2 * (range as usize % layout::RANGES_LENGTH) + 1];
                     copied.store(u64::from(range % 2), Ordering::Relaxed);
                     put_range(&area, 2 * range, 2 * range);
                     grow_newest(&area, 2 * range + 1);
@@ -402,8 +404,8 @@ mod tests {
             });
             while reader.position.next < WRITTEN.into() {
                 reader.read(&area, |range| {
-                    let whole =
-                        range.first / 2 == range.last / 2 && range.copied == (range.last / 2 % 2 == 1);
+                    let whole = range.first / 2 == range.last / 2
+                        && range.copied == (range.last / 2 % 2 == 1);
                     assert!(whole && range.first >= behind, "{range:?} behind {behind}");
                     behind = range.last + 1;
                     handed += u64::from(range.first.is_multiple_of(2));

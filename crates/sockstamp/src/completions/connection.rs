@@ -72,7 +72,11 @@ impl Connection {
         let bytes = request.to_bytes();
         let descriptors = passed.map(|passed| passed.as_raw_fd());
         let rights = [ControlMessage::ScmRights(descriptors.as_slice())];
-        let control = if passed.is_some() { rights.as_slice() } else { &[] };
+        let control = if passed.is_some() {
+            rights.as_slice()
+        } else {
+            &[]
+        };
         // A service without room replies before any request, and closes: the reply can still be
         // read.
         let _ = sendmsg::<()>(
@@ -114,6 +118,9 @@ impl Connection {
     pub(super) fn is_open(&self) -> bool {
         let mut watched = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(poll(&mut watched, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR))
+        matches!(
+            poll(&mut watched, PollTimeout::ZERO),
+            Ok(0) | Err(Errno::EINTR)
+        )
     }
 }

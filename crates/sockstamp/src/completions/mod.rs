@@ -62,9 +62,10 @@ impl Completions {
         let (Reply::Joined { sockets }, Some(map)) = (reply, map) else {
             return Err(connection.no_answer());
         };
-        let words =
-            NonZeroUsize::new(sockets as usize * layout::AREA).ok_or_else(|| connection.no_answer())?;
-        let memory = SharedMemory::map(map, words).map_err(Error::call("mmap", connection.server()))?;
+        let words = NonZeroUsize::new(sockets as usize * layout::AREA)
+            .ok_or_else(|| connection.no_answer())?;
+        let memory =
+            SharedMemory::map(map, words).map_err(Error::call("mmap", connection.server()))?;
         Ok(Self {
             joined: Arc::new(Joined { connection, memory }),
         })
@@ -160,7 +161,8 @@ impl Registration {
     /// are read on CLOCK_TAI and converted by the offset at the registration, whole seconds that
     /// only leap seconds change.
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
-        self.stamps.read(area(&self.joined, self.at), self.from_tai, each);
+        self.stamps
+            .read(area(&self.joined, self.at), self.from_tai, each);
     }
 
     /// Ranges and stamps that were written over before they were read, since the registration.
@@ -201,8 +203,8 @@ impl Registration {
 
     /// Call this before reading the error queue to its end.
     pub fn queue_is_read(&mut self) {
-        self.drained =
-            [layout::RANGES_WRITTEN, layout::STAMPS_WRITTEN].map(|count| word(&self.joined, self.at, count));
+        self.drained = [layout::RANGES_WRITTEN, layout::STAMPS_WRITTEN]
+            .map(|count| word(&self.joined, self.at, count));
     }
 
     /// Return true if TCP sends are stamped without error-queue entries.

@@ -147,7 +147,9 @@ impl Request {
         let ([version, operation, argument], [number]) = take::<3, 1>(bytes, REQUEST_BYTES)?;
         let request = match (version, operation, argument) {
             (VERSION, 1, _) => Self::Join,
-            (VERSION, 2, stamps) => Self::Register { stamps: stamps == 1 },
+            (VERSION, 2, stamps) => Self::Register {
+                stamps: stamps == 1,
+            },
             (VERSION, 3, slot) => Self::Release {
                 slot,
                 registration: number,
@@ -254,7 +256,13 @@ mod tests {
             registration: u64::MAX - 1,
         };
         let register = [true, false].map(|stamps| Request::Register { stamps });
-        for request in [Request::Join, register[0], register[1], release, Request::Status] {
+        for request in [
+            Request::Join,
+            register[0],
+            register[1],
+            release,
+            Request::Status,
+        ] {
             assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
         }
     }
@@ -303,10 +311,17 @@ mod tests {
             let last = good.len() - 1;
             [&good[..last], &[1]].concat()
         };
-        for request in [Request::Join, Request::Register { stamps: true }, Request::Status] {
+        for request in [
+            Request::Join,
+            Request::Register { stamps: true },
+            Request::Status,
+        ] {
             assert_eq!(Request::from_bytes(&with_rest(&request.to_bytes())), None);
         }
-        for reply in [Reply::Joined { sockets: 8 }, Reply::Refused(Refusal::Failed)] {
+        for reply in [
+            Reply::Joined { sockets: 8 },
+            Reply::Refused(Refusal::Failed),
+        ] {
             assert_eq!(Reply::from_bytes(&with_rest(&reply.to_bytes())), None);
         }
         let mut neither = Request::Register { stamps: false }.to_bytes();

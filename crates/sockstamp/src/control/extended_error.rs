@@ -93,7 +93,8 @@ impl ExtendedError {
             code: u8_at(bytes, 6)?,
             info: u32_at(bytes, 8)?,
             data: u32_at(bytes, 12)?,
-            offender: address::socket_address(&bytes[Self::SIZE..]).map(|address: SocketAddr| address.ip()),
+            offender: address::socket_address(&bytes[Self::SIZE..])
+                .map(|address: SocketAddr| address.ip()),
         })
     }
 }

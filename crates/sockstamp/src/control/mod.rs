@@ -17,5 +17,7 @@ pub use writer::{NoSpace, Writer, space};
 
 pub(crate) use address::Address;
 #[cfg(test)]
-pub(crate) use reader::{PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO};
+pub(crate) use reader::{
+    PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO,
+};
 pub(crate) use reader::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};

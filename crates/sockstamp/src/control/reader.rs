@@ -145,15 +145,21 @@ fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
         (libc::SOL_SOCKET, SO_TIMESTAMPING) => {
             Control::Timestamping(stamps(data, size_of::<libc::c_long>())?)
         }
-        (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW) => Control::Timestamping(stamps(data, size_of::<i64>())?),
+        (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW) => {
+            Control::Timestamping(stamps(data, size_of::<i64>())?)
+        }
         (libc::SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS) => Control::TimestampingStatistics(data),
-        (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO) => Control::TimestampingPacketInfo(PacketInfo {
-            interface: u32_at(data, 0)?,
-            length: u32_at(data, 4)?,
-        }),
+        (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO) => {
+            Control::TimestampingPacketInfo(PacketInfo {
+                interface: u32_at(data, 0)?,
+                length: u32_at(data, 4)?,
+            })
+        }
         (libc::IPPROTO_IP, libc::IP_RECVERR)
         | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
-        | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => Control::ExtendedError(ExtendedError::from_bytes(data)?),
+        | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => {
+            Control::ExtendedError(ExtendedError::from_bytes(data)?)
+        }
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => Control::Interface(u32_at(data, 0)?),
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
             Control::HopLimit(u8::try_from(u32_at(data, 0)?).ok()?)
@@ -172,7 +178,9 @@ fn stamps(data: &[u8], width: usize) -> Option<Stamps> {
     };
     let nanos = |index: usize| {
         let (seconds, nanos) = (number(index * 2 * width)?, number((index * 2 + 1) * width)?);
-        Some(u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)).unwrap_or(0))
+        Some(
+            u64::try_from(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)).unwrap_or(0),
+        )
     };
     Some(Stamps {
         software: stamp(nanos(0)?),
@@ -205,7 +213,10 @@ mod tests {
     }
 
     fn times(numbers: [i64; 6]) -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+        numbers
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect()
     }
 
     /// `struct sock_extended_err` with an offender, field by field.
@@ -298,7 +309,13 @@ mod tests {
             (libc::IPPROTO_IP, libc::IP_PKTINFO, &[5, 0, 0, 0]),
         ]);
         let messages: Vec<_> = parse(&bytes).collect();
-        let spoiled = |level, kind, length| Err(Malformed::Data { level, kind, length });
+        let spoiled = |level, kind, length| {
+            Err(Malformed::Data {
+                level,
+                kind,
+                length,
+            })
+        };
         let expected = [
             spoiled(libc::SOL_SOCKET, SO_TIMESTAMPING, 47),
             spoiled(libc::IPPROTO_IP, libc::IP_RECVERR, 15),

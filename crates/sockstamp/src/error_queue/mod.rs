@@ -130,7 +130,11 @@ impl ErrorQueue {
     ///
     /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is
     /// left.
-    pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
+    pub fn drain(
+        &mut self,
+        socket: impl AsFd,
+        mut report: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
         let mut taken = 0;
         // Free room shows that there were no more.
         let mut room = BATCH.min(self.expected + 1);
@@ -287,8 +291,14 @@ mod tests {
                 .unwrap();
             let offender: IpAddr = socket.local_addr().unwrap().ip();
             assert_eq!(taken, 1);
-            assert_eq!((seen[0].origin, seen[0].kind, seen[0].code), (origin, kind, code));
-            assert_eq!(seen[0].error().kind(), std::io::ErrorKind::ConnectionRefused);
+            assert_eq!(
+                (seen[0].origin, seen[0].kind, seen[0].code),
+                (origin, kind, code)
+            );
+            assert_eq!(
+                seen[0].error().kind(),
+                std::io::ErrorKind::ConnectionRefused
+            );
             assert_eq!(seen[0].offender, Some(offender));
         }
     }

@@ -113,7 +113,8 @@ mod tests {
         Options::new().rx_software().apply(&socket).unwrap();
         // The host begins to stamp with some delay.
         sleep(Duration::from_millis(300));
-        let (mut queue, mut originals, mut seen) = (ErrorQueue::new(), Originals::new(), Vec::new());
+        let (mut queue, mut originals, mut seen) =
+            (ErrorQueue::new(), Originals::new(), Vec::new());
         for (to, payload) in nowhere.iter().zip([&b"first"[..], b"second"]) {
             socket.send_to(payload, to).unwrap();
             queue

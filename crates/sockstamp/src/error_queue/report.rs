@@ -170,12 +170,17 @@ mod tests {
         let mut bytes = [0; 256];
         let mut writer = Writer::new(&mut bytes);
         if let Some(times) = times {
-            let times: Vec<u8> = times.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            let times: Vec<u8> = times
+                .iter()
+                .flat_map(|number| number.to_ne_bytes())
+                .collect();
             writer
                 .push(libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &times)
                 .unwrap();
         }
-        writer.push(libc::IPPROTO_IP, libc::IP_RECVERR, &error).unwrap();
+        writer
+            .push(libc::IPPROTO_IP, libc::IP_RECVERR, &error)
+            .unwrap();
         writer.written().to_vec()
     }
 

@@ -54,8 +54,8 @@ impl StampRing {
     /// [`Error::Call`] if the kernel has no io_uring, or the process may not use it (EPERM), or no
     /// memory is left.
     pub fn new(stamps: u32) -> Result<Self> {
-        let ring =
-            stamp_ring::StampRing::new(stamps).map_err(Error::call("io_uring_setup", "a ring for stamps"))?;
+        let ring = stamp_ring::StampRing::new(stamps)
+            .map_err(Error::call("io_uring_setup", "a ring for stamps"))?;
         Ok(Self { ring })
     }
 
@@ -186,7 +186,9 @@ mod tests {
     #[test]
     fn the_last_completion_has_the_reason() {
         match understand(&completion(0, -libc::EOPNOTSUPP)) {
-            RingReport::Ended { key: 9, error } => assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP)),
+            RingReport::Ended { key: 9, error } => {
+                assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP))
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 /// Receive one message with at most one descriptor; return the number of bytes and the descriptor.
-pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
+pub(crate) fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> nix::Result<(usize, Option<OwnedFd>)> {
     let mut control = nix::cmsg_space!(i32);
     let mut parts = [IoSliceMut::new(buffer)];
     let message = recvmsg::<()>(

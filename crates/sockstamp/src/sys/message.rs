@@ -100,7 +100,11 @@ impl Received {
 }
 
 /// Receive one message.
-pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) -> nix::Result<Received> {
+pub(crate) fn receive(
+    socket: impl AsFd,
+    buffers: &mut Buffers<'_>,
+    flags: i32,
+) -> nix::Result<Received> {
     let socket = socket.as_fd();
     let mut what = Received::room(buffers);
     let mut part = IoSliceMut::new(buffers.payload);

@@ -81,7 +81,10 @@ pub(crate) struct HardwareStamping {
 const _: () = assert!(size_of::<HardwareStamping>() == 12);
 
 /// SIOCGHWTSTAMP: return what the interface stamps now, in the network namespace of `socket`.
-pub(crate) fn hardware_stamping(socket: impl AsFd, name: InterfaceName) -> nix::Result<HardwareStamping> {
+pub(crate) fn hardware_stamping(
+    socket: impl AsFd,
+    name: InterfaceName,
+) -> nix::Result<HardwareStamping> {
     let mut config = HardwareStamping::default();
     // SAFETY: as in `ts_info`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -92,7 +95,13 @@ pub(crate) fn hardware_stamping(socket: impl AsFd, name: InterfaceName) -> nix::
     // and not otherwise borrowed for the whole call, which keeps neither pointer; `config` has that
     // layout (repr(C), size asserted above). The descriptor is open, as it is borrowed for the
     // call.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGHWTSTAMP, &raw mut request) };
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_fd().as_raw_fd(),
+            libc::SIOCGHWTSTAMP,
+            &raw mut request,
+        )
+    };
     Errno::result(result)?;
     Ok(config)
 }
@@ -111,7 +120,13 @@ pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsI
     // which keeps neither pointer; `info` has the layout of `struct ethtool_ts_info` (repr(C), size
     // asserted above) and the command that belongs to it (its invariant). The descriptor is open,
     // as it is borrowed for the call.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_fd().as_raw_fd(),
+            libc::SIOCETHTOOL,
+            &raw mut request,
+        )
+    };
     Errno::result(result)?;
     Ok(info)
 }

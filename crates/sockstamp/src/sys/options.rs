@@ -50,7 +50,12 @@ const _: () = assert!(size_of::<Memory>() == 36);
 unsafe impl Plain for Memory {}
 
 /// Set an option to all bytes of `value`.
-pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T) -> nix::Result<()> {
+pub(crate) fn set<T: Plain>(
+    socket: impl AsFd,
+    level: i32,
+    name: i32,
+    value: &T,
+) -> nix::Result<()> {
     let socket = socket.as_fd();
     // SAFETY: the kernel reads `length` bytes at `value`, which is borrowed for the call and has
     // that size without padding (`Plain`), and keeps no pointer. The descriptor is open, as it is
@@ -133,6 +138,9 @@ mod tests {
             set(&socket, libc::SOL_SOCKET, -1, &0_u32),
             Err(Errno::ENOPROTOOPT)
         );
-        assert_eq!(get(&socket, libc::SOL_SOCKET, -1, 0_u32), Err(Errno::ENOPROTOOPT));
+        assert_eq!(
+            get(&socket, libc::SOL_SOCKET, -1, 0_u32),
+            Err(Errno::ENOPROTOOPT)
+        );
     }
 }

@@ -175,7 +175,11 @@ impl SendRing {
     }
 
     /// The outcome of the send with that name, if it has come.
-    fn completions(&mut self, name: Option<u64>, mut notify: impl FnMut(Notification)) -> Option<Outcome> {
+    fn completions(
+        &mut self,
+        name: Option<u64>,
+        mut notify: impl FnMut(Notification),
+    ) -> Option<Outcome> {
         let mut outcome = None;
         for entry in self.ring.completion() {
             if cqueue::notif(entry.flags()) {
@@ -185,7 +189,8 @@ impl SendRing {
                 });
             } else if Some(entry.user_data()) == name {
                 outcome = Some(Outcome {
-                    result: usize::try_from(entry.result()).map_err(|_| Errno::from_raw(-entry.result())),
+                    result: usize::try_from(entry.result())
+                        .map_err(|_| Errno::from_raw(-entry.result())),
                     notified: cqueue::more(entry.flags()),
                 });
             }

@@ -19,7 +19,10 @@ impl SharedMemory {
     /// refuses to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c, v6.18), and
     /// such a map does not shrink.
     pub(crate) fn map(file: impl AsFd, words: NonZeroUsize) -> nix::Result<Self> {
-        let length = words.get().checked_mul(size_of::<u64>()).ok_or(Errno::EINVAL)?;
+        let length = words
+            .get()
+            .checked_mul(size_of::<u64>())
+            .ok_or(Errno::EINVAL)?;
         let mapping = Mapping::new(file, length)?;
         Ok(Self { mapping })
     }

@@ -156,7 +156,9 @@ impl ReceiveMapping {
         self.mapped = (request.length as usize).min(self.mapping.length());
         Ok(Transfer {
             mapped: self.mapped,
-            copied: usize::try_from(request.copybuf_len).unwrap_or(0).min(copy.len()),
+            copied: usize::try_from(request.copybuf_len)
+                .unwrap_or(0)
+                .min(copy.len()),
             skip: request.recv_skip_hint as usize,
             error: (request.err != 0).then(|| Errno::from_raw(request.err.abs())),
         })
@@ -179,7 +181,13 @@ impl ReceiveMapping {
         // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as
         // `self` is borrowed mutably. What it held is not read again before `receive` has filled
         // it.
-        unsafe { libc::madvise(self.mapping.start(), self.mapping.length(), libc::MADV_DONTNEED) };
+        unsafe {
+            libc::madvise(
+                self.mapping.start(),
+                self.mapping.length(),
+                libc::MADV_DONTNEED,
+            )
+        };
     }
 }
 

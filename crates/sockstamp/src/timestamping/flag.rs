@@ -111,7 +111,9 @@ impl Flag {
     }
 
     pub(super) fn all_in(bits: u32) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |flag| bits & flag.bit() != 0)
+        Self::ALL
+            .into_iter()
+            .filter(move |flag| bits & flag.bit() != 0)
     }
 }
 

@@ -267,7 +267,11 @@ impl<T> Matcher<T> {
             self.counters.matched += 1;
             give(send, Coverage::Exact);
         }
-        if any { Outcome::Matched } else { Outcome::Duplicate }
+        if any {
+            Outcome::Matched
+        } else {
+            Outcome::Duplicate
+        }
     }
 
     /// Extend the id beyond 32 bits: return the newest value that is not later than the last send.
@@ -370,8 +374,14 @@ mod tests {
             given(&mut matcher, 9, TxKind::Ack),
             (Outcome::Matched, vec![exact(0)])
         );
-        assert_eq!(given(&mut matcher, 29, TxKind::Ack), (Outcome::Duplicate, vec![]));
-        assert_eq!(given(&mut matcher, 35, TxKind::Ack), (Outcome::Unknown, vec![]));
+        assert_eq!(
+            given(&mut matcher, 29, TxKind::Ack),
+            (Outcome::Duplicate, vec![])
+        );
+        assert_eq!(
+            given(&mut matcher, 35, TxKind::Ack),
+            (Outcome::Unknown, vec![])
+        );
         assert_eq!(matcher.unfinished().collect::<Vec<_>>(), [&2]);
         let expected = MatcherCounters {
             matched: 2,
@@ -389,7 +399,10 @@ mod tests {
         matcher.sent_unstamped(50);
         matcher.sent(0, 6);
         matcher.sent(10, 7);
-        assert_eq!(given(&mut matcher, 99, TxKind::Snd), (Outcome::Past, vec![]));
+        assert_eq!(
+            given(&mut matcher, 99, TxKind::Snd),
+            (Outcome::Past, vec![])
+        );
         assert_eq!(
             given(&mut matcher, 159, TxKind::Snd),
             (Outcome::Matched, vec![(7, Coverage::Exact)])
@@ -410,7 +423,10 @@ mod tests {
         assert_eq!(matcher.sent(1, 2), None);
         assert_eq!(matcher.sent(1, 3), Some(1));
         assert_eq!(matcher.counters().unfinished, 1);
-        assert_eq!(given(&mut matcher, 1, TxKind::Sched), (Outcome::Past, vec![]));
+        assert_eq!(
+            given(&mut matcher, 1, TxKind::Sched),
+            (Outcome::Past, vec![])
+        );
     }
 
     #[test]

@@ -68,7 +68,10 @@ impl MessageOptions {
     /// The socket must have [`Options::id`](super::Options::id), and must not be TCP. The kernel
     /// does not count this message.
     pub const fn id(self, id: u32) -> Self {
-        Self { id: Some(id), ..self }
+        Self {
+            id: Some(id),
+            ..self
+        }
     }
 
     /// Do not block (MSG_DONTWAIT).

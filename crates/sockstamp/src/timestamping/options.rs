@@ -276,7 +276,12 @@ mod tests {
         let flags: Vec<_> = options.flags().collect();
         assert_eq!(
             flags,
-            [Flag::RxHardware, Flag::Software, Flag::RawHardware, Flag::TxSched]
+            [
+                Flag::RxHardware,
+                Flag::Software,
+                Flag::RawHardware,
+                Flag::TxSched
+            ]
         );
         assert!(Options::new().statistics().has(Flag::OptTsOnly));
         assert!(Options::new().tcp_id().has(Flag::OptId));

@@ -145,7 +145,9 @@ impl ReceiveBatch {
         let count = message::receive_many(socket, buffers, &mut received, libc::MSG_WAITFORONE)?;
         let payloads = self.payload.chunks_exact(self.size);
         let controls = self.addresses.iter().zip(self.controls.iter());
-        for ((payload, (address, control)), received) in payloads.zip(controls).zip(received).take(count) {
+        for ((payload, (address, control)), received) in
+            payloads.zip(controls).zip(received).take(count)
+        {
             let what = Received::new(received, address, control);
             message(what, &payload[..what.length]);
         }

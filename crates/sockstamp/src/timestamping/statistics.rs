@@ -150,7 +150,10 @@ mod tests {
         assert_eq!(statistics.busy(), Some(Duration::from_micros(7)));
         assert_eq!(statistics.timeouts_in_a_row(), Some(3));
         assert_eq!(statistics.round_trip(), Some(Duration::from_micros(1_500)));
-        assert_eq!(statistics.delivery_rate_limited_by_application(), Some(true));
+        assert_eq!(
+            statistics.delivery_rate_limited_by_application(),
+            Some(true)
+        );
         assert_eq!(statistics.ttl(), None);
     }
 
@@ -167,7 +170,11 @@ mod tests {
         for length in [0_u16, 3, 9, u16::MAX] {
             let mut bytes = [length.to_ne_bytes(), 1_u16.to_ne_bytes()].concat();
             bytes.extend(attribute(11, &[3]).iter().take(4));
-            assert_eq!(TcpStatistics::from_bytes(&bytes).attribute(11), None, "{length}");
+            assert_eq!(
+                TcpStatistics::from_bytes(&bytes).attribute(11),
+                None,
+                "{length}"
+            );
         }
     }
 

@@ -132,7 +132,10 @@ mod tests {
     fn features_of_every_supported_kernel_are_found() {
         let support = Support::probe().unwrap();
         let old = Flag::ALL.into_iter().filter(|flag| *flag <= Flag::BindPhc);
-        assert_eq!(old.filter(|flag| !support.has(*flag)).collect::<Vec<_>>(), []);
+        assert_eq!(
+            old.filter(|flag| !support.has(*flag)).collect::<Vec<_>>(),
+            []
+        );
         assert!(support.wide);
     }
 

@@ -136,9 +136,10 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     ///
     /// [`Error::Call`] if `socket` is no socket.
     pub fn new(socket: S, options: Options) -> Result<Self> {
-        let kind =
-            getsockopt(&socket, sockopt::SockType).map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
-        let support = enable(&socket).map_err(Error::call("setsockopt(SO_ZEROCOPY)", "a socket"))?;
+        let kind = getsockopt(&socket, sockopt::SockType)
+            .map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
+        let support =
+            enable(&socket).map_err(Error::call("setsockopt(SO_ZEROCOPY)", "a socket"))?;
         let calls = Calls {
             socket,
             stream: kind == SockType::Stream,
@@ -235,7 +236,11 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// # Errors
     ///
     /// Those of [`ErrorQueue::drain`].
-    pub fn drain(&mut self, queue: &mut ErrorQueue, other: impl FnMut(Report<'_>)) -> Result<usize> {
+    pub fn drain(
+        &mut self,
+        queue: &mut ErrorQueue,
+        other: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
         let ranges = self.read_memory() + self.complete_returned();
         if !self.transport.queue_is_due() {
             return Ok(ranges);
@@ -436,7 +441,9 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         loop {
             let (calls, ledger) = (&mut self.transport, &mut self.ledger);
             let taken = queue.take(&calls.socket, room, &mut |report| match report {
-                Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, ledger),
+                Report::ZeroCopy(range) => {
+                    calls.counters.by_queue += calls.ids.complete(range, ledger)
+                }
                 report => other(report),
             })?;
             entries += taken;
@@ -457,7 +464,10 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// that is left.
     fn wait_for_error_queue(&self, longest: Duration) -> Result<()> {
         const LOOK_AGAIN: Duration = Duration::from_millis(1);
-        let mut fds = [PollFd::new(self.transport.socket.as_fd(), PollFlags::empty())];
+        let mut fds = [PollFd::new(
+            self.transport.socket.as_fd(),
+            PollFlags::empty(),
+        )];
         let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -480,7 +490,8 @@ impl<S: AsFd> Calls<S> {
             return returned.is_none_or(ReturnedBySends::queue_is_due) || due;
         };
         let is_time = memory.is_time();
-        let due = is_time || self.queue_due || self.ids.unsettled > 0 || memory.queue_fills(&self.socket);
+        let due =
+            is_time || self.queue_due || self.ids.unsettled > 0 || memory.queue_fills(&self.socket);
         if is_time && !memory.registration().is_served() {
             self.memory = None;
             self.counters.services_ended += 1;

@@ -78,7 +78,10 @@ fn to_itself() -> std::io::Result<UdpSocket> {
 /// and the answer is no.
 fn wait_for_completion(socket: impl AsFd) {
     const AT_MOST_MS: u8 = 100;
-    let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::empty())], AT_MOST_MS);
+    let _ = poll(
+        &mut [PollFd::new(socket.as_fd(), PollFlags::empty())],
+        AT_MOST_MS,
+    );
 }
 
 /// Ranges that sends have returned, and when the error queue must also be read.
@@ -194,7 +197,11 @@ mod tests {
 
     #[test]
     fn returned_completions_are_read() {
-        let range = |first, last, copied| ZeroCopyRange { first, last, copied };
+        let range = |first, last, copied| ZeroCopyRange {
+            first,
+            last,
+            copied,
+        };
         assert_eq!(returned(&[1, 3, 5, 0, 9, 9, 9]), [range(3, 5, false)]);
         let two = [range(3, 3, true), range(7, u32::MAX, false)];
         assert_eq!(returned(&[2, 3, 3, 1, 7, u32::MAX, 0]), two);

@@ -167,7 +167,10 @@ mod tests {
     fn an_id_that_was_never_issued_completes_nothing() {
         let mut window = Window::starting_at(0);
         window.issue('a');
-        assert_eq!(completed(&mut window, range(1, 3)), (vec![], matched(0, 0, 3)));
+        assert_eq!(
+            completed(&mut window, range(1, 3)),
+            (vec![], matched(0, 0, 3))
+        );
         assert_eq!(
             completed(&mut window, range(u32::MAX - 4, 2)),
             (vec!['a'], matched(1, 5, 2))

@@ -93,7 +93,8 @@ impl<S: AsFd> ZeroCopyReceiver<S> {
     ///
     /// [`Error::Call`] if the socket cannot be mapped: it is not one of TCP (ENODEV).
     pub fn new(socket: S, window: NonZeroUsize, copy: usize) -> Result<Self> {
-        let mapping = ReceiveMapping::new(&socket, window).map_err(Error::call("mmap", "a socket"))?;
+        let mapping =
+            ReceiveMapping::new(&socket, window).map_err(Error::call("mmap", "a socket"))?;
         Ok(Self {
             socket,
             mapping,

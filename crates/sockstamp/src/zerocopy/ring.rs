@@ -86,10 +86,10 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
     ///
     /// [`Error::Call`] if `socket` is no socket, or io_uring is not to be had (ENOSYS, EPERM).
     pub fn new(socket: S, options: Options, notifications: u32) -> Result<Self> {
-        let kind =
-            getsockopt(&socket, sockopt::SockType).map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
-        let mut ring =
-            SendRing::new(notifications).map_err(Error::call("io_uring_setup", "a ring of sends"))?;
+        let kind = getsockopt(&socket, sockopt::SockType)
+            .map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
+        let mut ring = SendRing::new(notifications)
+            .map_err(Error::call("io_uring_setup", "a ring of sends"))?;
         let support = support(&mut ring)?;
         let ring = Ring {
             socket,

@@ -163,7 +163,9 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
             }),
             Err(Errno::EAGAIN) if rest.sent > 0 => {
                 self.rest = Some(rest);
-                Ok(Sent::Partly { left: self.unsent() })
+                Ok(Sent::Partly {
+                    left: self.unsent(),
+                })
             }
             Err(errno) => Err(self.give_up(slot, errno)),
         }
@@ -195,8 +197,9 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     /// Return the number of bytes that a stream socket has not taken yet, which
     /// [`flush`](Self::flush) sends.
     pub fn unsent(&self) -> usize {
-        self.rest
-            .map_or(0, |rest| self.ledger.held.bytes(rest.slot).len() - rest.sent)
+        self.rest.map_or(0, |rest| {
+            self.ledger.held.bytes(rest.slot).len() - rest.sent
+        })
     }
 
     /// The next buffer that the kernel is done with, in the order of completion. `None`: no more
@@ -217,7 +220,10 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
 
     /// Return true if a send of this many bytes would be without a copy now.
     pub fn lends(&self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.ledger.options.threshold && !self.ledger.stopped && self.transport.lends()
+        bytes > 0
+            && bytes >= self.ledger.options.threshold
+            && !self.ledger.stopped
+            && self.transport.lends()
     }
 
     /// Send without copies again, after [`Options::stop_when_copied`] ended it: the route may have

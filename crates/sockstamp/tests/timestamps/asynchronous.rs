@@ -19,7 +19,10 @@ async fn drained(queue: &mut AsyncErrorQueue, count: usize) -> Vec<(u32, TxKind)
             Report::Stamp { stamp, .. } => seen.push((stamp.id, stamp.kind)),
             other => panic!("{other:?}"),
         };
-        let taken = timeout(PATIENCE, queue.drain(report)).await.unwrap().unwrap();
+        let taken = timeout(PATIENCE, queue.drain(report))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(taken > 0);
     }
     seen
@@ -45,9 +48,16 @@ async fn each_datagram_wakes_the_task() {
 #[tokio::test]
 async fn an_empty_queue_waits_and_reading_goes_on() {
     let listener = TcpListener::bind(loopback(Family::V4, 0)).await.unwrap();
-    let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
-    Options::new().tx_ack().id().only_stamps().apply(&client).unwrap();
+    Options::new()
+        .tx_ack()
+        .id()
+        .only_stamps()
+        .apply(&client)
+        .unwrap();
     let mut queue = AsyncErrorQueue::new(&client).unwrap();
 
     server.write_all(b"hello").await.unwrap();

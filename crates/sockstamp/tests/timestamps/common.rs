@@ -112,7 +112,8 @@ impl Sender {
         let domain = domain(family);
         let payload = vec![b'x'; PAYLOAD];
         let to = |address: SocketAddr| Some(address.into());
-        let raw = |protocol| Socket::new(domain, Type::RAW, Some(Protocol::from(protocol))).unwrap();
+        let raw =
+            |protocol| Socket::new(domain, Type::RAW, Some(Protocol::from(protocol))).unwrap();
         let (socket, message, to, peer) = match kind {
             Kind::Tcp => {
                 let (sender, receiver) = tcp_pair(family);
@@ -145,7 +146,12 @@ impl Sender {
                     Family::V6 => 255,
                 };
                 let packet = ip_packet(family, &payload);
-                (raw(libc::IPPROTO_RAW), packet, to(loopback(family, port)), None)
+                (
+                    raw(libc::IPPROTO_RAW),
+                    packet,
+                    to(loopback(family, port)),
+                    None,
+                )
             }
             Kind::Packet => {
                 let protocol = match family {
@@ -153,7 +159,11 @@ impl Sender {
                     Family::V6 => libc::ETH_P_IPV6,
                 };
                 let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).unwrap();
-                let to = Destination::link(interface_index("lo"), u16::try_from(protocol).unwrap(), [0; 6]);
+                let to = Destination::link(
+                    interface_index("lo"),
+                    u16::try_from(protocol).unwrap(),
+                    [0; 6],
+                );
                 (socket, ip_packet(family, &payload), Some(to), None)
             }
         };
@@ -173,7 +183,12 @@ impl Sender {
     }
 
     pub fn send(&self, options: MessageOptions) -> io::Result<usize> {
-        send(&self.socket, &[IoSlice::new(&self.message)], self.to, options)
+        send(
+            &self.socket,
+            &[IoSlice::new(&self.message)],
+            self.to,
+            options,
+        )
     }
 }
 
@@ -257,7 +272,12 @@ fn ip_packet(family: Family, payload: &[u8]) -> Vec<u8> {
         }
         Family::V6 => {
             let local = Ipv6Addr::LOCALHOST.octets();
-            [&[0x60, 0, 0, 0, 0, length, protocol, 64][..], &local, &local].concat()
+            [
+                &[0x60, 0, 0, 0, 0, length, protocol, 64][..],
+                &local,
+                &local,
+            ]
+            .concat()
         }
     };
     [&header, payload].concat()

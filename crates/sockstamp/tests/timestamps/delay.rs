@@ -17,7 +17,13 @@ const MESSAGES: usize = 10;
 /// Nanoseconds from the send to the driver, and from there to the ACK.
 fn measure(stream: &TcpStream) -> (Duration, Duration) {
     let before = now();
-    send(stream, &[IoSlice::new(b"ping")], None, MessageOptions::new()).unwrap();
+    send(
+        stream,
+        &[IoSlice::new(b"ping")],
+        None,
+        MessageOptions::new(),
+    )
+    .unwrap();
     let got = stamps(stream, 2);
     let time = |kind| software(got.iter().find(|stamp| stamp.kind == kind).unwrap());
     let (sent, acknowledged) = (time(TxKind::Snd), time(TxKind::Ack));
@@ -30,7 +36,9 @@ fn measure(stream: &TcpStream) -> (Duration, Duration) {
 fn round_trips(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::relay(&client, &server, LinkConfig::default().delay(DELAY)).unwrap();
-    let listener = server.tcp_listen((link.address_b(family), 0).into()).unwrap();
+    let listener = server
+        .tcp_listen((link.address_b(family), 0).into())
+        .unwrap();
     let stream = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
     read_all(listener.accept().unwrap().0);

@@ -95,7 +95,11 @@ fn cases() -> Vec<Case> {
         case(&[Flag::Software, Flag::OptRxFilter], none, false),
         // Others made the kernel stamp, and this one has it.
         case(&[Flag::Software], none, true),
-        case(&[Flag::Software, Flag::RxSoftware, Flag::OptRxFilter], none, true),
+        case(
+            &[Flag::Software, Flag::RxSoftware, Flag::OptRxFilter],
+            none,
+            true,
+        ),
         case(&[Flag::Software, Flag::RxSoftware], none, true),
         case(&[Flag::Software, Flag::RxSoftware], [true, false], true),
         case(&[Flag::Software, Flag::RxSoftware], [false, true], true),
@@ -116,7 +120,11 @@ fn check(pair: &Pair, kind: Kind, family: Family, case: &Case) {
         _ => 0,
     };
     assert_eq!(received.length, header + 10, "{context}");
-    assert_eq!(&payload[header..received.length], b"0123456789", "{context}");
+    assert_eq!(
+        &payload[header..received.length],
+        b"0123456789",
+        "{context}"
+    );
     assert!(
         !received.truncated && !received.stamp_lost,
         "{context}: {received:?}"
@@ -124,7 +132,10 @@ fn check(pair: &Pair, kind: Kind, family: Family, case: &Case) {
     assert_eq!(received.stamp.hardware, None, "{context}");
     assert_eq!(received.stamp.software.is_some(), case.stamped, "{context}");
     if let Some(time) = received.stamp.software {
-        assert!((before..=now()).contains(&time.as_nanos()), "{context}: {time:?}");
+        assert!(
+            (before..=now()).contains(&time.as_nanos()),
+            "{context}: {time:?}"
+        );
     }
 }
 
@@ -134,7 +145,12 @@ fn each_receive_option_gives_its_stamps() {
     assert!(stamping.settle(PATIENCE).unwrap());
     let host = host("receive");
     for case in cases() {
-        if supported("receive::each_receive_option_gives_its_stamps", case.options).is_none() {
+        if supported(
+            "receive::each_receive_option_gives_its_stamps",
+            case.options,
+        )
+        .is_none()
+        {
             continue;
         }
         for kind in [Kind::Tcp, Kind::Udp, Kind::Raw] {
@@ -164,7 +180,10 @@ fn many_messages_come_with_their_stamps() {
             messages.push(received);
         };
         // Receive a whole batch, then the rest.
-        assert_eq!(batch.receive(&pair, &mut take).unwrap(), ReceiveBatch::MESSAGES);
+        assert_eq!(
+            batch.receive(&pair, &mut take).unwrap(),
+            ReceiveBatch::MESSAGES
+        );
         assert_eq!(
             batch.receive(&pair, &mut take).unwrap(),
             40 - ReceiveBatch::MESSAGES

@@ -54,7 +54,9 @@ fn stamps_of_several_sockets_come_by_one_ring() {
             }
             let mut got = match read(&mut ring, 4) {
                 Ok(got) => got,
-                Err(errno) => return unsupported("ring::stamps_of_several_sockets_come_by_one_ring", errno),
+                Err(errno) => {
+                    return unsupported("ring::stamps_of_several_sockets_come_by_one_ring", errno);
+                }
             };
             got.sort_by_key(|(key, stamp)| (*key, stamp.kind));
             let seen: Vec<_> = got
@@ -87,7 +89,10 @@ fn stamps_of_unwatched_sockets_stay_in_the_error_queue() {
     ring.watch(&sender, 3).unwrap();
     sender.send(MessageOptions::new()).unwrap();
     if let Err(errno) = read(&mut ring, 1) {
-        return unsupported("ring::stamps_of_unwatched_sockets_stay_in_the_error_queue", errno);
+        return unsupported(
+            "ring::stamps_of_unwatched_sockets_stay_in_the_error_queue",
+            errno,
+        );
     }
     ring.unwatch(3).unwrap();
     assert_eq!(read(&mut ring, 1), Err(libc::ECANCELED));

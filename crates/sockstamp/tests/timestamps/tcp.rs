@@ -24,14 +24,21 @@ fn connection(family: Family) -> TcpStream {
 
 fn write(stream: &TcpStream, bytes: usize) -> usize {
     let payload = vec![b'x'; bytes];
-    send(stream, &[IoSlice::new(&payload)], None, MessageOptions::new()).unwrap()
+    send(
+        stream,
+        &[IoSlice::new(&payload)],
+        None,
+        MessageOptions::new(),
+    )
+    .unwrap()
 }
 
 #[test]
 fn ids_count_bytes_from_where_the_option_says() {
     let test = "tcp::ids_count_bytes_from_where_the_option_says";
     for family in FAMILIES {
-        let Some(options) = supported(test, Options::new().tx_software().only_stamps().tcp_id()) else {
+        let Some(options) = supported(test, Options::new().tx_software().only_stamps().tcp_id())
+        else {
             return;
         };
         let stream = connection(family);
@@ -85,7 +92,9 @@ fn each_send_gets_each_stamp() {
             give(&mut matcher);
         }
         assert_eq!(matcher.unfinished().count(), 0, "{:?}", matcher.counters());
-        let missing: Vec<_> = (0..200).filter(|number| seen[*number].contains(&0)).collect();
+        let missing: Vec<_> = (0..200)
+            .filter(|number| seen[*number].contains(&0))
+            .collect();
         assert_eq!(missing, [0_usize; 0], "{family:?}");
         assert_eq!(matcher.counters().unknown + matcher.counters().past, 0);
     }
@@ -113,7 +122,11 @@ fn sends_that_share_a_packet_share_its_stamp() {
     matcher.stamp(&got[0], |matched| {
         given.push((*matched.message, matched.coverage))
     });
-    let expected = [(0, Coverage::Merged), (1, Coverage::Merged), (2, Coverage::Exact)];
+    let expected = [
+        (0, Coverage::Merged),
+        (1, Coverage::Merged),
+        (2, Coverage::Exact),
+    ];
     assert_eq!(given, expected);
 }
 

@@ -9,8 +9,8 @@ use sockstamp::timestamping::{Flag, Matcher, MessageOptions, Options, Outcome, T
 use testbed::{Family, Host, Link};
 
 use crate::common::{
-    FAMILIES, KINDS, Kind, PAYLOAD, SCHED_AND_SND, Sender, host, ids_and_kinds, interface_index, now,
-    own_ids, send_to, software, stamps, supported, udp, wait_for_error_queue,
+    FAMILIES, KINDS, Kind, PAYLOAD, SCHED_AND_SND, Sender, host, ids_and_kinds, interface_index,
+    now, own_ids, send_to, software, stamps, supported, udp, wait_for_error_queue,
 };
 
 const MESSAGES: u32 = 3;
@@ -54,7 +54,9 @@ fn ids(case: &Case) -> Vec<u32> {
     (0..MESSAGES)
         .map(|number| match case {
             Case { own_id: true, .. } => 42 + 7 * number,
-            Case { kind: Kind::Tcp, .. } => (number + 1) * u32::try_from(PAYLOAD).unwrap() - 1,
+            Case {
+                kind: Kind::Tcp, ..
+            } => (number + 1) * u32::try_from(PAYLOAD).unwrap() - 1,
             _ => number,
         })
         .collect()
@@ -71,7 +73,8 @@ fn check(host: &Host, case: &Case, kinds: &[TxKind]) {
             asks: Asks::Socket, ..
         } => wanted(socket_options, kinds),
         Case {
-            asks: Asks::Message, ..
+            asks: Asks::Message,
+            ..
         } => socket_options,
     };
     let socket_options = match case.with_packet {
@@ -94,7 +97,10 @@ fn check(host: &Host, case: &Case, kinds: &[TxKind]) {
         assert_eq!(seen, expected, "message {number} of {case:?}");
         let times: Vec<_> = got.iter().map(software).collect();
         let bounded = [&[before], &times[..], &[now()]].concat();
-        assert!(bounded.is_sorted(), "message {number} of {case:?}: {bounded:?}");
+        assert!(
+            bounded.is_sorted(),
+            "message {number} of {case:?}: {bounded:?}"
+        );
     }
 }
 
@@ -217,7 +223,11 @@ fn datagrams_have_no_ack() {
     for kind in KINDS.into_iter().filter(|kind| *kind != Kind::Tcp) {
         for family in FAMILIES {
             let sender = Sender::new(&host, kind, family);
-            Options::new().tx_ack().tx_software().apply(&sender).unwrap();
+            Options::new()
+                .tx_ack()
+                .tx_software()
+                .apply(&sender)
+                .unwrap();
             sender.send(MessageOptions::new()).unwrap();
             let kinds: Vec<_> = stamps(&sender, 1).iter().map(|stamp| stamp.kind).collect();
             assert_eq!(kinds, [TxKind::Snd], "{kind:?} {family:?}");
@@ -228,7 +238,10 @@ fn datagrams_have_no_ack() {
 #[test]
 fn an_unrequested_stamp_is_counted() {
     let sender = Sender::new(&host("not-given"), Kind::Udp, Family::V4);
-    Options::new().with(Flag::TxSoftware).apply(&sender).unwrap();
+    Options::new()
+        .with(Flag::TxSoftware)
+        .apply(&sender)
+        .unwrap();
     sender.send(MessageOptions::new()).unwrap();
     assert!(wait_for_error_queue(&sender, Duration::from_secs(5)));
     let mut queue = ErrorQueue::new();
@@ -241,10 +254,17 @@ fn entries_wake_poll_until_they_are_drained() {
     let host = host("poll");
     for kind in KINDS {
         let sender = Sender::new(&host, kind, Family::V4);
-        Options::new().tx_software().only_stamps().apply(&sender).unwrap();
+        Options::new()
+            .tx_software()
+            .only_stamps()
+            .apply(&sender)
+            .unwrap();
         assert!(!wait_for_error_queue(&sender, Duration::ZERO), "{kind:?}");
         sender.send(MessageOptions::new()).unwrap();
-        assert!(wait_for_error_queue(&sender, Duration::from_secs(5)), "{kind:?}");
+        assert!(
+            wait_for_error_queue(&sender, Duration::from_secs(5)),
+            "{kind:?}"
+        );
         stamps(&sender, 1);
         assert!(!wait_for_error_queue(&sender, Duration::ZERO), "{kind:?}");
     }
@@ -256,7 +276,12 @@ fn wide_times_are_the_same() {
     let host = host("wide");
     for kind in [Kind::Tcp, Kind::Udp, Kind::Packet] {
         let sender = Sender::new(&host, kind, Family::V6);
-        Options::new().tx_software().id().wide().apply(&sender).unwrap();
+        Options::new()
+            .tx_software()
+            .id()
+            .wide()
+            .apply(&sender)
+            .unwrap();
         let before = now();
         sender.send(MessageOptions::new()).unwrap();
         let got: Vec<TxStamp> = stamps(&sender, 1);
@@ -299,7 +324,10 @@ fn an_interface_without_a_clock_gives_no_hardware_stamp() {
     let host = host("no-clock");
     for (options, kinds) in [
         (Options::new().tx_hardware(), vec![]),
-        (Options::new().tx_hardware().tx_software(), vec![TxKind::Snd]),
+        (
+            Options::new().tx_hardware().tx_software(),
+            vec![TxKind::Snd],
+        ),
         (
             Options::new().tx_hardware().tx_software().both(),
             vec![TxKind::Snd],
@@ -309,8 +337,14 @@ fn an_interface_without_a_clock_gives_no_hardware_stamp() {
         options.apply(&sender).unwrap();
         sender.send(MessageOptions::new()).unwrap();
         let got = stamps(&sender, kinds.len());
-        assert!(got.iter().all(|stamp| stamp.time.software().is_some()), "{got:?}");
-        assert_eq!(got.iter().map(|stamp| stamp.kind).collect::<Vec<_>>(), kinds);
+        assert!(
+            got.iter().all(|stamp| stamp.time.software().is_some()),
+            "{got:?}"
+        );
+        assert_eq!(
+            got.iter().map(|stamp| stamp.kind).collect::<Vec<_>>(),
+            kinds
+        );
     }
 }
 

@@ -8,7 +8,10 @@ use sockstamp::error_queue::ErrorQueue;
 use sockstamp::zerocopy::{How, Options, Returned, Sent, ZeroCopySender};
 use testbed::{Host, Link};
 
-pub const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+pub const LOOPBACKS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 pub type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
@@ -24,7 +27,10 @@ pub fn skip(test: &str, reason: &str) {
 pub fn leave_little_memory(host: &Host, test: &str) -> bool {
     let set = host.set_sysctl("net.core.optmem_max", "3000").is_ok();
     if !set {
-        skip(test, "net.core.optmem_max is of the whole host, as on Linux 6.1");
+        skip(
+            test,
+            "net.core.optmem_max is of the whole host, as on Linux 6.1",
+        );
     }
     set
 }
@@ -156,8 +162,13 @@ impl Network {
             unreachable!("asked for IPv4");
         };
         let [net, link, number, _] = address.octets();
-        let socket = self.a.udp_bind(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
-        socket.connect((Ipv4Addr::new(net, link, number, 99), 9)).unwrap();
+        let socket = self
+            .a
+            .udp_bind(SocketAddr::from(([0, 0, 0, 0], 0)))
+            .unwrap();
+        socket
+            .connect((Ipv4Addr::new(net, link, number, 99), 9))
+            .unwrap();
         socket
     }
 }

@@ -39,7 +39,8 @@ fn fetch(url: &str, to: &Path) {
 #[test]
 fn curl_gets_the_file_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
-    let [served, fetched]: [PathBuf; 2] = ["served", "fetched"].map(|name| directory.path().join(name));
+    let [served, fetched]: [PathBuf; 2] =
+        ["served", "fetched"].map(|name| directory.path().join(name));
     for (length, most_lent) in [(0, 0), (Options::THRESHOLD - 1, 0), (5_000_003, 20)] {
         let content: Vec<u8> = (0..length).map(|at| byte(11, at)).collect();
         std::fs::write(&served, content).unwrap();

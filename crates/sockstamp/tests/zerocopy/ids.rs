@@ -47,7 +47,9 @@ fn a_buffer_comes_back_before_those_sent_earlier_if_it_is_complete_earlier() {
     }
     let mut queue = ErrorQueue::new();
     while sender.in_flight() > 1 {
-        sender.drain(&mut queue, |other| panic!("{other:?}")).unwrap();
+        sender
+            .drain(&mut queue, |other| panic!("{other:?}"))
+            .unwrap();
     }
     for _ in 0..3 {
         assert_eq!(sender.next_returned().unwrap().buffer, [2; 1000]);
@@ -99,7 +101,10 @@ fn a_failed_send_without_an_id_does_not_shift_those_that_follow() {
         let how = How::default().to(there.local_addr().unwrap());
         let mut sender = ZeroCopySender::new(socket, always()).unwrap();
         for round in 1..4 {
-            assert_eq!(send(&mut sender, vec![1; 1000], How::default().to(nowhere)), None);
+            assert_eq!(
+                send(&mut sender, vec![1; 1000], How::default().to(nowhere)),
+                None
+            );
             let failed = sender.send_by(vec![2; 1000], how);
             assert!(
                 matches!(failed, Err(NotSent::Failed { .. })),
@@ -187,8 +192,14 @@ fn a_stranger_that_sends_without_a_copy_is_noticed() {
     sender
         .drain(&mut ErrorQueue::new(), |other| panic!("{other:?}"))
         .unwrap();
-    assert_eq!((sender.counters().completed, sender.counters().foreign), (1, 1));
-    assert!(matches!(sender.send(vec![0; 100]).unwrap(), Sent::Copied(_)));
+    assert_eq!(
+        (sender.counters().completed, sender.counters().foreign),
+        (1, 1)
+    );
+    assert!(matches!(
+        sender.send(vec![0; 100]).unwrap(),
+        Sent::Copied(_)
+    ));
 }
 
 #[test]
@@ -198,12 +209,18 @@ fn a_sockets_support_is_a_value() {
     assert_eq!(first.support(), Support::Available);
     let mut second = ZeroCopySender::new(&socket, always()).unwrap();
     assert_eq!(second.support(), Support::InUse);
-    assert_eq!(second.send(vec![5; 100]).unwrap(), Sent::Copied(vec![5; 100]));
+    assert_eq!(
+        second.send(vec![5; 100]).unwrap(),
+        Sent::Copied(vec![5; 100])
+    );
 
     let (local, peer) = UnixDatagram::pair().unwrap();
     let mut sender = ZeroCopySender::new(local, always()).unwrap();
     assert_eq!(sender.support(), Support::Unsupported);
-    assert_eq!(sender.send(vec![6; 100]).unwrap(), Sent::Copied(vec![6; 100]));
+    assert_eq!(
+        sender.send(vec![6; 100]).unwrap(),
+        Sent::Copied(vec![6; 100])
+    );
     assert_eq!(peer.recv(&mut [0; 200]).unwrap(), 100);
     assert_eq!(sender.counters().not_asked, 1);
 

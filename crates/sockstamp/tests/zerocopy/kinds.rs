@@ -58,7 +58,10 @@ fn assert_copies(socket: Socket, message: Vec<u8>) {
     assert!(!sender.lends(message.len()));
     let payload = message[message.len() - 64..].to_vec();
     assert_eq!(sender.send(message.clone()).unwrap(), Sent::Copied(message));
-    assert_eq!((sender.counters().lent, sender.counters().not_asked), (0, 1));
+    assert_eq!(
+        (sender.counters().lent, sender.counters().not_asked),
+        (0, 1)
+    );
     let mut bytes = [0; 1000];
     let read = listener.read(&mut bytes).unwrap();
     assert!(bytes[..read].ends_with(&payload));

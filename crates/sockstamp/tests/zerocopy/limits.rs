@@ -11,7 +11,8 @@ use sockstamp::zerocopy::{How, Options, Sent, ZeroCopySender};
 use testbed::{Family, Host};
 
 use crate::common::{
-    LOOPBACKS, Network, all_back, always, fill, leave_little_memory, reads_stream, send, tcp_pair, udp_pair,
+    LOOPBACKS, Network, all_back, always, fill, leave_little_memory, reads_stream, send, tcp_pair,
+    udp_pair,
 };
 
 #[test]
@@ -23,7 +24,10 @@ fn a_send_below_the_threshold_is_copied_and_returned_at_once() {
         let copied = send(&mut sender, vec![7; length], How::default());
         assert_eq!(copied.is_some(), lent == 0);
         assert_eq!(sender.counters().lent, lent);
-        assert_eq!(receiver.recv(&mut [0; 2 * Options::THRESHOLD]).unwrap(), length);
+        assert_eq!(
+            receiver.recv(&mut [0; 2 * Options::THRESHOLD]).unwrap(),
+            length
+        );
     }
     assert_eq!(sender.counters().below_threshold, 2);
     assert_eq!(all_back(&mut sender).len(), 1);
@@ -42,7 +46,10 @@ fn asking_ends_when_the_kernel_copies_anyway() {
         send(&mut sender, vec![8; 1000], How::default()),
         Some(vec![8; 1000])
     );
-    assert_eq!((sender.counters().lent, sender.counters().not_asked), (3, 1));
+    assert_eq!(
+        (sender.counters().lent, sender.counters().not_asked),
+        (3, 1)
+    );
     sender.ask_again();
     assert_eq!(send(&mut sender, vec![0; 1000], How::default()), None);
 }
@@ -184,7 +191,10 @@ fn datagrams_without_memory_for_completions_are_copied_and_ids_stay_in_step() {
     assert!(in_flight > 1, "{in_flight}");
     // Until the queue is read it is not known whether the refused send has an id.
     assert!(send(&mut sender, vec![2; 1000], there).is_some());
-    assert_eq!((sender.counters().lent, sender.counters().not_asked), (lent, 1));
+    assert_eq!(
+        (sender.counters().lent, sender.counters().not_asked),
+        (lent, 1)
+    );
     let mut queue = sockstamp::error_queue::ErrorQueue::new();
     assert!(
         sender
@@ -197,7 +207,10 @@ fn datagrams_without_memory_for_completions_are_copied_and_ids_stay_in_step() {
 
     let sent = sender.send_by(vec![3; 1000], there);
     let sent = sent.or_else(|_| sender.send_by(vec![3; 1000], there));
-    assert!(matches!(sent, Ok(Sent::InFlight | Sent::Copied(_))), "{sent:?}");
+    assert!(
+        matches!(sent, Ok(Sent::InFlight | Sent::Copied(_))),
+        "{sent:?}"
+    );
     assert!(
         sender
             .wait_idle(&mut queue, crate::common::PATIENCE, |_| {})

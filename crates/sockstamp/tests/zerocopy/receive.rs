@@ -85,11 +85,15 @@ fn packets_with_a_page_of_payload_are_mapped() {
             (&network.a, network.link.interface_a()),
             (&network.b, network.link.interface_b()),
         ] {
-            host.run("ip", &["link", "set", interface, "mtu", &mtu]).unwrap();
+            host.run("ip", &["link", "set", interface, "mtu", &mtu])
+                .unwrap();
         }
         let address: IpAddr = network.link.address_b(family);
         let listener = network.b.tcp_listen((address, 0).into()).unwrap();
-        let client = network.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let client = network
+            .a
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
         check_pages(client, listener.accept().unwrap().0);
     }
 }

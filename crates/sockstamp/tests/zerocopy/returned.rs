@@ -33,7 +33,9 @@ fn sends_return_the_completions_of_earlier_ones() {
             // One send in two has a control message of its own.
             for how in [How::default(), How::default().segments(60)] {
                 assert_eq!(send(&mut sender, vec![0; 100], how), None);
-                sender.drain(&mut queue, |other| panic!("{other:?}")).unwrap();
+                sender
+                    .drain(&mut queue, |other| panic!("{other:?}"))
+                    .unwrap();
             }
         }
         assert!(

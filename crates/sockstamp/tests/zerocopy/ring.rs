@@ -40,7 +40,9 @@ fn streams_arrive_while_buffers_are_used_again() {
         for turn in 0..200 {
             let mut buffer = loop {
                 sender.reap().unwrap();
-                free.extend(std::iter::from_fn(|| sender.next_returned()).map(|returned| returned.buffer));
+                free.extend(
+                    std::iter::from_fn(|| sender.next_returned()).map(|returned| returned.buffer),
+                );
                 match free.pop() {
                     Some(buffer) if sender.flush().unwrap() => break buffer,
                     Some(buffer) => free.push(buffer),
@@ -60,7 +62,11 @@ fn streams_arrive_while_buffers_are_used_again() {
         while !sender.flush().unwrap() {
             std::thread::yield_now();
         }
-        assert!(sender.wait_idle(PATIENCE).unwrap(), "{:?}", sender.counters());
+        assert!(
+            sender.wait_idle(PATIENCE).unwrap(),
+            "{:?}",
+            sender.counters()
+        );
         let counters = sender.counters();
         assert!(counters.lent >= 200);
         assert_eq!(
@@ -117,13 +123,22 @@ fn datagrams_segments_and_addresses_are_sent_by_io_uring() {
 fn failed_sends_give_their_buffer_back_and_no_other() {
     let (socket, _receiver) = udp_pair(LOOPBACKS[0]);
     let mut sender = RingSender::new(socket, always(), 2).unwrap();
-    if !supported(&sender, "ring::failed_sends_give_their_buffer_back_and_no_other") {
+    if !supported(
+        &sender,
+        "ring::failed_sends_give_their_buffer_back_and_no_other",
+    ) {
         return;
     }
     for round in 0..100_u8 {
         let failed = sender.send_by(vec![0; 30_000], How::default().segments(100));
         assert!(
-            matches!(failed, Err(NotSent::Failed { buffer: Some(_), .. })),
+            matches!(
+                failed,
+                Err(NotSent::Failed {
+                    buffer: Some(_),
+                    ..
+                })
+            ),
             "{failed:?}"
         );
         assert_eq!(sender.send(vec![round; 100]).unwrap(), Sent::InFlight);
@@ -142,7 +157,10 @@ fn a_full_socket_and_an_unsupported_one_are_reported() {
     setsockopt(&client, sockopt::SndBuf, &100_000).unwrap();
     let options = always().stop_when_copied(NonZeroU32::MIN);
     let mut sender = RingSender::new(client, options, 8).unwrap();
-    if !supported(&sender, "ring::a_full_socket_and_an_unsupported_one_are_reported") {
+    if !supported(
+        &sender,
+        "ring::a_full_socket_and_an_unsupported_one_are_reported",
+    ) {
         return;
     }
     let mut buffer = vec![0; 6_000_000];
@@ -168,6 +186,9 @@ fn a_full_socket_and_an_unsupported_one_are_reported() {
 
     let (local, _peer) = UnixDatagram::pair().unwrap();
     let mut sender = RingSender::new(local, always(), 2).unwrap();
-    assert_eq!(sender.send(vec![6; 100]).unwrap(), Sent::Copied(vec![6; 100]));
+    assert_eq!(
+        sender.send(vec![6; 100]).unwrap(),
+        Sent::Copied(vec![6; 100])
+    );
     assert_eq!(sender.support(), Support::Unsupported);
 }

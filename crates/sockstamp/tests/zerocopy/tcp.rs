@@ -44,7 +44,10 @@ fn bytes_sent_over_a_link_arrive() {
             .b
             .tcp_listen((network.link.address_b(family), 0).into())
             .unwrap();
-        let client = network.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let client = network
+            .a
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
         let reader = reads_stream(listener.accept().unwrap().0, 2);
         let mut sender = ZeroCopySender::new(client, always()).unwrap();
         let mut pool = Pool::new(8, BUFFER);
@@ -77,7 +80,10 @@ fn corked_sends_with_and_without_a_copy_arrive_in_order() {
                 How::default().more()
             };
             let copied = send(&mut sender, buffer, how);
-            assert_eq!(copied.map(|buffer| buffer.len()), (turn % 3 == 1).then_some(10));
+            assert_eq!(
+                copied.map(|buffer| buffer.len()),
+                (turn % 3 == 1).then_some(10)
+            );
         }
         assert_eq!(all_back(&mut sender).len(), 60);
         assert_eq!(sender.counters().below_threshold, 30);
@@ -146,7 +152,10 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
         panic!("{failed:?}");
     };
     assert_eq!(buffer, vec![2; BUFFER]);
-    assert!(error.to_string().starts_with("sendmsg on a socket: "), "{error}");
+    assert!(
+        error.to_string().starts_with("sendmsg on a socket: "),
+        "{error}"
+    );
 }
 
 /// The kernel continues to send after the sender and its socket have been dropped: these buffers
@@ -172,7 +181,9 @@ fn bytes_in_flight_arrive_unchanged_after_the_sender_is_dropped() {
         }
         assert!(sender.in_flight() > 10, "{} in flight", sender.in_flight());
         drop(sender);
-        let scribbled: Vec<Vec<u8>> = (0..taken / BUFFER * 2).map(|_| vec![0xff; BUFFER]).collect();
+        let scribbled: Vec<Vec<u8>> = (0..taken / BUFFER * 2)
+            .map(|_| vec![0xff; BUFFER])
+            .collect();
         assert_eq!(reads_stream(server, 5).join().unwrap(), taken);
         drop(scribbled);
     }

@@ -3,7 +3,9 @@ use std::net::UdpSocket;
 use sockstamp::zerocopy::{How, Sent, ZeroCopySender};
 use testbed::Family;
 
-use crate::common::{LOOPBACKS, Network, Pool, all_back, always, fill, first_difference, send, udp_pair};
+use crate::common::{
+    LOOPBACKS, Network, Pool, all_back, always, fill, first_difference, send, udp_pair,
+};
 
 /// Datagrams that wait for their reader at most: a receive buffer of the default size holds these.
 const AHEAD: usize = 4;
@@ -31,7 +33,10 @@ fn sends_and_receives(sender: UdpSocket, receiver: &UdpSocket, length: usize) {
     all_back(&mut sender);
     let counters = sender.counters();
     assert_eq!((counters.lent, counters.completed), (100, 100));
-    assert_eq!(counters.completed_copied, 100, "the receiver is on this host");
+    assert_eq!(
+        counters.completed_copied, 100,
+        "the receiver is on this host"
+    );
 }
 
 #[test]
@@ -136,7 +141,8 @@ fn datagrams_not_received_on_this_host_are_not_copied() {
         (&network.b, "link add closed type bridge".into()),
         (&network.b, format!("link set {far} master closed")),
     ] {
-        host.run("ip", &arguments.split(' ').collect::<Vec<_>>()).unwrap();
+        host.run("ip", &arguments.split(' ').collect::<Vec<_>>())
+            .unwrap();
     }
     for family in [Family::V4, Family::V6] {
         let to = network.link.address_b(family);
@@ -158,6 +164,10 @@ fn datagrams_not_received_on_this_host_are_not_copied() {
         }
         all_back(&mut sender);
         let counters = sender.counters();
-        assert_eq!((counters.completed, counters.completed_copied), (50, 0), "{to}");
+        assert_eq!(
+            (counters.completed, counters.completed_copied),
+            (50, 0),
+            "{to}"
+        );
     }
 }

@@ -136,7 +136,10 @@ impl FromStr for Transport {
         match text {
             "tcp" => Ok(Transport::Tcp),
             "udp" => Ok(Transport::Udp),
-            _ => Err(io::Error::new(ErrorKind::InvalidInput, "neither tcp nor udp")),
+            _ => Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "neither tcp nor udp",
+            )),
         }
     }
 }
@@ -151,7 +154,10 @@ fn serve(mut options: Options) -> Result<()> {
     options.finish()?;
     let think = move |socket: BorrowedFd<'_>| -> io::Result<()> {
         if let Some(think) = think {
-            poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], PollTimeout::NONE)?;
+            poll(
+                &mut [PollFd::new(socket, PollFlags::POLLIN)],
+                PollTimeout::NONE,
+            )?;
             if !think.is_zero() {
                 thread::sleep(think);
             }

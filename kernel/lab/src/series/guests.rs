@@ -39,7 +39,10 @@ pub(crate) fn run_beside(
     let reading = || format!("cannot read {}", home.display());
     for entry in fs::read_dir(home).with_context(reading)? {
         let program = entry.with_context(reading)?.path();
-        let mode = fs::metadata(&program).with_context(reading)?.permissions().mode();
+        let mode = fs::metadata(&program)
+            .with_context(reading)?
+            .permissions()
+            .mode();
         let Some(name) = program.file_name().filter(|_| mode & 0o111 != 0) else {
             continue;
         };

@@ -169,7 +169,8 @@ fn price(name: &str, kept: &Counts, found: &Counts, limits: Limits) -> Option<St
     let noise = limits.noise.max(row * limits.repeats / 1000);
     let most = before + noise.max(before * limits.more / 100);
     let base = base(name)?;
-    (now > most).then(|| format!("{now} instructions more than {base}, above {most} ({before} are kept)"))
+    (now > most)
+        .then(|| format!("{now} instructions more than {base}, above {most} ({before} are kept)"))
 }
 
 /// Fewer programs are suspicious as well: a callback that does not come costs nothing.
@@ -207,9 +208,15 @@ pub(crate) fn missed(found: &Counts) -> String {
         }
     }
     for traffic in ["tcp.small", "tcp.request", "tcp.bulk"] {
-        let [cached, asked] = ["option-cached", "option"].map(|how| more(found, &format!("{traffic}.{how}")));
-        if cached.zip(asked).is_some_and(|(cached, asked)| cached >= asked) {
-            miss(format!("{traffic}: a cached length costs as much as another"));
+        let [cached, asked] =
+            ["option-cached", "option"].map(|how| more(found, &format!("{traffic}.{how}")));
+        if cached
+            .zip(asked)
+            .is_some_and(|(cached, asked)| cached >= asked)
+        {
+            miss(format!(
+                "{traffic}: a cached length costs as much as another"
+            ));
         }
     }
     let small = count(found, "tcp.small.nothing").zip(more(found, "tcp.small.option-cached"));
@@ -242,14 +249,23 @@ mod tests {
 
     #[test]
     fn more_than_three_percent_is_worse_and_less_is_not() {
-        let found = |found: &str| compared("# a comment\na 1000 0.0\nb 1000 1.0\nc lacking\n", found, SAME);
+        let found = |found: &str| {
+            compared(
+                "# a comment\na 1000 0.0\nb 1000 1.0\nc lacking\n",
+                found,
+                SAME,
+            )
+        };
         assert_eq!(found("a 1030 0\nb 900 1\nc 7 7\n"), "");
         assert_eq!(
             found("a 1031 0\nb lacking\n"),
             "a: 1031 instructions, more than 3 % above 1000\n\
              b: 1000 instructions are kept, and none were counted\n"
         );
-        assert_eq!(found("a 1000 0\nb 1000 1\nd 1 0\n"), "d: no count is kept\n");
+        assert_eq!(
+            found("a 1000 0\nb 1000 1\nd 1 0\n"),
+            "d: no count is kept\n"
+        );
     }
 
     #[test]
@@ -301,7 +317,8 @@ mod tests {
     fn the_price_of_a_hook_in_a_long_row_repeats_as_the_row_does() {
         let kept = "udp.fragments.nothing 237000 0\nudp.fragments.stamps 238000 4\n";
         let found = |stamps: u64| {
-            let found = format!("udp.fragments.nothing 237000 0\nudp.fragments.stamps {stamps} 4\n");
+            let found =
+                format!("udp.fragments.nothing 237000 0\nudp.fragments.stamps {stamps} 4\n");
             compared(kept, &found, SAME)
         };
         assert_eq!(found(239_190), "");
@@ -330,7 +347,10 @@ mod tests {
     fn counts_of_another_compiler_have_wider_limits_and_the_same_programs() {
         let kept = "tcp.send.nothing 15000 0\ntcp.send.entry 15117 1\n";
         let found = |found: &str| compared(kept, found, OTHERS);
-        assert_eq!(found("tcp.send.nothing 16351 0\ntcp.send.entry 16628 1\n"), "");
+        assert_eq!(
+            found("tcp.send.nothing 16351 0\ntcp.send.entry 16628 1\n"),
+            ""
+        );
         assert_eq!(
             found("tcp.send.nothing 16501 0\ntcp.send.entry 16779 2\n"),
             "tcp.send.entry: 16779 instructions, more than 10 % above 15117\n\

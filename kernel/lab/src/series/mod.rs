@@ -102,7 +102,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let measuring = sockstamp::build()?;
     let counted = [
         (KEPT, count(&kernel, home)?),
-        (KEPT_OF_SOCKSTAMP, sockstamp::count(&kernel, home, &measuring)?),
+        (
+            KEPT_OF_SOCKSTAMP,
+            sockstamp::count(&kernel, home, &measuring)?,
+        ),
     ];
     if arguments.stock {
         let stock = self::kernel(Variant::Stock)?;
@@ -118,7 +121,9 @@ fn home(kernel: &Kernel) -> Result<&Path> {
 
 /// Without a network there is no answer, and the kernel here is as good as before.
 fn tell_of_newer() {
-    match Series::read(Path::new(FOLDER)).and_then(|series| source::newer(&series, &cache::series())) {
+    match Series::read(Path::new(FOLDER))
+        .and_then(|series| source::newer(&series, &cache::series()))
+    {
         Ok(Some(newer)) => println!("{newer}"),
         Ok(None) => {}
         Err(error) => println!("a newer kernel was not looked for: {error:#}"),
@@ -152,7 +157,8 @@ fn conclude(counted: &[(&str, String)], bless: bool) -> Result<ExitCode> {
         if bless {
             fs::write(&kept, counts).with_context(|| format!("cannot write {}", kept.display()))?;
         }
-        let kept = fs::read_to_string(&kept).with_context(|| format!("cannot read {}", kept.display()))?;
+        let kept =
+            fs::read_to_string(&kept).with_context(|| format!("cannot read {}", kept.display()))?;
         good &= compare(name, &kept, counts)?;
         // Debian's kernel lacks what these are reached by.
         if *name != KEPT_ON_DEBIAN {
@@ -182,7 +188,10 @@ fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
         })?;
         println!("{output}");
         let skipped = skipped(&output);
-        ensure!(skipped.is_empty(), "selftests of {name} were skipped: {skipped}");
+        ensure!(
+            skipped.is_empty(),
+            "selftests of {name} were skipped: {skipped}"
+        );
     }
     Ok(())
 }
@@ -226,7 +235,10 @@ fn compare(name: &str, kept: &str, counted: &str) -> Result<bool> {
         }
     };
     let (kept, counted) = (instructions::parse(kept)?, instructions::parse(counted)?);
-    Ok(complain(name, &instructions::worse(&kept, &counted, limits)))
+    Ok(complain(
+        name,
+        &instructions::worse(&kept, &counted, limits),
+    ))
 }
 
 /// Return true if there is nothing to complain of.
@@ -240,7 +252,11 @@ fn complain(name: &str, complaints: &str) -> bool {
 /// The kernel, from the cache if nothing in `kernel/series` has changed since it was built.
 pub(crate) fn kernel(variant: Variant) -> Result<Kernel> {
     // Where it is stock, the selftests would fail.
-    built(variant.name(), &variant.series()?, variant == Variant::Patched)
+    built(
+        variant.name(),
+        &variant.series()?,
+        variant == Variant::Patched,
+    )
 }
 
 fn built(name: &str, series: &Series, with_programs: bool) -> Result<Kernel> {
@@ -251,7 +267,8 @@ fn built(name: &str, series: &Series, with_programs: bool) -> Result<Kernel> {
     let image = home.join("bzImage");
     if !image.exists() {
         forget(&home)?;
-        make(series, with_programs, &folder, &home).with_context(|| format!("the {name} kernel"))?;
+        make(series, with_programs, &folder, &home)
+            .with_context(|| format!("the {name} kernel"))?;
     }
     Ok(Kernel {
         name: name.into(),
@@ -268,7 +285,8 @@ fn make(series: &Series, with_programs: bool, folder: &Path, home: &Path) -> Res
     if with_programs {
         programs::build(&tree, series, home)?;
     }
-    fs::copy(&built, home.join("bzImage")).with_context(|| format!("cannot copy {}", built.display()))?;
+    fs::copy(&built, home.join("bzImage"))
+        .with_context(|| format!("cannot copy {}", built.display()))?;
     Ok(())
 }
 

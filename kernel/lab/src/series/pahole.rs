@@ -65,7 +65,8 @@ fn fetch(folder: &Path) -> Result<()> {
     let place = folder.join("pahole");
     let run = root.join("run");
     fs::write(&run, wrapper(&place)).context("cannot write to the cache")?;
-    fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).context("cannot write to the cache")?;
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o755))
+        .context("cannot write to the cache")?;
     fs::rename(&root, &place).context("cannot write to the cache")
 }
 

@@ -34,14 +34,19 @@ pub(crate) struct Patch {
 
 impl Series {
     pub(crate) fn read(folder: &Path) -> Result<Series> {
-        let read =
-            |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-        let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let read = |path: &Path| {
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let entries =
+            fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
         let mut paths: Vec<PathBuf> = entries
             .map(|entry| entry.map(|entry| entry.path()))
             .collect::<Result<_, _>>()
             .with_context(|| format!("cannot read {}", folder.display()))?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+        paths.retain(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "patch")
+        });
         paths.sort();
         let mut patches = Vec::new();
         for path in paths {
@@ -53,7 +58,10 @@ impl Series {
         }
         ensure!(!patches.is_empty(), "no patch in {}", folder.display());
         let lines = |name: &str| -> Result<Vec<String>> {
-            Ok(read(&folder.join(name))?.lines().map(str::to_owned).collect())
+            Ok(read(&folder.join(name))?
+                .lines()
+                .map(str::to_owned)
+                .collect())
         };
         Ok(Series {
             base: read(&folder.join("base"))?.trim().to_owned(),
@@ -152,7 +160,10 @@ mod tests {
     fn a_cover_letter_is_no_patch() {
         let (_folder, series) = series(PATCH);
         assert_eq!(series.patches().len(), 1);
-        assert_eq!(series.touched(), BTreeSet::from(["net/ipv4/tcp.c".to_owned()]));
+        assert_eq!(
+            series.touched(),
+            BTreeSet::from(["net/ipv4/tcp.c".to_owned()])
+        );
         assert_eq!(series.base, "7.3");
         assert_eq!(series.selftests(), ["one", "two"]);
         assert_eq!(series.net_selftests(), ["three.c"]);
@@ -161,7 +172,11 @@ mod tests {
     #[test]
     fn the_first_patches_are_a_series_as_well() {
         let (folder, _) = series(PATCH);
-        fs::write(folder.path().join("0002-b.patch"), PATCH.replace("tcp", "udp")).unwrap();
+        fs::write(
+            folder.path().join("0002-b.patch"),
+            PATCH.replace("tcp", "udp"),
+        )
+        .unwrap();
         let until = |number| Series::read(folder.path()).unwrap().until(number);
         assert_eq!(
             until(1).unwrap().touched(),

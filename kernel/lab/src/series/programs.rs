@@ -80,7 +80,10 @@ fn build_net(tree: &Path, series: &Series, home: &Path) -> Result<()> {
         compile
             // Do as lib.mk of the selftests does.
             .args(["-O2", "-Wall", "-D_GNU_SOURCE="])
-            .arg(format!("-I{}", tree.join("tools/testing/selftests").display()))
+            .arg(format!(
+                "-I{}",
+                tree.join("tools/testing/selftests").display()
+            ))
             .arg(format!("-I{}", tree.join("usr/include").display()))
             .arg(format!("-I{}", tree.join("tools/include").display()))
             .arg("-o")
@@ -131,7 +134,8 @@ fn without_keys(part: &Path) -> Result<()> {
     const REGISTERING: &str =
         "static __u32 register_session_key(const char *key_data, size_t key_data_size)\n{\n";
     let file = part.join("test_progs.c");
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let (before, after) = text
         .split_once(REGISTERING)
         .context("test_progs.c registers no key, or does it otherwise")?;
@@ -142,7 +146,9 @@ fn without_keys(part: &Path) -> Result<()> {
 /// Return each NAME of `#include "NAME.skel.h"`.
 fn programs(test: &str) -> impl Iterator<Item = String> {
     test.lines().filter_map(|line| {
-        let name = line.strip_prefix("#include \"")?.strip_suffix(".skel.h\"")?;
+        let name = line
+            .strip_prefix("#include \"")?
+            .strip_suffix(".skel.h\"")?;
         Some(format!("progs/{name}.c"))
     })
 }
@@ -165,7 +171,14 @@ fn build_count(tree: &Path, output: &Path) -> Result<PathBuf> {
     let object = output.join("count.bpf.o");
     let mut compile = Command::new(clang()?);
     compile
-        .args(["-g", "-O2", "-Wno-missing-declarations", "-target", "bpf", "-c"])
+        .args([
+            "-g",
+            "-O2",
+            "-Wno-missing-declarations",
+            "-target",
+            "bpf",
+            "-c",
+        ])
         .args(&headers)
         .arg(source.join("count.bpf.c"))
         .arg("-o")

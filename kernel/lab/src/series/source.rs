@@ -38,13 +38,20 @@ pub(crate) fn newer(series: &Series, folder: &Path) -> Result<Option<String>> {
     let makefile = fs::read_to_string(tree.join("Makefile")).context("cannot read the cache")?;
     let ours = release(&makefile).context("the tree has no version")?;
     let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE)?;
-    let newest = newest(&apt.names(PACKAGE)?).with_context(|| format!("{SUITE} has no {PACKAGE}*"))?;
+    let newest =
+        newest(&apt.names(PACKAGE)?).with_context(|| format!("{SUITE} has no {PACKAGE}*"))?;
     let theirs = numbers(&apt.version(&newest)?);
     Ok(sentence(&ours, &newest, &theirs))
 }
 
 fn sentence(ours: &[u32], package: &str, theirs: &[u32]) -> Option<String> {
-    let dotted = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
+    let dotted = |numbers: &[u32]| {
+        numbers
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(".")
+    };
     (theirs > ours).then(|| {
         format!(
             "{SUITE} has {package} with Linux {}, and kernel/series was tried on {}",
@@ -102,7 +109,13 @@ fn fetch(base: &str, folder: &Path, tree: &Path) -> Result<()> {
         package::extract(&package, &root)?;
     }
     let archive = root.join(format!("usr/src/{name}.tar.xz"));
-    succeed(Command::new("tar").arg("-xJf").arg(&archive).arg("-C").arg(&root))?;
+    succeed(
+        Command::new("tar")
+            .arg("-xJf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&root),
+    )?;
     fs::rename(root.join(&name), tree).context("cannot write to the cache")
 }
 
@@ -150,7 +163,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn patched(scratch: &Path, patch: &Patch) -> Result<()> {
     let mut command = Command::new("patch");
     command
-        .args(["-p1", "--quiet", "--forward", "--no-backup-if-mismatch", "-d"])
+        .args([
+            "-p1",
+            "--quiet",
+            "--forward",
+            "--no-backup-if-mismatch",
+            "-d",
+        ])
         .arg(scratch)
         .arg("-i")
         .arg(&patch.path);
@@ -251,7 +270,10 @@ mod tests {
         fs::write(&old, "three\n").unwrap();
         let (_folder, series) = series(&[CHANGE]);
         let error = apply(&series, tree.path()).unwrap_err();
-        assert!(error.to_string().ends_with("0.patch does not apply"), "{error:#}");
+        assert!(
+            error.to_string().ends_with("0.patch does not apply"),
+            "{error:#}"
+        );
         assert_eq!(fs::read_to_string(&old).unwrap(), "three\n");
     }
 }

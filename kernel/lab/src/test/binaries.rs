@@ -45,7 +45,13 @@ const C_PROGRAMS: &str = "c-programs";
 pub(crate) fn build() -> Result<Built> {
     // The archive is part of no test.
     let status = Command::new("cargo")
-        .args(["build", "--quiet", "--locked", "--workspace", "--all-targets"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+        ])
         .status();
     ensure!(
         status.context("cannot run cargo")?.success(),
@@ -97,7 +103,11 @@ pub(crate) fn list(binary: &Path) -> Result<Vec<String>> {
         .args(["--list", "--format", "terse"])
         .output();
     let output = output.with_context(|| format!("cannot run {}", binary.display()))?;
-    ensure!(output.status.success(), "{} lists no tests", binary.display());
+    ensure!(
+        output.status.success(),
+        "{} lists no tests",
+        binary.display()
+    );
     let text = String::from_utf8_lossy(&output.stdout);
     let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
     Ok(names.map(str::to_owned).collect())
@@ -106,7 +116,8 @@ pub(crate) fn list(binary: &Path) -> Result<Vec<String>> {
 fn parse(messages: &str) -> Result<Built> {
     let mut built = Built::default();
     for line in messages.lines() {
-        let message: Message = serde_json::from_str(line).context("cargo printed an unknown message")?;
+        let message: Message =
+            serde_json::from_str(line).context("cargo printed an unknown message")?;
         let (Some(package), Some(target), Some(profile), Some(executable)) = (
             message.package_id,
             message.target,

@@ -59,7 +59,12 @@ pub(crate) fn script(sockstamp: &Path) -> String {
 
 impl Facts {
     /// Read the findings from the outcomes of a script with [`BINARY`] and from its output.
-    pub(crate) fn read(kernel: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
+    pub(crate) fn read(
+        kernel: &str,
+        outcomes: &[Outcome],
+        output: &str,
+        of_guest: bool,
+    ) -> Result<Facts> {
         let (_, rest) = output.split_once(MARK).context("doctor did not run")?;
         let (release, doctor) = rest.split_once('\n').context("doctor said nothing")?;
         let mut verified = outcomes.iter().filter(|outcome| outcome.binary == BINARY);
@@ -68,7 +73,9 @@ impl Facts {
         Ok(Facts {
             kernel: kernel.to_owned(),
             doctor: kept(doctor)?,
-            verifier: of_guest.then(|| counts(&verified.output, release)).transpose()?,
+            verifier: of_guest
+                .then(|| counts(&verified.output, release))
+                .transpose()?,
         })
     }
 
@@ -79,7 +86,9 @@ impl Facts {
             let path = Path::new(FOLDER).join(&name);
             let comparison = match fs::read_to_string(&path) {
                 Ok(kept) => compare(&path, &kept, found)?,
-                Err(_) => Comparison::Skipped("no results of this kernel are kept (--bless)".into()),
+                Err(_) => {
+                    Comparison::Skipped("no results of this kernel are kept (--bless)".into())
+                }
             };
             compared.push((name, comparison));
         }

@@ -66,7 +66,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let kernels: Vec<Kernel> = choices.iter().map(Choice::get).collect::<Result<_>>()?;
     let folder = folder(&built)?;
     let tasks = Tasks::new(&built, &chosen)?;
-    let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));
+    let guests = arguments
+        .guests
+        .map_or_else(processors, |guests| guests.max(1));
     let mut ran = places::in_guests(&kernels, &tasks, guests, &folder)?;
     if arguments.host {
         chosen.retain(|test| test.binary == facts::BINARY);

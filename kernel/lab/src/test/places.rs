@@ -58,7 +58,10 @@ pub(crate) struct Tasks<'a> {
 
 impl<'a> Tasks<'a> {
     pub(crate) fn new(built: &'a Built, tests: &'a [Test]) -> Result<Tasks<'a>> {
-        let sockstamp = built.programs.iter().find(|path| path.ends_with("sockstamp"));
+        let sockstamp = built
+            .programs
+            .iter()
+            .find(|path| path.ends_with("sockstamp"));
         let sockstamp = sockstamp.context("cargo built no sockstamp")?;
         let mut common = Image::new()?;
         for program in &built.programs {
@@ -195,7 +198,9 @@ impl Task {
         eprintln!("Linux {name}: no test began, so the guest boots once more");
         let mut ran = self.boot(kernel, &console.with_extension("again.log"))?;
         for row in &mut ran.rows {
-            row.outcome.again.get_or_insert_with(|| NO_TEST_BEGAN.to_owned());
+            row.outcome
+                .again
+                .get_or_insert_with(|| NO_TEST_BEGAN.to_owned());
         }
         Ok(ran)
     }
@@ -213,11 +218,13 @@ impl Task {
             console,
         };
         let output = console.with_extension("out");
-        let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+        let file =
+            File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         if let Err(error) = guest.run(file, io::stderr()) {
             eprintln!("Linux {name}: {error:#}");
         }
-        let output = fs::read(&output).with_context(|| format!("cannot read {}", output.display()))?;
+        let output =
+            fs::read(&output).with_context(|| format!("cannot read {}", output.display()))?;
         let seconds = begin.elapsed().as_secs();
         eprintln!("Linux {name}: {} tests in {seconds} s", self.tests.len());
         Ok(self.ran(name, &output, true))
@@ -237,7 +244,8 @@ impl Task {
             }
         }
         let facts = asks_for_facts(&self.tests).then(|| {
-            Facts::read(kernel, &outcomes, &output, in_guest).with_context(|| format!("kernel {kernel}"))
+            Facts::read(kernel, &outcomes, &output, in_guest)
+                .with_context(|| format!("kernel {kernel}"))
         });
         let row = |outcome| Row {
             kernel: kernel.to_owned(),
@@ -252,8 +260,8 @@ impl Task {
 
 /// Return the first two numbers of the host kernel's release.
 fn host_kernel() -> Result<String> {
-    let release =
-        fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")
+        .context("cannot read the kernel's release")?;
     let numbers: Vec<&str> = release.trim().splitn(3, '.').take(2).collect();
     Ok(numbers.join("."))
 }

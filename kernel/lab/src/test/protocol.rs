@@ -38,7 +38,9 @@ impl Outcome {
     pub(crate) fn forbid_skip(&mut self) {
         if self.result == Verdict::Skipped {
             let reason = self.reason.as_deref().unwrap_or_default();
-            self.reason = Some(format!("it must run on this kernel, and was skipped: {reason}"));
+            self.reason = Some(format!(
+                "it must run on this kernel, and was skipped: {reason}"
+            ));
             self.result = Verdict::Failed;
         }
     }
@@ -129,7 +131,9 @@ fn ended(test: &Test, output: &str, end: &str) -> Outcome {
 
 fn judge(status: Option<u8>, output: &str) -> (Verdict, Option<String>) {
     match status {
-        Some(0) if !output.contains(" 1 passed;") => (Verdict::Failed, Some("it did not run".into())),
+        Some(0) if !output.contains(" 1 passed;") => {
+            (Verdict::Failed, Some("it did not run".into()))
+        }
         Some(0) => match skip(output) {
             Some(reason) => (Verdict::Skipped, Some(reason)),
             None => (Verdict::Ok, None),
@@ -202,7 +206,9 @@ mod tests {
 
     fn results(output: &str) -> Vec<(Verdict, Option<String>)> {
         let outcomes = parse(&tests(), output).into_iter();
-        outcomes.map(|outcome| (outcome.result, outcome.reason)).collect()
+        outcomes
+            .map(|outcome| (outcome.result, outcome.reason))
+            .collect()
     }
 
     #[test]
@@ -257,8 +263,7 @@ test result: ok. 1 passed; 0 failed
 
     #[test]
     fn a_forbidden_skip_is_a_failure_and_nothing_else_changes() {
-        let skipped =
-            "#lab begin /x good\nSKIP good: no such hook\ntest result: ok. 1 passed;\n#lab end 0 1 2\n";
+        let skipped = "#lab begin /x good\nSKIP good: no such hook\ntest result: ok. 1 passed;\n#lab end 0 1 2\n";
         let passed = skipped.replace("SKIP good: no such hook\n", "");
         for (output, result, reason) in [
             (
@@ -270,14 +275,16 @@ test result: ok. 1 passed; 0 failed
         ] {
             let mut outcome = parse(&tests(), output).remove(0);
             outcome.forbid_skip();
-            assert_eq!((outcome.result, outcome.reason.as_deref()), (result, reason));
+            assert_eq!(
+                (outcome.result, outcome.reason.as_deref()),
+                (result, reason)
+            );
         }
     }
 
     #[test]
     fn tests_after_the_end_of_the_guest_have_failed() {
-        let output =
-            "#lab begin /x good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin /x bad\nthread 'bad'";
+        let output = "#lab begin /x good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin /x bad\nthread 'bad'";
         assert_eq!(
             results(output)[1..],
             [

@@ -77,9 +77,16 @@ fn short(outcome: &Outcome) -> String {
 /// One line per skip, as every test of the workspace writes it.
 pub(crate) fn skips(rows: &[Row]) -> String {
     let mut text = String::new();
-    for row in rows.iter().filter(|row| row.outcome.result == Verdict::Skipped) {
+    for row in rows
+        .iter()
+        .filter(|row| row.outcome.result == Verdict::Skipped)
+    {
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
-        let _ = writeln!(text, "SKIP {} on {}: {reason}", row.outcome.test, row.kernel);
+        let _ = writeln!(
+            text,
+            "SKIP {} on {}: {reason}",
+            row.outcome.test, row.kernel
+        );
     }
     text
 }
@@ -111,7 +118,10 @@ pub(crate) fn left_out(left_out: &LeftOut) -> String {
 /// All that a failed test said, up to `lines` lines from its end.
 pub(crate) fn failures(rows: &[Row], lines: usize) -> String {
     let mut text = String::new();
-    for row in rows.iter().filter(|row| row.outcome.result == Verdict::Failed) {
+    for row in rows
+        .iter()
+        .filter(|row| row.outcome.result == Verdict::Failed)
+    {
         let reason = row.outcome.reason.as_deref().unwrap_or_default();
         let _ = writeln!(
             text,

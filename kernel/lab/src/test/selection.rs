@@ -109,7 +109,11 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
         }
     }
     if let Some(idle) = fits.iter().position(|fits| *fits == 0) {
-        bail!("no test for the line {} {}", rules[idle].binary, rules[idle].test);
+        bail!(
+            "no test for the line {} {}",
+            rules[idle].binary,
+            rules[idle].test
+        );
     }
     Ok((chosen, left_out))
 }
@@ -160,7 +164,9 @@ fn place(name: &str) -> Result<Place> {
         Some(kernel) => (kernel, true),
         None => (name, false),
     };
-    let of_debian = DebianKernel::ALL.iter().any(|release| release.name() == kernel);
+    let of_debian = DebianKernel::ALL
+        .iter()
+        .any(|release| release.name() == kernel);
     let built = Variant::ALL.iter().any(|variant| variant.name() == kernel);
     ensure!(of_debian || built, "the lab has no kernel {kernel}");
     Ok(Place {
@@ -204,7 +210,8 @@ mod tests {
 
     #[test]
     fn the_first_line_that_fits_holds() {
-        let table = "# words\n\nskip a/x tx::python* needs a snake\nrun a/x tx::*\nskip a/* * too slow\n";
+        let table =
+            "# words\n\nskip a/x tx::python* needs a snake\nrun a/x tx::*\nskip a/* * too slow\n";
         let tests = vec![
             test("a/x", "tx::one"),
             test("a/x", "tx::python3"),
@@ -255,12 +262,18 @@ mod tests {
     #[test]
     fn nothing_is_left_open() {
         let why = |table, tests| decide(table, tests).unwrap_err().to_string();
-        assert_eq!(why("run a/x t*\n", vec![test("a/x", "u")]), "no line for a/x u");
+        assert_eq!(
+            why("run a/x t*\n", vec![test("a/x", "u")]),
+            "no line for a/x u"
+        );
         assert_eq!(
             why("run a/x t\nrun a/x *\n", vec![test("a/x", "u")]),
             "no test for the line a/x t"
         );
-        assert_eq!(why("skip a/x t\n", vec![]), "cannot parse the line skip a/x t");
+        assert_eq!(
+            why("skip a/x t\n", vec![]),
+            "cannot parse the line skip a/x t"
+        );
         assert_eq!(
             why("on 6.2 a/x t\n", vec![]),
             "cannot parse the line on 6.2 a/x t"
@@ -269,6 +282,9 @@ mod tests {
             why("counted skip a/x t why\n", vec![]),
             "cannot parse the line counted skip a/x t why"
         );
-        assert_eq!(why("walk a/x t\n", vec![]), "cannot parse the line walk a/x t");
+        assert_eq!(
+            why("walk a/x t\n", vec![]),
+            "cannot parse the line walk a/x t"
+        );
     }
 }

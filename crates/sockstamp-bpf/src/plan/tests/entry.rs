@@ -22,7 +22,10 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
             "sockops HDR_OPT_LEN → TSTAMP_SENDMSG"
         );
         let by_tracepoint = entered(EntryHook::By(Entry::Tracepoint));
-        assert_eq!(Plan::new(&facts, &by_tracepoint), Err(Obstacle::NoEntry(reason)));
+        assert_eq!(
+            Plan::new(&facts, &by_tracepoint),
+            Err(Obstacle::NoEntry(reason))
+        );
         let outlook = Plan::outlook(&facts, &by_tracepoint);
         assert_eq!(outlook.entry, None);
         assert_eq!(outlook.stages[Stage::TxCopy], Method::Absent(reason));
@@ -70,7 +73,10 @@ fn the_hook_of_the_entry_can_be_chosen() {
     assert_eq!(plan.entry, Some(Entry::Callback));
     let plan = Plan::new(&facts, &entered(EntryHook::Off)).unwrap();
     assert_eq!(plan.entry, None);
-    assert_eq!(plan.stages[Stage::TxCopy], Method::Absent(Reason::SwitchedOff));
+    assert_eq!(
+        plan.stages[Stage::TxCopy],
+        Method::Absent(Reason::SwitchedOff)
+    );
     assert_eq!(
         Plan::new(&facts, &entered(EntryHook::By(Entry::Function))),
         Err(Obstacle::NoEntry(Reason::Callbacks))

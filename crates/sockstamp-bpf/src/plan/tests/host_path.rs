@@ -18,8 +18,14 @@ fn the_way_through_the_host_is_followed_when_asked_for() {
     let plan = Plan::new(&Facts::complete(), &through_the_host()).unwrap();
     assert!(plan.host_path);
     for (stage, method) in [
-        (Stage::TxQdisc, "sockops TSTAMP_SCHED → tp net_dev_start_xmit"),
-        (Stage::TxNetwork, "tp net_dev_start_xmit → sockops TSTAMP_ACK"),
+        (
+            Stage::TxQdisc,
+            "sockops TSTAMP_SCHED → tp net_dev_start_xmit",
+        ),
+        (
+            Stage::TxNetwork,
+            "tp net_dev_start_xmit → sockops TSTAMP_ACK",
+        ),
     ] {
         assert_eq!(plan.stages[stage].to_string(), method);
         assert_ne!(plan.stages[stage], usual.stages[stage]);
@@ -77,7 +83,9 @@ fn datagrams_are_followed_when_the_way_through_the_host_is_asked_for() {
 #[test]
 fn datagrams_are_not_followed_where_their_end_is_not_seen_or_they_are_not_measured() {
     let unseen = without(|facts| {
-        facts.tracepoints.insert(Tracepoint::ConsumeSkb, Some(false));
+        facts
+            .tracepoints
+            .insert(Tracepoint::ConsumeSkb, Some(false));
     });
     let request = Request {
         udp: false,

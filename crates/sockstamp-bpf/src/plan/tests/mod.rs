@@ -93,7 +93,10 @@ fn a_request_for_older_hooks_sees_an_older_kernel() {
 fn every_method_reads_as_the_documentation_has_it() {
     let methods = |facts: &Facts| {
         let plan = plan_of(facts);
-        let of_stages: Vec<_> = plan.methods().map(|(_, method)| method.to_string()).collect();
+        let of_stages: Vec<_> = plan
+            .methods()
+            .map(|(_, method)| method.to_string())
+            .collect();
         (of_stages, plan.udp.unwrap().to_string())
     };
     let (stages, udp) = methods(&Facts::complete());

@@ -56,7 +56,10 @@ fn sys_admin_covers_bpf_and_perfmon_alone() {
         })
     };
     assert!(missing_capabilities(&capabilities(true)).is_empty());
-    assert_eq!(missing_capabilities(&capabilities(false)), [Capability::NetAdmin]);
+    assert_eq!(
+        missing_capabilities(&capabilities(false)),
+        [Capability::NetAdmin]
+    );
 }
 
 #[test]
@@ -76,7 +79,12 @@ fn an_unknown_feature_is_not_called_missing() {
         plan_of(&facts).stages[Stage::TxNic],
         Method::Absent(Reason::UnseenNicClock)
     );
-    let facts = without(|facts| facts.capabilities.values_mut().for_each(|held| *held = None));
+    let facts = without(|facts| {
+        facts
+            .capabilities
+            .values_mut()
+            .for_each(|held| *held = None)
+    });
     assert_eq!(missing_capabilities(&facts), []);
     assert!(required(&facts).is_ok_and(|plan| !plan.namespaces));
 }

@@ -8,7 +8,9 @@ use crate::plan::*;
 /// Return the parts that a plan does not distinguish, each with its reason.
 fn missing(plan: &Plan) -> Vec<(Part, Reason)> {
     let parts = plan.parts();
-    parts.filter_map(|(part, reason)| Some((part, reason?))).collect()
+    parts
+        .filter_map(|(part, reason)| Some((part, reason?)))
+        .collect()
 }
 
 #[test]
@@ -20,7 +22,11 @@ fn a_complete_host_distinguishes_every_part() {
 fn quotas_need_the_schedulers_sum_of_their_waits() {
     for unseen in [Some(false), None] {
         let plan = plan_of(&without(|facts| facts.quota_clock = unseen));
-        let parts = [Part::WakeupThrottled, Part::AppThrottled, Part::ServiceThrottled];
+        let parts = [
+            Part::WakeupThrottled,
+            Part::AppThrottled,
+            Part::ServiceThrottled,
+        ];
         assert_eq!(
             missing(&plan),
             parts.map(|part| (part, Reason::Needs(Release(6, 6))))
@@ -32,13 +38,22 @@ fn quotas_need_the_schedulers_sum_of_their_waits() {
 fn the_work_of_a_reader_needs_the_schedulers_clock() {
     type Take = fn(&mut Facts);
     let takes: [(Take, Reason); 4] = [
-        (|facts| facts.casts = Some(false), Reason::Needs(Release(6, 2))),
-        (|facts| facts.perf_events = Some(false), Reason::NeedsPerfEvents),
+        (
+            |facts| facts.casts = Some(false),
+            Reason::Needs(Release(6, 2)),
+        ),
+        (
+            |facts| facts.perf_events = Some(false),
+            Reason::NeedsPerfEvents,
+        ),
         (
             |facts| facts.sched_clock_stable = Some(false),
             Reason::UnstableClock,
         ),
-        (|facts| facts.kernel_symbols = Some(false), Reason::NeedsSyslog),
+        (
+            |facts| facts.kernel_symbols = Some(false),
+            Reason::NeedsSyslog,
+        ),
     ];
     for (take, reason) in takes {
         let found = missing(&plan_of(&without(take)));
@@ -59,7 +74,10 @@ fn causes_of_waiting_need_segments() {
         ..Request::default()
     };
     let found = missing(&Plan::outlook(&Facts::complete(), &request));
-    assert!(found.contains(&(Part::Nagle, Reason::SwitchedOff)), "{found:?}");
+    assert!(
+        found.contains(&(Part::Nagle, Reason::SwitchedOff)),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -82,5 +100,8 @@ fn an_absent_stage_has_no_parts() {
         ..Request::default()
     };
     let plan = Plan::outlook(&Facts::complete(), &request);
-    assert!(plan.parts().all(|(part, _)| part.stage() != Stage::RxWakeup));
+    assert!(
+        plan.parts()
+            .all(|(part, _)| part.stage() != Stage::RxWakeup)
+    );
 }

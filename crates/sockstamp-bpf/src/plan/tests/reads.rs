@@ -9,7 +9,9 @@ use crate::programs;
 fn reads_need_their_functions_where_there_are_no_tracepoints() {
     for function in [Function::SockDefReadable, Function::TcpRecvmsg] {
         let plan = plan_of(&without(|facts| {
-            facts.tracepoints.insert(Tracepoint::SkDataReady, Some(false));
+            facts
+                .tracepoints
+                .insert(Tracepoint::SkDataReady, Some(false));
             facts.functions.insert(function, Some(false));
         }));
         assert!(plan.tx.is_some() && plan.rx.is_none());
@@ -66,9 +68,15 @@ fn callbacks_of_receiving_come_before_hooks_that_all_sockets_pass() {
     assert_eq!(plan.udp, Ok(Datagrams::Callbacks));
     assert!(plan.segments && plan.sched && !plan.has_windows());
     let methods = [
-        (Stage::RxStack, "RX software stamp → sockops TSTAMP_DATA_READY"),
+        (
+            Stage::RxStack,
+            "RX software stamp → sockops TSTAMP_DATA_READY",
+        ),
         (Stage::RxHol, "RX software stamps at sockops TSTAMP_RCV"),
-        (Stage::RxWakeup, "sockops TSTAMP_DATA_READY → task sched_info"),
+        (
+            Stage::RxWakeup,
+            "sockops TSTAMP_DATA_READY → task sched_info",
+        ),
         (Stage::RxApp, "sockops TSTAMP_DATA_READY → TSTAMP_RECVMSG"),
         (Stage::AppService, "sockops TSTAMP_RECVMSG → the next send"),
     ];
@@ -133,8 +141,13 @@ fn without_causes_no_program_sees_each_segment_of_the_host() {
     };
     let plan = Plan::new(&Facts::complete(), &request).unwrap();
     assert!(!plan.segments && !plan.causes && !runs_for_each_segment(&plan));
-    assert_eq!(plan.stages[Stage::RxHol], Method::Absent(Reason::SwitchedOff));
-    assert!(plan.stages[Stage::TxNetwork].is_measured() && plan.stages[Stage::RxStack].is_measured());
+    assert_eq!(
+        plan.stages[Stage::RxHol],
+        Method::Absent(Reason::SwitchedOff)
+    );
+    assert!(
+        plan.stages[Stage::TxNetwork].is_measured() && plan.stages[Stage::RxStack].is_measured()
+    );
     assert!(runs_for_each_segment(&plan_of(&Facts::complete())));
     let plan = Plan::new(&Facts::complete().with_series(), &request).unwrap();
     assert!(!plan.segments && plan.rx == Some(Reads::Callbacks));
@@ -171,7 +184,9 @@ fn wake_ups_need_the_schedulers_notes_and_the_names_of_functions() {
 #[test]
 fn without_reads_there_are_no_wake_ups() {
     let facts = without(|facts| {
-        facts.tracepoints.insert(Tracepoint::SockRecvLength, Some(false));
+        facts
+            .tracepoints
+            .insert(Tracepoint::SockRecvLength, Some(false));
     });
     let plan = plan_of(&facts.with_functions_traced(false));
     assert!(!plan.sched);
@@ -194,7 +209,8 @@ fn the_reason_of_an_excluded_stage_is_the_request() {
 
 #[test]
 fn accepts_need_their_hooks_and_the_registers_of_a_call() {
-    let accept = |take: &dyn Fn(&mut Facts)| plan_of(&without(take)).stages[Stage::ConnAccept].absent();
+    let accept =
+        |take: &dyn Fn(&mut Facts)| plan_of(&without(take)).stages[Stage::ConnAccept].absent();
     assert_eq!(accept(&|_| {}), None);
     assert_eq!(
         accept(&|facts| facts.call_registers = Some(false)),
@@ -220,5 +236,8 @@ fn reads_need_to_see_sockets_end() {
         facts.refuse(Hook::Cgroup("cgroup/sock_release"))
     }));
     assert!(plan.rx.is_none() && plan.tx.is_some());
-    assert_eq!(plan.stages[Stage::RxApp].absent(), Some(Reason::CgroupRefused));
+    assert_eq!(
+        plan.stages[Stage::RxApp].absent(),
+        Some(Reason::CgroupRefused)
+    );
 }

@@ -89,10 +89,16 @@ fn no_packet_is_asked_for_stamps_if_a_nic_stamps_sends() {
     let plan = required(&ptp).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Unasked));
     assert!(plan.uses_bit() && plan.looks_at_packets());
-    assert!(!plan.waits && !plan.half_closed, "no function of TCP is traced");
+    assert!(
+        !plan.waits && !plan.half_closed,
+        "no function of TCP is traced"
+    );
     assert_eq!(plan.entry, Some(Entry::Tracepoint));
     let methods = [
-        (Stage::TxCopy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
+        (
+            Stage::TxCopy,
+            "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG",
+        ),
         (Stage::TxQueue, "sockops TSTAMP_SENDMSG → tp net_dev_queue"),
         (Stage::TxQdisc, "tp net_dev_queue → tp net_dev_start_xmit"),
         (Stage::TxNetwork, "tp net_dev_start_xmit → tp tcp_probe"),
@@ -118,5 +124,8 @@ fn without_the_kfunc_stamps_are_taken_from_packets() {
 #[test]
 fn a_nic_that_stamps_is_not_called_missing() {
     let plan = plan_of(&without(|facts| facts.nic_clock = Some(true)));
-    assert_eq!(plan.stages[Stage::TxNic], Method::Absent(Reason::UnusedNicClock));
+    assert_eq!(
+        plan.stages[Stage::TxNic],
+        Method::Absent(Reason::UnusedNicClock)
+    );
 }

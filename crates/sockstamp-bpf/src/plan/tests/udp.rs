@@ -42,15 +42,25 @@ fn the_functions_that_send_show_the_beginning_of_each_send_where_they_are_traced
         let plan = plan_of(&without(|facts| {
             facts.functions.insert(function, Some(false));
         }));
-        assert_eq!((plan.udp, plan.udp_entries), (Ok(Datagrams::Tracepoints), false));
+        assert_eq!(
+            (plan.udp, plan.udp_entries),
+            (Ok(Datagrams::Tracepoints), false)
+        );
     }
     let plan = plan_of(&Facts::complete().with_series());
-    assert_eq!((plan.udp, plan.udp_entries), (Ok(Datagrams::Callbacks), false));
+    assert_eq!(
+        (plan.udp, plan.udp_entries),
+        (Ok(Datagrams::Callbacks), false)
+    );
 }
 
 #[test]
 fn functions_of_udp_replace_tracepoints_missing_in_an_older_kernel() {
-    let functions = |drops_tell_receiver| Ok(Datagrams::Functions { drops_tell_receiver });
+    let functions = |drops_tell_receiver| {
+        Ok(Datagrams::Functions {
+            drops_tell_receiver,
+        })
+    };
     for tracepoint in [Tracepoint::SockSendLength, Tracepoint::SockRecvLength] {
         assert_eq!(without_tracepoint(tracepoint).udp, functions(true));
     }
@@ -79,7 +89,10 @@ fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
     let facts = Facts::complete()
         .of_an_older_kernel()
         .with_functions_traced(false);
-    assert_eq!(plan_of(&facts).udp, Err(Reason::NeedsOrFentry(Release(6, 11))));
+    assert_eq!(
+        plan_of(&facts).udp,
+        Err(Reason::NeedsOrFentry(Release(6, 11)))
+    );
 }
 
 #[test]

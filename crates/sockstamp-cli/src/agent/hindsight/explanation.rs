@@ -38,7 +38,10 @@ pub(super) fn explain(files: &mut Files, client: oneshot::Sender<Answer>) {
 }
 
 fn run(files: Vec<PathBuf>) -> Vec<u8> {
-    let output = Command::new("/proc/self/exe").arg("explain").args(files).output();
+    let output = Command::new("/proc/self/exe")
+        .arg("explain")
+        .args(files)
+        .output();
     match output {
         Ok(output) if output.status.success() => output.stdout,
         Ok(output) => output.stderr,

@@ -87,7 +87,10 @@ impl Files {
             .current
             .as_ref()
             .map(|(_, since)| (since, self.keep / SHARES));
-        let old = self.finished.front().map(|oldest| (&oldest.ended, self.keep));
+        let old = self
+            .finished
+            .front()
+            .map(|oldest| (&oldest.ended, self.keep));
         let dues = [full, old].into_iter().flatten();
         let left = dues.map(|(since, time)| time.saturating_sub(since.elapsed()));
         left.min().map_or(LONG, |left| left.clamp(LEAST, LONG))
@@ -169,7 +172,8 @@ impl Files {
         // Their names begin with their time.
         unasked.sort();
         for oldest in unasked.iter().rev().skip(UNASKED - 1) {
-            fs::remove_dir_all(oldest).with_context(|| format!("cannot remove {}", oldest.display()))?;
+            fs::remove_dir_all(oldest)
+                .with_context(|| format!("cannot remove {}", oldest.display()))?;
         }
         self.snapshot_as(UNASKED_END)
     }
@@ -192,7 +196,8 @@ impl Files {
         fs::create_dir(&place).with_context(|| format!("cannot create {}", place.display()))?;
         for file in &self.finished {
             let link = place.join(file.path.file_name().unwrap_or_default());
-            fs::hard_link(&file.path, &link).with_context(|| format!("cannot create {}", link.display()))?;
+            fs::hard_link(&file.path, &link)
+                .with_context(|| format!("cannot create {}", link.display()))?;
         }
         Ok(place)
     }
@@ -212,7 +217,10 @@ impl Files {
 
     /// Return the bytes of all files but those of snapshots.
     pub(super) fn bytes(&self) -> u64 {
-        let current = self.current.as_ref().map_or(0, |(writer, _)| writer.bytes());
+        let current = self
+            .current
+            .as_ref()
+            .map_or(0, |(writer, _)| writer.bytes());
         current + self.finished.iter().map(|file| file.bytes).sum::<u64>()
     }
 
@@ -224,9 +232,12 @@ impl Files {
     /// Remove files until enough room is free; return false if that was not enough.
     fn make_room(&mut self) -> Result<bool> {
         loop {
-            let system = statvfs(&self.recent)
-                .with_context(|| format!("cannot read the free space of {}", self.recent.display()))?;
-            let free = system.blocks_available().saturating_mul(system.fragment_size());
+            let system = statvfs(&self.recent).with_context(|| {
+                format!("cannot read the free space of {}", self.recent.display())
+            })?;
+            let free = system
+                .blocks_available()
+                .saturating_mul(system.fragment_size());
             if free >= self.min_free {
                 return Ok(true);
             }
@@ -255,12 +266,14 @@ impl Files {
 
 /// Return the files that an earlier recording has left, the oldest first.
 fn earlier(directory: &Path) -> Result<VecDeque<Finished>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
         let about = entry.metadata().ok().filter(fs::Metadata::is_file);
-        let Some(about) = about.filter(|_| path.extension().is_some_and(|end| end == "parquet")) else {
+        let Some(about) = about.filter(|_| path.extension().is_some_and(|end| end == "parquet"))
+        else {
             continue;
         };
         let age = about.modified().ok().and_then(|time| time.elapsed().ok());
@@ -317,7 +330,13 @@ mod tests {
     fn files_go_with_their_time_and_stay_in_snapshots() {
         let directory = TempDir::new().unwrap();
         let mut files = Files::new(&table(&directory, Duration::ZERO)).unwrap();
-        assert!(files.snapshot().unwrap_err().to_string().contains("no message"));
+        assert!(
+            files
+                .snapshot()
+                .unwrap_err()
+                .to_string()
+                .contains("no message")
+        );
         files.keep = Duration::from_secs(60);
         assert!(files.write(&batch()).unwrap());
         let kept = files.snapshot().unwrap();
@@ -325,7 +344,10 @@ mod tests {
         files.keep = Duration::ZERO;
         files.age().unwrap();
         assert_eq!((files.bytes(), files.take_early()), (0, 0));
-        assert_eq!((count(directory.path().join("recent")), count(kept)), (0, 1));
+        assert_eq!(
+            (count(directory.path().join("recent")), count(kept)),
+            (0, 1)
+        );
     }
 
     #[test]
@@ -379,7 +401,13 @@ mod tests {
         for _ in 0..SNAPSHOTS {
             files.snapshot().unwrap();
         }
-        assert!(files.snapshot().unwrap_err().to_string().contains("remove some"));
+        assert!(
+            files
+                .snapshot()
+                .unwrap_err()
+                .to_string()
+                .contains("remove some")
+        );
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Watch {
     /// Return the time until a window ends that has messages.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let counting = self.conditions.iter().filter(|(_, tally)| tally.all > 0);
-        let left = counting.map(|(condition, tally)| condition.window.saturating_sub(now - tally.begun));
+        let left =
+            counting.map(|(condition, tally)| condition.window.saturating_sub(now - tally.begun));
         left.min()
     }
 
@@ -170,7 +171,10 @@ mod tests {
         };
         assert_eq!(round(99, 2, 9), None, "the window is not over");
         let met = round(0, 0, 11).unwrap();
-        assert!(met.contains("rx.app took more than 100ms in 2 of 101"), "{met}");
+        assert!(
+            met.contains("rx.app took more than 100ms in 2 of 101"),
+            "{met}"
+        );
         assert_eq!(round(0, 100, 22), None, "it rests");
         assert_eq!(round(991, 9, 50), None, "a hundredth may be slow");
         assert_eq!(round(0, 19, 70), None, "there are too few messages");

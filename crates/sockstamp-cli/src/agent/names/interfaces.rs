@@ -121,7 +121,8 @@ fn name(bytes: &[u8]) -> Result<Option<Name>, Wrong> {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    pub(in super::super) const ID: &str =
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn labels(message: Fields, map: u32, labels: &[(&str, &str)]) -> Fields {
         labels.iter().fold(message, |message, (key, value)| {
@@ -160,7 +161,12 @@ pub(super) mod tests {
     #[test]
     fn a_status_has_the_names_of_a_container_and_its_pod() {
         let answer = status(ID, "nginx");
-        let expected = details(["nginx", "docker.io/library/nginx:1.27", "web-7d4b", "default"]);
+        let expected = details([
+            "nginx",
+            "docker.io/library/nginx:1.27",
+            "web-7d4b",
+            "default",
+        ]);
         assert_eq!(of_status(ID, answer.bytes()), Ok(expected));
         // A later kubelet also passes on what the pod asks for.
         let image = Fields::new().text(1, "sha256:77").text(18, "nginx:1.27");
@@ -171,7 +177,11 @@ pub(super) mod tests {
 
     #[test]
     fn containerd_has_the_names_of_nerdctl_and_of_kubelet() {
-        let container = || Fields::new().text(1, ID).text(3, "docker.io/library/nginx:1.27");
+        let container = || {
+            Fields::new()
+                .text(1, ID)
+                .text(3, "docker.io/library/nginx:1.27")
+        };
         let answer = |of: &[(&str, &str)]| {
             let container = labels(container(), 2, of).message(5, &Fields::new().text(1, "spec"));
             of_containerd(ID, Fields::new().message(1, &container).bytes()).unwrap()
@@ -191,9 +201,11 @@ pub(super) mod tests {
             answer(&of_kubelet),
             details(["nginx", image, "web-7d4b", "default"])
         );
-        let two = ["k8s.io", "moby"].into_iter().fold(Fields::new(), |list, name| {
-            list.message(1, &Fields::new().text(1, name))
-        });
+        let two = ["k8s.io", "moby"]
+            .into_iter()
+            .fold(Fields::new(), |list, name| {
+                list.message(1, &Fields::new().text(1, name))
+            });
         assert_eq!(namespaces(two.bytes()), ["k8s.io", "moby"]);
     }
 

@@ -144,7 +144,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, mut find: impl FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details>) {
+    fn work(
+        &self,
+        mut find: impl FnMut(&[PathBuf], &BTreeSet<String>) -> BTreeMap<String, Details>,
+    ) {
         let mut state = self.lock();
         while !state.ended {
             let now = Instant::now();
@@ -157,7 +160,10 @@ impl Shared {
                         let waited = self.changed.wait_timeout(state, wait);
                         waited.unwrap_or_else(PoisonError::into_inner).0
                     }
-                    None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    None => self
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner),
                 };
                 continue;
             }
@@ -195,7 +201,13 @@ impl State {
             }
             self.wanted.remove(&id);
             let details = Arc::new(details.unwrap_or_default());
-            self.found.insert(id, Found { details, asked: now });
+            self.found.insert(
+                id,
+                Found {
+                    details,
+                    asked: now,
+                },
+            );
         }
     }
 }
@@ -216,7 +228,9 @@ fn complete(found: &mut BTreeMap<String, Details>, of_files: BTreeMap<String, De
 
 /// Return the cluster's name of the host, where the environment tells it.
 pub(super) fn node_name() -> Option<String> {
-    std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty())
+    std::env::var("NODE_NAME")
+        .ok()
+        .filter(|name| !name.is_empty())
 }
 
 fn node() -> String {
@@ -279,7 +293,11 @@ mod tests {
             let details = Arc::default();
             state.found.insert(id.to_owned(), Found { details, asked });
         }
-        state.take(BTreeSet::new(), BTreeMap::new(), begin + Duration::from_secs(14));
+        state.take(
+            BTreeSet::new(),
+            BTreeMap::new(),
+            begin + Duration::from_secs(14),
+        );
         let mut left: Vec<_> = state.found.into_keys().collect();
         left.sort();
         assert_eq!(left, ["known", "new"]);

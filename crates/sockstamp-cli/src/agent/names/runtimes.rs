@@ -25,7 +25,9 @@ use sockstamp_model::container::ID_LENGTH;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::interfaces::{CONTAINER, NAMESPACES, STATUS, namespaces, of_containerd, of_status, request};
+use super::interfaces::{
+    CONTAINER, NAMESPACES, STATUS, namespaces, of_containerd, of_status, request,
+};
 use crate::agent::grpc::{Ended, framed, unframed};
 use crate::escape::complain;
 
@@ -101,7 +103,9 @@ impl Runtimes {
                 // Once, until it works again.
                 if self.failing.insert(socket.to_owned()) {
                     let socket = socket.display();
-                    complain(format_args!("names come from files alone: {socket}: {error}"));
+                    complain(format_args!(
+                        "names come from files alone: {socket}: {error}"
+                    ));
                 }
             }
         }
@@ -109,7 +113,11 @@ impl Runtimes {
 }
 
 /// Ask one runtime, and keep what it said in time.
-fn ask(socket: &Path, wanted: &[String], found: &mut BTreeMap<String, Details>) -> Result<(), Failure> {
+fn ask(
+    socket: &Path,
+    wanted: &[String],
+    found: &mut BTreeMap<String, Details>,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -134,7 +142,8 @@ impl Connection {
         if stream.peer_cred()?.uid() != geteuid().as_raw() {
             return Err("it belongs to another user".into());
         }
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        let (sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
         // It ends with the runtime of this request.
         tokio::spawn(connection);
         Ok(Self {
@@ -143,7 +152,11 @@ impl Connection {
         })
     }
 
-    async fn ask(&mut self, wanted: &[String], found: &mut BTreeMap<String, Details>) -> Result<(), Failure> {
+    async fn ask(
+        &mut self,
+        wanted: &[String],
+        found: &mut BTreeMap<String, Details>,
+    ) -> Result<(), Failure> {
         for id in wanted {
             let of_kubernetes = self.call(STATUS, None, &request(id)).await?;
             let details = match of_kubernetes {
@@ -304,11 +317,13 @@ mod tests {
             let of_other = request.ends_with(OTHER.as_bytes());
             match (method, namespace) {
                 (STATUS, "") if !of_other => Reply::Message(status(ID, "nginx")),
-                (NAMESPACES, "") => {
-                    Reply::Message(["moby", "default"].into_iter().fold(Fields::new(), |list, name| {
-                        list.message(1, &Fields::new().text(1, name))
-                    }))
-                }
+                (NAMESPACES, "") => Reply::Message(
+                    ["moby", "default"]
+                        .into_iter()
+                        .fold(Fields::new(), |list, name| {
+                            list.message(1, &Fields::new().text(1, name))
+                        }),
+                ),
                 (CONTAINER, "default") => Reply::Message(
                     Fields::new().message(1, &Fields::new().text(1, OTHER).text(3, "busybox:1.36")),
                 ),

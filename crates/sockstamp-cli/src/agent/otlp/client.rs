@@ -66,7 +66,9 @@ impl Signal {
             (Protocol::Grpc, Self::Metrics) => {
                 "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
             }
-            (Protocol::Grpc, Self::Spans) => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            (Protocol::Grpc, Self::Spans) => {
+                "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+            }
         }
     }
 }
@@ -184,7 +186,8 @@ impl Client {
             Some(config) => {
                 let connector = TlsConnector::from(Arc::clone(config));
                 let name = ServerName::try_from(host.to_owned())?;
-                self.post(connector.connect(name, stream).await?, request).await
+                self.post(connector.connect(name, stream).await?, request)
+                    .await
             }
         }
     }
@@ -202,14 +205,20 @@ impl Client {
                 of_http(sender.send_request(request).await?).await
             }
             Protocol::Grpc => {
-                let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+                let (mut sender, connection) =
+                    http2::handshake(TokioExecutor::new(), stream).await?;
                 tokio::spawn(connection);
                 of_grpc(sender.send_request(request).await?).await
             }
         }
     }
 
-    fn request(&self, signal: Signal, port: u16, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(
+        &self,
+        signal: Signal,
+        port: u16,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
         let Endpoint { host, path, .. } = &self.endpoint;
         let scheme = self.endpoint.scheme();
         let path = format!("{path}{}", signal.path(self.protocol));

@@ -125,7 +125,12 @@ pub(super) struct Sender {
 
 impl Sender {
     /// Begin to send to a receiver, as an instance of this name.
-    pub(super) fn start(table: &OtlpTable, client: Client, instance: &str, totals: &Totals) -> Result<Self> {
+    pub(super) fn start(
+        table: &OtlpTable,
+        client: Client,
+        instance: &str,
+        totals: &Totals,
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -236,8 +241,9 @@ impl Sender {
 
     fn hand_over(&self, signal: Signal, batch: Batch) {
         let Some(batches) = &self.batches else { return };
-        if let Err(mpsc::error::TrySendError::Full(batch) | mpsc::error::TrySendError::Closed(batch)) =
-            batches.try_send(batch)
+        if let Err(
+            mpsc::error::TrySendError::Full(batch) | mpsc::error::TrySendError::Closed(batch),
+        ) = batches.try_send(batch)
         {
             self.totals.count(signal, Fate::Behind, items(batch));
         }
@@ -373,7 +379,8 @@ impl Worker {
                 Outcome::Taken { rejected } => {
                     let rejected = rejected.min(request.items);
                     self.failing.ends(signal);
-                    self.totals.count(signal, Fate::Sent, request.items - rejected);
+                    self.totals
+                        .count(signal, Fate::Sent, request.items - rejected);
                     return self.totals.count(signal, Fate::Rejected, rejected);
                 }
                 Outcome::Refused(why) => {
@@ -383,7 +390,9 @@ impl Worker {
                 Outcome::Later(why, least) => {
                     self.complain(signal, &why);
                     let pause = jittered(pause).max(least.unwrap_or_default());
-                    let ended = timeout(pause, self.ended.wait_for(|ended| *ended)).await.is_ok();
+                    let ended = timeout(pause, self.ended.wait_for(|ended| *ended))
+                        .await
+                        .is_ok();
                     if ended || begun.elapsed() >= GIVE_UP {
                         return self.totals.count(signal, Fate::Failed, request.items);
                     }

@@ -55,7 +55,13 @@ pub(super) fn spans(message: &Message, owner: &Owner, ids: &mut Ids) -> io::Resu
 }
 
 /// `Span`.
-fn span(trace: &[u8; 16], id: &[u8; 8], parent: Option<&[u8; 8]>, name: &str, span: Span) -> Fields {
+fn span(
+    trace: &[u8; 16],
+    id: &[u8; 8],
+    parent: Option<&[u8; 8]>,
+    name: &str,
+    span: Span,
+) -> Fields {
     let mut fields = Fields::new().with_length(1, trace).with_length(2, id);
     if let Some(parent) = parent {
         fields = fields.with_length(4, parent);
@@ -151,7 +157,8 @@ mod tests {
             pod: pod.map(Into::into),
             namespace: pod.map(|_| "default".into()),
         };
-        let encoded = |details: &Details| names(details).map(Fields::into_bytes).collect::<Vec<_>>();
+        let encoded =
+            |details: &Details| names(details).map(Fields::into_bytes).collect::<Vec<_>>();
         let expected = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter();
             let fields = pairs.map(|(name, value)| text(name, value).into_bytes());

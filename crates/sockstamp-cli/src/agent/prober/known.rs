@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Instant;
 
-use sockstamp_export::catalogue::{Metric, PROBE_LOSSES, PROBED_PEERS, UNANSWERED_METHODS, UNPROBED_PEERS};
+use sockstamp_export::catalogue::{
+    Metric, PROBE_LOSSES, PROBED_PEERS, UNANSWERED_METHODS, UNPROBED_PEERS,
+};
 use sockstamp_export::{Exposition, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::TargetId;
@@ -57,7 +59,8 @@ impl Known {
     pub(super) fn update(&mut self, peers: Peers, settings: &Settings) -> Vec<TargetId> {
         let now = Instant::now();
         let most = settings.most();
-        (self.local, self.link_local, self.unlisted) = (peers.local, peers.link_local, peers.unlisted);
+        (self.local, self.link_local, self.unlisted) =
+            (peers.local, peers.link_local, peers.unlisted);
         self.too_many = 0;
         let ended = self.expire(now, settings, most);
         for watched in self.watched.values_mut() {
@@ -143,12 +146,16 @@ impl Known {
             add(&PROBED_PEERS, method.name(), count as u64);
         }
         for method in [Method::Icmp, Method::Tcp] {
-            let all = self.watched.values().flat_map(|watched| &watched.unanswered);
+            let all = self
+                .watched
+                .values()
+                .flat_map(|watched| &watched.unanswered);
             let present = all.filter(|unanswered| **unanswered == method).count() as u64;
             let past = self.unanswered.get(&method).copied().unwrap_or(0);
             add(&UNANSWERED_METHODS, method.name(), past + present);
         }
-        let is_idle = |watched: &&Watched| watched.id.is_none() && watched.trips.method() != Method::Flow;
+        let is_idle =
+            |watched: &&Watched| watched.id.is_none() && watched.trips.method() != Method::Flow;
         let idle = self.watched.values().filter(is_idle).count();
         for (reason, count) in [
             ("max_targets", self.too_many),

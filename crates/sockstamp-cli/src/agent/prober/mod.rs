@@ -19,7 +19,9 @@ use anyhow::{Context, Result};
 use sockstamp_export::Exposition;
 use sockstamp_export::ledger::SERIES_PER_HISTOGRAM;
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker};
+use sockstamp_ping::{
+    End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker,
+};
 
 use self::known::{Known, Watched};
 use self::peers::Key;
@@ -243,7 +245,9 @@ impl Round {
         };
         if protocol.is_none() {
             watched.trips.begin(Method::Flow);
-            watched.trips.of_flows(watched.peer.min_rtt.map(Nanos::from));
+            watched
+                .trips
+                .of_flows(watched.peer.min_rtt.map(Nanos::from));
         }
         protocol
     }
@@ -262,7 +266,9 @@ impl Round {
         let known = Arc::clone(&self.known);
         let mut known = lock(&known);
         match event {
-            Event::Probe { target, outcome, .. } => {
+            Event::Probe {
+                target, outcome, ..
+            } => {
                 let Some(key) = self.keys.get(&target).cloned() else {
                     return;
                 };
@@ -329,6 +335,8 @@ mod tests {
         };
         assert_eq!(settings(100, 100_000).most(), 100);
         let most = settings(10_000, 100_000).most();
-        assert!(most * SERIES_PER_HISTOGRAM <= 100_000 && (most + 1) * SERIES_PER_HISTOGRAM > 100_000);
+        assert!(
+            most * SERIES_PER_HISTOGRAM <= 100_000 && (most + 1) * SERIES_PER_HISTOGRAM > 100_000
+        );
     }
 }

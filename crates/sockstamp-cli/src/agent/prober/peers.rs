@@ -90,11 +90,14 @@ impl Peers {
             address if address.is_loopback() || address == local.ip() => self.local += 1,
             IpAddr::V6(address) if address.is_unicast_link_local() => self.link_local += 1,
             address => {
-                let known = self.found.entry((container, address)).or_insert_with(|| Peer {
-                    namespace: namespace.clone(),
-                    port: None,
-                    min_rtt: None,
-                });
+                let known = self
+                    .found
+                    .entry((container, address))
+                    .or_insert_with(|| Peer {
+                        namespace: namespace.clone(),
+                        port: None,
+                        min_rtt: None,
+                    });
                 known.merge(remote, connection);
             }
         }
@@ -106,7 +109,10 @@ impl Peer {
         // The port of a peer that connected to us is not a service.
         let port = Some(remote.port()).filter(|_| !connection.accepted);
         self.port = [self.port, port].into_iter().flatten().min();
-        self.min_rtt = [self.min_rtt, connection.min_rtt].into_iter().flatten().min();
+        self.min_rtt = [self.min_rtt, connection.min_rtt]
+            .into_iter()
+            .flatten()
+            .min();
     }
 }
 
@@ -155,6 +161,10 @@ mod tests {
         };
         let connection = connection("10.0.0.1:4000", "10.0.0.2:443", 1, false);
         assert!(is_selected(&target("port 443"), NetnsInode(1), &connection));
-        assert!(!is_selected(&target("not port 443"), NetnsInode(1), &connection));
+        assert!(!is_selected(
+            &target("not port 443"),
+            NetnsInode(1),
+            &connection
+        ));
     }
 }

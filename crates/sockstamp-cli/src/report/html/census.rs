@@ -93,7 +93,10 @@ impl Shown {
 
     /// Iterate over the names of the groups and their messages.
     pub(super) fn named(&self) -> impl Iterator<Item = (String, u64)> {
-        let groups = self.groups.iter().map(|(key, count)| (key.to_string(), *count));
+        let groups = self
+            .groups
+            .iter()
+            .map(|(key, count)| (key.to_string(), *count));
         let other = (self.other > 0).then(|| ("all others".to_owned(), self.other));
         groups.chain(other)
     }

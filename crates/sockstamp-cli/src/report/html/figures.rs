@@ -82,7 +82,10 @@ pub(super) fn composition(html: &mut String, view: &View, place: &Place<'_>) {
     }
     *html += "<ul class=legend>";
     for &index in &there {
-        *html += &format!("<li><i class=c{index}></i>{}</li>", Text(view.components[index]));
+        *html += &format!(
+            "<li><i class=c{index}></i>{}</li>",
+            Text(view.components[index])
+        );
     }
     *html += "</ul><details><summary>Table</summary>";
     let rows = there.iter().map(|&index| {
@@ -106,7 +109,11 @@ pub(super) fn distribution(html: &mut String, view: &View, place: &Place<'_>) {
     let Some(scale) = Scale::of(view) else {
         return;
     };
-    place.begin(html, "distribution", "How many messages take at most how long");
+    place.begin(
+        html,
+        "distribution",
+        "How many messages take at most how long",
+    );
     let count = view.times.count() as f64;
     let mut path = format!("M0 {}", height(0.0));
     let mut so_far = 0;
@@ -206,8 +213,9 @@ pub(super) fn heat(html: &mut String, view: &View, place: &Place<'_>, [first, la
     let rows = (0..columns).map(|column| {
         let counts = view.heat.column(column);
         let messages: u64 = counts.iter().sum();
-        let at_most =
-            |q: f64| quantile(counts, messages, q).map_or_else(String::new, |time| time.to_string());
+        let at_most = |q: f64| {
+            quantile(counts, messages, q).map_or_else(String::new, |time| time.to_string())
+        };
         vec![
             begin(column).as_str().to_owned(),
             messages.to_string(),
@@ -365,7 +373,10 @@ mod tests {
         let mut counts = vec![0; sockstamp_model::histogram::BUCKETS];
         counts[slot(1_000)] = 99;
         counts[slot(1_000_000)] = 1;
-        assert_eq!(quantile(&counts, 100, 0.5), Some(Nanos(range_ns(slot(1_000)).1)));
+        assert_eq!(
+            quantile(&counts, 100, 0.5),
+            Some(Nanos(range_ns(slot(1_000)).1))
+        );
         assert_eq!(
             quantile(&counts, 100, 0.999),
             Some(Nanos(range_ns(slot(1_000_000)).1))

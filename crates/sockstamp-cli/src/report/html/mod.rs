@@ -95,7 +95,8 @@ impl Page {
         each(&mut |message| page.add(message))?;
         page.refused
             .retain(|(verdict, count)| !verdict.is_valid() && *count > 0);
-        page.sections.retain(|section| !section.views[0].times.is_empty());
+        page.sections
+            .retain(|section| !section.views[0].times.is_empty());
         Ok(page)
     }
 
@@ -170,7 +171,10 @@ impl Page {
 
     /// Print a button for each group.
     fn filter(&self, html: &mut String, messages: u64) {
-        *html += &format!("<fieldset><legend>Group by {}</legend>", Text(&self.shown.by));
+        *html += &format!(
+            "<fieldset><legend>Group by {}</legend>",
+            Text(&self.shown.by)
+        );
         let all = std::iter::once(("all".to_owned(), messages));
         for (place, (name, count)) in all.chain(self.shown.named()).enumerate() {
             let checked = if place == 0 { " checked" } else { "" };
@@ -179,8 +183,7 @@ impl Page {
                 Text(name)
             );
         }
-        *html +=
-            "</fieldset><p id=state role=status></p><noscript><p>Filters need JavaScript.</p></noscript>";
+        *html += "</fieldset><p id=state role=status></p><noscript><p>Filters need JavaScript.</p></noscript>";
     }
 }
 
@@ -193,11 +196,15 @@ impl Section {
             Kind::Answer => "Answers: from a question until its answer could be read",
             Kind::Connect => "Connects: from connect() until the connection was established",
             Kind::Accept => "Accepts: from an established connection until accept() returned it",
-            Kind::Life => "Lives: from the send call on one host until the message was read on the other",
+            Kind::Life => {
+                "Lives: from the send call on one host until the message was read on the other"
+            }
         };
         *html += &format!("<section aria-labelledby={kind}><h2 id={kind}>{time}</h2>");
         for (place, view) in self.views.iter().enumerate() {
-            let of = place.checked_sub(1).map_or("all", |group| names[group].as_str());
+            let of = place
+                .checked_sub(1)
+                .map_or("all", |group| names[group].as_str());
             let hidden = if place == 0 { "" } else { " hidden" };
             *html += &format!("<div class=view data-group={place}{hidden}>");
             if view.times.is_empty() {
@@ -215,7 +222,12 @@ impl Section {
         *html += "<h3>Slowest and typical messages</h3><div class=lives>";
         let lives = self.lives.into_iter().enumerate();
         let mut lives: Vec<(usize, Life)> = lives
-            .flat_map(|(group, lives)| lives.finish().into_iter().map(move |life| (group + 1, life)))
+            .flat_map(|(group, lives)| {
+                lives
+                    .finish()
+                    .into_iter()
+                    .map(move |life| (group + 1, life))
+            })
             .collect();
         lives.sort_by_key(|(_, life)| std::cmp::Reverse(life.time));
         for (group, life) in &lives {

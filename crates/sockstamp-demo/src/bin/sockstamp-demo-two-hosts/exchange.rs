@@ -41,7 +41,13 @@ pub(crate) fn run(topology: &Topology, cause: Cause) -> Result<()> {
 }
 
 impl End {
-    fn new(host: &Host, stream: TcpStream, peer: SocketAddr, cause: Cause, processor: usize) -> Result<Self> {
+    fn new(
+        host: &Host,
+        stream: TcpStream,
+        peer: SocketAddr,
+        cause: Cause,
+        processor: usize,
+    ) -> Result<Self> {
         stream.set_nodelay(cause != Cause::Nagle)?;
         // Datagrams to the other end find a socket, so no ICMP error answers them.
         let datagrams = host.udp_bind(stream.local_addr()?)?;

@@ -46,7 +46,10 @@ impl Recordings {
         for process in &mut processes {
             wait_until_it_measures(process)?;
         }
-        Ok(Self { processes, directory })
+        Ok(Self {
+            processes,
+            directory,
+        })
     }
 
     pub(crate) fn end(&mut self) -> Result<()> {
@@ -80,7 +83,8 @@ pub(crate) fn shares(program: &Path, recordings: &Recordings, stage: &str) -> Re
         .args(["--format", "json"])
         .stderr(Stdio::inherit())
         .output()?;
-    let joined: Value = serde_json::from_slice(&output.stdout).context("sockstamp join printed no JSON")?;
+    let joined: Value =
+        serde_json::from_slice(&output.stdout).context("sockstamp join printed no JSON")?;
     let share = |direction: usize| {
         let direction = &joined["directions"][direction];
         let stage = direction["stages"][stage]["sum_ns"].as_f64()?;
