@@ -14,8 +14,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark collector kernels
-	count series bare doctests)
+all=(rustfmt clang-format clippy doc generated tests collector bare doctests)
+
+# Steps that measure no time. A run of everything takes them beside the tests, which sleep for most
+# of their time, on processors that these leave idle.
+beside=(deny msrv fuzz miri sql-spark kernels count series)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet
 # machine has none to three.
@@ -33,8 +36,11 @@ patience=400
 remembered=(deny msrv fuzz miri sql-spark collector kernels count series bare)
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
-declare -A limits=([tests]=3600 [kernels]=3600 [count]=2400 [series]=3600 [bare]=3600)
+declare -A limits=([tests]=3600 [bare]=3600)
 limit=1200
+for step in "${beside[@]}"; do
+	limits[$step]=4200
+done
 
 # One step, as the loop below calls this script again: what a step starts ends with it.
 if [ "${1:-}" = --step ]; then
@@ -44,7 +50,7 @@ fi
 
 steps=("$@")
 if [ $# = 0 ]; then
-	steps=("${all[@]}")
+	steps=("${all[@]}" "${beside[@]}")
 fi
 
 target=${CARGO_TARGET_DIR:-target}
@@ -295,12 +301,14 @@ fi
 
 logs=$(mktemp -d)
 running=
+lane=
 
 # Under sudo: what was built here must stay the user's.
 # shellcheck disable=SC2153
 finish() {
 	# It is in a process group of its own, which a key at the terminal does not reach.
 	[ -z "$running" ] || kill "$running"
+	[ -z "$lane" ] || kill "$lane"
 	rm -rf "$logs"
 	if [ -n "${SUDO_UID:-}" ]; then
 		find "$target" scripts/tried ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 \
@@ -315,7 +323,8 @@ if [ $# = 0 ]; then
 	scripts/deps.sh test
 fi
 
-failed=0
+everything=
+[ $# != 0 ] || everything=yes
 : >"$logs/summary"
 
 is_remembered() { # STEP
@@ -323,35 +332,70 @@ is_remembered() { # STEP
 }
 
 # Run a step, and note how it ended.
-run() { # STEP
+run() { # STEP [WRAPPER...]
 	local began=$SECONDS status=0 result=ok
-	timeout --kill-after=30 "${limits[$1]:-$limit}" "$0" --step "$1" > >(tee "$logs/$1.log") 2>&1 &
+	timeout --kill-after=30 "${limits[$1]:-$limit}" "${@:2}" "$0" --step "$1" &
 	running=$!
 	wait "$running" || status=$?
 	running=
-	sleep 0.2 # tee may have some left.
-	if [ "$status" != 0 ]; then
-		result=FAILED
-		failed=1
-	fi
-	if [ "$status" = 124 ]; then
-		result=TIMEOUT
-	fi
+	case $status in
+	0) ;;
+	124) result=TIMEOUT ;;
+	*) result=FAILED ;;
+	esac
 	printf '%-8s %-14s %4d s\n' "$result" "$1" $((SECONDS - began)) >>"$logs/summary"
-	# Counts of another compiler were compared with wide limits only.
-	if [ "$result" = ok ] && is_remembered "$1" && ! grep -qE "^SKIP ($1|instructions): " "$logs/$1.log"; then
+}
+
+run_or_skip() { # STEP [WRAPPER...]
+	printf '\n== %s\n' "$1"
+	if [ -n "$everything" ] && is_remembered "$1" && scripts/tried.sh is "$1"; then
+		echo "SKIP $1: it has passed with the files that are here now (scripts/tried/$1)"
+	else
+		run "$@"
+	fi
+}
+
+# Remember a step that has passed. Counts of another compiler were compared with wide limits only.
+keep() { # STEP
+	if is_remembered "$1" && grep -qE "^ok +$1 " "$logs/summary" &&
+		! grep -qE "^SKIP ($1|instructions): " "$logs/$1.log"; then
 		scripts/tried.sh keep "$1"
 	fi
 }
 
+# Run steps on idle processors alone, and print the output of each at its end.
+run_beside() { # STEP...
+	trap '[ -z "$running" ] || kill "$running"' EXIT
+	trap 'exit 143' TERM
+	local step
+	for step; do
+		run_or_skip "$step" chrt --idle 0 >"$logs/$step.log" 2>&1
+		cat "$logs/$step.log"
+		keep "$step"
+	done
+}
+
 for step in "${steps[@]}"; do
-	printf '\n== %s\n' "$step"
-	if [ $# = 0 ] && is_remembered "$step" && scripts/tried.sh is "$step"; then
-		echo "SKIP $step: it has passed with the files that are here now (scripts/tried/$step)" | tee "$logs/$step.log"
-	else
-		run "$step"
+	if [ -n "$everything" ] && [ "$step" = "${beside[0]}" ]; then
+		break
 	fi
+	if [ -n "$everything" ] && [ "$step" = tests ]; then
+		run_beside "${beside[@]}" &
+		lane=$!
+	fi
+	run_or_skip "$step" > >(tee "$logs/$step.log") 2>&1
+	sleep 0.2 # tee may have some left.
+	keep "$step"
 done
+if [ -n "$lane" ]; then
+	wait "$lane"
+	lane=
+fi
+
+failed=0
+if grep -qv '^ok ' "$logs/summary"; then
+	failed=1
+fi
 
 printf '\n== summary\n'
 cat "$logs/summary"
