@@ -172,7 +172,7 @@ fn message(number: u64) -> Message {
         .set_port(10_000 + u16::try_from(flow).unwrap_or(0));
     message.bytes = 64 + random % 1000;
     message.cpu = Some(u16::try_from(random >> 32 & 15).unwrap_or(0));
-    message.opened = Some(Opened::ALL[usize::from(flow % 4 == 0)]);
+    message.opened = Some(Opened::ALL[usize::from(flow.is_multiple_of(4))]);
     message.time = message.time + Nanos(number * 10_000);
     let nanos = |shift: u32, about: u64| Some(Nanos(about / 2 + (random >> shift) % about));
     let stages: &[(Stage, u64)] = match direction {

@@ -27,7 +27,7 @@ fn talk(setup: &UplinkHosts, family: Family) {
         .peer
         .tcp_listen(SocketAddr::new(setup.uplink.peer_address(family), 0))
         .unwrap();
-    let before = sent_by_uplink(&setup);
+    let before = sent_by_uplink(setup);
     let mut client = setup
         .container
         .tcp_connect(listener.local_addr().unwrap())
@@ -38,7 +38,7 @@ fn talk(setup: &UplinkHosts, family: Family) {
     server.read_exact(&mut [0; 7]).unwrap();
     server.write_all(b"response").unwrap();
     client.read_exact(&mut [0; 8]).unwrap();
-    assert!(sent_by_uplink(&setup) > before);
+    assert!(sent_by_uplink(setup) > before);
 }
 
 fn forwarded(setup: &UplinkHosts, family: Family) -> u64 {

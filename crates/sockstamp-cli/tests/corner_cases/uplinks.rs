@@ -34,7 +34,7 @@ fn trace(
 ) -> Messages {
     let target = [&["--netns", setup.container.netns_name()], options].concat();
     let trace = Trace::start(&target);
-    talk(&mut connect(&setup, family));
+    talk(&mut connect(setup, family));
     Messages::new(trace.finish())
 }
 
