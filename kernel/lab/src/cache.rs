@@ -45,6 +45,14 @@ pub(crate) fn lock(folder: &Path) -> Result<Flock<File>> {
         .with_context(|| format!("cannot lock {}", path.display()))
 }
 
+/// Have the file count as written now.
+pub(crate) fn touch(file: &Path) -> Result<()> {
+    let opened = File::options().append(true).open(file);
+    opened
+        .and_then(|opened| opened.set_modified(SystemTime::now()))
+        .with_context(|| format!("cannot touch {}", file.display()))
+}
+
 /// Return true if the file exists and was written within `age`.
 pub(crate) fn is_fresh(file: &Path, age: Duration) -> bool {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified());

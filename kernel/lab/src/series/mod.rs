@@ -11,8 +11,9 @@ mod sockstamp;
 mod source;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -35,6 +36,11 @@ const NET_SELFTESTS: &str = include_str!("../../../series/net.sh");
 /// Selftests that compare times: in a guest whose clock counts instructions, times do not depend on
 /// the host.
 const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
+
+/// The kernel in the folder of a build. It is written last, and touched by each use.
+const IMAGE: &str = "bzImage";
+/// How long a build stays that is not used. It takes some 50 MB.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The folder of a kernel with some of the patches.
 const UNTIL: &str = "until";
@@ -264,12 +270,13 @@ fn built(name: &str, series: &Series, with_programs: bool) -> Result<Kernel> {
     cache::make(&folder)?;
     let _lock = cache::lock(&folder)?;
     let home = folder.join(name).join(series.key());
-    let image = home.join("bzImage");
+    let image = home.join(IMAGE);
     if !image.exists() {
         forget(&home)?;
         make(series, with_programs, &folder, &home)
             .with_context(|| format!("the {name} kernel"))?;
     }
+    cache::touch(&image)?;
     Ok(Kernel {
         name: name.into(),
         image,
@@ -285,23 +292,54 @@ fn make(series: &Series, with_programs: bool, folder: &Path, home: &Path) -> Res
     if with_programs {
         programs::build(&tree, series, home)?;
     }
-    fs::copy(&built, home.join("bzImage"))
+    fs::copy(&built, home.join(IMAGE))
         .with_context(|| format!("cannot copy {}", built.display()))?;
     Ok(())
 }
 
-/// Remove builds of other states of the series.
+/// Remove what an interrupted run has left of this build, and builds of other states of the series
+/// that nothing uses any more. Another worktree may be running the others.
 fn forget(home: &Path) -> Result<()> {
-    let all: PathBuf = home.parent().map(Path::to_owned).unwrap_or_default();
-    if all.exists() {
-        fs::remove_dir_all(&all).with_context(|| format!("cannot remove {}", all.display()))?;
+    let all = home.parent().context("a build has a folder")?;
+    if !all.exists() {
+        return Ok(());
+    }
+    let reading = || format!("cannot read {}", all.display());
+    for entry in fs::read_dir(all).with_context(reading)? {
+        let build = entry.with_context(reading)?.path();
+        if build == home || !cache::is_fresh(&build.join(IMAGE), KEPT_FOR) {
+            fs::remove_dir_all(&build)
+                .with_context(|| format!("cannot remove {}", build.display()))?;
+        }
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
     use super::*;
+
+    #[test]
+    fn a_build_stays_while_another_worktree_uses_it() {
+        const NAMES: [&str; 4] = ["used", "unused", "interrupted", "new"];
+        let folder = tempfile::tempdir().unwrap();
+        let build = |name: &str| folder.path().join(name);
+        let left = || NAMES.map(|name| build(name).exists());
+        for name in NAMES {
+            fs::create_dir(build(name)).unwrap();
+        }
+        let age = SystemTime::now() - KEPT_FOR - Duration::from_secs(1);
+        for name in ["used", "unused"] {
+            let image = File::create(build(name).join(IMAGE)).unwrap();
+            image.set_modified(age).unwrap();
+        }
+        cache::touch(&build("used").join(IMAGE)).unwrap();
+        forget(&build("new")).unwrap();
+        assert_eq!(left(), [true, false, false, false]);
+    }
 
     #[test]
     fn counts_of_another_compiler_have_limits_as_well() {
