@@ -9,6 +9,7 @@
 const volatile int cb_flags; /* SK_BPF_CB_FLAGS */
 const volatile __u32 option_len; /* bytes of a TCP option in each packet */
 const volatile bool reserve_none; /* HDR_OPT_LEN_CB as a hook: nothing reserved */
+const volatile bool write_none; /* the kernel pads what was reserved */
 const volatile __u64 reserve_flags;
 const volatile bool ask_for_stamps; /* in SENDMSG_CB, by the kfunc */
 
@@ -53,7 +54,8 @@ int on_sockops(struct bpf_sock_ops *skops)
 			refused++;
 		break;
 	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
-		write_option(skops);
+		if (!write_none)
+			write_option(skops);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 		if (ask_for_stamps)

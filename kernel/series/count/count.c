@@ -23,7 +23,9 @@
 
 #include <linux/bpf.h>
 #include <linux/errqueue.h>
+#include <linux/ethtool.h>
 #include <linux/net_tstamp.h>
+#include <linux/sockios.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "count.skel.h"
@@ -34,6 +36,8 @@
 #define BULK   (SMALLS * SMALL)
 #define LARGE  60000 /* of a datagram */
 #define MTU    1500 /* that it is cut to; otherwise loopback takes it whole */
+
+#define TIMESTAMPS "/proc/sys/net/ipv4/tcp_timestamps"
 
 /* Patch 13. Where the kernel lacks it, it refuses the control message. */
 #define SCM_ZC_NOTIFICATION 86
@@ -61,6 +65,7 @@ enum traffic {
 	ONE_WAY,
 	REQUEST,
 	BULK_SENDS,
+	BULK_SEGMENTS, /* the same over a device without TSO */
 	SMALL_SENDS, /* that share skbs */
 	UDP_SENDS,
 	UDP_FRAGMENTS, /* of a large datagram */
@@ -84,7 +89,8 @@ struct row {
 	enum hook hook;
 	int cb_flags;
 	unsigned int option_len;
-	bool reserve_none, cached, stamps;
+	bool reserve_none, write_none, cached, stamps;
+	bool no_timestamps; /* the option of TCP */
 	enum control control;
 	bool v6;
 	unsigned int interval; /* sends between looks for completions */
@@ -164,6 +170,17 @@ static const struct row rows[] = {
 	{"stamps.tcp4.32nd.returned", STAMPS_TCP, NOTHING, .interval = 32, .control = STAMPS},
 	{"stamps.udp4.32nd.classic", STAMPS_UDP, NOTHING, .interval = 32},
 	{"stamps.udp4.32nd.returned", STAMPS_UDP, NOTHING, .interval = 32, .control = STAMPS},
+	{"tcp.segments.nothing", BULK_SEGMENTS, NOTHING},
+	{"tcp.segments.stamps", BULK_SEGMENTS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
+	 .stamps = true},
+	{"tcp.segments.every-skb", BULK_SEGMENTS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
+	/* What an option of 12 bytes costs apart from the calls: bytes that no program writes, and
+	 * that of TCP, in both directions.
+	 */
+	{"tcp.request.option-unwritten", REQUEST, SOCKOPS, .option_len = 12, .write_none = true},
+	{"tcp.request.without-timestamps", REQUEST, NOTHING, .no_timestamps = true},
+	{"tcp.bulk.option-unwritten", BULK_SENDS, SOCKOPS, .option_len = 12, .write_none = true},
+	{"tcp.bulk.without-timestamps", BULK_SENDS, NOTHING, .no_timestamps = true},
 };
 
 static char buf[BULK];
@@ -256,6 +273,7 @@ static size_t size(enum traffic traffic)
 {
 	switch (traffic) {
 	case BULK_SENDS:
+	case BULK_SEGMENTS:
 		return BULK;
 	case UDP_FRAGMENTS:
 		return LARGE;
@@ -278,6 +296,27 @@ static int set_mtu(int mtu)
 		fail("SIOCSIFMTU");
 	close(any);
 	return before;
+}
+
+/* Without TSO, GSO makes the segments before the device gets them. */
+static void set_tso(__u32 on)
+{
+	struct ethtool_value value = {.cmd = ETHTOOL_STSO, .data = on};
+	struct ifreq request = {.ifr_name = "lo", .ifr_data = (void *)&value};
+	int any = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (ioctl(any, SIOCETHTOOL, &request))
+		fail("ETHTOOL_STSO");
+	close(any);
+}
+
+static void set_timestamps(const char *value)
+{
+	int file = open(TIMESTAMPS, O_WRONLY);
+
+	if (file < 0 || write(file, value, 1) != 1)
+		fail(TIMESTAMPS);
+	close(file);
 }
 
 static void transfer(int from, int to, size_t len)
@@ -439,6 +478,7 @@ static struct count *load(const struct row *row)
 	skel->rodata->cb_flags = row->cb_flags;
 	skel->rodata->option_len = row->option_len;
 	skel->rodata->reserve_none = row->reserve_none;
+	skel->rodata->write_none = row->write_none;
 	skel->rodata->reserve_flags = row->cached;
 	skel->rodata->ask_for_stamps = row->stamps;
 	if (count__load(skel)) {
@@ -522,6 +562,25 @@ lacking:
 	count__destroy(skel);
 }
 
+/* Loopback and TCP are as the row has them, and then as before. */
+static void set_up_and_count(const struct row *row, int cgroup)
+{
+	bool is_split = row->traffic == UDP_FRAGMENTS || row->traffic == BULK_SEGMENTS;
+	int mtu = is_split ? set_mtu(MTU) : 0;
+
+	if (row->traffic == BULK_SEGMENTS)
+		set_tso(0);
+	if (row->no_timestamps)
+		set_timestamps("0");
+	count_row(row, cgroup);
+	if (row->no_timestamps)
+		set_timestamps("1");
+	if (row->traffic == BULK_SEGMENTS)
+		set_tso(1);
+	if (is_split)
+		set_mtu(mtu);
+}
+
 static int quiet(enum libbpf_print_level level, const char *format, va_list arguments)
 {
 	return 0;
@@ -537,14 +596,8 @@ int main(int argc, char **argv)
 
 		for (int j = 1; j < argc; j++)
 			asked |= !!strstr(rows[i].name, argv[j]);
-		if (asked && rows[i].traffic == UDP_FRAGMENTS) {
-			int mtu = set_mtu(MTU);
-
-			count_row(&rows[i], cgroup);
-			set_mtu(mtu);
-		} else if (asked) {
-			count_row(&rows[i], cgroup);
-		}
+		if (asked)
+			set_up_and_count(&rows[i], cgroup);
 	}
 	return 0;
 }
