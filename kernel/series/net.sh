@@ -17,8 +17,6 @@ run() { # PROGRAM ARGUMENT...
 run scm_zc_notification
 run scm_tx_timestamps
 run msg_zerocopy.sh
-run io_uring_zerocopy_tx.sh
-run in_netns.sh ./rxtimestamp
 # udpgso.sh, but for devices that need ethtool.
 for family in -4 -6; do
 	for how in 'dev_mtu -C' 'dev_mtu -C -s' 'dev_mtu -C -m' 'route_mtu -c'; do
