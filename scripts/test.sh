@@ -5,7 +5,7 @@
 #
 #   test.sh            every step, as root (dependencies included)
 #   test.sh STEP...    only these; root is needed for `tests`, `collector`, `kernels` and `bare`.
-#                      `unit` is a part of `tests` that needs none
+#                      `unit` is a part of `pure` that needs none
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!,
 # which the test harness keeps to itself); the summary repeats it. A measurement of time that missed
@@ -14,11 +14,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc generated tests collector bare doctests)
+all=(rustfmt clang-format clippy doc generated tests collector bare)
 
 # Steps that measure no time. A run of everything takes them beside the tests, which sleep for most
 # of their time, on processors that these leave idle.
-beside=(deny msrv fuzz miri sql-spark kernels count series)
+beside=(pure doctests deny msrv fuzz miri sql-spark kernels count series)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet
 # machine has none to three.
@@ -158,16 +158,24 @@ programs() { # only|except NAMES ARGUMENT...
 		cargo test --locked --workspace --no-fail-fast --tests -- "${@:3}"
 }
 
+# Names of programs that are not run with those that measure nothing.
+others() {
+	printf '%s\n' "$(live)" "${apart[@]}"
+}
+
+# Tests beside the code, and programs that measure nothing.
+step_pure() {
+	local skipped
+	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
+	programs except "$(others)" --quiet "${skipped[@]}"
+}
+
 # Live programs run one test at a time: known-answer tests measure time, and would measure each
 # other.
 step_tests() {
-	local live others skipped failed=0
-	live=$(live)
-	others=$(printf '%s\n' "$live" "${apart[@]}")
-	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
-	programs except "$others" --quiet "${skipped[@]}" || failed=1
-	programs except "$others" --test-threads=1 "${rooted[@]}" || failed=1
-	programs only "$live" --test-threads=1 || failed=1
+	local failed=0
+	programs except "$(others)" --test-threads=1 "${rooted[@]}" || failed=1
+	programs only "$(live)" --test-threads=1 || failed=1
 	return "$failed"
 }
 
