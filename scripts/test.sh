@@ -5,7 +5,7 @@
 #
 #   test.sh            every step, as root (dependencies included)
 #   test.sh STEP...    only these; root is needed for `tests`, `collector`, `kernels` and `bare`.
-#                      `unit` is a part of `pure` that needs none
+#                      `unit` is a part of `pure`, for `make check`
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!,
 # which the test harness keeps to itself); the summary repeats it. A measurement of time that missed

@@ -49,8 +49,9 @@ pub(crate) const OTHERS: Limits = Limits {
 };
 /// For idle rows, where only timers fire: intervals of waking are random.
 const IDLE: u64 = 100;
-/// Runs per thousand messages that may differ: those of single packets at the ends of a row.
-const RUNS: u64 = 10;
+/// Runs per thousand messages that may differ: those of one packet more in the 200 messages of a
+/// batch, for instance an acknowledgement by a timer, which three programs see.
+const RUNS: u64 = 15;
 
 /// Parse lines `NAME INSTRUCTIONS RUNS`, or `NAME lacking`.
 pub(crate) fn parse(output: &str) -> Result<Counts> {
@@ -283,10 +284,10 @@ mod tests {
     #[test]
     fn other_programs_are_worse_whether_more_or_fewer_run() {
         let found = |found: &str| compared("tcp.send.callbacks 15253 2.000\n", found, SAME);
-        assert_eq!(found("tcp.send.callbacks 15253 2.010\n"), "");
+        assert_eq!(found("tcp.send.callbacks 15253 2.015\n"), "");
         assert_eq!(
-            found("tcp.send.callbacks 15253 2.011\n"),
-            "tcp.send.callbacks: 2.011 program runs, not 2.000\n"
+            found("tcp.send.callbacks 15253 2.016\n"),
+            "tcp.send.callbacks: 2.016 program runs, not 2.000\n"
         );
         assert_eq!(
             found("tcp.send.callbacks 14900 1.000\n"),
