@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Family, Host};
+use testbed::{Family, Host, within_attempts};
 
-use crate::diagnosis::{TIMEOUT, assert_silent, last_line_on, last_line_while};
+use crate::diagnosis::{TIMEOUT, assert_silent, last_line_on, last_line_while, silent};
 use crate::support::{Pair, REAL_TIME};
 
 /// Return the last line of `stat` of a load that has a CPU whenever it wants one: on a busy machine
@@ -56,7 +56,9 @@ fn iperf3_has_no_diagnosis() {
         .wait_for_port(SocketAddr::new(address, 5201), TIMEOUT)
         .unwrap();
     let load = ["iperf3", "-c", &address.to_string(), "-t", "2"];
-    assert_silent(&quiet_line_on(&pair.client, &load));
+    // The server has a CPU when others leave one: in real time, both ends would leave none to the
+    // kernel's own threads.
+    within_attempts(|| silent(quiet_line_on(&pair.client, &load)));
 }
 
 #[test]
