@@ -32,6 +32,8 @@ inside() { # TREE COMMAND...
 	unshare --mount --pid --fork --kill-child bash -euc '
 		tree=$1 cargo_home=$2 rustup_home=$3
 		shift 3
+		# `ip netns exec` changes the mount at /: the root must be one.
+		mount --bind "$tree" "$tree"
 		mkdir -p "$tree$cargo_home" "$tree$rustup_home"
 		mount --bind "$cargo_home" "$tree$cargo_home"
 		mount --bind "$rustup_home" "$tree$rustup_home"
