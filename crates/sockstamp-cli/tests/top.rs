@@ -84,6 +84,16 @@ impl Terminal {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Wait until the screen has no such text.
+    #[track_caller]
+    fn sees_no_more(&self, text: &str) {
+        let begun = Instant::now();
+        while self.0.screen().unwrap().contains(text) {
+            assert!(begun.elapsed() < WAIT, "{text:?} is still on the screen");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     #[track_caller]
     fn press(&self, key: &str, then: &str) -> String {
         self.0.press(&[key]).unwrap();
@@ -303,6 +313,8 @@ fn top_can_be_suspended_and_resumed() {
     terminal.sees("Stopped");
     // The terminal's modes are still ours: none makes a line end of Enter.
     terminal.0.press(&["f", "g", "C-j"]).unwrap();
+    // It discards keys that come before it draws again.
+    terminal.sees_no_more("Stopped");
     terminal.press("?", "PgUp PgDn");
     terminal.0.press(&["q"]).unwrap();
     terminal.sees("ready>");
