@@ -69,11 +69,20 @@ impl Terminal {
         Terminal(tmux)
     }
 
+    /// Types a line for the shell once it waits for one: it may lose what comes earlier.
+    #[track_caller]
+    fn enter(&self, line: &str) {
+        let begun = Instant::now();
+        while !self.0.screen().unwrap().trim_end().ends_with("ready>") {
+            assert!(begun.elapsed() < WAIT, "{}", self.0.screen().unwrap());
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.0.type_line(line).unwrap();
+    }
+
     /// Types the command and waits for its first picture.
     fn start(&self, command: &str) {
-        self.0
-            .type_line(&format!("{command}; echo status $?"))
-            .unwrap();
+        self.enter(&format!("{command}; echo status $?"));
         self.sees(" sockstamp top  by comm,port");
     }
 
@@ -105,9 +114,7 @@ impl Terminal {
     fn assert_given_back(&self) {
         assert_eq!(self.0.state("alternate_on").unwrap(), "0");
         assert_eq!(self.0.state("cursor_flag").unwrap(), "1");
-        self.0
-            .type_line("[ \"$before\" = \"$(stty -g)\" ] && echo as before")
-            .unwrap();
+        self.enter("[ \"$before\" = \"$(stty -g)\" ] && echo as before");
         self.sees("\nas before");
     }
 
@@ -185,12 +192,9 @@ fn trace_fits_a_terminal_of_80_columns() {
     let trace = format!("{} trace {} --", sockstamp(), hooks().join(" "));
     let netns = setup.host.netns_name();
     let ping = "redis-cli ping";
-    terminal
-        .0
-        .type_line(&format!(
-            "clear; ip netns exec {netns} {trace} {ping}; echo status $?"
-        ))
-        .unwrap();
+    terminal.enter(&format!(
+        "clear; ip netns exec {netns} {trace} {ping}; echo status $?"
+    ));
     let screen = terminal.sees("status 0");
     let lines: Vec<_> = screen.lines().collect();
     let first = lines.iter().position(|line| line.contains(" rx ")).unwrap();
@@ -295,7 +299,7 @@ fn top_ends_with_its_terminal() {
 fn top_can_be_suspended_and_resumed() {
     let setup = RedisHost::new("top-stop");
     let terminal = Terminal::new();
-    terminal.0.type_line(&setup.top("--no-color")).unwrap();
+    terminal.enter(&setup.top("--no-color"));
     terminal.sees(" sockstamp top  by comm,port");
     for stop in ["key", "signal"] {
         match stop {
@@ -304,7 +308,7 @@ fn top_can_be_suspended_and_resumed() {
         }
         terminal.sees("Stopped");
         terminal.assert_given_back();
-        terminal.0.type_line("clear; fg").unwrap();
+        terminal.enter("clear; fg");
         terminal.sees(" sockstamp top  by comm,port");
         assert_eq!(terminal.0.state("alternate_on").unwrap(), "1");
     }
@@ -359,13 +363,10 @@ fn a_terminal_that_claims_to_be_huge_is_drawn_on_in_bounded_memory() {
             hooks().join(" "),
             host.netns_name()
         );
-        terminal
-            .0
-            .type_line(&format!(
-                "stty rows 65535 cols 65535; ({HALF_A_GIGABYTE}; {top} {ending} >$(tty)); status=$?; \
-                 stty rows 24 cols 80; clear; echo \"{ending} status\" $status"
-            ))
-            .unwrap();
+        terminal.enter(&format!(
+            "stty rows 65535 cols 65535; ({HALF_A_GIGABYTE}; {top} {ending} >$(tty)); status=$?; \
+             stty rows 24 cols 80; clear; echo \"{ending} status\" $status"
+        ));
         terminal.sees(&format!("{ending} status 0"));
     }
 }
@@ -382,10 +383,7 @@ fn top_without_a_terminal_names_the_remedy() {
     );
 
     let terminal = Terminal::new();
-    terminal
-        .0
-        .type_line(&format!("TERM=dumb {} top; echo status $?", sockstamp()))
-        .unwrap();
+    terminal.enter(&format!("TERM=dumb {} top; echo status $?", sockstamp()));
     let screen = terminal.sees("status 1");
     assert!(screen.contains("use --once"), "{screen}");
 }
