@@ -14,11 +14,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc generated tests collector bare)
+all=(rustfmt clang-format clippy doc generated tests collector sql-spark bare)
 
 # Steps that measure no time. A run of everything takes them beside the tests, which sleep for most
 # of their time, on processors that these leave idle.
-beside=(pure doctests deny msrv fuzz miri sql-spark kernels count series)
+beside=(pure doctests deny msrv fuzz miri kernels count series)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet
 # machine has none to three.
