@@ -2,6 +2,9 @@
 --
 --     CREATE VIEW recording AS FROM 'recording/**/*.parquet';                                   -- DuckDB
 --     CREATE TEMPORARY VIEW recording USING parquet OPTIONS (path 'recording');                 -- Apache Spark
+--
+-- A file whose recording was killed has no footer yet, and is refused by both ("No magic bytes found",
+-- "is not a Parquet file"): run `sockstamp recover FILE` first.
 
 CREATE OR REPLACE TEMPORARY VIEW messages AS
 SELECT *, coalesce(conn_handshake_ns, conn_accept_ns) IS NOT NULL AS is_connection
@@ -39,14 +42,44 @@ FROM (
 ) AS each_stage
 WHERE ns IS NOT NULL;
 
--- The times of a valid message: until it was sent, since it arrived, of its way.
+-- The times of a message: until it was sent, since it arrived, of its way, and with the network's.
 CREATE OR REPLACE TEMPORARY VIEW sums AS
-SELECT *,
-    coalesce(tx_copy_ns, 0) + coalesce(tx_queue_ns, 0) + coalesce(tx_qdisc_ns, 0) + coalesce(tx_nic_ns, 0) AS sent_ns,
-    coalesce(rx_nic_ns, 0) + coalesce(rx_stack_ns, 0) + coalesce(rx_hol_ns, 0) + coalesce(rx_wakeup_ns, 0)
-        + coalesce(rx_app_ns, 0) AS received_ns
+SELECT *, sent_ns + coalesce(net_forward_ns, 0) + received_ns AS way_ns,
+    sent_ns + coalesce(net_forward_ns, 0) + received_ns + coalesce(tx_network_ns, 0) AS total_ns
+FROM (
+    SELECT *,
+        coalesce(tx_copy_ns, 0) + coalesce(tx_queue_ns, 0) + coalesce(tx_qdisc_ns, 0)
+            + coalesce(tx_nic_ns, 0) AS sent_ns,
+        coalesce(rx_nic_ns, 0) + coalesce(rx_stack_ns, 0) + coalesce(rx_hol_ns, 0)
+            + coalesce(rx_wakeup_ns, 0) + coalesce(rx_app_ns, 0) AS received_ns
+    FROM messages
+    WHERE verdict = 'valid'
+) AS by_end;
+
+-- The stages, and as others of this kind the sums of those of a message.
+CREATE OR REPLACE TEMPORARY VIEW times AS
+SELECT direction, weight, stage, ns
+FROM stages
+UNION ALL
+SELECT direction, weight, 'sent' AS stage, way_ns AS ns
+FROM sums
+WHERE direction = 'tx' AND NOT is_connection
+UNION ALL
+SELECT direction, weight, 'total' AS stage, total_ns AS ns
+FROM sums
+WHERE NOT is_connection;
+
+-- What groups of messages are made of. The port is the service's: mostly the lower one.
+CREATE OR REPLACE TEMPORARY VIEW members AS
+SELECT direction, comm, least(local_port, remote_port) AS port, pid, remote_address, time_ns,
+    bytes, weight, retransmits, weight AS valid_weight, total_ns
+FROM sums
+WHERE NOT is_connection
+UNION ALL
+SELECT direction, comm, least(local_port, remote_port) AS port, pid, remote_address, time_ns,
+    bytes, weight, retransmits, 0 AS valid_weight, NULL AS total_ns
 FROM messages
-WHERE verdict = 'valid';
+WHERE NOT is_connection AND verdict <> 'valid';
 
 -- A row per valid message or connection and kind of time. Whole lives, which join wrote, have clock_error_ns.
 CREATE OR REPLACE TEMPORARY VIEW lives AS
@@ -70,7 +103,7 @@ SELECT 'accepts' AS kind, conn_accept_ns AS life_ns, sums.*
 FROM sums
 WHERE conn_accept_ns IS NOT NULL
 UNION ALL
-SELECT 'lives' AS kind, sent_ns + coalesce(net_forward_ns, 0) + received_ns AS life_ns, sums.*
+SELECT 'lives' AS kind, way_ns AS life_ns, sums.*
 FROM sums
 WHERE clock_error_ns IS NOT NULL;
 

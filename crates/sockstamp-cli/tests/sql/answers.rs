@@ -42,9 +42,14 @@ impl Question {
 
 /// Return the JSON of a subcommand about a recording.
 fn told(subcommand: &str, recording: &Path) -> Value {
+    told_with(subcommand, &[], recording)
+}
+
+fn told_with(subcommand: &str, options: &[&str], recording: &Path) -> Value {
     let mut command = Command::new(common::sockstamp());
     let output = command
         .args([subcommand, "--format", "json"])
+        .args(options)
         .arg(recording)
         .output()
         .unwrap();
@@ -62,15 +67,51 @@ pub fn report(directory: &Path) -> Question {
     let file = directory.join("report.parquet");
     recording::write(&file, &recording::population(5_000));
     let report = told("report", &file);
+    let of_groups = told_with("report", &["--by", "comm,port"], &file);
+    let of_series = told_with("report", &["--by", "comm", "--interval", "10s"], &file);
     Question::new(
         vec![("recording", file)],
         &["messages.sql", "report.sql"],
-        move |tables| check_report(tables, &report),
+        move |tables| {
+            check_report(tables, &report);
+            check_members(&tables[3], of_groups["groups"].as_array().unwrap());
+            check_members(&tables[4], of_series["series"]["rows"].as_array().unwrap());
+        },
     )
 }
 
+/// Compare rows of a direction each with groups of both, by their names and the begin of their
+/// interval.
+fn check_members(rows: &[Value], groups: &[Value]) {
+    assert_eq!(rows.len(), 2 * groups.len());
+    for row in rows {
+        let is_of_row = |group: &&Value| {
+            let of_key = |key: &str| row.get(key).is_none_or(|value| *value == group["key"][key]);
+            let begins = row
+                .get("begin_ns")
+                .is_none_or(|begin| *begin == group["time_ns"]);
+            begins && of_key("comm") && of_key("port")
+        };
+        let mut found = groups.iter().filter(is_of_row);
+        let group = found.next().unwrap_or_else(|| panic!("{row}"));
+        assert!(found.next().is_none(), "{row}");
+        let group = &group[row["direction"].as_str().unwrap()];
+        for key in ["messages", "measured", "refused", "bytes", "retransmits"] {
+            assert_eq!(figure(&row[key]), figure(&group[key]), "{row} {key}");
+        }
+        let total = &group["total"];
+        for key in ["count", "sum_ns", "max_ns"] {
+            assert_eq!(figure(&row[key]), figure(&total[key]), "{row} {key}");
+        }
+        for key in ["p50_ns", "p90_ns", "p99_ns"] {
+            let off = figure(&row[key]) / figure(&total[key]);
+            assert!((0.915..1.093).contains(&off), "{key}: {row} {total}");
+        }
+    }
+}
+
 fn check_report(tables: &Tables, report: &Value) {
-    let [directions, verdicts, stages] = &tables[..] else {
+    let [directions, verdicts, stages, _, _] = &tables[..] else {
         panic!("{tables:?}");
     };
     assert_eq!(directions.len(), 2);
@@ -85,10 +126,14 @@ fn check_report(tables: &Tables, report: &Value) {
         let reported = &report["verdicts"][row["verdict"].as_str().unwrap()];
         assert_eq!(figure(&row["messages"]), figure(reported), "{row}");
     }
-    assert_eq!(stages.len(), 11);
+    // Three of them are sums of stages.
+    assert_eq!(stages.len(), 11 + 3);
     for row in stages {
-        let reported =
-            &report[row["direction"].as_str().unwrap()]["stages"][row["stage"].as_str().unwrap()];
+        let direction = &report[row["direction"].as_str().unwrap()];
+        let reported = match row["stage"].as_str().unwrap() {
+            sum @ ("sent" | "total") => &direction[sum],
+            stage => &direction["stages"][stage],
+        };
         for key in ["count", "sum_ns", "max_ns"] {
             assert_eq!(figure(&row[key]), figure(&reported[key]), "{row} {key}");
         }
