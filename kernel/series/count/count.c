@@ -174,7 +174,7 @@ static const struct row rows[] = {
 	{"tcp.segments.stamps", BULK_SEGMENTS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
 	 .stamps = true},
 	{"tcp.segments.every-skb", BULK_SEGMENTS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
-	/* What an option of 12 bytes costs apart from the calls: bytes that no program writes, and
+	/* The cost of an option of 12 bytes apart from the calls: bytes that no program writes, and
 	 * that of TCP, in both directions.
 	 */
 	{"tcp.request.option-unwritten", REQUEST, SOCKOPS, .option_len = 12, .write_none = true},

@@ -39,7 +39,7 @@ const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
 
 /// The kernel in the folder of a build. It is written last, and touched by each use.
 const IMAGE: &str = "bzImage";
-/// How long a build stays that is not used. It takes some 50 MB.
+/// Time for which a build stays that is not used. It takes some 50 MB.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The folder of a kernel with some of the patches.

@@ -254,7 +254,7 @@ mod tests {
 
     const OTHER: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 
-    /// How a fake runtime answers a method about a container, in a namespace.
+    /// Answers of a fake runtime to a method about a container, in a namespace.
     type Answers = fn(method: &str, namespace: &str, request: &[u8]) -> Reply;
 
     enum Reply {
@@ -313,7 +313,7 @@ mod tests {
         [ID, OTHER].map(str::to_owned).into()
     }
 
-    /// What is found, how often a runtime answered and failed, and what it said.
+    /// Return the details that were found, and the numbers of answers and failures.
     fn asked(answers: Answers) -> (BTreeMap<String, Details>, [u64; 2]) {
         let (_directory, sockets) = runtime(answers);
         let counts = Arc::new(Counts::default());
