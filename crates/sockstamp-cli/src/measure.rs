@@ -244,9 +244,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             break;
         }
     }
-    // Time that passes while we wait for stragglers is no part of the measurement.
-    let duration = session.summary().duration;
+    // Time that passes while we read maps and wait for stragglers is no part of the measurement.
     let ended = now()?;
+    let duration = session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
     if status.is_some() {
         session.settle(PATIENCE, &mut |message| {
