@@ -242,6 +242,22 @@ fn a_peer_that_vanishes_is_lost() {
     );
 }
 
+/// Return what an agent holds once it has held the same for a second: a connection of the last
+/// scrape may still be closed.
+fn held_for_long(agent: &Agent) -> (usize, usize, usize) {
+    let start = Instant::now();
+    let (mut last, mut since) = (held(agent), start);
+    while since.elapsed() < Duration::from_secs(1) {
+        assert!(start.elapsed() < WAIT, "{last:?} does not last");
+        std::thread::sleep(Duration::from_millis(50));
+        let now = held(agent);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
 /// Threads of probers, threads and descriptors of an agent.
 fn held(agent: &Agent) -> (usize, usize, usize) {
     let of = |what: &str| format!("/proc/{}/{what}", agent.process.id());
@@ -267,7 +283,7 @@ fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
     let container = ProbedContainer::new();
     let agent = Agent::start("expire = \"3s\"\n[probe]\ninterval = \"1s\"");
     agent.scrape();
-    let before = held(&agent);
+    let before = held_for_long(&agent);
     assert_eq!(before.0, 0);
     let connection = container.connect();
     agent.scrape_until(|scrape| container.count(scrape, "icmp", "answered") >= 1.0);
