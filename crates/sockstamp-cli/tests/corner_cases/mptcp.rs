@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
 
 use crate::common::{Stat, Trace, number};
-use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, wait_acknowledged};
 
 const LOCALHOSTS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -61,16 +61,8 @@ fn talk_plainly(host: &Host, listener: &TcpListener, address: IpAddr) -> Connect
     connection
 }
 
-fn assert_server_measured(messages: &Messages, connection: &Connection) {
-    let server = connection.server_address;
-    assert_eq!(
-        outline(&messages.read_at(server)),
-        [(REQUEST as u64, "valid")]
-    );
-    assert_eq!(
-        outline(&messages.sent_from(server)),
-        [(RESPONSE as u64, "valid")]
-    );
+fn assert_answered(trace: Trace, server: SocketAddr) {
+    Messages::new(trace.finish()).assert_answered(server, REQUEST, RESPONSE);
 }
 
 fn own_process() -> String {
@@ -88,9 +80,9 @@ fn by_pid_plain_tcp_that_an_older_mptcp_listener_accepts_is_measured() {
         let connections =
             listeners.map(|(listener, address)| talk_plainly(&host, &listener, address));
         let messages = Messages::new(trace.finish());
-        connections
-            .iter()
-            .for_each(|connection| assert_server_measured(&messages, connection));
+        for connection in &connections {
+            messages.assert_answered(connection.server_address, REQUEST, RESPONSE);
+        }
     }
 }
 
@@ -104,16 +96,7 @@ fn by_pid_plain_tcp_that_waited_for_an_older_mptcp_listener_is_measured() {
     talk(&mut client, &mut server);
     wait_acknowledged(&server);
 
-    let messages = Messages::new(trace.finish());
-    let address = listener.local_addr().unwrap();
-    assert_eq!(
-        outline(&messages.read_at(address)),
-        [(REQUEST as u64, "valid")]
-    );
-    assert_eq!(
-        outline(&messages.sent_from(address)),
-        [(RESPONSE as u64, "valid")]
-    );
+    assert_answered(trace, listener.local_addr().unwrap());
 }
 
 #[test]
@@ -122,7 +105,7 @@ fn by_pid_plain_tcp_that_a_newer_mptcp_listener_accepts_is_measured() {
     let trace = Trace::start(&["-p", &own_process()]);
     let listener = listen(&host, LOCALHOSTS[0]);
     let connection = talk_plainly(&host, &listener, LOCALHOSTS[0]);
-    assert_server_measured(&Messages::new(trace.finish()), &connection);
+    assert_answered(trace, connection.server_address);
 }
 
 /// Sends of MPTCP come by no hook (`mptcp_sendmsg()`, v6.18): subflows are not selected, and

@@ -30,14 +30,7 @@ fn assert_measured(messages: &Messages, connection: &Connection) {
         outline(&messages.sent_from(client)),
         [(REQUEST as u64, "valid")]
     );
-    assert_eq!(
-        outline(&messages.read_at(server)),
-        [(REQUEST as u64, "valid")]
-    );
-    assert_eq!(
-        outline(&messages.sent_from(server)),
-        [(RESPONSE as u64, "valid")]
-    );
+    messages.assert_answered(server, REQUEST, RESPONSE);
     let read = messages.read_at(client);
     assert!(
         read.iter().all(|message| message.verdict() == "valid"),

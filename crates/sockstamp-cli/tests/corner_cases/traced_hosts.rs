@@ -218,6 +218,15 @@ impl Messages {
         self.of("rx", "remote", remote)
     }
 
+    /// Assert that this server read one request, and sent one response.
+    pub(crate) fn assert_answered(&self, server: SocketAddr, request: usize, response: usize) {
+        assert_eq!(outline(&self.read_at(server)), [(request as u64, "valid")]);
+        assert_eq!(
+            outline(&self.sent_from(server)),
+            [(response as u64, "valid")]
+        );
+    }
+
     fn of(&self, direction: &str, end: &str, address: SocketAddr) -> Vec<&Message> {
         let address = address.to_string();
         let is_of_it =

@@ -3,15 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Uplink, UplinkHosts, within_attempts};
 
 use crate::common::guarded::Guarded;
 use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
-use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
+use crate::full_qdisc::{TIMEOUT, backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
 use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
@@ -27,6 +25,17 @@ struct Seen {
 }
 
 impl Seen {
+    fn finish(guarded: Guarded, stat: Stat, trace: Trace, wait: u64) -> Self {
+        let (messages, report) = (trace.finish(), stat.finish());
+        println!("{}; wait {wait}", in_short(&report));
+        Self {
+            report,
+            messages,
+            wait,
+            unseen: guarded.finish().count(),
+        }
+    }
+
     /// Check that all messages, except those whose packets no program saw, have this interface as
     /// their last one, and return those that have it.
     fn at(&self, interface: &str) -> Vec<&Value> {
@@ -50,32 +59,13 @@ fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
     // Not the datagrams that fill the queue.
     let target = [options, &["--netns", setup.container.netns_name(), "tcp"]].concat();
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
-    let address = SocketAddr::new(setup.uplink.peer_address(family), 7000).to_string();
-    let count = REQUESTS.to_string();
-    let mut flow = setup
-        .container
-        .spawn(
-            peer(),
-            &["client", "--connect", &address, "--count", &count],
-        )
-        .unwrap();
-    let mut backlogs = Vec::new();
-    while flow.is_running().unwrap() {
-        backlogs.push(backlog_bytes(&setup.host, setup.uplink.uplink_interface()));
-        thread::sleep(Duration::from_millis(20));
-    }
-    flow.wait(TIMEOUT).unwrap();
-    let (messages, report) = (trace.finish(), stat.finish());
-    backlogs.sort_unstable();
-    let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
-    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
-    println!("{}; wait {wait}", in_short(&report));
-    Seen {
-        report,
-        messages,
-        wait,
-        unseen: guarded.finish().count(),
-    }
+    let server = SocketAddr::new(setup.uplink.peer_address(family), 7000);
+    let wait = wait_of_requests(&setup.container, server, REQUESTS, || uplink_backlog(setup));
+    Seen::finish(guarded, stat, trace, wait)
+}
+
+fn uplink_backlog(setup: &UplinkHosts) -> u64 {
+    backlog_bytes(&setup.host, setup.uplink.uplink_interface())
 }
 
 /// The stage that must have the wait, and the interface that must be named for it.
@@ -183,21 +173,11 @@ fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
     let mut backlogs = Vec::new();
     for _ in 0..REQUESTS {
-        backlogs.push(backlog_bytes(&setup.host, setup.uplink.uplink_interface()));
+        backlogs.push(uplink_backlog(setup));
         sender.send_to(&[0; 100], to).unwrap();
         assert_eq!(receiver.recv(&mut [0; 1000]).unwrap(), 100);
     }
-    let (messages, report) = (trace.finish(), stat.finish());
-    backlogs.sort_unstable();
-    let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
-    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
-    println!("{}; wait {wait}", in_short(&report));
-    Seen {
-        report,
-        messages,
-        wait,
-        unseen: guarded.finish().count(),
-    }
+    Seen::finish(guarded, stat, trace, wait_behind(backlogs))
 }
 
 /// Without `--host-path` a datagram's time ends at the container's own interface, and the wait

@@ -14,7 +14,7 @@ use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);
 
-pub(crate) const RATE_BITS: u64 = 10_000_000;
+const RATE_BITS: u64 = 10_000_000;
 const REQUESTS: u64 = 30;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of a datagram: fills an Ethernet frame except for the headers of IPv6 and UDP.
@@ -78,29 +78,13 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
     // Not what fills the queue: that is this process.
     let target = ["--netns", client.netns_name(), "--comm", "testbed-peer"];
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
-    let (address, count) = (address.to_string(), REQUESTS.to_string());
-    let mut flow = client
-        .spawn(
-            peer(),
-            &["client", "--connect", &address, "--count", &count],
-        )
-        .unwrap();
-    let mut backlogs = Vec::new();
-    while flow.is_running().unwrap() {
-        backlogs.push(backlog_bytes(client, device));
-        thread::sleep(Duration::from_millis(20));
-    }
-    flow.wait(TIMEOUT).unwrap();
+    let wait = wait_of_requests(client, address, REQUESTS, || backlog_bytes(client, device));
     let (messages, report) = (trace.finish(), stat.finish());
-    backlogs.sort_unstable();
-    let backlog = backlogs[backlogs.len() / 2];
-    println!("{}; backlog {backlog}", in_short(&report));
+    println!("{}; wait {wait}", in_short(&report));
 
     let sent = of_direction(&messages, "tx");
     assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
     assert_eq!(report["tx"]["retransmits"], 0, "{report}");
-    let wait = backlog * 8 * 1_000_000_000 / RATE_BITS;
-    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
     median_within(
         "tx.qdisc",
         &sent,
@@ -115,6 +99,33 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
         )?;
     }
     Ok(())
+}
+
+/// Send requests over the full queue; return what each waits there.
+pub(crate) fn wait_of_requests(
+    client: &Host,
+    server: SocketAddr,
+    count: u64,
+    backlog: impl Fn() -> u64,
+) -> u64 {
+    let (server, count) = (server.to_string(), count.to_string());
+    let arguments = ["client", "--connect", &server, "--count", &count];
+    let mut flow = client.spawn(peer(), &arguments).unwrap();
+    let mut backlogs = Vec::new();
+    while flow.is_running().unwrap() {
+        backlogs.push(backlog());
+        thread::sleep(Duration::from_millis(20));
+    }
+    flow.wait(TIMEOUT).unwrap();
+    wait_behind(backlogs)
+}
+
+/// Return the time that the median backlog takes to leave.
+pub(crate) fn wait_behind(mut backlogs: Vec<u64>) -> u64 {
+    backlogs.sort_unstable();
+    let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
+    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
+    wait
 }
 
 pub(crate) fn backlog_bytes(host: &Host, device: &str) -> u64 {
