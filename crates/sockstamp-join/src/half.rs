@@ -76,6 +76,14 @@ pub(crate) enum Stamped {
     Read(Option<Read>),
 }
 
+impl Half {
+    /// The time of the message, in nanoseconds of its host's CLOCK_REALTIME.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.extent.time
+    }
+}
+
 impl From<&Message> for Half {
     fn from(message: &Message) -> Self {
         Maker::default().half(message)

@@ -19,8 +19,8 @@ use crate::waiting::Waiting;
 /// Nanoseconds between two sweeps over the waiting ends.
 const SWEEP: u64 = 2_000_000_000;
 
-/// Nanoseconds by which a row may follow a later one: rows of a row group are ordered by their
-/// flow.
+/// Nanoseconds by which a message may follow a later one: a message is in a row group when it is
+/// complete, and not earlier than one that was measured before it.
 const DISORDER: u64 = 4_000_000_000;
 
 /// The source of the offset of the clocks.
@@ -122,7 +122,7 @@ impl Join {
         self.newest[host as usize] = u64::MAX;
     }
 
-    /// Take the next message of a host. Call `take` for each life that is complete with it.
+    /// Take the next message of a host, in the order of their time. Call `take` for each life that is complete with it.
     pub fn add(&mut self, host: Host, message: impl Into<Half>, take: &mut dyn FnMut(&Life)) {
         let half = message.into();
         let newest = &mut self.newest[host as usize];

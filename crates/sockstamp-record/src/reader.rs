@@ -58,6 +58,11 @@ impl Reader {
         self.table.rows()
     }
 
+    /// Iterate over the row groups: the number of messages in each.
+    pub fn groups(&self) -> impl Iterator<Item = u64> {
+        self.table.rows_of_groups().filter(|rows| *rows > 0)
+    }
+
     /// The bytes after the last note or footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {

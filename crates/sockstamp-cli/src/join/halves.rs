@@ -1,8 +1,10 @@
 //! The halves of lives that a host recorded, made by a thread: to make them takes longer than to
 //! join them.
+//!
+//! Rows of a row group are ordered by their flow, and a row group may last for minutes. Joining
+//! forgets what is older than both hosts' newest messages, so halves are in the order of their time.
 
 use std::iter::Flatten;
-use std::mem;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -76,8 +78,10 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
         ..Recorded::default()
     };
     let mut maker = Maker::default();
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut halves = Vec::new();
     for recording in recordings {
+        let mut groups = recording.groups();
+        let mut rest = groups.next().unwrap_or(0);
         recording.each(Detail::All, |message| {
             if message.is_life() {
                 bail!(
@@ -86,15 +90,26 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
                 );
             }
             recorded.add(message);
-            batch.push(maker.half(message));
-            match batch.len() {
-                BATCH => pass(mem::replace(&mut batch, Vec::with_capacity(BATCH)), batches),
-                _ => Ok(()),
+            halves.push(maker.half(message));
+            rest = rest.saturating_sub(1);
+            if rest > 0 {
+                return Ok(());
             }
+            rest = groups.next().unwrap_or(0);
+            pass_in_order(&mut halves, batches)
         })?;
     }
-    pass(batch, batches)?;
     Ok(recorded)
+}
+
+/// Pass the halves of a row group on.
+fn pass_in_order(halves: &mut Vec<Half>, batches: &SyncSender<Vec<Half>>) -> Result<()> {
+    halves.sort_by_key(Half::time);
+    let mut ordered = halves.drain(..);
+    while ordered.len() > 0 {
+        pass(ordered.by_ref().take(BATCH).collect(), batches)?;
+    }
+    Ok(())
 }
 
 /// Pass halves on. Ignore failures: halves are refused if joining has ended.
@@ -102,4 +117,57 @@ fn pass(batch: Vec<Half>, batches: &SyncSender<Vec<Half>>) -> Result<()> {
     batches
         .send(batch)
         .map_err(|_| anyhow!("joining has ended"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::fixture;
+    use sockstamp_model::flow::SocketCookie;
+    use sockstamp_model::stage::Direction;
+    use sockstamp_record::{Batch, Writer};
+
+    use super::*;
+
+    /// Write two row groups, each with two connections that last for all of its minute.
+    fn recording(path: &std::path::Path) {
+        let mut writer = Writer::create(path, &[]).unwrap();
+        for minute in 0..2 {
+            let mut batch = Batch::new();
+            for second in 0..60 {
+                for cookie in 1..=2 {
+                    let mut message = fixture::message(Direction::Tx);
+                    let seconds = 1_700_000_000 + 60 * minute + second;
+                    message.flow.cookie = SocketCookie(cookie);
+                    message.time = Timestamp::from_nanos(1_000_000_000 * seconds + cookie);
+                    batch.push(&message);
+                }
+            }
+            writer.write(&batch).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    #[test]
+    fn halves_are_in_the_order_of_their_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        recording(&path);
+        let recordings = [Reader::open(&path).unwrap()];
+        let mut stored = Vec::new();
+        let noted: Result<()> = recordings[0].each(Detail::All, |message| {
+            stored.push(message.time.as_nanos());
+            Ok(())
+        });
+        noted.unwrap();
+        assert!(!stored.is_sorted(), "the order of rows is that of flows");
+        let times: Vec<u64> = std::thread::scope(|scope| {
+            let mut halves = Halves::of(scope, &recordings);
+            std::iter::from_fn(|| halves.next())
+                .map(|half| half.time())
+                .collect()
+        });
+        stored.sort_unstable();
+        assert_eq!(times, stored);
+    }
 }
