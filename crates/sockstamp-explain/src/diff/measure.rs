@@ -39,15 +39,17 @@ impl Measure {
         }
     }
 
-    /// Return those that a message has.
+    /// Return those that a message has. A connection is no message: it has stages alone.
     pub(super) fn of(message: &Message) -> impl Iterator<Item = (Self, Nanos)> {
         let whole = match message.direction {
-            _ if message.is_life() => Self::Life,
-            Direction::Tx => Self::Sent,
-            Direction::Rx => Self::Read,
+            _ if message.is_connection() => None,
+            _ if message.is_life() => Some(Self::Life),
+            Direction::Tx => Some(Self::Sent),
+            Direction::Rx => Some(Self::Read),
         };
         let stages = message.stages.present();
-        std::iter::once((whole, message.time()))
+        (whole.into_iter())
+            .map(|whole| (whole, message.time()))
             .chain(stages.map(|(stage, duration)| (Self::Stage(stage), *duration)))
     }
 }
@@ -64,5 +66,29 @@ impl FromStr for Measure {
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::all().find(|measure| measure.name() == name);
         found.ok_or_else(|| format!("{name:?} is not a stage, nor tx.sent, rx.total or life"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_is_no_message_of_no_time() {
+        for (direction, stage) in [
+            (Direction::Tx, Stage::ConnHandshake),
+            (Direction::Rx, Stage::ConnAccept),
+        ] {
+            let mut connection = fixture::message(direction);
+            connection.stages[stage] = Some(Nanos(3));
+            let measures: Vec<_> = Measure::of(&connection).collect();
+            assert_eq!(measures, [(Measure::Stage(stage), Nanos(3))]);
+        }
+        let mut sent = fixture::message(Direction::Tx);
+        sent.stages[Stage::TxQdisc] = Some(Nanos(3));
+        let measures: Vec<_> = Measure::of(&sent).collect();
+        assert_eq!(measures[0], (Measure::Sent, Nanos(3)));
     }
 }
