@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::group::{Dimension, GroupDirection, GroupHistogram, GroupSummary, Groups};
+use sockstamp_model::group::{
+    Dimension, GroupDirection, GroupHistogram, GroupSummary, Grouping, Groups,
+};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
@@ -240,21 +242,37 @@ fn short(count: u64) -> String {
     }
 }
 
-/// A line for each group, direction and distribution.
+/// Print the names of columns, and a line for each group, direction and distribution.
 pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
-    for dimension in groups.by.dimensions() {
+    csv_names(output, Some(&groups.by))?;
+    csv_lines(output, Some(&groups.by), groups)
+}
+
+/// Print the names of columns, after those of the dimensions.
+pub(crate) fn csv_names(output: &mut dyn Write, by: Option<&Grouping>) -> io::Result<()> {
+    for dimension in by.into_iter().flat_map(Grouping::dimensions) {
         write!(output, "{dimension},")?;
     }
     writeln!(
         output,
         "direction,messages,measured,refused,bytes,retransmits,stage,count,p50_ns,p90_ns,p99_ns,max_ns,sum_ns"
-    )?;
+    )
+}
+
+/// Print a line for each group, direction and distribution. Messages outside groups have lines if
+/// there are any.
+pub(crate) fn csv_lines(
+    output: &mut dyn Write,
+    by: Option<&Grouping>,
+    groups: &Groups,
+) -> io::Result<()> {
     let mut other = groups.other.clone();
     other.merge(&groups.ended);
-    for group in groups.groups.iter().chain([&other]) {
+    let other = Some(&other).filter(|other| other.messages() > 0);
+    for group in groups.groups.iter().chain(other) {
         for direction in Direction::ALL {
             let part = group.direction(direction);
-            let head = head(groups, group, direction, part);
+            let head = head(by, group, direction, part);
             for (stage, histogram) in part.stages.present() {
                 csv_line(output, &head, stage.name(), histogram)?;
             }
@@ -270,13 +288,14 @@ pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
 /// Print the common columns of a direction's lines. For messages outside groups the dimensions are
 /// empty.
 fn head(
-    groups: &Groups,
+    by: Option<&Grouping>,
     group: &GroupSummary,
     direction: Direction,
     part: &GroupDirection,
 ) -> String {
     let value = |dimension: Dimension| quoted(&group.key.value(dimension).unwrap_or_default());
-    let mut fields: Vec<_> = groups.by.dimensions().map(value).collect();
+    let dimensions = by.into_iter().flat_map(Grouping::dimensions);
+    let mut fields: Vec<_> = dimensions.map(value).collect();
     fields.push(direction.name().to_owned());
     fields.extend(
         [

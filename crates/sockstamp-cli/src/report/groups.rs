@@ -12,6 +12,30 @@ use sockstamp_model::stage::Direction;
 
 /// Groups that are kept apart, those of all intervals together: 13 kB each at most.
 const MOST: usize = 10_000;
+/// Intervals, each of which has the rest of its messages as well.
+const MOST_INTERVALS: u64 = 5000;
+
+/// Intervals of equal length, from the first message to the last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intervals {
+    /// In nanoseconds.
+    length: u64,
+    count: u64,
+}
+
+impl Intervals {
+    /// # Errors
+    ///
+    /// If there would be too many: a longer interval that gives fewer, in nanoseconds.
+    pub(crate) fn new(length: u64, first: u64, last: u64) -> Result<Self, u64> {
+        let count = last / length - first / length + 1;
+        match count <= MOST_INTERVALS {
+            true => Ok(Self { length, count }),
+            // One less, as the first message may be at the end of its interval.
+            false => Err((last - first).div_ceil(MOST_INTERVALS - 1)),
+        }
+    }
+}
 
 /// Return the values of a message.
 pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
@@ -65,40 +89,44 @@ fn interface(message: &Message) -> GroupInterface {
 /// Messages in groups, by interval.
 pub(crate) struct Sums {
     by: Option<Grouping>,
-    /// In nanoseconds.
-    interval: Option<u64>,
+    intervals: Option<Intervals>,
+    /// The number of groups by the begin of the interval.
+    counts: HashMap<u64, usize>,
     groups: HashMap<(u64, GroupKey), GroupSummary>,
     /// By the begin of the interval.
     other: HashMap<u64, GroupSummary>,
 }
 
 impl Sums {
-    pub(crate) fn new(by: Option<Grouping>, interval: Option<u64>) -> Self {
+    pub(crate) fn new(by: Option<Grouping>, intervals: Option<Intervals>) -> Self {
         Self {
             by,
-            interval,
+            intervals,
+            counts: HashMap::new(),
             groups: HashMap::new(),
             other: HashMap::new(),
         }
     }
 
     pub(crate) fn add(&mut self, message: &Message) {
-        if self.by.is_none() && self.interval.is_none() {
+        if self.by.is_none() && self.intervals.is_none() {
             return;
         }
-        let begin = self.interval.map_or(0, |interval| {
+        let begin = self.intervals.map_or(0, |intervals| {
             let time = message.time.as_nanos();
-            time - time % interval
+            time - time % intervals.length
         });
         let key = self
             .by
             .as_ref()
             .map(|by| key(message, by))
             .unwrap_or_default();
-        let room = self.groups.len() < MOST;
+        let most = MOST as u64 / self.intervals.map_or(1, |intervals| intervals.count);
+        let count = self.counts.entry(begin).or_default();
         let group = match self.groups.entry((begin, key)) {
             Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) if room => {
+            Entry::Vacant(vacant) if (*count as u64) < most => {
+                *count += 1;
                 let group = GroupSummary::new(vacant.key().1.clone());
                 vacant.insert(group)
             }
@@ -111,7 +139,7 @@ impl Sums {
     }
 
     /// Return the groups of each interval with its begin in nanoseconds since 1970, the earliest
-    /// first. Without an interval there is one, if there is any message.
+    /// first. Without an interval there is one.
     pub(crate) fn finish(self) -> Vec<(u64, Groups)> {
         // Without a dimension there is one group: any grouping has its name.
         let by = self.by.or_else(|| Grouping::new([Dimension::Flow]));
@@ -119,6 +147,9 @@ impl Sums {
             return Vec::new();
         };
         let mut begins: HashMap<u64, Vec<GroupSummary>> = HashMap::new();
+        if self.intervals.is_none() {
+            begins.insert(0, Vec::new());
+        }
         for ((begin, _), mut group) in self.groups {
             group.tx.complete_parts();
             group.rx.complete_parts();
@@ -140,5 +171,47 @@ impl Sums {
             .collect();
         intervals.sort_by_key(|(begin, _)| *begin);
         intervals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn too_many_intervals_are_refused_with_a_length_that_is_not() {
+        for (length, last) in [(1, 3_600_000), (7, 35_021), (1_000_000, u64::MAX)] {
+            let longer = Intervals::new(length, 13, last).unwrap_err();
+            assert!(longer > length);
+            assert!(Intervals::new(longer, 13, last).is_ok());
+        }
+        assert!(Intervals::new(1, 1, MOST_INTERVALS).is_ok());
+        assert!(Intervals::new(1, 0, MOST_INTERVALS).is_err());
+    }
+
+    #[test]
+    fn the_last_interval_has_as_many_groups_as_the_first() {
+        let intervals = Intervals::new(100, 0, 399_999).unwrap();
+        let mut sums = Sums::new(Grouping::new([Dimension::Pid]), Some(intervals));
+        for time in 0..400_000 {
+            let mut message = fixture::message(Direction::Tx);
+            (message.time, message.pid) = (Timestamp::from_nanos(time), (time % 4) as u32);
+            sums.add(&message);
+        }
+        let all = sums.finish();
+        assert_eq!(all.len(), 4000);
+        for (_, groups) in &all {
+            assert_eq!(groups.groups.len(), MOST / 4000);
+            assert_eq!(groups.other.tx.messages, 50);
+        }
+    }
+
+    #[test]
+    fn groups_without_a_message_are_none() {
+        let sums = Sums::new(Grouping::new([Dimension::Pid]), None).finish();
+        assert!(matches!(&sums[..], [(0, groups)] if groups.groups.is_empty()));
     }
 }

@@ -9,20 +9,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
+use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
-use self::groups::Sums;
+use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::colour::{Brush, Color};
 use crate::diagnosis::Owners;
 use crate::groups::{Sort, dimension, order, sort};
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, all_files};
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
 use sockstamp_record::Detail;
@@ -37,7 +38,7 @@ pub struct Options {
     ///
     /// The port is the service's: the lower of the two. The cgroup is known by its number. The
     /// interface is the one that messages left by; that of reads is unknown. Messages beyond 10000
-    /// groups are summed as "other".
+    /// groups, or an equal part of these per interval, are summed as "other".
     #[arg(
         long,
         value_name = "DIMENSION",
@@ -80,13 +81,14 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let files = all_files(&options.files)?;
     if let (true, Some(path)) = (options.html, &options.output) {
-        html::run(&options.files, &options.by, path)?;
+        html::run(&files, &options.by, path)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = Report::of(options)?;
+    let report = Report::of(options, &files)?;
     let mut output: Box<dyn Write> = match &options.output {
-        Some(path) => output::create(path)?,
+        Some(path) => output::create_beside(path, &files)?,
         None => Box::new(io::stdout()),
     };
     let is_terminal = options.output.is_none() && io::stdout().is_terminal();
@@ -151,23 +153,23 @@ struct Report {
 
 impl Report {
     /// The duration is the time from the first message to the last.
-    fn of(options: &Options) -> Result<Self> {
+    fn of(options: &Options, files: &[PathBuf]) -> Result<Self> {
         let by = Grouping::new(options.by.iter().copied());
         let interval = options
             .interval
             .and_then(|interval| u64::try_from(interval.as_nanos()).ok());
+        let recordings = Recordings::open(files)?;
+        let intervals = interval.map(|interval| intervals(&recordings, interval));
         let mut aggregate = Aggregate::new();
-        let mut sums = Sums::new(by.clone(), interval);
-        let mut times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)> = None;
-        let recordings = Recordings::open(&options.files)?;
+        let mut sums = Sums::new(by.clone(), intervals.transpose()?.flatten());
+        let mut times = Times::default();
         recordings.each(Detail::Dimensions, |message| {
             aggregate.record(message);
             sums.add(message);
-            let (first, last) = times.unwrap_or((message.time, message.time));
-            times = Some((first.min(message.time), last.max(message.time)));
+            times.add(message);
             Ok(())
         })?;
-        let duration = times.and_then(|(first, last)| last.since(first));
+        let duration = times.0.and_then(|(first, last)| last.since(first));
         let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
         summary.lost = recordings.lost();
         let mut intervals = sums.finish();
@@ -187,4 +189,32 @@ impl Report {
         };
         Ok(Self { summary, series })
     }
+}
+
+/// The times of the first and the last message, if there is any.
+#[derive(Debug, Default)]
+struct Times(Option<(Timestamp<Realtime>, Timestamp<Realtime>)>);
+
+impl Times {
+    fn add(&mut self, message: &Message) {
+        let (first, last) = self.0.unwrap_or((message.time, message.time));
+        self.0 = Some((first.min(message.time), last.max(message.time)));
+    }
+}
+
+/// Divide the time of the recordings, or return `None` if they are empty.
+fn intervals(recordings: &Recordings, length: u64) -> Result<Option<Intervals>> {
+    let mut times = Times::default();
+    recordings.each(Detail::Durations, |message| {
+        times.add(message);
+        Ok(())
+    })?;
+    let Some((first, last)) = times.0 else {
+        return Ok(None);
+    };
+    let divided = Intervals::new(length, first.as_nanos(), last.as_nanos());
+    divided.map(Some).map_err(|longer| {
+        let millis = longer.div_ceil(1_000_000);
+        anyhow!("--interval is too short for these recordings: {millis}ms or longer will do")
+    })
 }

@@ -66,16 +66,14 @@ fn all(groups: &Groups) -> GroupSummary {
 
 /// Print the lines of [`groups::csv`], with the begin of their interval before each.
 pub(crate) fn csv(output: &mut dyn Write, series: &Series) -> io::Result<()> {
-    for (place, (begin, groups)) in series.intervals.iter().enumerate() {
+    let by = series.by.as_ref();
+    write!(output, "time_ns,")?;
+    groups::csv_names(output, by)?;
+    for (begin, groups) in &series.intervals {
         let mut lines = Vec::new();
-        groups::csv(&mut lines, groups)?;
-        let lines = String::from_utf8_lossy(&lines);
-        for (line_place, line) in lines.lines().enumerate() {
-            match (place, line_place) {
-                (0, 0) => writeln!(output, "time_ns,{line}")?,
-                (_, 0) => {}
-                _ => writeln!(output, "{begin},{line}")?,
-            }
+        groups::csv_lines(&mut lines, by, groups)?;
+        for line in String::from_utf8_lossy(&lines).lines() {
+            writeln!(output, "{begin},{line}")?;
         }
     }
     Ok(())
