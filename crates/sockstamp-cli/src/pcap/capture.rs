@@ -25,7 +25,8 @@ pub(super) struct Capture {
     count: Option<u64>,
     ids: Ids,
     places: FxHashMap<Place, u32>,
-    namespaces: Namespaces,
+    /// `None` if the packets may be another host's, or of another time.
+    namespaces: Option<Namespaces>,
     home: NetnsInode,
     comments: Comments,
     written: u64,
@@ -37,6 +38,7 @@ impl Capture {
     /// Begin a file. After `count` packets it is over.
     pub(super) fn start(
         output: Box<dyn Write>,
+        namespaces: Option<Namespaces>,
         all_stages: bool,
         count: Option<u64>,
     ) -> Result<Self> {
@@ -50,7 +52,7 @@ impl Capture {
             count,
             ids: Ids::default(),
             places: FxHashMap::default(),
-            namespaces: Namespaces::look(),
+            namespaces,
             home: own_namespace(),
             comments: Comments::default(),
             written: 0,
@@ -157,7 +159,7 @@ impl Capture {
         }
         let elsewhere = match netns == self.home {
             true => String::new(),
-            false => match self.namespaces.name(netns) {
+            false => match self.namespaces.as_mut().and_then(|names| names.name(netns)) {
                 Some(name) => format!("@{name}"),
                 None => format!("@{netns}"),
             },

@@ -20,6 +20,7 @@ use sockstamp_bpf::{Packets, drop_capabilities};
 use crate::command::Prepared;
 use crate::duration::duration;
 use crate::escape::complain;
+use crate::interfaces::Namespaces;
 use crate::measure::{catch_signals, interrupted, outlive};
 use crate::source::Source;
 use crate::{command, target};
@@ -107,7 +108,12 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
-    let mut capture = Capture::start(create(output)?, options.all_stages, options.count)?;
+    let mut capture = Capture::start(
+        create(output)?,
+        Some(Namespaces::look()),
+        options.all_stages,
+        options.count,
+    )?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     let dropped = drop_capabilities()?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);

@@ -1,6 +1,8 @@
 //! Packets out of recordings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,9 +14,9 @@ use sockstamp_record::PacketReader;
 use super::capture::Capture;
 use super::destination::{create, tell};
 use crate::escape::complain;
-use crate::output::create_beside;
+use crate::output::Unfinished;
 use crate::progress::Progress;
-use crate::recordings::{PACKETS, all_files, lost_packets};
+use crate::recordings::{PACKETS, RECORDING, all_files, lost_packets};
 
 /// Write the packets beside these recordings.
 pub(super) fn run(
@@ -23,46 +25,146 @@ pub(super) fn run(
     all_stages: bool,
     count: Option<u64>,
 ) -> Result<ExitCode> {
-    let files: Vec<_> = all_files(recordings)?
-        .iter()
-        .map(|file| of_packets(file))
-        .collect();
-    if files.is_empty() {
+    let messages = all_files(recordings)?;
+    if messages.is_empty() {
         bail!("-o needs a recording to read: `record --packets` makes one");
     }
-    let recordings: Result<Vec<_>, _> = files.iter().map(|file| PacketReader::open(file)).collect();
-    let recordings = recordings?;
-    for recording in recordings.iter().filter(|recording| recording.unread() > 0) {
-        complain(format_args!(
-            "{}: its last {} bytes belong to unfinished packets: the recording was killed",
-            recording.path().display(),
-            recording.unread()
-        ));
-    }
-    let output = match output == Path::new("-") {
-        true => create(output)?,
-        false => create_beside(output, &files)?,
-    };
-    let mut capture = Capture::start(output, all_stages, count)?;
-    let mut progress = Progress::new(recordings.iter().map(PacketReader::rows).sum())?;
-    for recording in &recordings {
-        let mut events = Events::new(all_stages);
-        for way in recording.ways() {
-            let way = way?;
-            events.before(Some(&way), &mut capture);
-            events.add(way);
-            progress.step()?;
+    let files: Result<Vec<_>> = messages.iter().map(|file| open(file)).collect();
+    let files = files?;
+    of_one_host(&files)?;
+    let read: Vec<_> = (messages.iter().cloned())
+        .chain(files.iter().map(|file| file.path().to_owned()))
+        .collect();
+    let (unfinished, output): (_, Box<dyn Write>) = match output == Path::new("-") {
+        true => (None, create(output)?),
+        false => {
+            let file = Unfinished::new(output, &read)?;
+            let output = Box::new(file.create()?);
+            (Some(file), output)
         }
-        events.before(None, &mut capture);
-    }
-    drop(progress);
-    let lost = recordings
-        .iter()
-        .map(lost_packets)
-        .fold(Lost::default(), sum);
+    };
+    let mut capture = Capture::start(output, None, all_stages, count)?;
+    pass_on(&files, all_stages, &mut capture)?;
+    let lost = files.iter().map(lost_packets).fold(Lost::default(), sum);
     let written = capture.finish(lost)?;
+    unfinished.map_or(Ok(()), Unfinished::finish)?;
     tell(written, lost);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Open the packets of a recording, and report those that its writer had no time to finish.
+fn open(messages: &Path) -> Result<PacketReader> {
+    let path = of_packets(messages);
+    if !path.exists() && messages.exists() {
+        bail!(
+            "{} has no packets beside it: `record --packets` writes them",
+            messages.display()
+        );
+    }
+    let packets = PacketReader::open(&path)?;
+    if packets.unread() > 0 {
+        complain(format_args!(
+            "{}: its last {} bytes belong to unfinished packets: the recording was killed",
+            path.display(),
+            packets.unread()
+        ));
+    }
+    Ok(packets)
+}
+
+/// Interfaces of several hosts have the same numbers.
+fn of_one_host(files: &[PacketReader]) -> Result<()> {
+    let hosts: BTreeSet<_> = files.iter().filter_map(|file| file.fact("host")).collect();
+    if hosts.len() > 1 {
+        let hosts: Vec<_> = hosts.into_iter().collect();
+        bail!(
+            "these are recordings of several hosts ({}): write a file for each, and join them with mergecap(1)",
+            hosts.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Pass the packets of all recordings on, in the order of their times.
+fn pass_on(files: &[PacketReader], all_stages: bool, capture: &mut Capture) -> Result<()> {
+    let mut progress = Progress::new(files.iter().map(PacketReader::rows).sum())?;
+    let mut events = Events::new(all_stages);
+    let mut recordings = recordings(files);
+    loop {
+        let times = recordings.iter_mut().map(Recording::next_time);
+        let next = times.enumerate().filter_map(|(at, time)| Some((time?, at)));
+        let Some((_, at)) = next.min() else {
+            break;
+        };
+        if let Some(way) = recordings[at].next() {
+            let (way, is_new) = way?;
+            events.before(Some(&way), capture);
+            events.add(way, is_new);
+            progress.step()?;
+        }
+    }
+    events.before(None, capture);
+    Ok(())
+}
+
+/// The packets of a recording, which may have several files, in the order in which they were seen
+/// first.
+struct Recording<'files> {
+    ways: Peekable<Box<dyn Iterator<Item = Result<Way, sockstamp_record::Error>> + 'files>>,
+    /// What its ids are above those that it has: other recordings have the same.
+    base: u64,
+    /// The largest id so far: a packet that is received with one that was sent here is the same.
+    last: u64,
+}
+
+impl<'files> Recording<'files> {
+    /// Ids of a recording.
+    const IDS: u64 = 1 << 40;
+
+    fn new(number: u64, files: Vec<&'files PacketReader>) -> Self {
+        let ways = files.into_iter().flat_map(PacketReader::ways);
+        let ways: Box<dyn Iterator<Item = _>> = Box::new(ways);
+        Self {
+            ways: ways.peekable(),
+            base: number * Self::IDS,
+            last: 0,
+        }
+    }
+
+    /// Return the time of the next packet. An error comes at once.
+    fn next_time(&mut self) -> Option<u64> {
+        let way = self.ways.peek()?.as_ref();
+        Some(way.map_or(0, |way| way.packet.time.as_nanos()))
+    }
+
+    /// Return the next packet, and if it was not seen before.
+    fn next(&mut self) -> Option<Result<(Way, bool), sockstamp_record::Error>> {
+        let way = self.ways.next()?;
+        Some(way.map(|mut way| {
+            let is_new = way.id > self.last;
+            self.last = self.last.max(way.id);
+            way.id += self.base;
+            (way, is_new)
+        }))
+    }
+}
+
+/// Put the files of each recording together. Those without its name are of older programs.
+fn recordings(files: &[PacketReader]) -> Vec<Recording<'_>> {
+    let mut all: Vec<(Option<&str>, Vec<&PacketReader>)> = Vec::new();
+    for file in files {
+        let name = file.fact(RECORDING);
+        let known = all.iter_mut().find(|(of, _)| name.is_some() && *of == name);
+        match known {
+            Some((_, files)) => files.push(file),
+            None => all.push((name, vec![file])),
+        }
+    }
+    let all = all.into_iter().map(|(_, files)| files);
+    (0..)
+        .zip(all)
+        .map(|(number, files)| Recording::new(number, files))
+        .collect()
 }
 
 fn sum(one: Lost, other: Lost) -> Lost {
@@ -80,12 +182,10 @@ fn of_packets(recording: &Path) -> PathBuf {
     recording.with_extension(PACKETS)
 }
 
-/// Puts packets at their stages into the order of their times. Those of a recording are in the
-/// order in which they were seen first.
+/// Puts packets at their stages into the order of their times. They come in the order in which they
+/// were seen first.
 struct Events {
     all_stages: bool,
-    /// The largest id so far: a packet that is received with one that was sent here is the same.
-    last: u64,
     count: u64,
     waiting: BTreeMap<(u64, u64), (Packet<'static>, u64, Option<MessageName>)>,
 }
@@ -94,7 +194,6 @@ impl Events {
     fn new(all_stages: bool) -> Self {
         Self {
             all_stages,
-            last: 0,
             count: 0,
             waiting: BTreeMap::new(),
         }
@@ -112,9 +211,7 @@ impl Events {
         }
     }
 
-    fn add(&mut self, way: Way) {
-        let is_new = way.id > self.last;
-        self.last = self.last.max(way.id);
+    fn add(&mut self, way: Way, is_new: bool) {
         let places: Vec<_> = match self.all_stages {
             true => way.seen().collect(),
             false => way
