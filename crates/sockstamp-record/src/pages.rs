@@ -1,17 +1,19 @@
-//! Read pages by their place in a file, and none that claims to be larger than ours.
+//! Read the pages of a column of a row group by their place in a file, and no more bytes of them
+//! than the column claims to have.
 //!
 //! The decoder allocates as many bytes as a page's header claims to decompress to, before it reads
-//! any of them.
+//! any of them, and as many values as a dictionary's header claims. Texts keep their page.
 
 use std::fs::File;
 use std::io::Cursor;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::batch::ROWS;
 use crate::compact::{Compact, FALSE, I32, STRUCT, TRUE};
 
 /// The longest header of a page: ours have about 50 bytes.
@@ -24,13 +26,42 @@ const DEPTH: u32 = 4;
 pub(crate) struct Pages {
     file: Arc<File>,
     length: u64,
-    /// Bytes that a page may decompress to.
-    most: u64,
+    /// The bytes that pages may decompress to.
+    left: Mutex<Left>,
+}
+
+/// What headers that were read have left of a column's bytes.
+#[derive(Debug)]
+struct Left {
+    bytes: u64,
+    /// Headers before this were counted: the decoder reads some twice.
+    counted: u64,
+}
+
+impl Left {
+    /// Count the page at this place; return false if it is too long.
+    fn take(&mut self, place: u64, claimed: u64) -> bool {
+        if place < self.counted {
+            return true;
+        }
+        let left = self.bytes.checked_sub(claimed);
+        self.bytes = left.unwrap_or(self.bytes);
+        self.counted = place.saturating_add(1);
+        left.is_some()
+    }
 }
 
 impl Pages {
+    /// `most`: the bytes that all pages decompress to.
     pub(crate) const fn new(file: Arc<File>, length: u64, most: u64) -> Self {
-        Self { file, length, most }
+        Self {
+            file,
+            length,
+            left: Mutex::new(Left {
+                bytes: most,
+                counted: 0,
+            }),
+        }
     }
 }
 
@@ -49,10 +80,11 @@ impl ChunkReader for Pages {
         let mut header = vec![0; usize::try_from(left).map_or(HEADER, |left| left.min(HEADER))];
         self.file.read_exact_at(&mut header, start)?;
         let claimed = Header::new(&header).claimed();
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         match claimed {
-            Some(claimed) if claimed <= self.most => Ok(Cursor::new(header)),
+            Some(claimed) if left.take(start, claimed) => Ok(Cursor::new(header)),
             Some(_) => Err(ParquetError::General(
-                "a page claims to be longer than any of a recording".to_owned(),
+                "its pages claim to be longer than the column".to_owned(),
             )),
             None => Err(ParquetError::General(
                 "a page has no sound header".to_owned(),
@@ -96,7 +128,8 @@ impl<'a> Header<'a> {
             .map(|claimed| claimed / 2)
     }
 
-    /// Skip the header of a kind of page: integers, except flags and statistics.
+    /// Skip the header of a kind of page: integers, except flags and statistics. The first is the
+    /// number of values of any kind: no page has more than a row group has rows.
     fn page(&mut self) -> Option<()> {
         let mut last = 0;
         while let Some((field, kind)) = self.0.field(&mut last)? {
@@ -104,7 +137,12 @@ impl<'a> Header<'a> {
                 (3 | 7, TRUE | FALSE) => {}
                 (5 | 8, STRUCT) => self.0.skip(STRUCT, DEPTH)?,
                 (1..=6, I32) => {
-                    self.0.varint()?;
+                    let value = self.0.varint()?;
+                    // Zigzag: negative values are odd.
+                    let is_count = field == 1;
+                    if is_count && (value % 2 == 1 || value / 2 > ROWS as u64) {
+                        return None;
+                    }
                 }
                 _ => return None,
             }
@@ -132,6 +170,42 @@ mod tests {
             Header::new(&header(&two_gigabytes)).claimed(),
             Some(i32::MAX as u64)
         );
+    }
+
+    #[test]
+    fn a_page_counts_once_and_all_together() {
+        let mut left = Left {
+            bytes: 100,
+            counted: 0,
+        };
+        assert!(left.take(4, 60));
+        assert!(left.take(4, 60), "it is read again");
+        assert!(!left.take(50, 41));
+        assert!(left.take(90, 40));
+        assert!(!left.take(130, 1));
+    }
+
+    #[test]
+    fn a_page_that_claims_more_values_than_rows_is_refused() {
+        // A dictionary page: type 2, both sizes, then its header (field 7).
+        let dictionary = |count: &[u8]| {
+            let before = [0x15, 0x04, 0x15, 0x10, 0x15, 0x08, 0x4c, 0x15];
+            [&before, count, &[0x15, 0x00, 0x00, 0x00]].concat()
+        };
+        assert_eq!(Header::new(&dictionary(&[0x0e])).claimed(), Some(8));
+        let rows = [0x80, 0x80, 0x10];
+        assert_eq!(Header::new(&dictionary(&rows)).claimed(), Some(8));
+        for count in [
+            &[0x82, 0x80, 0x10][..],
+            &[0xfe, 0xff, 0xff, 0xff, 0x0f],
+            &[0x01],
+        ] {
+            assert_eq!(
+                Header::new(&dictionary(count)).claimed(),
+                None,
+                "{count:x?}"
+            );
+        }
     }
 
     #[test]

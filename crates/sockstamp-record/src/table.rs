@@ -31,6 +31,10 @@ use crate::schema::Column;
 
 /// Bytes of a column of one row group, decoded: 8 for an integer, and room for texts.
 const COLUMN_BYTES: i64 = 64 << 20;
+/// Bytes of all columns of one row group, decoded: about half of them are integers at most.
+const GROUP_BYTES: i64 = 256 << 20;
+/// Bytes of a text: the longest is a cgroup's path (PATH_MAX), if all of it is written as `\xNN`.
+const TEXT_BYTES: usize = 16 << 10;
 /// Threads that decode: each may hold a row group.
 const DECODERS: usize = 3;
 
@@ -80,8 +84,12 @@ impl Table {
     }
 
     pub(crate) fn rows(&self) -> u64 {
+        self.rows_of_groups().sum()
+    }
+
+    pub(crate) fn rows_of_groups(&self) -> impl Iterator<Item = u64> {
         let groups = self.footer.metadata.row_groups().iter();
-        groups.map(|group| group.num_rows().cast_unsigned()).sum()
+        groups.map(|group| group.num_rows().cast_unsigned())
     }
 
     pub(crate) fn unread(&self) -> u64 {
@@ -192,7 +200,8 @@ impl Table {
     ) -> Result<Values, ParquetError> {
         let chunk = group.column(place);
         let descriptor = group.schema_descr().column(place);
-        let most = COLUMN_BYTES.unsigned_abs();
+        // It is checked when the file is opened.
+        let most = chunk.uncompressed_size().unsigned_abs();
         let pages = Pages::new(Arc::clone(&self.file), self.length, most);
         let pages = SerializedPageReader::new(Arc::new(pages), chunk, rows, None)?;
         let mut levels = Vec::new();
@@ -215,6 +224,14 @@ impl Table {
                 let mut values = Vec::with_capacity(rows);
                 let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
                 (count == rows).then_some(()).ok_or_else(short)?;
+                if values
+                    .iter()
+                    .any(|text: &ByteArray| text.len() > TEXT_BYTES)
+                {
+                    return Err(ParquetError::General(
+                        "it has a longer text than any recording".to_owned(),
+                    ));
+                }
                 Values::Texts(Texts::new(values, &levels, column.optional))
             }
             _ => return Err(ParquetError::General("it has another type".to_owned())),
@@ -275,7 +292,7 @@ fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
     T::columns().into_iter().map(place).collect()
 }
 
-/// Check that row groups are before the footer and no larger than ours.
+/// Check that row groups are before the footer, one after the other, and no larger than ours.
 fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
     let here = |reason| (footer.begin, reason);
     let metadata = &footer.metadata;
@@ -284,6 +301,8 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
         return Err(here("it has more row groups than any recording"));
     }
     let mut rows = 0_i64;
+    // Bytes that were read several times would make a small file as large as many.
+    let mut free = 4_i64;
     for group in metadata.row_groups() {
         if usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROWS) {
             rows += group.num_rows();
@@ -293,12 +312,23 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
         if group.num_columns() != columns {
             return Err(here("a row group lacks columns"));
         }
+        let bytes = group
+            .columns()
+            .iter()
+            .map(ColumnChunkMetaData::uncompressed_size);
+        if bytes.fold(0, i64::saturating_add) > GROUP_BYTES {
+            return Err(here("a row group is longer than any of a recording"));
+        }
         for chunk in group.columns() {
             let data = chunk.data_page_offset();
             let begin = chunk
                 .dictionary_page_offset()
                 .map_or(data, |offset| offset.min(data));
             let end = begin.checked_add(chunk.compressed_size());
+            if begin >= 4 && begin < free {
+                return Err(here("a column begins within the one before it"));
+            }
+            free = end.unwrap_or(free);
             let inside = begin >= 4
                 && data >= 4
                 && chunk.compressed_size() >= 0
@@ -515,5 +545,121 @@ impl Decoded {
             .get(column)
             .map_or("", |column| column.name.as_str());
         format!("column {name}: it has an impossible value")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::metadata::ParquetMetaData;
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::footer;
+    use crate::rows::RowGroup;
+    use crate::schema::Kind;
+    use crate::writer::FileWriter;
+
+    /// Rows of one text, which are written faster than messages.
+    #[derive(Default)]
+    struct Words(Vec<ByteArray>);
+
+    impl Rows for Words {
+        const VERSION: (&'static str, u32) = ("sockstamp.words", 1);
+        const GROWING: &'static [&'static str] = &[];
+        const FEW: &'static [&'static str] = &[];
+
+        fn columns() -> Vec<Column> {
+            vec![Column {
+                name: "word".to_owned(),
+                kind: Kind::Text,
+                optional: false,
+            }]
+        }
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+
+        fn clear(&mut self) {
+            self.0.clear();
+        }
+
+        fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
+            group.texts(&self.0, None)
+        }
+    }
+
+    /// Write words of these lengths, a row group each; return what was opened.
+    fn table(lengths: &[&[usize]]) -> Result<Table, Error> {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut writer = FileWriter::<Words>::create(&path, &[]).unwrap();
+        for lengths in lengths {
+            let words = (1..).zip(*lengths);
+            let words = words.map(|(letter, length)| ByteArray::from(vec![letter; *length]));
+            writer.write(&Words(words.collect())).unwrap();
+        }
+        writer.finish().unwrap();
+        Table::open::<Words>(&path)
+    }
+
+    fn changed(
+        footer: &Footer,
+        change: impl Fn(&[RowGroupMetaData]) -> Vec<RowGroupMetaData>,
+    ) -> ParquetMetaData {
+        let metadata = &footer.metadata;
+        footer::describe(metadata.file_metadata(), change(metadata.row_groups()))
+    }
+
+    #[test]
+    fn a_text_that_is_longer_than_any_of_ours_is_refused_with_its_place() {
+        let longest = table(&[&[TEXT_BYTES]]).unwrap().group(0, &[true]);
+        assert_eq!(
+            longest.unwrap().text(0, 0).map(<[u8]>::len),
+            Some(TEXT_BYTES)
+        );
+        let table = table(&[&[10], &[10, TEXT_BYTES + 1]]).unwrap();
+        assert_eq!(table.group(0, &[true]).unwrap().count, 1);
+        let begin = begin_of(table.footer.metadata.row_group(1).column(0));
+        let told = table.group(1, &[true]).unwrap_err().to_string();
+        let expected =
+            format!("file: damaged at byte {begin}: column word: Parquet error: it has a longer");
+        assert!(told.contains(&expected), "{told}");
+    }
+
+    #[test]
+    fn pages_have_no_more_bytes_together_than_their_column_claims() {
+        // Beyond the size of a page, so there are several.
+        let lengths = [TEXT_BYTES; 200];
+        let mut table = table(&[&lengths]).unwrap();
+        assert_eq!(table.group(0, &[true]).unwrap().count, lengths.len());
+        let chunk = table.footer.metadata.row_group(0).column(0);
+        let honest = chunk.uncompressed_size();
+        assert!(honest > 3_000_000, "{honest}");
+        table.footer.metadata = changed(&table.footer, |groups| {
+            let chunk = groups[0].column(0).clone().into_builder();
+            let chunk = chunk.set_total_uncompressed_size(honest * 9 / 10);
+            let group = groups[0].clone().into_builder();
+            let group = group.set_column_metadata(vec![chunk.build().unwrap()]);
+            vec![group.build().unwrap()]
+        });
+        assert!(sound(&table.footer).is_ok());
+        let told = table.group(0, &[true]).unwrap_err().to_string();
+        assert!(told.contains("its pages claim to be longer"), "{told}");
+    }
+
+    #[test]
+    fn row_groups_that_share_bytes_are_refused() {
+        let mut table = table(&[&[10], &[20]]).unwrap();
+        assert!(sound(&table.footer).is_ok());
+        table.footer.metadata = changed(&table.footer, |groups| {
+            vec![groups[0].clone(), groups[0].clone()]
+        });
+        let (_, told) = sound(&table.footer).unwrap_err();
+        assert_eq!(told, "a column begins within the one before it");
     }
 }
