@@ -18,6 +18,24 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// There is a file of this name, which may be a recording.
+    #[error("{} exists: name another, or remove it", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process writes the file.
+    #[error("{} is still being recorded", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An earlier write has failed.
+    #[error("{} takes no more rows: it was cut after a write that failed", path.display())]
+    Cut {
+        /// The file.
+        path: PathBuf,
+    },
     /// The encoder refused.
     #[error("cannot write {}: {reason}", path.display())]
     Encoder {

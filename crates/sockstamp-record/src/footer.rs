@@ -65,15 +65,26 @@ pub(crate) fn describe(like: &FileMetaData, groups: Vec<RowGroupMetaData>) -> Pa
 pub(crate) fn like(
     properties: &parquet::file::properties::WriterProperties,
     schema: &parquet::schema::types::SchemaDescriptor,
-    facts: Option<Vec<KeyValue>>,
 ) -> FileMetaData {
     FileMetaData::new(
         properties.writer_version().as_num(),
         0,
         Some(properties.created_by().to_owned()),
-        facts,
+        None,
         Arc::new(schema.clone()),
         None,
+    )
+}
+
+/// Return the same description with facts.
+pub(crate) fn with_facts(like: &FileMetaData, facts: Vec<KeyValue>) -> FileMetaData {
+    FileMetaData::new(
+        like.version(),
+        like.num_rows(),
+        like.created_by().map(str::to_owned),
+        Some(facts),
+        like.schema_descr_ptr(),
+        like.column_orders().cloned(),
     )
 }
 

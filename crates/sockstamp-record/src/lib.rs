@@ -19,6 +19,7 @@ pub mod batch;
 mod compact;
 mod error;
 mod footer;
+mod lock;
 mod messages;
 pub mod packets;
 mod pages;

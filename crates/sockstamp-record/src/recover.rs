@@ -9,6 +9,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use crate::compact::{Compact, STRUCT};
 use crate::error::Error;
 use crate::footer::{self, BEFORE, FOOTER, GROUPS, LONGEST, NOTE, TAIL};
+use crate::lock::lock;
 use crate::quiet;
 
 /// Magic bytes that are examined, of those that may be the end of a footer or a note: a made-up
@@ -52,13 +53,15 @@ pub struct Recovered {
 ///
 /// # Errors
 ///
-/// If it has no footer, or cannot be opened, cut or written.
+/// If it is still being recorded, has no footer, or cannot be opened, cut or written.
 pub fn recover(path: &Path) -> Result<Recovered, Error> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .open(path)
         .map_err(Error::system("open", path))?;
+    // The writer continues where it was, and not at the new end.
+    let _lock = lock(&file, path)?;
     let before = file.metadata().map_err(Error::system("open", path))?.len();
     let footer = last_footer(&file, before, path)?;
     let cut = || file.set_len(footer.end).map_err(Error::system("cut", path));
@@ -86,6 +89,35 @@ pub fn recover(path: &Path) -> Result<Recovered, Error> {
         cut: before - footer.end,
         after,
     })
+}
+
+/// Return false for a file without any footer, as one whose writer was killed before it wrote the
+/// first. This is cheaper than opening it to read: a file that seems to end with a footer has one.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub fn has_footer(path: &Path) -> Result<bool, Error> {
+    let metadata = path.metadata().map_err(Error::system("open", path))?;
+    if !metadata.is_file() {
+        // Opening a pipe would wait for its writer.
+        return Ok(true);
+    }
+    let length = metadata.len();
+    let file = File::open(path).map_err(Error::system("open", path))?;
+    if length >= (4 + TAIL) as u64 {
+        let mut magic = [0; 4];
+        file.read_exact_at(&mut magic, length - 4)
+            .map_err(Error::system("read", path))?;
+        if &magic == FOOTER || &magic == NOTE {
+            return Ok(true);
+        }
+    }
+    match last_footer(&file, length, path) {
+        Ok(_) => Ok(true),
+        Err(Error::NoFooter { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn encoded(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<u8>, Error> {

@@ -7,21 +7,24 @@
 //!
 //! [`recover`]: crate::recover
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::fcntl::Flock;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{FileMetaData, KeyValue, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use crate::error::Error;
 use crate::footer::{self, GROUPS};
+use crate::lock::lock;
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Kind};
 
@@ -30,17 +33,43 @@ use crate::schema::{self, Kind};
 pub struct FileWriter<T> {
     path: PathBuf,
     file: File,
+    /// False if the file was there before, and empty.
+    created: bool,
     /// None once writing has failed.
     parquet: Option<SerializedFileWriter<File>>,
+    /// The rest of the file once writing has failed.
+    cut: Option<Cut>,
     facts: Vec<KeyValue>,
     /// Rows and row groups that can be read back.
     rows: u64,
     groups: usize,
     /// The end of the last note or footer.
     readable: u64,
-    /// True if that is a footer, and has all facts.
+    /// The length that a footer has at most.
+    footer: u64,
+    /// True if the file ends with a footer that has all facts.
     is_whole: bool,
+    /// Dropped last: all is written then.
+    _lock: Option<Flock<File>>,
     rows_are: PhantomData<T>,
+}
+
+/// What a footer describes.
+#[derive(Debug)]
+struct Contents {
+    /// Without facts.
+    like: FileMetaData,
+    groups: Vec<RowGroupMetaData>,
+}
+
+/// A file after a write that failed.
+#[derive(Debug)]
+struct Cut {
+    contents: Contents,
+    /// The end of the last note.
+    end: u64,
+    /// The last footer that was written there.
+    footer: Vec<u8>,
 }
 
 impl<T: Rows> FileWriter<T> {
@@ -48,14 +77,55 @@ impl<T: Rows> FileWriter<T> {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created.
+    /// If the file cannot be created, or if another process writes it.
     pub fn create(path: &Path, facts: &[(&str, String)]) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .write(true)
             .create(true)
-            .truncate(true)
+            .truncate(false)
             .open(path)
             .map_err(Error::system("create", path))?;
+        let lock = lock(&file, path)?;
+        let metadata = file.metadata().map_err(Error::system("create", path))?;
+        if metadata.is_file() {
+            file.set_len(0).map_err(Error::system("empty", path))?;
+        }
+        Self::begin(path, (file, false), lock, facts)
+    }
+
+    /// Create a file that is not there yet, or is empty. `facts` are kept in its metadata.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists, cannot be created, or if another process writes it. Nothing is left of a
+    /// new file then.
+    pub fn create_new(path: &Path, facts: &[(&str, String)]) -> Result<Self, Error> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let (file, created) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create(true).truncate(false).open(path), false)
+            }
+            created => (created, true),
+        };
+        let file = file.map_err(Error::system("create", path))?;
+        let lock = lock(&file, path)?;
+        let metadata = file.metadata().map_err(Error::system("create", path))?;
+        if metadata.is_file() && metadata.len() > 0 {
+            return Err(Error::Exists {
+                path: path.to_owned(),
+            });
+        }
+        Self::begin(path, (file, created), lock, facts)
+    }
+
+    /// Write the first footer to an empty file.
+    fn begin(
+        path: &Path,
+        (file, created): (File, bool),
+        lock: Option<Flock<File>>,
+        facts: &[(&str, String)],
+    ) -> Result<Self, Error> {
         let shared = file.try_clone().map_err(Error::system("create", path))?;
         let encoder = |error: ParquetError| refused(path, error);
         let schema = schema::parquet(T::columns()).map_err(encoder)?;
@@ -65,21 +135,33 @@ impl<T: Rows> FileWriter<T> {
         let mut writer = Self {
             path: path.to_owned(),
             file,
+            created,
             parquet: Some(parquet),
+            cut: None,
             facts: vec![KeyValue::new(key.to_owned(), version.to_string())],
             rows: 0,
             groups: 0,
             readable: 0,
+            footer: 0,
             is_whole: false,
+            _lock: lock,
             rows_are: PhantomData,
         };
         for (key, value) in facts {
             writer.add_fact(key, value.clone());
         }
         // Even without rows it is a recording.
-        let described = writer.describe_all();
-        writer.cut_if_failed(described)?;
-        Ok(writer)
+        match writer.describe_all() {
+            Ok(()) => {
+                writer.footer = writer.readable;
+                Ok(writer)
+            }
+            Err(error) => {
+                // Readers would refuse a file without a footer. The first error is reported.
+                let _ = writer.discard();
+                Err(error)
+            }
+        }
     }
 
     /// The path that it was created with.
@@ -106,7 +188,17 @@ impl<T: Rows> FileWriter<T> {
         self.readable
     }
 
-    /// Keep another fact in the metadata; it is in the file once that is finished.
+    /// The length that the file has at most if it is finished now.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self.is_whole {
+            true => self.readable,
+            false => self.readable + self.footer,
+        }
+    }
+
+    /// Keep another fact in the metadata; it is in the file once that is finished, even if writing
+    /// rows has failed before.
     pub fn add_fact(&mut self, key: &str, value: String) {
         self.facts
             .push(KeyValue::new(format!("sockstamp.{key}"), value));
@@ -132,6 +224,23 @@ impl<T: Rows> FileWriter<T> {
         self.cut_if_failed(written)
     }
 
+    /// Append a batch if the finished file has at most `most` bytes then. Otherwise return false:
+    /// the file remains as it was, and accepts no more.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write`](Self::write).
+    pub fn write_within(&mut self, batch: &T, most: u64) -> Result<bool, Error> {
+        let before = (self.rows, self.groups, self.readable, self.is_whole);
+        self.write(batch)?;
+        if self.length() <= most {
+            return Ok(true);
+        }
+        (self.rows, self.groups, self.readable, self.is_whole) = before;
+        self.cut();
+        Ok(false)
+    }
+
     /// Write the footer; return the rows and the bytes of the file.
     ///
     /// # Errors
@@ -143,10 +252,27 @@ impl<T: Rows> FileWriter<T> {
         Ok((self.rows, self.readable))
     }
 
+    /// Remove the file, or empty one that was there before.
+    ///
+    /// # Errors
+    ///
+    /// If that is refused.
+    pub fn discard(mut self) -> Result<(), Error> {
+        // Its buffer is written when it is dropped.
+        drop(self.parquet.take());
+        self.is_whole = true;
+        let is_file = self.file.metadata().is_ok_and(|file| file.is_file());
+        match (self.created, is_file) {
+            (true, _) => fs::remove_file(&self.path).map_err(Error::system("remove", &self.path)),
+            (false, true) => (self.file.set_len(0)).map_err(Error::system("empty", &self.path)),
+            (false, false) => Ok(()),
+        }
+    }
+
     fn append(&mut self, batch: &T) -> Result<(), Error> {
         let path = &self.path;
         let Some(parquet) = &mut self.parquet else {
-            return Ok(());
+            return Err(Error::Cut { path: path.clone() });
         };
         let encoder = |error: ParquetError| refused(path, error);
         let mut group = RowGroup::new(parquet.next_row_group().map_err(encoder)?);
@@ -157,71 +283,115 @@ impl<T: Rows> FileWriter<T> {
         };
         let group = footer::slim(group).map_err(encoder)?;
         // The facts are in the footer before it.
-        let like = footer::like(parquet.properties(), parquet.schema_descr(), None);
+        let like = footer::like(parquet.properties(), parquet.schema_descr());
         let note = footer::note(&like, group, self.readable).map_err(encoder)?;
-        self.end_with(&note)?;
+        self.readable = end_with(parquet, &note).map_err(Error::system("write", path))?;
         self.is_whole = false;
         self.groups += 1;
         self.rows += batch.len() as u64;
+        // A note describes its row group, and the columns as well.
+        self.footer += note.len() as u64;
         Ok(())
     }
+}
+
+/// Write a note or a footer; return its end.
+fn end_with(parquet: &mut SerializedFileWriter<File>, bytes: &[u8]) -> io::Result<u64> {
+    parquet.write_all(bytes)?;
+    parquet.flush()?;
+    Ok(parquet.bytes_written() as u64)
 }
 
 impl<T> FileWriter<T> {
     /// Write a footer, unless the file ends with one.
     fn describe_all(&mut self) -> Result<(), Error> {
-        let footer = match &self.parquet {
-            Some(parquet) if !self.is_whole => self.footer(parquet)?,
-            _ => return Ok(()),
+        if self.is_whole {
+            return Ok(());
+        }
+        let contents = match &self.parquet {
+            Some(parquet) => self.contents(parquet)?,
+            None => {
+                self.describe_cut();
+                return Ok(());
+            }
         };
-        self.end_with(&footer)?;
-        self.is_whole = true;
+        let footer = self.footer(&contents)?;
+        if let Some(parquet) = &mut self.parquet {
+            let end = end_with(parquet, &footer);
+            self.readable = end.map_err(Error::system("write", &self.path))?;
+            self.is_whole = true;
+        }
         Ok(())
     }
 
-    fn footer(&self, parquet: &SerializedFileWriter<File>) -> Result<Vec<u8>, Error> {
-        let facts = Some(self.facts.clone());
-        let like = footer::like(parquet.properties(), parquet.schema_descr(), facts);
+    fn contents(&self, parquet: &SerializedFileWriter<File>) -> Result<Contents, Error> {
         let groups = parquet.flushed_row_groups().iter().take(self.groups);
         let groups: Result<_, _> = groups.map(footer::slim).collect();
-        groups
-            .and_then(|groups| footer::footer(&like, groups))
-            .map_err(|error| refused(&self.path, error))
+        Ok(Contents {
+            like: footer::like(parquet.properties(), parquet.schema_descr()),
+            groups: groups.map_err(|error| refused(&self.path, error))?,
+        })
     }
 
-    /// Write a note or a footer: the file can be read up to it.
-    fn end_with(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let Some(parquet) = &mut self.parquet else {
-            return Ok(());
-        };
-        let written = parquet.write_all(bytes).and_then(|()| parquet.flush());
-        written.map_err(Error::system("write", &self.path))?;
-        self.readable = parquet.bytes_written() as u64;
-        Ok(())
+    fn footer(&self, contents: &Contents) -> Result<Vec<u8>, Error> {
+        let like = footer::with_facts(&contents.like, self.facts.clone());
+        footer::footer(&like, contents.groups.clone()).map_err(|error| refused(&self.path, error))
     }
 
     fn cut_if_failed(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        // Report the first error, and none of those that follow.
         if result.is_err() {
-            // Report the first error, and none of those that follow.
-            let parquet = self.parquet.take();
-            let footer = parquet.as_ref().map(|parquet| self.footer(parquet));
-            // Its buffer is written when it is dropped, as far as there is room.
-            drop(parquet);
-            let _ = self.file.set_len(self.readable);
-            if let (false, Some(Ok(footer))) = (self.is_whole, footer) {
-                self.append_if_possible(&footer);
-            }
+            self.cut();
         }
         result
     }
 
+    /// Cut the file after what can be read.
+    fn cut(&mut self) {
+        let Some(parquet) = self.parquet.take() else {
+            return;
+        };
+        let contents = self.contents(&parquet);
+        // Its buffer is written when it is dropped, as far as there is room.
+        drop(parquet);
+        let _ = self.file.set_len(self.readable);
+        self.cut = contents.ok().map(|contents| Cut {
+            contents,
+            end: self.readable,
+            footer: Vec::new(),
+        });
+        if !self.is_whole {
+            self.describe_cut();
+        }
+    }
+
     /// Write a footer where the row group was that could not be written. It is for other readers:
     /// ours read the notes.
-    fn append_if_possible(&mut self, footer: &[u8]) {
-        match self.file.write_all_at(footer, self.readable) {
-            Ok(()) => self.readable += footer.len() as u64,
-            Err(_) => drop(self.file.set_len(self.readable)),
+    fn describe_cut(&mut self) {
+        let Some(mut cut) = self.cut.take() else {
+            return;
+        };
+        if let Ok(footer) = self.footer(&cut.contents) {
+            if self.put(&footer, cut.end) {
+                (self.is_whole, cut.footer) = (true, footer);
+            } else if !self.put(&cut.footer, cut.end) {
+                // Without the one that lacks the last facts, too.
+                let _ = self.file.set_len(cut.end);
+                self.readable = cut.end;
+            }
         }
+        self.cut = Some(cut);
+    }
+
+    /// End the file with these bytes; return false if that failed.
+    fn put(&mut self, footer: &[u8], begin: u64) -> bool {
+        let end = begin + footer.len() as u64;
+        let written = self.file.write_all_at(footer, begin);
+        let written = written.and_then(|()| self.file.set_len(end)).is_ok();
+        if written {
+            self.readable = end;
+        }
+        written
     }
 }
 
@@ -237,7 +407,7 @@ impl<T> Drop for FileWriter<T> {
 fn refused(path: &Path, error: ParquetError) -> Error {
     let path = path.to_owned();
     match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(source) => Error::System {
                 doing: "write",
                 path,

@@ -335,6 +335,70 @@ fn recover_cuts_bytes_after_the_last_row_group() {
     ));
 }
 
+#[test]
+fn a_file_that_is_written_is_neither_recovered_nor_written_by_another() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut writer = Writer::create_new(&path, &[]).unwrap();
+    writer.write(&batch(&[message(1)])).unwrap();
+    let before = fs::read(&path).unwrap();
+    for error in [
+        recover(&path).unwrap_err(),
+        Writer::create(&path, &[]).unwrap_err(),
+        Writer::create_new(&path, &[]).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        let told = error.to_string();
+        assert!(told.ends_with("file is still being recorded"), "{told}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+    writer.write(&batch(&[message(2)])).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(recover(&path).unwrap().rows, 2);
+}
+
+#[test]
+fn a_new_file_takes_the_place_of_none_but_an_empty_one() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "a recording").unwrap();
+    let error = Writer::create_new(&path, &[]).unwrap_err();
+    let expected = format!("{} exists: name another, or remove it", path.display());
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(fs::read(&path).unwrap(), b"a recording");
+    fs::write(&path, "").unwrap();
+    Writer::create_new(&path, &[]).unwrap().discard().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"");
+    Writer::create_new(&path, &[]).unwrap().finish().unwrap();
+    assert_eq!(Reader::open(&path).unwrap().rows(), 0);
+    let other = directory.path().join("other");
+    Writer::create_new(&other, &[]).unwrap().discard().unwrap();
+    assert!(!other.exists());
+}
+
+#[test]
+fn a_batch_beyond_the_limit_leaves_the_file_as_it_was() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut writer = Writer::create_new(&path, &[]).unwrap();
+    assert!(
+        writer
+            .write_within(&batch(&[message(1)]), u64::MAX)
+            .unwrap()
+    );
+    let most = writer.length();
+    assert!(!writer.write_within(&batch(&[message(2)]), most).unwrap());
+    let error = writer.write(&batch(&[message(3)])).unwrap_err();
+    assert!(matches!(error, Error::Cut { .. }), "{error}");
+    writer.add_fact("lost", "2".to_owned());
+    let (rows, bytes) = writer.finish().unwrap();
+    assert!(rows == 1 && bytes <= most, "{rows}, {bytes} of {most}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), bytes);
+    assert!(fs::read(&path).unwrap().ends_with(b"PAR1"));
+    assert_eq!(read(&path).unwrap(), [message(1)]);
+    assert_eq!(Reader::open(&path).unwrap().fact("lost"), Some("2"));
+}
+
 /// Each row group costs the same, however many there are.
 #[test]
 fn a_long_recording_loses_its_unfinished_row_group_alone() {
@@ -617,9 +681,10 @@ fn a_message_of_real_traffic_takes_at_most_24_bytes() {
 
 #[test]
 fn a_full_disk_loses_no_finished_row_group() {
+    const OTHERS: u64 = 64 << 10;
     let (directory, lengths) = written(1);
     let full = directory.path().join("full");
-    let room = lengths[0] * 5 / 2;
+    let room = lengths[0] * 5 / 2 + OTHERS;
     fs::create_dir(&full).unwrap();
     let mounted = std::process::Command::new("mount")
         .args([
@@ -636,6 +701,8 @@ fn a_full_disk_loses_no_finished_row_group() {
         return;
     }
     let path = full.join("file");
+    let others = full.join("others");
+    fs::write(&others, vec![1; usize::try_from(OTHERS).unwrap()]).unwrap();
     let mut writer = Writer::create(&path, &[]).unwrap();
     let mut failed = None;
     for group in 0..20 {
@@ -645,13 +712,24 @@ fn a_full_disk_loses_no_finished_row_group() {
             break;
         }
     }
+    // Its footer needs some room.
+    fs::remove_file(others).unwrap();
+    writer.add_fact("lost", "7".to_owned());
     drop(writer);
-    let read = Reader::open(&path).map(|reader| (reader.rows(), reader.unread()));
+    let read = Reader::open(&path).map(|reader| {
+        let lost = reader.fact("lost").map(str::to_owned);
+        (reader.rows(), reader.unread(), lost)
+    });
+    // There is no room for even the first footer of another.
+    let _ = fs::write(full.join("rest"), vec![1; usize::try_from(room).unwrap()]);
+    let other = full.join("other");
+    let refused = Writer::create_new(&other, &[]).is_err() && !other.exists();
     std::process::Command::new("umount")
         .arg(&full)
         .status()
         .unwrap();
     let (groups, error) = failed.expect("the disk was too large");
     assert!(error.is_full(), "{error}");
-    assert_eq!(read.unwrap(), (groups * 10, 0));
+    assert_eq!(read.unwrap(), (groups * 10, 0, Some("7".to_owned())));
+    assert!(refused);
 }
