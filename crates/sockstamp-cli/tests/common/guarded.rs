@@ -16,14 +16,14 @@ const EVENTS: [&str; 2] = ["net_dev_start_xmit", "netif_receive_skb"];
 /// Longer than a packet takes from the place where tcpdump stamps it to the event, in nanoseconds.
 const NEXT: u64 = 100_000;
 
-/// Trace events of an interface, until [`Guarded::finish`].
+/// Trace events of some interfaces, until [`Guarded::finish`].
 pub struct Guarded(Option<Instance>);
 
 impl Guarded {
     /// Begin, on kernels that guard their first process. On others no packet is excused.
-    pub fn start(interface: &str) -> Self {
+    pub fn start<const N: usize>(interfaces: [&str; N]) -> Self {
         let guards = fs::read_link("/proc/1/ns/net").is_err();
-        Self(guards.then(|| Instance::start(interface)))
+        Self(guards.then(|| Instance::start(&interfaces)))
     }
 
     /// Return the times of the packets that were handled while a task of the first process was
@@ -81,7 +81,7 @@ struct Instance {
 }
 
 impl Instance {
-    fn start(interface: &str) -> Self {
+    fn start(interfaces: &[&str]) -> Self {
         let mount = TempDir::new().unwrap();
         run(Command::new("mount")
             .args(["-t", "tracefs", "tracefs"])
@@ -92,11 +92,10 @@ impl Instance {
         fs::create_dir(&folder).unwrap();
         let set = |file: &str, value: &str| fs::write(folder.join(file), value).unwrap();
         set("trace_clock", "mono");
+        let names = interfaces.iter().map(|name| format!("name == \"{name}\""));
+        let filter = names.collect::<Vec<_>>().join(" || ");
         for event in EVENTS {
-            set(
-                &format!("events/net/{event}/filter"),
-                &format!("name == \"{interface}\""),
-            );
+            set(&format!("events/net/{event}/filter"), &filter);
             set(&format!("events/net/{event}/enable"), "1");
         }
         Self { mount, folder }

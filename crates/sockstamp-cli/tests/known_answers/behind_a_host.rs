@@ -55,7 +55,7 @@ impl Seen {
 
 /// Send requests over the full queue.
 fn request(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
-    let guarded = Guarded::start(setup.uplink.uplink_interface());
+    let guarded = Guarded::start([setup.uplink.uplink_interface()]);
     // Not the datagrams that fill the queue.
     let target = [options, &["--netns", setup.container.netns_name(), "tcp"]].concat();
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
@@ -158,7 +158,7 @@ fn across_a_bridge_the_wait_is_the_packet_schedulers() {
 
 /// Send datagrams over the full queue.
 fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
-    let guarded = Guarded::start(setup.uplink.uplink_interface());
+    let guarded = Guarded::start([setup.uplink.uplink_interface()]);
     let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     let receiver = bind(&setup.peer, setup.uplink.peer_address(family));
     receiver.set_read_timeout(Some(TIMEOUT)).unwrap();

@@ -154,7 +154,7 @@ fn send_to(address: IpAddr, hosts: [&Host; 2], sizes: &[usize]) {
 fn against_tcpdump(hosts: [&Host; 2], link: &Link, work: impl Fn()) {
     within_attempts(|| {
         let pcap = Pcap::start(&["--netns", hosts[0].netns_name()]);
-        let guarded = Guarded::start(link.interface_a());
+        let guarded = Guarded::start([link.interface_a()]);
         let capture = Capture::start(hosts[0], link.interface_a(), "tcp or udp");
         work();
         // A delayed acknowledgement of the last FIN.
@@ -236,7 +236,7 @@ fn a_packet_that_stays_on_this_host_is_written_once() {
     for (addresses, hosts, interface) in [veth, loopback] {
         within_attempts(|| {
             let pcap = Pcap::start(&[&format!("host {a}")]);
-            let guarded = Guarded::start(interface);
+            let guarded = Guarded::start([interface]);
             let capture = Capture::start(hosts[0], interface, "tcp or udp");
             send_to(addresses[1], hosts, &[1, 700, 40_000, 300_000, 5]);
             ask(addresses, hosts, &[10, 3000, 10, 10]);

@@ -14,6 +14,7 @@ use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
+use crate::common::guarded::Guarded;
 use crate::common::{Trace, number};
 
 /// Largest time between a stamp and its witness, unless the CPU stands still in between. Whichever
@@ -43,6 +44,7 @@ pub(crate) struct WatchedSender {
     pub(crate) a: Host,
     pub(crate) b: Host,
     link: Link,
+    guarded: Guarded,
     capture: Capture,
     trace: Trace,
     sent: Mutex<HashMap<String, Calls>>,
@@ -52,12 +54,14 @@ impl WatchedSender {
     pub(crate) fn new(config: LinkConfig) -> WatchedSender {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, config).unwrap();
+        let guarded = Guarded::start([link.interface_a()]);
         let capture = Capture::start(&a, link.interface_a(), "tcp");
         let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
         WatchedSender {
             a,
             b,
             link,
+            guarded,
             capture,
             trace,
             sent: Mutex::default(),
@@ -97,9 +101,11 @@ impl WatchedSender {
 
     /// Compare each valid message with the wire. Every call is a message, most are valid, and no
     /// machine makes a valid one wrong. That each has its witnesses near, a busy machine may miss.
+    /// Messages may be missing or refused for packets that the kernel showed to no program.
     pub(crate) fn check(self) -> Result<(), String> {
         let messages = self.trace.finish();
         let packets = self.capture.finish();
+        let unseen = self.guarded.finish().count();
         let sent: Vec<&Value> = messages
             .iter()
             .filter(|message| message["direction"] == "tx")
@@ -107,7 +113,11 @@ impl WatchedSender {
         let flows = flows(&packets);
         let calls = self.sent.into_inner().unwrap();
         let count: usize = calls.values().map(BTreeMap::len).sum();
-        assert_eq!(sent.len(), count, "one message per call");
+        assert!(
+            (count - unseen.min(count)..=count).contains(&sent.len()),
+            "one message per call: {} of {count}, {unseen} unseen",
+            sent.len()
+        );
         let valid: Vec<&&Value> = sent
             .iter()
             .filter(|message| message["verdict"] == "valid")
@@ -134,8 +144,8 @@ impl WatchedSender {
             panic!("{text}");
         }
         assert!(
-            valid.len() * 100 >= sent.len() * VALID_PERCENT,
-            "{} of {} are valid: {:?}",
+            (valid.len() + unseen) * 100 >= sent.len() * VALID_PERCENT,
+            "{} of {} are valid, {unseen} unseen: {:?}",
             valid.len(),
             sent.len(),
             verdicts(&sent)
