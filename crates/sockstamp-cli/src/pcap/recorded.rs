@@ -234,3 +234,112 @@ impl Events {
 fn is_seen(stage: PacketStage) -> bool {
     matches!(stage, PacketStage::Driver | PacketStage::Softirq)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::fixture;
+    use sockstamp_model::interface::Interface;
+    use sockstamp_model::stage::Direction;
+    use sockstamp_record::{FileWriter, Packets};
+
+    use super::*;
+
+    fn packet(time: u64, direction: Direction, stage: PacketStage) -> Packet<'static> {
+        Packet {
+            stage,
+            direction,
+            time: Timestamp::from_nanos(time),
+            stamp: Timestamp::from_nanos(time),
+            address: 0,
+            flow: fixture::message(direction).flow,
+            cgroup: None,
+            cgroup_path: None,
+            pid: None,
+            comm: "nginx".into(),
+            interface: Interface {
+                netns: fixture::message(direction).flow.netns,
+                index: 1,
+                name: "lo".into(),
+            },
+            length: 40,
+            segments: None,
+            bytes: Cow::Owned(vec![0x45; 40]),
+        }
+    }
+
+    fn write(path: &Path, facts: &[(&'static str, String)], ways: Vec<Way>) -> PacketReader {
+        let mut writer = FileWriter::<Packets>::create(path, facts).unwrap();
+        let mut batch = Packets::default();
+        ways.into_iter().for_each(|way| batch.push(way));
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        PacketReader::open(path).unwrap()
+    }
+
+    fn sent(id: u64, time: u64) -> Way {
+        Way::new(id, packet(time, Direction::Tx, PacketStage::Driver))
+    }
+
+    fn received(id: u64, time: u64) -> Way {
+        Way::new(id, packet(time, Direction::Rx, PacketStage::Softirq))
+    }
+
+    /// Return the ids that are written, in order.
+    fn written(files: &[PacketReader]) -> Vec<u64> {
+        let mut ids = Vec::new();
+        let mut recordings = recordings(files);
+        while let Some((_, at)) = (recordings.iter_mut().map(Recording::next_time).enumerate())
+            .filter_map(|(at, time)| Some((time?, at)))
+            .min()
+        {
+            let (way, is_new) = recordings[at].next().unwrap().unwrap();
+            ids.extend(is_new.then_some(way.id));
+        }
+        ids
+    }
+
+    #[test]
+    fn a_packet_with_an_end_on_each_side_of_a_rotation_is_written_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let of = |name: &str| vec![(RECORDING, name.to_owned())];
+        let files = [
+            write(&path("1"), &of("a"), vec![sent(1, 10), sent(2, 30)]),
+            write(&path("2"), &of("a"), vec![received(2, 31), sent(3, 50)]),
+        ];
+        assert_eq!(written(&files), [1, 2, 3]);
+    }
+
+    #[test]
+    fn recordings_at_the_same_time_are_in_order_and_share_no_id() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let of = |name: &str| vec![(RECORDING, name.to_owned())];
+        let other = Recording::IDS;
+        for facts in [[of("a"), of("b")], [vec![], vec![]]] {
+            let files = [
+                write(&path("1"), &facts[0], vec![sent(1, 10), sent(2, 30)]),
+                write(&path("2"), &facts[1], vec![sent(1, 20), sent(2, 40)]),
+            ];
+            assert_eq!(written(&files), [1, other + 1, 2, other + 2]);
+            directory.path().read_dir().unwrap().for_each(|file| {
+                std::fs::remove_file(file.unwrap().path()).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn recordings_of_several_hosts_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |host: &str| {
+            let facts = [("host", host.to_owned())];
+            write(&directory.path().join(host), &facts, vec![sent(1, 10)])
+        };
+        assert!(of_one_host(&[file("a")]).is_ok());
+        let refusal = of_one_host(&[file("b"), file("c")]).unwrap_err();
+        assert!(refusal.to_string().contains("(b, c)"), "{refusal}");
+    }
+}
