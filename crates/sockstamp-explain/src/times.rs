@@ -5,12 +5,20 @@ use sockstamp_model::message::Message;
 
 use crate::component::Kind;
 
+/// Different times that are held of a kind: 64 MB. Beyond, times are rounded.
+const MOST: usize = 4 << 20;
+/// Bits of a time that rounding keeps: 1/2048 of it is the error at most, far less than the width
+/// of a histogram's bucket.
+const BITS: u32 = 12;
+
 /// The times of all messages of one kind.
 #[derive(Debug)]
 pub struct Times {
     kind: Kind,
     /// Times with their weights.
-    times: Vec<(u64, u32)>,
+    times: Vec<(u64, u64)>,
+    most: usize,
+    are_rounded: bool,
 }
 
 /// The border between slow messages and others.
@@ -43,6 +51,8 @@ pub struct Limits {
     pub p99: Nanos,
     /// Slow ones take longer.
     pub slow: Nanos,
+    /// There were too many different times to hold: percentiles are up to 0.05 % too long.
+    pub are_rounded: bool,
 }
 
 impl Limits {
@@ -63,25 +73,51 @@ impl Times {
         Self {
             kind,
             times: Vec::new(),
+            most: MOST,
+            are_rounded: false,
         }
     }
 
     /// Add a message, if it has a time of this kind.
     pub fn add(&mut self, message: &Message) {
         if let Some(time) = self.kind.time(message) {
-            self.times.push((time.0, message.weight));
+            self.push(time.0, message.weight.into());
         }
     }
 
-    /// Return the exact, weighted percentiles; `None` without messages.
+    fn push(&mut self, time: u64, weight: u64) {
+        self.times.push((time, weight));
+        if self.times.len() >= self.most {
+            self.merge();
+            if self.times.len() > self.most / 2 {
+                self.are_rounded = true;
+                self.times
+                    .iter_mut()
+                    .for_each(|(time, _)| *time = rounded(*time));
+                self.merge();
+            }
+        }
+    }
+
+    /// Sort the times, and add up the weights of equal ones.
+    fn merge(&mut self) {
+        self.times.sort_unstable();
+        self.times.dedup_by(|(time, weight), (before, sum)| {
+            let are_equal = time == before;
+            if are_equal {
+                *sum = sum.saturating_add(*weight);
+            }
+            are_equal
+        });
+    }
+
+    /// Return the weighted percentiles; `None` without messages. They are exact up to some million
+    /// different times.
     #[must_use]
     pub fn limits(mut self, border: Border) -> Option<Limits> {
         self.times.sort_unstable();
-        let messages: u64 = self
-            .times
-            .iter()
-            .map(|(_, weight)| u64::from(*weight))
-            .sum();
+        let weights = self.times.iter().map(|(_, weight)| *weight);
+        let messages = weights.fold(0, u64::saturating_add);
         let wanted = match border {
             Border::Percentile(wanted) => wanted,
             Border::Time(_) => 100_000,
@@ -99,6 +135,7 @@ impl Times {
             p75,
             p99,
             slow,
+            are_rounded: self.are_rounded,
         })
     }
 
@@ -107,18 +144,84 @@ impl Times {
         let mut order: [usize; N] = std::array::from_fn(|place| place);
         order.sort_by_key(|&place| wanted[place]);
         let mut found = [Nanos::ZERO; N];
-        let mut so_far = 0;
+        let mut so_far = 0_u128;
         let mut times = self.times.iter();
         let mut last = None;
         for place in order {
             let rank = (u128::from(messages) * u128::from(wanted[place])).div_ceil(100_000);
-            while u128::from(so_far) < rank {
+            while so_far < rank {
                 let &(time, weight) = times.next()?;
-                so_far += u64::from(weight);
+                so_far += u128::from(weight);
                 last = Some(Nanos(time));
             }
             found[place] = last?;
         }
         Some(found)
+    }
+}
+
+/// Round up to so many bits that few different times are left.
+fn rounded(time: u64) -> u64 {
+    let length = u64::BITS - time.leading_zeros();
+    let rest = (1 << length.saturating_sub(BITS)) - 1;
+    time.saturating_add(rest) & !rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(most: usize, times: impl Iterator<Item = u64>) -> Limits {
+        let mut all = Times {
+            most,
+            ..Times::new(Kind::Read)
+        };
+        for time in times {
+            all.push(time, 2);
+            assert!(all.times.len() < most);
+        }
+        all.limits(Border::default()).unwrap()
+    }
+
+    #[test]
+    fn times_that_occur_often_need_little_room() {
+        let all = limits(1000, (0..100_000).map(|number| number * 7919 % 400));
+        let expected = Limits {
+            messages: 200_000,
+            p25: Nanos(99),
+            p50: Nanos(199),
+            p75: Nanos(299),
+            p99: Nanos(395),
+            slow: Nanos(395),
+            are_rounded: false,
+        };
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn too_many_times_are_rounded_up_by_little() {
+        // All up to a million, each once, since the factor is a prime.
+        let times = || (1..=1_000_000_u64).map(|number| number * 7_919 % 1_000_003);
+        let exact = limits(1 << 20, times());
+        let all = limits(60_000, times());
+        assert!(all.are_rounded && !exact.are_rounded);
+        assert_eq!(all.messages, exact.messages);
+        for (rounded, exact) in [
+            (all.p25, exact.p25),
+            (all.p50, exact.p50),
+            (all.p75, exact.p75),
+            (all.p99, exact.p99),
+        ] {
+            assert!((exact.0..=exact.0 + exact.0 / 2000).contains(&rounded.0));
+        }
+    }
+
+    #[test]
+    fn rounding_keeps_short_times_and_does_not_overflow() {
+        assert_eq!(
+            [0, 1, 4095, 4096, 4097].map(rounded),
+            [0, 1, 4095, 4096, 4098]
+        );
+        assert!(rounded(u64::MAX) >= u64::MAX - (1 << 52));
     }
 }
