@@ -91,6 +91,13 @@ impl Wakeups {
     }
 }
 
+/// It can be read once there is something to do, until the next wait.
+impl AsFd for Wakeups {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 fn watch(steps: &ClockStepWatch, rings: &[BorrowedFd<'_>]) -> rustix::io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let level = epoll::EventFlags::IN;

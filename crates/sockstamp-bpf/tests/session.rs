@@ -10,9 +10,10 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockstamp_bpf::plan::Entry;
-use sockstamp_bpf::probe;
-use sockstamp_bpf::{EntryHook, Options, Session, Target};
+use sockstamp_bpf::{EntryHook, Options, Packets, Session, Target};
+use sockstamp_bpf::{packets, probe};
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::CgroupId;
@@ -320,4 +321,40 @@ fn ten_thousand_flows_are_adopted_within_a_second() {
     });
     let best = took.min().unwrap();
     assert!(best < Duration::from_secs(1), "{best:?}");
+}
+
+/// A measurement of messages waits for both.
+#[test]
+fn packets_end_the_wait_of_their_caller() {
+    let options = packets::Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        all_stages: true,
+        ..packets::Options::default()
+    };
+    let mut packets = Packets::start(&options).unwrap();
+    let wait = |packets: &mut Packets| {
+        let mut count = 0;
+        let taken = packets.wait(Some(Duration::ZERO), &[], &mut |_| count += 1);
+        taken.unwrap();
+        count
+    };
+    let is_ready = |packets: &Packets, timeout| {
+        let timeout = Timespec::try_from(timeout).unwrap();
+        let mut watched = [PollFd::new(packets, PollFlags::IN)];
+        poll(&mut watched, Some(&timeout)).unwrap() > 0
+    };
+    assert_eq!(wait(&mut packets), 0);
+    assert!(!is_ready(&packets, Duration::ZERO));
+    assert!(packets.patience() >= Duration::from_secs(1));
+    converse(1);
+    assert!(is_ready(&packets, Duration::from_secs(5)));
+    // Some may have been seen a moment ago: others before them may still come.
+    let mut count = wait(&mut packets);
+    while count == 0 {
+        assert!(packets.patience() < Duration::from_millis(100));
+        count = wait(&mut packets);
+    }
 }

@@ -220,9 +220,14 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
 
     let mut status = None;
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let signal = signals.get_read().as_fd();
-        session.wait(left, &[signal], &mut |message| {
+        let mut left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let mut others = vec![signals.get_read().as_fd()];
+        if let Some(packets) = &mut packets {
+            let patience = packets.patience();
+            left = Some(left.map_or(patience, |left| left.min(patience)));
+            others.push((*packets).as_fd());
+        }
+        session.wait(left, &others, &mut |message| {
             tell(observer, &mut containers, message);
         })?;
         if let Some(refusal) = session.take_refusal() {
@@ -289,6 +294,8 @@ fn packets_of(options: &Options) -> packets::Options {
     packets::Options {
         target: options.target.clone(),
         all_stages: true,
+        // A message has some packets, each with its headers.
+        ring_bytes: options.ring_bytes.saturating_mul(2),
         ..packets::Options::default()
     }
 }
@@ -382,4 +389,20 @@ pub(crate) fn interrupted(signals: &mut Signals, running: Option<&Running>) -> b
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_have_room_in_proportion_to_that_of_messages() {
+        for (megabytes, expected) in [(8, 16), (64, 128), (1024, 2048)] {
+            let options = Options {
+                ring_bytes: megabytes << 20,
+                ..Options::default()
+            };
+            assert_eq!(packets_of(&options).ring_bytes, expected << 20);
+        }
+    }
 }

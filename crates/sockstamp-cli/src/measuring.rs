@@ -101,6 +101,7 @@ pub struct Measuring {
     /// Keep records of messages in this many megabytes of kernel memory until they are read
     ///
     /// `trace`, `record` and `explain` count a record as lost (`ring`) if there is no room for it.
+    /// With `--packets`, records of packets have twice as much.
     #[arg(
         long,
         value_name = "MB",

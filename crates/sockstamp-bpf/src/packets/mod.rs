@@ -106,6 +106,14 @@ impl std::fmt::Debug for Packets {
     }
 }
 
+/// The descriptor can be read once packets have come, or the clock was stepped, until the next
+/// [`Packets::wait`].
+impl AsFd for Packets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wakeups.as_fd()
+    }
+}
+
 impl Packets {
     /// Load and attach. [`Packets::wait`] hands packets over.
     ///
@@ -178,15 +186,21 @@ impl Packets {
             // Look again: records that came before this setting wake no reader.
             self.read()?;
         }
-        let patience = match self.more {
-            true => Duration::ZERO,
-            false => self.wakeups.patience(!self.ring.inbox().is_empty()),
-        };
+        let patience = self.patience();
         let timeout = timeout.map_or(patience, |timeout| timeout.min(patience));
         if self.wakeups.wait(Some(timeout), others)? {
             self.offset = offset()?;
         }
         self.read_and_hand_over(on_packet)
+    }
+
+    /// Return the time after which [`Packets::wait`] must be called again, even if the descriptor
+    /// of these packets does not become readable.
+    pub fn patience(&mut self) -> Duration {
+        match self.more {
+            true => Duration::ZERO,
+            false => self.wakeups.patience(!self.ring.inbox().is_empty()),
+        }
     }
 
     /// Hand over what is left, and return what was lost.
