@@ -263,7 +263,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-than -d 'Record only messages whose total exceeds this time; every message is measured' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this file, or files in this directory if it exists or ends with /' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this new file, or files in this directory if it exists or ends with /' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes, packets included' -r
@@ -330,7 +330,7 @@ json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out messages whose stages together took less than this: a number with ms, s or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out what took less than this: messages with their answer, and connections' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -1,11 +1,14 @@
 //! The files of a recording.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
+use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
 
 use crate::escape;
@@ -15,6 +18,13 @@ use crate::progress::Progress;
 pub(crate) const MESSAGES: &str = "parquet";
 /// The extension of files with packets.
 pub(crate) const PACKETS: &str = "packets";
+
+/// The fact that names a recording: all of its files have the same.
+pub(crate) const RECORDING: &str = "recording";
+
+/// The fact that says which messages were recorded: those that took longer, in nanoseconds. Absent
+/// if all were.
+pub(crate) const SLOWER_THAN: &str = "slower_than_ns";
 
 /// The place of a number of losses.
 type Loss = fn(&mut Lost) -> &mut u64;
@@ -43,6 +53,32 @@ pub(crate) const LOST_PACKETS: [(&str, Lack); 5] = [
     ("lost_forgotten", |lost| lost.forgotten),
 ];
 
+/// A choice of slow messages: what is counted are these alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlowOnly {
+    /// Each took longer than this; the largest of several recordings.
+    pub(crate) slower_than: Nanos,
+    /// True if other files have all messages.
+    some_have_all: bool,
+}
+
+/// The words stand in a sentence.
+impl fmt::Display for SlowOnly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.some_have_all {
+            "of some files, "
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{of}only messages that took longer than {} were recorded (--slower-than): counts and \
+             percentiles are those of slow messages",
+            self.slower_than
+        )
+    }
+}
+
 /// Recordings that are read, several times if needed.
 pub(crate) struct Recordings(Vec<Reader>);
 
@@ -63,6 +99,16 @@ impl Recordings {
             }
         }
         sum
+    }
+
+    /// Return the choice of `record --slower-than`, if any file has it.
+    pub(crate) fn slow_only(&self) -> Option<SlowOnly> {
+        let chosen = |recording: &Reader| recording.fact(SLOWER_THAN)?.parse().ok();
+        let times: Vec<u64> = self.0.iter().filter_map(chosen).collect();
+        Some(SlowOnly {
+            slower_than: Nanos(*times.iter().max()?),
+            some_have_all: times.len() < self.0.len(),
+        })
     }
 
     /// Pass each message, with these columns.
@@ -114,6 +160,21 @@ pub(crate) fn lost_packets(recording: &PacketReader) -> packets::Lost {
     }
 }
 
+/// Return the file of packets beside a file of messages, which may be named itself.
+pub(crate) fn packets_beside(messages: &Path) -> PathBuf {
+    match messages.extension() {
+        Some(extension) if extension == PACKETS => messages.to_owned(),
+        Some(extension) if extension == MESSAGES => messages.with_extension(PACKETS),
+        // Names that differ after a dot only are those of different recordings.
+        _ => {
+            let mut path = messages.as_os_str().to_owned();
+            path.push(".");
+            path.push(PACKETS);
+            path.into()
+        }
+    }
+}
+
 /// Return these files, and all of these directories.
 pub(crate) fn all_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let files: Result<Vec<_>> = paths.iter().map(|path| files(path)).collect();
@@ -121,7 +182,8 @@ pub(crate) fn all_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 }
 
 /// Return the path, or all files of a recording below it by time:
-/// `date=…/hour=…/host=…/….parquet`.
+/// `date=…/hour=…/host=…/….parquet`. Files that were left before their first footer have nothing to
+/// read, and are reported.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     const LEVELS: usize = 3;
     if !path.is_dir() {
@@ -143,6 +205,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
                 } else if entry
                     .extension()
                     .is_some_and(|extension| extension == MESSAGES)
+                    && is_begun(&entry)?
                 {
                     files.push(entry);
                 }
@@ -154,4 +217,83 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+fn is_begun(path: &Path) -> Result<bool> {
+    let is_begun = has_footer(path)?;
+    if !is_begun {
+        escape::complain(format_args!(
+            "{} is left out: it ends before its first footer",
+            path.display()
+        ));
+    }
+    Ok(is_begun)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sockstamp_record::Writer;
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_left_at_its_begin_costs_no_others() {
+        let directory = tempdir().unwrap();
+        let [good, bad] = ["good", "bad"].map(|name| {
+            let path = directory.path().join(name).with_extension(MESSAGES);
+            Writer::create(&path, &[]).unwrap().finish().unwrap();
+            path
+        });
+        let whole = fs::read(&bad).unwrap();
+        for length in [0, 4, 100, whole.len() - 1] {
+            fs::write(&bad, &whole[..length]).unwrap();
+            let found = files(directory.path()).unwrap();
+            assert_eq!(found, std::slice::from_ref(&good), "{length}");
+            // By its name, it is what the user wants.
+            assert!(Recordings::open(std::slice::from_ref(&bad)).is_err());
+        }
+        fs::remove_file(&good).unwrap();
+        let told = files(directory.path()).unwrap_err().to_string();
+        assert!(told.contains("contains no recording"), "{told}");
+    }
+
+    #[test]
+    fn a_choice_of_slow_messages_is_told() {
+        let directory = tempdir().unwrap();
+        let [all, slow, slower] = [None, Some("1000000"), Some("50000000")].map(|time| {
+            let path = directory.path().join(time.unwrap_or("all"));
+            let facts: Vec<_> = time
+                .map(|time| (SLOWER_THAN, time.to_owned()))
+                .into_iter()
+                .collect();
+            Writer::create(&path, &facts).unwrap().finish().unwrap();
+            path
+        });
+        let told = |files: &[PathBuf]| {
+            let slow_only = Recordings::open(files).unwrap().slow_only();
+            slow_only.map(|slow_only| slow_only.to_string())
+        };
+        assert_eq!(told(std::slice::from_ref(&all)), None);
+        let expected = "only messages that took longer than 50.0 ms were recorded \
+                        (--slower-than): counts and percentiles are those of slow messages";
+        assert_eq!(told(&[slow, slower.clone()]).as_deref(), Some(expected));
+        let expected = format!("of some files, {expected}");
+        assert_eq!(told(&[all, slower]), Some(expected));
+    }
+
+    #[test]
+    fn each_recording_has_packets_of_its_own() {
+        for (messages, packets) in [
+            ("redis.parquet", "redis.packets"),
+            ("file", "file.packets"),
+            ("run.1", "run.1.packets"),
+            ("run.2", "run.2.packets"),
+            ("run.2.packets", "run.2.packets"),
+        ] {
+            assert_eq!(packets_beside(Path::new(messages)), Path::new(packets));
+        }
+    }
 }

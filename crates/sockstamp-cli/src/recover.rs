@@ -9,6 +9,8 @@ use clap::Args;
 use sockstamp_model::name::Escaped;
 use sockstamp_record::recover::recover;
 
+use crate::escape::complain;
+
 /// Options of `recover`.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -19,11 +21,25 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut output = io::stdout();
+    // One bad file is no reason to leave others as they are.
+    let mut failed = Vec::new();
     for path in &options.files {
-        let recovered = recover(path)?;
+        let recovered = match recover(path) {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                failed.push(error);
+                continue;
+            }
+        };
         let name = Escaped(path.as_os_str().as_encoded_bytes());
         let (rows, cut) = (recovered.rows, recovered.cut);
         writeln!(output, "{name}: {rows} messages, {cut} bytes cut").context("cannot print")?;
     }
-    Ok(ExitCode::SUCCESS)
+    let Some(last) = failed.pop() else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    for error in failed {
+        complain(format_args!("{:#}", anyhow::Error::from(error)));
+    }
+    Err(last.into())
 }

@@ -86,7 +86,9 @@ impl ExampleHost {
                 "--netns blue",
                 &format!("--netns {}", self.host.netns_name()),
             )
-            .replace("/var/log/sockstamp/", &log);
+            .replace("/var/log/sockstamp/", &log)
+            // Those that are read are there already.
+            .replace("record -o monday", "record -o next-monday");
         if let Some((before, after)) = command.split_once("--duration ") {
             let rest = after.split_once(' ').map_or("", |(_, rest)| rest);
             command = format!("{before}--duration 100ms {rest}");

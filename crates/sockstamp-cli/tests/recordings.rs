@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use sockstamp_model::flow::Opened;
 use sockstamp_model::stage::Stage;
-use sockstamp_record::{PacketReader, Reader, Writer};
+use sockstamp_record::{Batch, PacketReader, Reader, Writer};
 use tempfile::tempdir;
 use testbed::{Cgroup, Process};
 
@@ -504,6 +504,58 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
     assert!(written >= Some(23), "{told}");
 }
 
+/// No message wakes the reader: one in a million is measured. A quarter of the ring does.
+#[test]
+fn packets_without_messages_are_read_before_their_ring_is_full() {
+    const QUESTIONS: usize = 8000;
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(common::sockstamp());
+    command
+        .args([
+            "record",
+            "--sample",
+            "1/1000000",
+            "--packets",
+            "--buffer=1",
+            "-o",
+        ])
+        .arg(&file)
+        .args(common::hooks())
+        .args(["tcp", "port", &port]);
+    let mut recording = Process::spawn(command).unwrap();
+    wait_attached(&mut recording);
+    ask(&listener, QUESTIONS, Duration::from_micros(200));
+    let told = end(recording);
+    let packets = PacketReader::open(&file.with_extension("packets")).unwrap();
+    assert_eq!(packets.fact("lost_ring"), Some("0"), "{told}");
+    // A packet per question and answer, sent and received.
+    let expected = 4 * QUESTIONS as u64;
+    assert!(packets.rows() >= expected, "{told}");
+}
+
+#[test]
+fn explain_says_that_only_slow_messages_were_recorded() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    let facts = [("slower_than_ns", "50000000".to_owned())];
+    let mut writer = Writer::create(&file, &facts).unwrap();
+    let mut batch = Batch::new();
+    for message in recording::population(5_000) {
+        batch.push(&message);
+    }
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let text = explain(&file, &[]);
+    let expected = " recording: only messages that took longer than 50.0 ms were recorded";
+    assert!(text.starts_with(expected), "{text}");
+    let json: Value = serde_json::from_str(&explain(&file, &["--format", "json"])).unwrap();
+    assert_eq!(json["recorded_slower_than_ns"], 50_000_000);
+    assert_eq!(json["explanations"][0]["percentiles_rounded"], false);
+}
+
 #[test]
 fn losses_of_a_recording_are_in_its_report() {
     let directory = tempdir().unwrap();
@@ -532,6 +584,72 @@ fn too_little_room_is_an_error_before_anything_is_measured() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("less than --min-free 100000000000"), "{told}");
+}
+
+#[test]
+fn a_recording_is_not_written_over() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("night.parquet");
+    recording::write(&file, &recording::population(10));
+    let before = fs::read(&file).unwrap();
+    let output = Command::new(common::sockstamp())
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("night.parquet exists: name another"),
+        "{told}"
+    );
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_measurement_that_is_refused_leaves_no_file() {
+    let directory = tempdir().unwrap();
+    let output = Command::new(common::sockstamp())
+        .args(["record", "--packets", "--cgroup", "/no/such/cgroup", "-o"])
+        .arg(directory.path().join("file"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("no cgroup /no/such/cgroup"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn recover_passes_over_files_that_it_cannot_recover() {
+    let directory = tempdir().unwrap();
+    let [bad, running, good] =
+        ["bad", "running", "good"].map(|name| directory.path().join(format!("{name}.parquet")));
+    fs::write(&bad, "").unwrap();
+    let _writer = Writer::create_new(&running, &[]).unwrap();
+    recording::write(&good, &recording::population(10));
+    let output = Command::new(common::sockstamp())
+        .arg("recover")
+        .args([&bad, &running, &good])
+        .output()
+        .unwrap();
+    let [printed, told] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        printed.ends_with("good.parquet: 10 messages, 0 bytes cut\n"),
+        "{printed}"
+    );
+    assert!(
+        told.contains("bad.parquet: no messages up to byte 0"),
+        "{told}"
+    );
+    assert!(
+        told.contains("running.parquet is still being recorded"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::Error;
 
-/// Lock a file until the lock is dropped, or this process ends. A device has no lock, nor has a file
-/// where the file system knows none: `None`.
+/// Lock a file until the lock is dropped, or this process ends. A device has no lock, nor has a
+/// file where the file system knows none: `None`.
 ///
 /// # Errors
 ///

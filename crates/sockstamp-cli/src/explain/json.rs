@@ -19,6 +19,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     let explanations = told.explained.iter().map(Explanation::from).collect();
     let all = All {
         version: VERSION,
+        recorded_slower_than_ns: told.slow_only.map(|slow_only| slow_only.slower_than.0),
         explanations,
         failed: &told.failed,
         listeners: &told.listeners,
@@ -31,6 +32,8 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
 #[derive(Serialize)]
 struct All<'a> {
     version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded_slower_than_ns: Option<u64>,
     explanations: Vec<Explanation<'a>>,
     failed: &'a Failed,
     listeners: &'a [ListenerSummary],
@@ -45,6 +48,7 @@ struct Explanation<'a> {
     p50_ns: u64,
     p75_ns: u64,
     p99_ns: u64,
+    percentiles_rounded: bool,
     slower_than_ns: u64,
     slow: u64,
     flows: usize,
@@ -121,6 +125,7 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
             p50_ns: limits.p50.0,
             p75_ns: limits.p75.0,
             p99_ns: limits.p99.0,
+            percentiles_rounded: limits.are_rounded,
             slower_than_ns: limits.slow.0,
             slow: explanation.slow,
             flows: explanation.flows,

@@ -26,7 +26,7 @@ use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, SlowOnly};
 use crate::source::Source;
 use crate::{command, escape};
 
@@ -61,6 +61,8 @@ pub struct Options {
 struct Told {
     explained: Vec<Explained>,
     failed: Failed,
+    /// Other messages were not recorded.
+    slow_only: Option<SlowOnly>,
     /// Listeners of the target that dropped anything, or that have waiting connections.
     listeners: Vec<ListenerSummary>,
 }
@@ -107,6 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let told = Told {
         explained,
         failed,
+        slow_only: None,
         listeners,
     };
     // Leave standard output to the command.
@@ -128,6 +131,7 @@ fn of_recordings(files: &[PathBuf], border: Border) -> Result<Told> {
     Ok(Told {
         explained,
         failed,
+        slow_only: recordings.slow_only(),
         listeners: Vec::new(),
     })
 }

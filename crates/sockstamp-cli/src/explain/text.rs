@@ -18,6 +18,9 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     if told.explained.is_empty() {
         writeln!(output, " no messages")?;
     }
+    if let Some(slow_only) = &told.slow_only {
+        sentence(output, " recording:", &slow_only.to_string())?;
+    }
     for explained in &told.explained {
         one(output, explained)?;
     }
@@ -78,6 +81,11 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
         &format!(" {}{without}:", explanation.kind.name()),
         &head,
     )?;
+    if limits.are_rounded {
+        let why =
+            "there are too many different times to hold: percentiles are up to 0.05 % too long";
+        sentence(output, "  ", why)?;
+    }
     let first = match (explanation.claim, explanation.carried.first()) {
         (Claim::First, Some(first)) => first,
         (Claim::TooFew, _) => {

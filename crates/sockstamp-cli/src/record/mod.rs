@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use sockstamp_model::summary::Summary;
 
 use crate::duration::{self, duration};
 use crate::measure::{self, Measurement, Recorded};
@@ -19,7 +20,7 @@ use crate::recordings::PACKETS;
 use crate::target::Target;
 use crate::{command, escape};
 
-use place::{Limits, Place};
+use place::{Choice, Limits, Missing, Place};
 use recorder::Recorder;
 
 pub(crate) use place::utc;
@@ -50,8 +51,9 @@ pub struct Options {
     pub slower_than: Option<Duration>,
     /// Also record each packet of the target, in a file next to each file of messages
     ///
-    /// It has the same name, with `.packets` in place of `.parquet`. `sockstamp pcap -o` converts
-    /// it to pcapng. A packet names the message whose bytes it carries.
+    /// It has the same name, with `.packets` in place of `.parquet`, or after any other name.
+    /// `sockstamp pcap -o` converts it to pcapng. A packet names the message whose bytes it
+    /// carries.
     #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
     pub packets: bool,
     /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
@@ -60,7 +62,9 @@ pub struct Options {
     /// its sequence number. Both hosts must record with this option.
     #[arg(long, requires = "in_step", conflicts_with = "packets", help_heading = measuring::HEADING)]
     pub tag: bool,
-    /// Write this file, or files in this directory if it exists or ends with /
+    /// Write this new file, or files in this directory if it exists or ends with /
+    ///
+    /// A file that exists is refused, unless it is empty: it may be another recording.
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
     /// one begins with each hour, and after 100 row groups.
@@ -123,26 +127,52 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let outcome = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.
-    let lost = outcome
-        .as_ref()
-        .map(|outcome| outcome.summary.lost)
-        .unwrap_or_default();
-    let recorded = recorder.finish(lost);
-    let outcome = outcome?;
-    let recorded = recorded?;
-    for recorded in recorded {
+    let lost = outcome.as_ref().ok().map(|outcome| outcome.summary.lost);
+    let ended = recorder.finish(lost);
+    let (ended, outcome) = match (ended, outcome) {
+        (Ok(ended), outcome) => (ended, outcome),
+        (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
+    };
+    for recorded in ended.recorded {
         escape::complain(format_args!("{recorded}"));
     }
-    if let Some(tags) = outcome.summary.tags {
+    tell_missing(ended.missing);
+    let outcome = match (outcome, ended.failure) {
+        (Ok(outcome), failure) => {
+            tell_lost(&outcome.summary);
+            failure.map_or(Ok(outcome), Err)?
+        }
+        (Err(error), failure) => {
+            if let Some(failure) = failure {
+                escape::complain(format_args!("{failure:#}"));
+            }
+            return Err(error);
+        }
+    };
+    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+/// Say how many rows were measured, but not written.
+fn tell_missing(missing: Missing) {
+    for (count, what) in [(missing.messages, "messages"), (missing.packets, "packets")] {
+        if count > 0 {
+            escape::complain(format_args!(
+                "{count} {what} are not in the recording: they came after it had to end"
+            ));
+        }
+    }
+}
+
+fn tell_lost(summary: &Summary) {
+    if let Some(tags) = summary.tags {
         escape::complain(format_args!("{tags}"));
     }
-    if lost.ring > 0 {
+    if summary.lost.ring > 0 {
         escape::complain(format_args!(
             "{} messages are not in the recording: it could not keep up with them",
-            lost.ring
+            summary.lost.ring
         ));
     }
-    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
 fn start(options: &Options) -> Result<Recorder> {
@@ -153,8 +183,11 @@ fn start(options: &Options) -> Result<Recorder> {
         all_bytes: options.max_size.map(megabytes),
         free_bytes: megabytes(options.min_free),
     };
-    let in_step = options.measuring.in_step;
-    let place = Place::new(&options.output, options.packets, limits, in_step)?;
+    let choice = Choice {
+        in_step: options.measuring.in_step,
+        slower_than: options.slower_than,
+    };
+    let place = Place::new(&options.output, options.packets, limits, choice)?;
     Recorder::start(place)
 }
 

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 use sockstamp_bpf::packets;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
-use sockstamp_record::{Batch, FileWriter, Packets};
+use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
 
-use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, PACKETS};
+use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, packets_beside};
 
 /// The limits of a recording.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +43,22 @@ impl Written {
     }
 }
 
+/// Rows that were measured, and could not be written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) messages: u64,
+    pub(crate) packets: u64,
+}
+
+/// The choice of messages, for their readers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Choice {
+    /// Multiples of two to the power of this.
+    pub(crate) in_step: Option<u32>,
+    /// Those that took longer.
+    pub(crate) slower_than: Option<Duration>,
+}
+
 /// The file that is written, and those before it. With packets, there are two of the same name.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -48,13 +66,16 @@ pub(crate) struct Place {
     is_directory: bool,
     limits: Limits,
     host: String,
-    in_step: Option<u32>,
+    /// The moment at which the recording began, in nanoseconds since 1970: no other has it.
+    began: u128,
+    choice: Choice,
     has_packets: bool,
     current: Option<Current>,
     /// The oldest first.
     finished: VecDeque<Finished>,
     pub(crate) messages: Written,
     pub(crate) packets: Option<Written>,
+    pub(crate) missing: Missing,
 }
 
 #[derive(Debug)]
@@ -70,11 +91,19 @@ impl Current {
         self.messages.bytes() + self.packets.as_ref().map_or(0, FileWriter::bytes)
     }
 
+    /// The bytes of both files once they are finished.
+    fn length(&self) -> u64 {
+        self.messages.length() + self.packets.as_ref().map_or(0, FileWriter::length)
+    }
+
     fn groups(&self) -> usize {
         let packets = self.packets.as_ref().map_or(0, FileWriter::groups);
         self.messages.groups().max(packets)
     }
 }
+
+/// The files of messages and of packets.
+type Files = (FileWriter<Batch>, Option<FileWriter<Packets>>);
 
 #[derive(Debug)]
 struct Finished {
@@ -84,28 +113,33 @@ struct Finished {
 }
 
 impl Place {
-    /// Messages are chosen by multiples of 2^`in_step`, if any.
+    /// Create the first files. Files that exist remain as they are.
     pub(crate) fn new(
         path: &Path,
         has_packets: bool,
         limits: Limits,
-        in_step: Option<u32>,
+        choice: Choice,
     ) -> Result<Self> {
         let mut place = Self {
             path: path.to_owned(),
             is_directory: is_directory(path),
             limits,
             host: host(),
-            in_step,
+            began: since_1970().as_nanos(),
+            choice,
             has_packets,
             current: None,
             finished: VecDeque::new(),
             messages: Written::default(),
             packets: has_packets.then(Written::default),
+            missing: Missing::default(),
         };
         // A path that cannot be written is reported before anything is measured.
         place.begin()?;
-        place.check_free()?;
+        if let Err(error) = place.check_free() {
+            place.discard();
+            return Err(error);
+        }
         Ok(place)
     }
 
@@ -115,33 +149,61 @@ impl Place {
 
     /// Append messages.
     pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
-        self.make_ready()?;
-        if let Some(current) = &mut self.current {
-            current.messages.write(batch)?;
-        }
+        let written = self.append(batch, |current| {
+            let others = current.packets.as_ref().map_or(0, FileWriter::length);
+            Some((&mut current.messages, others))
+        });
+        written.inspect_err(|_| self.miss_messages(batch))?;
         self.keep_below_limit()
     }
 
     /// Append packets.
     pub(crate) fn write_packets(&mut self, batch: &Packets) -> Result<()> {
-        self.make_ready()?;
-        if let Some(packets) = self
-            .current
-            .as_mut()
-            .and_then(|current| current.packets.as_mut())
-        {
-            packets.write(batch)?;
-        }
+        let written = self.append(batch, |current| {
+            Some((current.packets.as_mut()?, current.messages.length()))
+        });
+        written.inspect_err(|_| self.miss_packets(batch))?;
         self.keep_below_limit()
     }
 
-    /// Note what the recording lacks, in its last file.
-    pub(crate) fn note_lost(&mut self, mut messages: Lost, packets: packets::Lost) -> Result<()> {
-        if self.current.is_none() {
-            self.begin()?;
-        }
-        let Some(current) = &mut self.current else {
+    /// Count messages that are not written.
+    pub(crate) fn miss_messages(&mut self, batch: &Batch) {
+        self.missing.messages += batch.len() as u64;
+    }
+
+    /// Count packets that are not written.
+    pub(crate) fn miss_packets(&mut self, batch: &Packets) {
+        self.missing.packets += batch.len() as u64;
+    }
+
+    /// Append a batch to one of the current files; `file` returns it, and the length of the other.
+    fn append<T: Rows>(
+        &mut self,
+        batch: &T,
+        file: impl FnOnce(&mut Current) -> Option<(&mut FileWriter<T>, u64)>,
+    ) -> Result<()> {
+        self.make_ready()?;
+        let Some((file, others)) = self.current.as_mut().and_then(file) else {
             return Ok(());
+        };
+        // In a directory, older files make room.
+        let limit = self.limits.all_bytes.filter(|_| !self.is_directory);
+        let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
+        if !file.write_within(batch, most)? {
+            bail!(
+                "{} has reached --max-size: recording stops",
+                self.path.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Note what the recording lacks, in its last file. Missing rows count as lost.
+    pub(crate) fn note_lost(&mut self, mut messages: Lost, mut packets: packets::Lost) {
+        messages.ring += self.missing.messages;
+        packets.ring += self.missing.packets;
+        let Some(current) = &mut self.current else {
+            return;
         };
         for (key, loss) in LOST {
             current
@@ -153,14 +215,39 @@ impl Place {
                 file.add_fact(key, of(packets).to_string());
             }
         }
-        Ok(())
+    }
+
+    /// Return true if no row was written.
+    pub(crate) fn is_empty(&self) -> bool {
+        let rows = |current: &Current| {
+            current.messages.rows() + current.packets.as_ref().map_or(0, FileWriter::rows)
+        };
+        self.messages.files <= 1 && self.current.as_ref().map_or(0, rows) == 0
+    }
+
+    /// Remove the current files: nothing was measured.
+    pub(crate) fn discard(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        // The reason why nothing was measured is reported, not a file that remains.
+        let _ = current.messages.discard();
+        let _ = current.packets.map(FileWriter::discard);
+        self.messages.files -= 1;
+        if let Some(written) = &mut self.packets {
+            written.files -= 1;
+        }
     }
 
     /// Finish the last files.
     pub(crate) fn end(&mut self) -> Result<()> {
-        let Some(current) = self.current.take() else {
-            return Ok(());
-        };
+        match self.current.take() {
+            Some(current) => self.finish(current),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, current: Current) -> Result<()> {
         let path = current.messages.path().to_owned();
         let path_of_packets = current.packets.as_ref().map(|file| file.path().to_owned());
         // Both are finished, whichever fails.
@@ -179,7 +266,17 @@ impl Place {
         Ok(())
     }
 
-    /// Begin new files if there is none, or if the last ones have reached a limit.
+    /// Begin new files, and finish the last ones. If that is refused, these can still note it.
+    fn begin_next(&mut self) -> Result<()> {
+        let last = self.current.take();
+        if let Err(error) = self.begin() {
+            self.current = last;
+            return Err(error);
+        }
+        last.map_or(Ok(()), |last| self.finish(last))
+    }
+
+    /// Begin new files if the last ones have reached a limit.
     fn make_ready(&mut self) -> Result<()> {
         if self.is_directory
             && self
@@ -187,30 +284,17 @@ impl Place {
                 .as_ref()
                 .is_some_and(|current| self.is_over(current))
         {
-            self.end()?;
-        }
-        if self.current.is_none() {
-            self.begin()?;
+            self.begin_next()?;
         }
         self.check_free()
     }
 
     fn begin(&mut self) -> Result<()> {
         let (seconds, hour) = now();
-        let path = match self.is_directory {
-            false => self.path.clone(),
-            true => self.path_in_directory(seconds)?,
+        let (messages, packets) = match self.is_directory {
+            false => self.create(&self.path)?,
+            true => self.create_in_directory(seconds)?,
         };
-        let mut facts = vec![
-            ("host", self.host.clone()),
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ];
-        let packets = match self.has_packets {
-            true => Some(FileWriter::create(&path.with_extension(PACKETS), &facts)?),
-            false => None,
-        };
-        facts.extend(self.in_step.map(|bits| ("in_step", bits.to_string())));
-        let messages = FileWriter::create(&path, &facts)?;
         self.messages.files += 1;
         if let Some(written) = &mut self.packets {
             written.files += 1;
@@ -224,8 +308,38 @@ impl Place {
         Ok(())
     }
 
-    /// Form a path of numbers and the host's name, none of which leads elsewhere.
-    fn path_in_directory(&self, seconds: u64) -> Result<PathBuf> {
+    /// Create a file of messages, and one of packets beside it.
+    fn create(&self, path: &Path) -> Result<Files, Error> {
+        let beside = packets_beside(path);
+        let mut facts = vec![
+            ("host", self.host.clone()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            (RECORDING, self.began.to_string()),
+        ];
+        let packets = match self.has_packets {
+            true => Some(FileWriter::create_new(&beside, &facts)?),
+            // Readers would take them for those of these messages.
+            false if beside.exists() => return Err(Error::Exists { path: beside }),
+            false => None,
+        };
+        let Choice {
+            in_step,
+            slower_than,
+        } = self.choice;
+        facts.extend(in_step.map(|bits| ("in_step", bits.to_string())));
+        facts.extend(slower_than.map(|time| (SLOWER_THAN, Nanos::from(time).0.to_string())));
+        match FileWriter::create_new(path, &facts) {
+            Ok(messages) => Ok((messages, packets)),
+            Err(error) => {
+                // The first error is reported.
+                let _ = packets.map(FileWriter::discard);
+                Err(error)
+            }
+        }
+    }
+
+    /// Create files at a path of numbers and the host's name, none of which leads elsewhere.
+    fn create_in_directory(&self, seconds: u64) -> Result<Files> {
         let [date, hour, time] = utc(seconds);
         let directory = self
             .path
@@ -234,10 +348,15 @@ impl Place {
             .join(format!("host={}", self.host));
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
-        let free = (0..10_000)
-            .map(|number| directory.join(format!("{time}-{number}.{MESSAGES}")))
-            .find(|path| !path.exists() && !path.with_extension(PACKETS).exists());
-        free.with_context(|| format!("{} has too many files", directory.display()))
+        for number in 0..10_000 {
+            let path = directory.join(format!("{time}-{number}.{MESSAGES}"));
+            match self.create(&path) {
+                // Another recording has this name.
+                Err(Error::Exists { .. } | Error::Busy { .. }) => {}
+                created => return Ok(created?),
+            }
+        }
+        bail!("{} has too many files", directory.display())
     }
 
     fn is_over(&self, current: &Current) -> bool {
@@ -269,22 +388,16 @@ impl Place {
     }
 
     fn keep_below_limit(&mut self) -> Result<()> {
-        let Some(limit) = self.limits.all_bytes else {
+        let Some(limit) = self.limits.all_bytes.filter(|_| self.is_directory) else {
             return Ok(());
         };
-        let current = self.current.as_ref().map_or(0, Current::bytes);
+        let current = self.current.as_ref().map_or(0, Current::length);
         let mut all = current + self.finished.iter().map(|files| files.bytes).sum::<u64>();
         while all > limit {
             // Only files that this process has made are removed.
             let Some(oldest) = self.finished.pop_front() else {
-                if self.is_directory {
-                    // The next batch begins the file that this one makes room for.
-                    return self.end();
-                }
-                bail!(
-                    "{} has reached --max-size: recording stops",
-                    self.path.display()
-                );
+                // This one makes room for the next batch.
+                return self.begin_next();
             };
             self.remove(&oldest)?;
             all -= oldest.bytes;
@@ -297,7 +410,13 @@ impl Place {
             .into_iter()
             .flatten()
         {
-            fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+            match fs::remove_file(path) {
+                // Somebody else has removed it, or moved it away to keep it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            }
         }
         self.messages.removed += 1;
         if let Some(written) = &mut self.packets {
@@ -314,9 +433,13 @@ fn is_directory(path: &Path) -> bool {
 
 /// The seconds since 1970, and the hours.
 fn now() -> (u64, u64) {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seconds = since.map_or(0, |since| since.as_secs());
+    let seconds = since_1970().as_secs();
     (seconds, seconds / 3600)
+}
+
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 /// Return `2026-11-22`, `19` and `190507`.
@@ -366,7 +489,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::recordings::Recordings;
+    use crate::recordings::{PACKETS, Recordings};
 
     #[test]
     fn times_of_paths_are_utc() {
@@ -401,7 +524,7 @@ mod tests {
     /// Record this many batches of ten messages each, and packets with each.
     fn recorded(limits: Limits, batches: u64) -> (TempDir, Place) {
         let directory = TempDir::new().unwrap();
-        let mut place = Place::new(directory.path(), true, limits, None).unwrap();
+        let mut place = Place::new(directory.path(), true, limits, Choice::default()).unwrap();
         for _ in 0..batches {
             place.write(&messages(10)).unwrap();
             place.write_packets(&Packets::default()).unwrap();
@@ -506,7 +629,7 @@ mod tests {
             *loss(&mut lost) = number;
         }
         assert_eq!((lost.ring, lost.not_adopted, lost.groups), (1, 10, 0));
-        place.note_lost(lost, of_packets).unwrap();
+        place.note_lost(lost, of_packets);
         place.end().unwrap();
         let file = &files(&directory)[0];
         assert_eq!(Reader::open(file).unwrap().fact("lost"), Some("1"));
@@ -514,5 +637,117 @@ mod tests {
         assert_eq!(recordings.lost(), lost);
         let packets = PacketReader::open(&file.with_extension(PACKETS)).unwrap();
         assert_eq!(crate::recordings::lost_packets(&packets), of_packets);
+    }
+
+    #[test]
+    fn files_that_exist_are_refused_and_stay() {
+        let directory = TempDir::new().unwrap();
+        let [file, packets] = ["night.parquet", "night.packets"].map(|name| {
+            let path = directory.path().join(name);
+            fs::write(&path, "last night").unwrap();
+            path
+        });
+        let told = |has_packets| {
+            let place = Place::new(&file, has_packets, ALL, Choice::default());
+            place.unwrap_err().to_string()
+        };
+        for has_packets in [false, true] {
+            let expected = format!("{} exists: name another, or remove it", packets.display());
+            assert_eq!(told(has_packets), expected);
+        }
+        fs::remove_file(&packets).unwrap();
+        for has_packets in [false, true] {
+            let expected = format!("{} exists: name another, or remove it", file.display());
+            assert_eq!(told(has_packets), expected);
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"last night");
+        assert!(!packets.exists());
+        // As of mktemp(1).
+        fs::write(&file, "").unwrap();
+        Place::new(&file, true, ALL, Choice::default()).unwrap();
+    }
+
+    #[test]
+    fn too_little_room_at_the_start_leaves_no_file() {
+        let directory = TempDir::new().unwrap();
+        let limits = Limits {
+            free_bytes: u64::MAX,
+            ..ALL
+        };
+        let path = directory.path().join("file");
+        assert!(Place::new(&path, true, limits, Choice::default()).is_err());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn recordings_into_one_directory_have_files_of_their_own() {
+        let directory = TempDir::new().unwrap();
+        let start = || Place::new(directory.path(), true, ALL, Choice::default()).unwrap();
+        let mut places = [0; 4].map(|_| start());
+        for place in &mut places {
+            place.write(&messages(10)).unwrap();
+            place.end().unwrap();
+        }
+        assert_eq!(rows(&files(&directory)), [10; 4]);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_counts_as_removed() {
+        let limits = Limits {
+            file_groups: 1,
+            ..ALL
+        };
+        let (directory, mut place) = recorded(limits, 3);
+        for file in files(&directory) {
+            if !place.current.as_ref().unwrap().messages.path().eq(&file) {
+                fs::remove_file(file).unwrap();
+            }
+        }
+        place.limits.all_bytes = Some(1);
+        place.write(&messages(10)).unwrap();
+        assert!(place.messages.removed >= 2, "{:?}", place.messages);
+    }
+
+    #[test]
+    fn a_single_file_stays_below_its_limit() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("file");
+        let limits = Limits {
+            all_bytes: Some(200_000),
+            ..ALL
+        };
+        let mut place = Place::new(&path, true, limits, Choice::default()).unwrap();
+        let mut written = 0;
+        let told = loop {
+            match place.write(&messages(10)) {
+                Ok(()) => written += 10,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(told.contains("has reached --max-size"), "{told}");
+        place.end().unwrap();
+        let length = |path: &Path| path.metadata().unwrap().len();
+        let all = length(&path) + length(&path.with_extension(PACKETS));
+        assert!((100_000..=200_000).contains(&all), "{all}");
+        let file = Reader::open(&path).unwrap();
+        assert_eq!((file.rows(), file.unread()), (written, 0));
+        assert_eq!(place.missing.messages, 10);
+    }
+
+    #[test]
+    fn the_choice_of_messages_is_in_the_file() {
+        let directory = TempDir::new().unwrap();
+        let choice = Choice {
+            in_step: Some(16),
+            slower_than: Some(Duration::from_millis(50)),
+        };
+        let path = directory.path().join("file");
+        Place::new(&path, false, ALL, choice)
+            .unwrap()
+            .end()
+            .unwrap();
+        let file = Reader::open(&path).unwrap();
+        assert_eq!(file.fact("in_step"), Some("16"));
+        assert_eq!(file.fact(SLOWER_THAN), Some("50000000"));
     }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -15,7 +17,7 @@ use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Packets, Rows};
 
 use super::patience::Patience;
-use super::place::{Place, Written};
+use super::place::{Missing, Place, Written};
 use crate::measure::Observer;
 use crate::pcap;
 use crate::ways::Ways;
@@ -30,6 +32,8 @@ enum Order {
     Packets(Box<Packets>),
     /// Note what the recording lacks: messages, and packets.
     Lost(Lost, packets::Lost),
+    /// The measurement has failed: what the recording lacks is unknown.
+    Failed,
 }
 
 /// Rows of a kind that wait for their row group.
@@ -88,8 +92,20 @@ pub(super) struct Recorder {
     begun: Instant,
     /// None once the writer must end.
     orders: Option<SyncSender<Order>>,
-    writer: Option<JoinHandle<Result<Vec<Recorded>>>>,
+    writer: Option<JoinHandle<Ended>>,
+    /// Writing has failed: the writer only counts.
+    failed: Arc<AtomicBool>,
+    /// The writer takes no order.
     stopped: bool,
+}
+
+/// The end of a recording, even of one that failed.
+pub(super) struct Ended {
+    pub(super) recorded: Vec<Recorded>,
+    /// Rows that were measured, and are not in it.
+    pub(super) missing: Missing,
+    /// The first error.
+    pub(super) failure: Option<anyhow::Error>,
 }
 
 /// The result of a recording.
@@ -129,9 +145,11 @@ impl Recorder {
             waiting: Waiting::new(empty_of_packets),
             lost: packets::Lost::default(),
         });
+        let failed = Arc::new(AtomicBool::new(false));
+        let has_failed = Arc::clone(&failed);
         let writer = thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write(place, &received, &messages, &packets))
+            .spawn(move || write(place, &received, &messages, &packets, &has_failed))
             .context("cannot start the writer thread")?;
         Ok(Self {
             messages: Waiting::new(empty),
@@ -140,27 +158,31 @@ impl Recorder {
             begun: Instant::now(),
             orders: Some(orders),
             writer: Some(writer),
+            failed,
             stopped: false,
         })
     }
 
-    /// Wait until all is written. `lost` is what the measurement lacks.
-    pub(super) fn finish(mut self, lost: Lost) -> Result<Vec<Recorded>> {
+    /// Wait until all is written. `lost` is what the measurement lacks; `None` if it failed.
+    pub(super) fn finish(mut self, lost: Option<Lost>) -> Result<Ended> {
         self.hand_over_messages();
         let rest = self.packets.as_mut().map(|packets| packets.ways.rest());
         self.push_packets(rest.unwrap_or_default());
         self.hand_over_packets();
         let packets = self.packets.as_ref().map(|packets| packets.lost);
-        self.order(Order::Lost(lost, packets.unwrap_or_default()));
+        self.order(match lost {
+            Some(lost) => Order::Lost(lost, packets.unwrap_or_default()),
+            None => Order::Failed,
+        });
         drop(self.orders.take());
         let writer = self.writer.take().context("it is already finished")?;
         writer
             .join()
-            .map_err(|_| anyhow!("the writer thread has failed"))?
+            .map_err(|_| anyhow!("the writer thread has failed"))
     }
 
     fn order(&mut self, order: Order) {
-        // If it takes none, it has ended: `finish` reports its error.
+        // If it takes none, it has panicked: `finish` reports it.
         let taken = self
             .orders
             .as_ref()
@@ -217,8 +239,7 @@ impl Observer for Recorder {
         if packets.is_some_and(|packets| packets.waiting.is_over(self.patience, self.begun)) {
             self.hand_over_packets();
         }
-        let ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
-        !self.stopped && !ended
+        !self.stopped && !self.failed.load(Ordering::Relaxed)
     }
 
     fn wants_containers(&self) -> bool {
@@ -243,29 +264,49 @@ impl Observer for Recorder {
     }
 }
 
+/// Carry out orders until their end. After an error, rows are only counted.
 fn write(
     mut place: Place,
     orders: &Receiver<Order>,
     messages: &Sender<Box<Batch>>,
     packets: &Sender<Box<Packets>>,
-) -> Result<Vec<Recorded>> {
+    has_failed: &AtomicBool,
+) -> Ended {
+    let mut failure = None;
+    let mut is_measured = true;
     for order in orders {
+        let mut done = Ok(());
         // At the end, no receiver takes a batch back.
         match order {
             Order::Messages(mut batch) => {
-                place.write(&batch)?;
+                match failure {
+                    None => done = place.write(&batch),
+                    Some(_) => place.miss_messages(&batch),
+                }
                 batch.clear();
                 let _ = messages.send(batch);
             }
             Order::Packets(mut batch) => {
-                place.write_packets(&batch)?;
+                match failure {
+                    None => done = place.write_packets(&batch),
+                    Some(_) => place.miss_packets(&batch),
+                }
                 batch.clear();
                 let _ = packets.send(batch);
             }
-            Order::Lost(messages, packets) => place.note_lost(messages, packets)?,
+            Order::Lost(messages, packets) => place.note_lost(messages, packets),
+            Order::Failed => is_measured = false,
+        }
+        if let Err(error) = done {
+            has_failed.store(true, Ordering::Relaxed);
+            failure = Some(error);
         }
     }
-    place.end()?;
+    if !is_measured && place.is_empty() {
+        place.discard();
+    } else if let Err(error) = place.end() {
+        failure.get_or_insert(error);
+    }
     let messages = Recorded {
         what: "messages",
         written: place.messages,
@@ -274,5 +315,99 @@ fn write(
         what: "packets",
         written,
     });
-    Ok([messages].into_iter().chain(packets).collect())
+    let all = [messages].into_iter().chain(packets);
+    Ended {
+        recorded: all.filter(|recorded| recorded.written.files > 0).collect(),
+        missing: place.missing,
+        failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use sockstamp_model::fixture;
+    use sockstamp_model::stage::Direction;
+    use sockstamp_record::Reader;
+
+    use super::super::place::{Choice, Limits};
+    use super::*;
+
+    /// Carry out these orders; no more than this many bytes may be written.
+    fn carried_out(path: &Path, all_bytes: u64, orders: Vec<Order>) -> Ended {
+        let limits = Limits {
+            file_bytes: u64::MAX,
+            file_time: Duration::MAX,
+            file_groups: usize::MAX,
+            all_bytes: Some(all_bytes),
+            free_bytes: 0,
+        };
+        let place = Place::new(path, false, limits, Choice::default()).unwrap();
+        let (sender, received) = channel();
+        for order in orders {
+            sender.send(order).unwrap();
+        }
+        drop(sender);
+        let has_failed = AtomicBool::new(false);
+        let ended = write(place, &received, &channel().0, &channel().0, &has_failed);
+        assert_eq!(has_failed.load(Ordering::Relaxed), ended.failure.is_some());
+        ended
+    }
+
+    fn messages(count: u64) -> Order {
+        let mut batch = Batch::new();
+        (0..count).for_each(|_| batch.push(&fixture::message(Direction::Tx)));
+        Order::Messages(Box::new(batch))
+    }
+
+    fn lost() -> Order {
+        let lost = Lost {
+            ring: 2,
+            ..Lost::default()
+        };
+        Order::Lost(lost, packets::Lost::default())
+    }
+
+    #[test]
+    fn rows_after_a_failed_write_count_as_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let ended = carried_out(&path, u64::MAX, vec![messages(10)]);
+        assert!(ended.failure.is_none());
+        let most = ended.recorded[0].written.bytes + 10_000;
+        let path = directory.path().join("other");
+        let orders = vec![messages(10), messages(7), messages(5), lost()];
+        let ended = carried_out(&path, most, orders);
+        let told = ended.failure.unwrap().to_string();
+        assert!(told.contains("has reached --max-size"), "{told}");
+        let missing = Missing {
+            messages: 12,
+            packets: 0,
+        };
+        assert_eq!(ended.missing, missing);
+        let file = Reader::open(&path).unwrap();
+        assert_eq!((file.rows(), file.unread()), (10, 0));
+        assert_eq!(file.fact("lost"), Some("14"));
+        assert!(path.metadata().unwrap().len() <= most);
+    }
+
+    #[test]
+    fn losses_of_a_failed_measurement_are_unknown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        carried_out(&path, u64::MAX, vec![messages(10), Order::Failed]);
+        let file = Reader::open(&path).unwrap();
+        assert_eq!((file.rows(), file.fact("lost")), (10, None));
+    }
+
+    #[test]
+    fn a_measurement_that_never_began_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let ended = carried_out(&path, u64::MAX, vec![Order::Failed]);
+        assert!(ended.recorded.is_empty());
+        assert!(!path.exists());
+    }
 }
