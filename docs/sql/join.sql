@@ -1,14 +1,14 @@
 -- The lives of `sockstamp join`, from the recordings of both hosts and the offsets of their clocks,
 -- which `sockstamp join --clocks clocks.csv` writes; TCP without NAT. In DuckDB:
 --
---     CREATE VIEW recording_1 AS FROM 'first/**/*.parquet';
---     CREATE VIEW recording_2 AS FROM 'second/**/*.parquet';
+--     CREATE VIEW recording_1 AS FROM read_parquet('first/**/*.parquet', union_by_name => true);
+--     CREATE VIEW recording_2 AS FROM read_parquet('second/**/*.parquet', union_by_name => true);
 --     CREATE VIEW clocks AS FROM 'clocks.csv';
 --
 -- and in Apache Spark:
 --
---     CREATE TEMPORARY VIEW recording_1 USING parquet OPTIONS (path 'first');
---     CREATE TEMPORARY VIEW recording_2 USING parquet OPTIONS (path 'second');
+--     CREATE TEMPORARY VIEW recording_1 USING parquet OPTIONS (path 'first', mergeSchema true);
+--     CREATE TEMPORARY VIEW recording_2 USING parquet OPTIONS (path 'second', mergeSchema true);
 --     CREATE TEMPORARY VIEW clocks USING csv OPTIONS (path 'clocks.csv', header true, inferSchema true);
 --
 -- What has no life is counted by join alone.

@@ -1,10 +1,13 @@
 -- Views of recordings, for report.sql and explain.sql. They are made of the view `recording`:
 --
---     CREATE VIEW recording AS FROM 'recording/**/*.parquet';                                   -- DuckDB
---     CREATE TEMPORARY VIEW recording USING parquet OPTIONS (path 'recording');                 -- Apache Spark
+--     CREATE VIEW recording AS FROM read_parquet('recording/**/*.parquet', union_by_name => true);           -- DuckDB
+--     CREATE TEMPORARY VIEW recording USING parquet OPTIONS (path 'recording', mergeSchema true);   -- Apache Spark
+--
+-- The last options are for files of different versions of sockstamp: later ones have more columns.
 --
 -- A file whose recording was killed has no footer yet, and is refused by both ("No magic bytes found",
--- "is not a Parquet file"): run `sockstamp recover FILE` first.
+-- "is not a Parquet file"): run `sockstamp recover FILE` first. So is a file that is still being
+-- written: in a directory, name the others.
 
 CREATE OR REPLACE TEMPORARY VIEW messages AS
 SELECT *, coalesce(conn_handshake_ns, conn_accept_ns) IS NOT NULL AS is_connection

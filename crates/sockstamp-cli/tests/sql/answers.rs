@@ -80,6 +80,30 @@ pub fn report(directory: &Path) -> Question {
     )
 }
 
+/// Recordings of two programs: the later one has columns that the earlier one lacks.
+pub fn report_of_two_programs(directory: &Path) -> Question {
+    let recordings = directory.join("programs");
+    fs::create_dir(&recordings).unwrap();
+    recording::write(&recordings.join("a.parquet"), &recording::population(500));
+    let fixture = "../sockstamp-record/tests/without-containers.parquet";
+    let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
+    fs::copy(earlier, recordings.join("b.parquet")).unwrap();
+    let report = told("report", &recordings);
+    Question::new(
+        vec![("recording", recordings.join("*.parquet"))],
+        &["messages.sql", "report.sql"],
+        move |tables| {
+            assert_eq!(tables[0].len(), 2);
+            for row in &tables[0] {
+                let reported = &report[row["direction"].as_str().unwrap()];
+                for key in ["messages", "bytes"] {
+                    assert_eq!(figure(&row[key]), figure(&reported[key]), "{row} {key}");
+                }
+            }
+        },
+    )
+}
+
 /// Compare rows of a direction each with groups of both, by their names and the begin of their
 /// interval.
 fn check_members(rows: &[Value], groups: &[Value]) {

@@ -10,7 +10,10 @@ import duckdb
 def tables(job):
     database = duckdb.connect()
     for name, path in job["views"].items():
-        database.execute(f"CREATE VIEW {name} AS FROM '{path}'")
+        source = f"'{path}'"
+        if not path.endswith(".csv"):
+            source = f"read_parquet({source}, union_by_name => true)"
+        database.execute(f"CREATE VIEW {name} AS FROM {source}")
     for path in job["files"]:
         with open(path) as file:
             for statement in database.extract_statements(file.read()):

@@ -16,7 +16,7 @@ OPTIONS = {
 
 
 def create_view(spark, name, path):
-    reader = spark.read
+    reader = spark.read.option("mergeSchema", True)
     if path.endswith(".csv"):
         reader = reader.option("header", True).option("inferSchema", True).format("csv")
     reader.load(path).createOrReplaceTempView(name)

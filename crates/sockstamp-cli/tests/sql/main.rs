@@ -31,6 +31,7 @@ fn ask(question: impl FnOnce(&Path) -> Question) {
 #[test]
 fn report_and_sql_agree() {
     ask(answers::report);
+    ask(answers::report_of_two_programs);
 }
 
 #[test]

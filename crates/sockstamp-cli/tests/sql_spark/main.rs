@@ -27,6 +27,7 @@ fn a_cluster_gives_the_same_answers() {
     let directory = directory.path();
     let questions = vec![
         answers::report(directory),
+        answers::report_of_two_programs(directory),
         answers::explain(directory),
         answers::join(directory, &[]),
         answers::join(directory, &["--ptp"]),
