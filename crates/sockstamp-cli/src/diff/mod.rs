@@ -14,6 +14,7 @@ use clap::Args;
 use sockstamp_explain::diff::{Population, compare, one_sided};
 use sockstamp_record::Detail;
 
+use crate::escape::complain;
 use crate::output::Format;
 use crate::recordings::{Recordings, files};
 
@@ -97,7 +98,11 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
 
 fn population(path: &Path) -> Result<Population> {
     let mut population = Population::new();
-    Recordings::open(&files(path)?)?.each(Detail::Dimensions, |message| {
+    let recordings = Recordings::open(&files(path)?)?;
+    if let Some(slow_only) = recordings.slow_only() {
+        complain(format_args!("{}: {slow_only}", path.display()));
+    }
+    recordings.each(Detail::Dimensions, |message| {
         population.add(message);
         Ok(())
     })?;

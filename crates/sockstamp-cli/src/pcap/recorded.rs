@@ -16,7 +16,7 @@ use super::destination::{create, tell};
 use crate::escape::complain;
 use crate::output::Unfinished;
 use crate::progress::Progress;
-use crate::recordings::{PACKETS, RECORDING, all_files, lost_packets};
+use crate::recordings::{RECORDING, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.
 pub(super) fn run(
@@ -54,7 +54,7 @@ pub(super) fn run(
 
 /// Open the packets of a recording, and report those that its writer had no time to finish.
 fn open(messages: &Path) -> Result<PacketReader> {
-    let path = of_packets(messages);
+    let path = packets_beside(messages);
     if !path.exists() && messages.exists() {
         bail!(
             "{} has no packets beside it: `record --packets` writes them",
@@ -175,11 +175,6 @@ fn sum(one: Lost, other: Lost) -> Lost {
         flows: one.flows.saturating_add(other.flows),
         forgotten: one.forgotten.saturating_add(other.forgotten),
     }
-}
-
-/// Return the file with the packets of a recording, which may be named itself.
-fn of_packets(recording: &Path) -> PathBuf {
-    recording.with_extension(PACKETS)
 }
 
 /// Puts packets at their stages into the order of their times. They come in the order in which they

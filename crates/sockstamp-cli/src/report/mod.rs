@@ -23,7 +23,7 @@ use self::series::Series;
 use crate::colour::{Brush, Color};
 use crate::diagnosis::Owners;
 use crate::groups::{Sort, dimension, order, sort};
-use crate::recordings::{Recordings, all_files};
+use crate::recordings::{Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
 use sockstamp_record::Detail;
@@ -93,6 +93,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let is_terminal = options.output.is_none() && io::stdout().is_terminal();
     let brush = Color::default().brush(is_terminal);
+    if let Some(slow_only) = &report.slow_only {
+        escape::complain(slow_only);
+    }
     match print(&mut output, &report, options, brush) {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -108,7 +111,11 @@ fn print(
     options: &Options,
     brush: Brush,
 ) -> io::Result<()> {
-    let Report { summary, series } = report;
+    let Report {
+        summary,
+        series,
+        slow_only,
+    } = report;
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, "the recording is empty")?;
@@ -129,7 +136,13 @@ fn print(
         },
         (Format::Json, series) => {
             let series = series.as_ref().map(series::Json::from);
-            escape::json(&mut *output, &Json { summary, series })?;
+            let recorded_slower_than_ns = slow_only.map(|slow_only| slow_only.slower_than);
+            let json = Json {
+                summary,
+                recorded_slower_than_ns,
+                series,
+            };
+            escape::json(&mut *output, &json)?;
             writeln!(output)?;
         }
     }
@@ -141,6 +154,9 @@ fn print(
 struct Json<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
+    /// Other messages were not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded_slower_than_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<series::Json<'a>>,
 }
@@ -149,6 +165,7 @@ struct Json<'a> {
 struct Report {
     summary: Summary,
     series: Option<Series>,
+    slow_only: Option<SlowOnly>,
 }
 
 impl Report {
@@ -187,7 +204,11 @@ impl Report {
                 intervals,
             }),
         };
-        Ok(Self { summary, series })
+        Ok(Self {
+            summary,
+            series,
+            slow_only: recordings.slow_only(),
+        })
     }
 }
 

@@ -26,7 +26,7 @@ use self::view::{Life, Lives, View};
 use crate::line::time_of_day;
 use crate::output;
 use crate::record::utc;
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, SlowOnly};
 use sockstamp_record::Detail;
 
 /// Messages that are shown one by one.
@@ -47,7 +47,8 @@ pub(super) fn run(files: &[PathBuf], by: &[Dimension], path: &Path) -> Result<()
     let by = by.iter().copied();
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
-    let page = Page::of(by, |take| {
+    let slow_only = recordings.slow_only();
+    let page = Page::of(by, slow_only, |take| {
         recordings.each(Detail::All, |message| {
             take(message);
             Ok(())
@@ -71,10 +72,15 @@ struct Page {
     /// Messages and connections that are refused, by their verdict.
     refused: Vec<(Verdict, u64)>,
     connections: u64,
+    slow_only: Option<SlowOnly>,
 }
 
 impl Page {
-    fn of(by: Grouping, each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Result<Self> {
+    fn of(
+        by: Grouping,
+        slow_only: Option<SlowOnly>,
+        each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
+    ) -> Result<Self> {
         let mut census = Census::new(by);
         each(&mut |message| census.add(message))?;
         let shown = census.finish();
@@ -90,6 +96,7 @@ impl Page {
             sections: Kind::ALL.map(section).into(),
             refused: Verdict::ALL.map(|verdict| (verdict, 0)).into(),
             connections: 0,
+            slow_only,
             shown,
         };
         each(&mut |message| page.add(message))?;
@@ -164,6 +171,9 @@ impl Page {
         }
         for (verdict, count) in &self.refused {
             *html += &format!("; {count} refused: {}", Text(verdict));
+        }
+        if let Some(slow_only) = &self.slow_only {
+            *html += &format!("; {}", Text(slow_only));
         }
         *html += "</p></header><main>";
         self.filter(html, messages);
