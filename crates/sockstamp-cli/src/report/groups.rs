@@ -139,15 +139,16 @@ impl Sums {
     }
 
     /// Return the groups of each interval with its begin in nanoseconds since 1970, the earliest
-    /// first. Without an interval there is one.
+    /// first. By dimensions alone there is one.
     pub(crate) fn finish(self) -> Vec<(u64, Groups)> {
+        let is_whole = self.by.is_some() && self.intervals.is_none();
         // Without a dimension there is one group: any grouping has its name.
         let by = self.by.or_else(|| Grouping::new([Dimension::Flow]));
         let Some(by) = by else {
             return Vec::new();
         };
         let mut begins: HashMap<u64, Vec<GroupSummary>> = HashMap::new();
-        if self.intervals.is_none() {
+        if is_whole {
             begins.insert(0, Vec::new());
         }
         for ((begin, _), mut group) in self.groups {
@@ -213,5 +214,6 @@ mod tests {
     fn groups_without_a_message_are_none() {
         let sums = Sums::new(Grouping::new([Dimension::Pid]), None).finish();
         assert!(matches!(&sums[..], [(0, groups)] if groups.groups.is_empty()));
+        assert!(Sums::new(None, None).finish().is_empty());
     }
 }
