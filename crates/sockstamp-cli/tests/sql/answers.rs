@@ -89,10 +89,19 @@ pub fn report_of_two_programs(directory: &Path) -> Question {
     let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
     fs::copy(earlier, recordings.join("b.parquet")).unwrap();
     let report = told("report", &recordings);
+    let of_later = directory.join("of_later.sql");
+    let sql = "SELECT count(*) AS messages, count(cpu) AS cpus, min(container) AS container
+        FROM recording;";
+    fs::write(&of_later, sql).unwrap();
     Question::new(
         vec![("recording", recordings.join("*.parquet"))],
-        &["messages.sql", "report.sql"],
+        &["messages.sql", "report.sql", of_later.to_str().unwrap()],
         move |tables| {
+            let [later] = &tables.last().unwrap()[..] else {
+                panic!("{tables:?}");
+            };
+            assert_eq!(figure(&later["messages"]), 503.0);
+            assert!(figure(&later["cpus"]) <= 500.0, "{later}");
             assert_eq!(tables[0].len(), 2);
             for row in &tables[0] {
                 let reported = &report[row["direction"].as_str().unwrap()];
