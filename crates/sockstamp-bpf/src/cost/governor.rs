@@ -22,6 +22,14 @@ const CALM: f64 = 0.7;
 /// The weight of a new sample against the earlier ones.
 const NEWEST: f64 = 0.5;
 
+/// The part of the ceiling that programs may take whatever the process does: scrapes, probes and
+/// clients of an agent are not measuring, and measuring less would not make them cheaper.
+const PROGRAMS: f64 = 0.5;
+
+/// What the process leaves to the programs is that of about this time, in seconds: a scrape takes
+/// all of a moment.
+const LONG: f64 = 30.0;
+
 /// The part of a measured message's cost that one which is passed over has not.
 const MEASURED: Nanos = Nanos(500);
 
@@ -59,6 +67,8 @@ pub(super) struct Known {
     pub(super) gap: f64,
     /// The cost of the process.
     pub(super) process: f64,
+    /// The same, over a longer time.
+    pub(super) lasting: f64,
     /// Messages measured per second, while all programs are attached.
     pub(super) measured: f64,
 }
@@ -101,8 +111,14 @@ impl Governor {
         self.known.gap = smoothed(self.known.gap, cost);
     }
 
-    pub(super) fn saw_process(&mut self, cost: f64) {
-        self.known.process = smoothed(self.known.process, cost);
+    /// Take the process's cost in the last seconds.
+    pub(super) fn saw_process(&mut self, cost: f64, seconds: f64) {
+        let known = &mut self.known;
+        known.process = smoothed(known.process, cost);
+        if known.lasting == 0.0 {
+            known.lasting = cost;
+        }
+        known.lasting += seconds / (seconds + LONG) * (cost - known.lasting);
     }
 
     pub(super) fn step(&self) -> Step {
@@ -131,7 +147,12 @@ impl Governor {
     }
 
     fn expected(&self, step: Step) -> f64 {
-        self.programs(step) + self.known.process
+        self.programs(step) + self.known.lasting
+    }
+
+    /// Return what the programs may cost.
+    fn budget(&self) -> f64 {
+        (self.ceiling - self.known.lasting).max(PROGRAMS * self.ceiling)
     }
 
     /// Return true if not even the cheapest way costs less than the ceiling.
@@ -154,15 +175,15 @@ impl Governor {
 
     /// Choose the first way that costs less than the ceiling.
     pub(super) fn choose(&mut self) -> Step {
-        let now = self.expected(self.step);
+        let now = self.programs(self.step);
         let fits = |step: &Step| {
-            let cost = self.expected(*step);
+            let cost = self.programs(*step);
             let share = if cost > now { CALM } else { 1.0 };
-            cost <= share * self.ceiling
+            cost <= share * self.budget()
         };
         let step = self.ways().find(fits);
-        self.over = step.is_none();
         let step = step.or_else(|| self.ways().last()).unwrap_or(Step::WHOLE);
+        self.over = self.expected(step) > self.ceiling;
         // The known costs are those of the present rate.
         let ((rated, attached), (before, _)) =
             (self.attached(step.rate), self.attached(self.step.rate));
@@ -236,10 +257,29 @@ mod tests {
             (0.0011, Distance::Near),
         ] {
             let mut governor = governor(true, CAP);
-            governor.saw_process(0.005);
+            governor.saw_process(0.005, 1.0);
             governor.saw_attached(cost, 0.0);
             assert_eq!(governor.distance(), distance, "{cost}");
         }
+    }
+
+    #[test]
+    fn a_scrape_changes_nothing_and_a_busy_server_leaves_half_to_the_programs() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.004, 0.0);
+        governor.saw_process(0.001, 2.0);
+        // All of a fiftieth of a second, in a look of 2 s.
+        governor.saw_process(0.02, 2.0);
+        assert_eq!(governor.choose(), Step::WHOLE);
+        assert!(!governor.is_over());
+        for _ in 0..100 {
+            governor.saw_process(1.0, 2.0);
+        }
+        assert_eq!(governor.choose(), Step::WHOLE);
+        assert!(governor.is_over());
+        governor.saw_attached(0.02, 0.0);
+        // 2.2 windows of 0.02 each: 0.0044 for 1/10.
+        assert_eq!(governor.choose().one_of.get(), 10);
     }
 
     #[test]
@@ -309,7 +349,7 @@ mod tests {
             let mut governor = governor(true, CAP);
             governor.saw_attached(attached, measured);
             governor.saw_gap(gap.min(attached));
-            governor.saw_process(process);
+            governor.saw_process(process, 1e6);
             let chosen = governor.choose();
             let expected = governor.expected(chosen);
             prop_assert!(expected <= governor.ceiling * 1.000_001 || governor.is_over(), "{expected}");

@@ -74,15 +74,16 @@ impl Meter {
         Some((part(spent, time)?, time as f64 / 1e9))
     }
 
-    /// Return the process's own part of one core's time since the last call that returned one.
-    pub(super) fn process(&mut self) -> Option<f64> {
+    /// Return the process's own part of one core's time since the last call that returned one, and
+    /// the seconds since.
+    pub(super) fn process(&mut self) -> Option<(f64, f64)> {
         let now = (monotonic_now(), process_now());
         let (time, spent) = (now.0 - self.process.0, now.1.saturating_sub(self.process.1));
         if Duration::from_nanos(time) < PROCESS {
             return None;
         }
         self.process = now;
-        part(spent, time)
+        Some((part(spent, time)?, time as f64 / 1e9))
     }
 
     fn spent(&self) -> u64 {

@@ -126,23 +126,19 @@ impl Control {
 
     /// Sample the cost when that is due, and return how to continue. `attached`: the programs that
     /// are detached between windows are attached now. `measured` counts measured messages.
-    pub(crate) fn run(
-        &mut self,
-        attached: bool,
-        measured: impl Fn() -> u64,
-    ) -> Result<Option<Step>, Error> {
+    pub(crate) fn run(&mut self, attached: bool, measured: impl Fn() -> u64) -> Option<Step> {
         if attached != self.attached {
             // A look is at one state.
             self.meter.discard();
             self.attached = attached;
-            self.begin(measured())?;
+            self.begin(measured());
         } else if monotonic_now() >= self.due || self.stirs(&measured) {
             match self.meter.is_looking() {
-                true => return Ok(self.end(measured())),
-                false => self.begin(measured())?,
+                true => return self.end(measured()),
+                false => self.begin(measured()),
             }
         }
-        Ok(None)
+        None
     }
 
     /// Return true if messages come after a time without any.
@@ -150,11 +146,16 @@ impl Control {
         self.rests() && measured() > self.measured + STIR
     }
 
-    fn begin(&mut self, measured: u64) -> Result<(), Error> {
-        self.meter.begin()?;
-        self.measured = measured;
-        self.due_in(LOOK);
-        Ok(())
+    /// Begin a look. Without a descriptor for it there is none, which `looks` shows: measuring goes
+    /// on as before.
+    fn begin(&mut self, measured: u64) {
+        match self.meter.begin() {
+            Ok(()) => {
+                self.measured = measured;
+                self.due_in(LOOK);
+            }
+            Err(_) => self.due_in(OFTEN),
+        }
     }
 
     fn end(&mut self, measured: u64) -> Option<Step> {
@@ -166,8 +167,8 @@ impl Control {
         } else {
             self.governor.saw_gap(cost);
         }
-        if let Some(process) = self.meter.process() {
-            self.governor.saw_process(process);
+        if let Some((process, seconds)) = self.meter.process() {
+            self.governor.saw_process(process, seconds);
         }
         let before = self.governor.step();
         let step = self.governor.choose();

@@ -183,7 +183,7 @@ impl Session {
             self.refresh_clock()?;
         }
         self.run_windows();
-        self.hold_cost()?;
+        self.hold_cost();
         self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
@@ -212,13 +212,13 @@ impl Session {
     }
 
     /// Continue at a cost below the ceiling.
-    fn hold_cost(&mut self) -> Result<(), Error> {
+    fn hold_cost(&mut self) {
         let Some(cost) = &mut self.cost else {
-            return Ok(());
+            return;
         };
         let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
-        let Some(step) = cost.run(attached, || self.banks.measured())? else {
-            return Ok(());
+        let Some(step) = cost.run(attached, || self.banks.measured()) else {
+            return;
         };
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
             data.rate_divisor = step.rate;
@@ -226,7 +226,6 @@ impl Session {
         if let Some(windows) = &mut self.windows {
             windows.want(step.one_of);
         }
-        Ok(())
     }
 
     /// Return, once, why a program could not be attached again for a window. The next window tries
