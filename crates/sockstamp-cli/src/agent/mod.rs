@@ -25,6 +25,7 @@ mod server;
 mod slow;
 mod snapshot;
 mod takers;
+mod target_watch;
 mod tls;
 mod values;
 
@@ -40,6 +41,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
@@ -71,6 +73,7 @@ use self::rules::{Namer, Rule};
 use self::server::{Answer, Question, Server, Want};
 use self::slow::Slow;
 use self::takers::Takers;
+use self::target_watch::TargetWatch;
 use self::tls::Identity;
 use crate::escape::complain;
 use crate::filter::FilterWords;
@@ -107,6 +110,8 @@ const UNASKED: Duration = Duration::from_secs(60);
 const NEW_GROUPS: Duration = Duration::from_secs(1);
 /// While containers are looked for, the answer is looked for this often.
 const NAMES: Duration = Duration::from_millis(100);
+/// The directory of the target's cgroup is looked for this often.
+const TARGET: Duration = Duration::from_secs(10);
 /// Scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(200);
 
@@ -121,6 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}: good", file.display()).context("cannot write")?;
         return Ok(ExitCode::SUCCESS);
     }
+    raise_descriptors();
     let signals = catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1])
         .context("cannot catch signals")?;
     Plan::new(&probe::facts(), &checked.wanted.request())?;
@@ -136,6 +142,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     agent.notifier.ready();
     agent.work(signals)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Probes take many descriptors in each network namespace whose peers answer no echo. Measuring
+/// works with what there is.
+fn raise_descriptors() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// Warn about an agent that can be reached over the network.
@@ -244,6 +258,7 @@ struct Agent<'a> {
     config: Config,
     /// The settings that the session was started with.
     wanted: SessionOptions,
+    target: TargetWatch,
     measuring: Measuring,
     figures: Figures,
     takers: Takers,
@@ -302,6 +317,7 @@ impl<'a> Agent<'a> {
             prober,
             options,
             config,
+            target: TargetWatch::of(&checked.wanted),
             wanted: checked.wanted,
             measuring,
             looked: Instant::now(),
@@ -323,6 +339,9 @@ impl<'a> Agent<'a> {
                 .session
                 .wait(Some(due), &others, &mut |message| takers.push(&message))?;
             self.meet_groups()?;
+            if self.target.is_another() {
+                self.follow_target()?;
+            }
             if let Some(refusal) = self.measuring.session.take_refusal() {
                 complain_of(refusal);
             }
@@ -391,6 +410,7 @@ impl<'a> Agent<'a> {
             true => looked,
             false => looked.min(NAMES),
         };
+        let looked = self.target.due().map_or(looked, |due| looked.min(due));
         dues.into_iter().flatten().fold(looked, Duration::min)
     }
 

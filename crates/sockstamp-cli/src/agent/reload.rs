@@ -11,6 +11,7 @@ use super::hindsight::Hindsight;
 use super::otlp::Sender;
 use super::owners::Owners;
 use super::rules::Namer;
+use super::target_watch::TargetWatch;
 use super::{
     Agent, Measuring, SessionOptions, named, namer, probes, read, start_hindsight, start_sender,
 };
@@ -42,7 +43,7 @@ impl Agent<'_> {
     ///
     /// If the kernel does not let the counters be read, as in any other reading of them.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let prepared = self.prepare();
+        let prepared = read(self.options).and_then(|config| self.prepare(config));
         self.figures.reloaded(prepared.is_ok());
         match prepared {
             Ok(prepared) => {
@@ -54,9 +55,23 @@ impl Agent<'_> {
         Ok(())
     }
 
+    /// Measure the target again, if it has started again: with the settings that are in force.
+    pub(super) fn follow_target(&mut self) -> Result<()> {
+        match self.prepare(self.config.clone()) {
+            Ok(prepared) => {
+                self.apply(prepared)?;
+                complain("the target has another cgroup now, which is measured");
+            }
+            Err(error) if self.target.tell() => {
+                complain(format_args!("the cgroup of the target is gone: {error:#}"));
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     /// Do everything that may fail.
-    fn prepare(&mut self) -> Result<Prepared> {
-        let config = read(self.options)?;
+    fn prepare(&mut self, config: Config) -> Result<Prepared> {
         self.refuse_a_restart(&config)?;
         let checked = Checked::new(&config)?;
         // Threads before the session: they have the capabilities that are in effect here, and a
@@ -69,7 +84,8 @@ impl Agent<'_> {
             true => Place::Stays,
             false => Place::Gets(start_sender(&config, checked.receiver, &self.figures)?),
         };
-        let measuring = (checked.wanted != self.wanted)
+        let is_another = checked.wanted != self.wanted || self.target.differs();
+        let measuring = is_another
             .then(|| self.measure(&checked.wanted))
             .transpose()?;
         Ok(Prepared {
@@ -111,6 +127,7 @@ impl Agent<'_> {
         let (config, before) = (prepared.config, &self.config);
         let is_renamed = (&config.by, &config.rules) != (&before.by, &before.rules);
         if let Some(measuring) = prepared.measuring {
+            self.target = TargetWatch::of(&prepared.wanted);
             self.replace(measuring)?;
         } else if is_renamed {
             self.look()?;

@@ -375,7 +375,19 @@ impl Naming for Namer<'_> {
         labels
     }
 
+    /// Clients come and go while their service lives: series with such labels end when nothing
+    /// happens any more.
     fn is_alive(&self, key: &GroupKey) -> bool {
+        let of_service = |by: &Label| match by {
+            Label::Dimension(dimension) => {
+                use Dimension::{Cgroup, Container, Netns, Proto};
+                matches!(dimension, Cgroup | Container | Netns | Proto)
+            }
+            Label::Detail(_) | Label::Node => true,
+        };
+        if !self.by.iter().all(of_service) {
+            return false;
+        }
         let path = key.cgroup.as_ref().and_then(|cgroup| cgroup.path.as_ref());
         path.is_some_and(|path| {
             let path = path.exact();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Cgroup, Host, Process, within_attempts};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
@@ -135,6 +135,38 @@ fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
     agent.process.signal(Signal::SIGTERM).unwrap();
     let status = agent.process.wait_status(STOP).unwrap();
     assert!(status.success(), "{status}: {}", agent.process.stderr());
+}
+
+/// A service that starts again has another cgroup, at the same path.
+#[test]
+fn a_target_that_starts_again_is_measured_again() {
+    let (host, parent) = (Host::new("again").unwrap(), Cgroup::new("again").unwrap());
+    let cgroup = parent.below("service").unwrap();
+    let path = cgroup.path().to_owned();
+    let agent = Agent::start(&format!("[target]\ncgroup = {path:?}"));
+    let messages = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
+    let ask = |cgroup: &Cgroup| {
+        let script = "import socket\n\
+                      s = socket.create_server(('127.0.0.1', 0))\n\
+                      c = socket.create_connection(s.getsockname())\nd, _ = s.accept()\n\
+                      for i in range(5):\n c.send(b'x'); d.recv(1)";
+        let mut command = host.command("python3");
+        command.args(["-c", script]);
+        cgroup.start_in(&mut command).unwrap();
+        assert!(command.status().unwrap().success());
+    };
+    ask(&cgroup);
+    agent.scrape_until(|scrape| messages(scrape) == 10.0);
+    drop(cgroup);
+    let again = parent.below("service").unwrap();
+    let said = "the target has another cgroup now, which is measured";
+    let begin = Instant::now();
+    while !agent.process.stderr().contains(said) {
+        assert!(begin.elapsed() < STOP, "{}", agent.process.stderr());
+        thread::sleep(Duration::from_millis(100));
+    }
+    ask(&again);
+    agent.scrape_until(|scrape| messages(scrape) == 20.0);
 }
 
 /// Without traffic, peers or clients.

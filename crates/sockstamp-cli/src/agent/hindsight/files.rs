@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -194,12 +195,24 @@ impl Files {
         }
         let place = unused(&self.snapshots, end)?;
         fs::create_dir(&place).with_context(|| format!("cannot create {}", place.display()))?;
-        for file in &self.finished {
-            let link = place.join(file.path.file_name().unwrap_or_default());
-            fs::hard_link(&file.path, &link)
-                .with_context(|| format!("cannot create {}", link.display()))?;
+        if let Err(error) = self.link_all(&place) {
+            // It is no snapshot, and must not count as one.
+            let _ = fs::remove_dir_all(&place);
+            return Err(error);
         }
         Ok(place)
+    }
+
+    fn link_all(&self, place: &Path) -> Result<()> {
+        for file in &self.finished {
+            let link = place.join(file.path.file_name().unwrap_or_default());
+            match fs::hard_link(&file.path, &link) {
+                // Somebody has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                linked => linked.with_context(|| format!("cannot create {}", link.display()))?,
+            }
+        }
+        Ok(())
     }
 
     /// Return the newest files of up to this many bytes together, at least one if there is any. The
@@ -256,7 +269,7 @@ impl Files {
         };
         match fs::remove_file(&oldest.path) {
             // Somebody else has removed it.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("cannot remove {}", oldest.path.display()))
             }
             _ => Ok(true),

@@ -390,6 +390,8 @@ impl Worker {
                 Outcome::Later(why, least) => {
                     self.complain(signal, &why);
                     let pause = jittered(pause).max(least.unwrap_or_default());
+                    // A receiver may ask for a day.
+                    let pause = pause.min(GIVE_UP.saturating_sub(begun.elapsed()));
                     let ended = timeout(pause, self.ended.wait_for(|ended| *ended))
                         .await
                         .is_ok();

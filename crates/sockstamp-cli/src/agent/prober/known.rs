@@ -109,6 +109,20 @@ impl Known {
         for watched in self.watched.values_mut() {
             watched.id = None;
         }
+        self.forget_losses();
+    }
+
+    /// Forget the peers as well: they are probed no more.
+    pub(super) fn forget_all(&mut self) {
+        for watched in std::mem::take(&mut self.watched).into_values() {
+            for method in watched.unanswered {
+                *self.unanswered.entry(method).or_default() += 1;
+            }
+        }
+        self.forget_losses();
+    }
+
+    fn forget_losses(&mut self) {
         let [past, present] = &mut self.lost;
         for (past, present) in past.iter_mut().zip(present) {
             *past += std::mem::take(present);

@@ -10,7 +10,7 @@ mod round_trips;
 
 use std::collections::HashMap;
 use std::fs;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const PRESENCE: Duration = Duration::from_secs(1);
 /// Room for events that belong to no interval: ends, and late and repeated answers.
 const FEWEST_EVENTS: usize = 256;
+/// Time without probes after one failed to begin.
+const REST: Duration = Duration::from_secs(60);
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -141,10 +143,18 @@ fn work(first: Settings, received: &Receiver<Settings>, known: &Shared, waker: &
         next = match settings.table.enabled.then(probe) {
             Some(Ok(next)) => next,
             Some(Err(error)) => {
-                complain(format_args!("peers are not probed: {error:#}"));
+                complain(format_args!("peers are not probed for a minute: {error:#}"));
+                lock(known).forget_all();
+                match received.recv_timeout(REST) {
+                    Ok(new) => Some(new),
+                    Err(RecvTimeoutError::Timeout) => Some(settings),
+                    Err(RecvTimeoutError::Disconnected) => None,
+                }
+            }
+            None => {
+                lock(known).forget_all();
                 received.recv().ok()
             }
-            None => received.recv().ok(),
         };
     }
 }
