@@ -122,7 +122,8 @@ impl Join {
         self.newest[host as usize] = u64::MAX;
     }
 
-    /// Take the next message of a host, in the order of their time. Call `take` for each life that is complete with it.
+    /// Take the next message of a host, in the order of their time. Call `take` for each life that
+    /// is complete with it.
     pub fn add(&mut self, host: Host, message: impl Into<Half>, take: &mut dyn FnMut(&Life)) {
         let half = message.into();
         let newest = &mut self.newest[host as usize];

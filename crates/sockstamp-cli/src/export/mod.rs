@@ -29,8 +29,8 @@ pub struct Options {
     /// Leave out what took less than this: messages with their answer, and connections
     ///
     /// A message took as long as its stages together, or as the answer before it (peer.answer). A
-    /// connection took as long as its handshake, or until it was accepted. The time is a number with
-    /// ms, s or m.
+    /// connection took as long as its handshake, or until it was accepted. The time is a number
+    /// with ms, s or m.
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit)]
     pub slower_than: Option<Duration>,
     /// Write to this file

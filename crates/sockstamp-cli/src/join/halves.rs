@@ -2,7 +2,8 @@
 //! join them.
 //!
 //! Rows of a row group are ordered by their flow, and a row group may last for minutes. Joining
-//! forgets what is older than both hosts' newest messages, so halves are in the order of their time.
+//! forgets what is older than both hosts' newest messages, so halves are in the order of their
+//! time.
 
 use std::iter::Flatten;
 use std::panic::resume_unwind;
