@@ -64,6 +64,8 @@ impl Hosts {
     }
 
     pub(crate) fn record(&self, host: usize, options: &[&str]) -> Process {
+        // An earlier one was joined.
+        let _ = fs::remove_file(self.path(host));
         let mut command = Command::new(common::sockstamp());
         command.arg("record").args(IN_STEP).args(options);
         command.arg("-o").arg(self.path(host)).args(common::hooks());
