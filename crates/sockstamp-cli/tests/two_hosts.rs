@@ -26,6 +26,9 @@ const MESSAGES: usize = 60;
 const DELAY: Duration = Duration::from_millis(20);
 const BYTES: usize = 1_000;
 
+/// What a busy host costs must not refuse it.
+const EVERY: [&str; 2] = ["--every", "--max-cost=none"];
+
 /// A fault, and where it must be seen.
 struct Planted {
     name: &'static str,
@@ -278,7 +281,7 @@ fn attempt(planted: &Planted) -> Result<(), String> {
     let directory = tempdir().unwrap();
     let recordings =
         ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
-    let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--every"]));
+    let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &EVERY));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     exchange(&hosts, &link, address, MESSAGES, planted);
     recorders.into_iter().for_each(end);

@@ -32,7 +32,7 @@ impl Recording {
     fn start(target: &[&str]) -> Self {
         let directory = tempdir().unwrap();
         let mut command = Command::new(sockstamp());
-        command.args(["record", "--every", "--packets", "-o"]);
+        command.args(["record", "--every", "--max-cost=none", "--packets", "-o"]);
         command
             .arg(directory.path().join("file.parquet"))
             .args(target);
