@@ -110,7 +110,8 @@ fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
     command.args([script, of_unit("SystemCallFilter"), "setpriv"]);
     let settings = |rate: u32| {
         format!(
-            "rate_cap = {rate}\nby = [\"container_name\", \"interface\", \"netns\"]\n\
+            "rate_cap = {rate}\nmax_cost = \"none\"\n\
+             by = [\"container_name\", \"interface\", \"netns\"]\n\
              [page]\nslower_than = \"1ms\"\n\
              [hindsight]\ndirectory = {:?}\nmin_free = 1\n\
              [otlp]\nendpoint = \"http://127.0.0.1:1\"\nslower_than = \"1ms\"\ninterval = \"1s\"\n\
@@ -143,7 +144,7 @@ fn a_target_that_starts_again_is_measured_again() {
     let (host, parent) = (Host::new("again").unwrap(), Cgroup::new("again").unwrap());
     let cgroup = parent.below("service").unwrap();
     let path = cgroup.path().to_owned();
-    let agent = Agent::start(&format!("[target]\ncgroup = {path:?}"));
+    let agent = Agent::start(&format!("max_cost = \"none\"\n[target]\ncgroup = {path:?}"));
     let messages = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
     let ask = |cgroup: &Cgroup| {
         let script = "import socket\n\
