@@ -17,6 +17,13 @@ pub struct Banks {
     count: usize,
 }
 
+/// How many messages there have been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Traffic {
+    pub(crate) messages: u64,
+    pub(crate) measured: u64,
+}
+
 const BANK_WORDS: usize = size_of::<Bank>() / size_of::<u64>();
 
 impl Banks {
@@ -46,9 +53,17 @@ impl Banks {
         banks
     }
 
-    /// Return the number of measured messages, without a copy of the banks.
-    pub fn measured(&self) -> u64 {
-        let first = offset_of!(Bank, measured) / size_of::<u64>();
+    /// Return the numbers of messages, without a copy of the banks.
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            messages: self.both(offset_of!(Bank, messages)),
+            measured: self.both(offset_of!(Bank, measured)),
+        }
+    }
+
+    /// Return the sum of a count of both directions.
+    fn both(&self, offset: usize) -> u64 {
+        let first = offset / size_of::<u64>();
         let words =
             (0..self.count).flat_map(|bank| Direction::ALL.map(|way| (bank, first + way as usize)));
         words.map(|(bank, word)| self.word(bank, word)).sum()

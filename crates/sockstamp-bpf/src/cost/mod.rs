@@ -14,6 +14,7 @@ use self::governor::{Distance, Governor};
 use self::meter::Meter;
 use crate::clock::monotonic_now;
 use crate::error::Error;
+use crate::map_view::Traffic;
 use crate::options::{Ceiling, Options, Sampling};
 use crate::plan::Plan;
 use crate::random::Random;
@@ -38,9 +39,12 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// kernel rewrites each place that runs a program, before and after.
 const RARELY: Duration = Duration::from_secs(60);
 
-/// End a rest after this many measured messages: their cost is a part of what a ceiling of 1 %
-/// allows in [`OFTEN`].
+/// End a rest when as much has been done as this many measured messages cost: a part of what a
+/// ceiling of 1 % allows in [`OFTEN`].
 const STIR: u64 = 2000;
+
+/// Messages that are passed over and together cost no more than a measured one, at least.
+const PASSED_OVER: u64 = 8;
 
 /// Keeps the cost of a measurement below a ceiling.
 pub(crate) struct Control {
@@ -55,8 +59,8 @@ pub(crate) struct Control {
     due: u64,
     /// The programs that go between windows are attached in this look.
     attached: bool,
-    /// Messages measured before the look, or at its end.
-    measured: u64,
+    /// The messages before the look, or at its end.
+    before: Traffic,
     looks: u64,
     over: u64,
 }
@@ -91,7 +95,7 @@ impl Control {
             interval: OFTEN,
             due: monotonic_now(),
             attached: true,
-            measured: 0,
+            before: Traffic::default(),
             looks: 0,
             over: 0,
         }))
@@ -125,43 +129,44 @@ impl Control {
     }
 
     /// Sample the cost when that is due, and return how to continue. `attached`: the programs that
-    /// are detached between windows are attached now. `measured` counts measured messages.
-    pub(crate) fn run(&mut self, attached: bool, measured: impl Fn() -> u64) -> Option<Step> {
+    /// are detached between windows are attached now.
+    pub(crate) fn run(&mut self, attached: bool, traffic: impl Fn() -> Traffic) -> Option<Step> {
         if attached != self.attached {
             // A look is at one state.
             self.meter.discard();
             self.attached = attached;
-            self.begin(measured());
-        } else if monotonic_now() >= self.due || self.stirs(&measured) {
+            self.begin(traffic());
+        } else if monotonic_now() >= self.due || self.stirs(&traffic) {
             match self.meter.is_looking() {
-                true => return self.end(measured()),
-                false => self.begin(measured()),
+                true => return self.end(traffic()),
+                false => self.begin(traffic()),
             }
         }
         None
     }
 
     /// Return true if messages come after a time without any.
-    fn stirs(&self, measured: &impl Fn() -> u64) -> bool {
-        self.rests() && measured() > self.measured + STIR
+    fn stirs(&self, traffic: &impl Fn() -> Traffic) -> bool {
+        let work = |traffic: Traffic| traffic.measured + traffic.messages / PASSED_OVER;
+        self.rests() && work(traffic()) > work(self.before) + STIR
     }
 
     /// Begin a look. Without a descriptor for it there is none, which `looks` shows: measuring goes
     /// on as before.
-    fn begin(&mut self, measured: u64) {
+    fn begin(&mut self, traffic: Traffic) {
         match self.meter.begin() {
             Ok(()) => {
-                self.measured = measured;
+                self.before = traffic;
                 self.due_in(LOOK);
             }
             Err(_) => self.due_in(OFTEN),
         }
     }
 
-    fn end(&mut self, measured: u64) -> Option<Step> {
+    fn end(&mut self, traffic: Traffic) -> Option<Step> {
         let (cost, seconds) = self.meter.end()?;
-        let before = std::mem::replace(&mut self.measured, measured);
-        let measured = measured.saturating_sub(before) as f64 / seconds;
+        let before = std::mem::replace(&mut self.before, traffic);
+        let measured = traffic.measured.saturating_sub(before.measured) as f64 / seconds;
         if self.attached {
             self.governor.saw_attached(cost, measured);
         } else {

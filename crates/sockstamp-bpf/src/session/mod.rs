@@ -217,7 +217,7 @@ impl Session {
             return;
         };
         let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
-        let Some(step) = cost.run(attached, || self.banks.measured()) else {
+        let Some(step) = cost.run(attached, || self.banks.traffic()) else {
             return;
         };
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
