@@ -51,7 +51,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interf
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
@@ -120,7 +120,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l inter
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
@@ -156,7 +156,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interfa
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
@@ -215,7 +215,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l int
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
@@ -249,7 +249,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l inte
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
@@ -364,7 +364,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l inte
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'

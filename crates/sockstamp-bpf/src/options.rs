@@ -71,7 +71,7 @@ impl Sampling {
 pub struct Ceiling {
     /// Millionths of one core's time.
     pub millionths: NonZeroU32,
-    /// Measure TCP in windows where lower rates do not suffice: counts are estimates then.
+    /// Measure in windows where lower rates do not suffice: counts are estimates then.
     pub windows: bool,
 }
 
@@ -129,7 +129,7 @@ pub struct Options {
     /// messages. A sent message is judged by the time until it left, an answer also by its own
     /// time.
     pub notable: bool,
-    /// Measure TCP in windows, for one Nth of the time. None: all the time.
+    /// Measure in windows, for one Nth of the time. None: all the time.
     pub windows: Option<NonZeroU32>,
     /// The ceiling of the measurement's cost: rates are lowered to keep below it. None: any cost.
     pub max_cost: Option<Ceiling>,

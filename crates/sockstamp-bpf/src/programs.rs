@@ -52,7 +52,8 @@ impl<P> Program<P> {
         (self.demands)(plan)
     }
 
-    /// Return whether it is gone between windows of measuring: messages of TCP alone need it then.
+    /// Return whether it is gone between windows of measuring: messages alone need it. So are all
+    /// that a demand attaches.
     #[must_use]
     pub fn is_windowed(&self) -> bool {
         self.windowed
@@ -127,7 +128,7 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).on_demand(awaited),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).in_windows().on_demand(awaited),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
     program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         probe,                   SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
@@ -137,28 +138,28 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_recvmsg_ended",       Return(TcpRecvmsg),               read_functions,          TCP_READ),
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
-    program("on_host_queue",          tp(Tracepoint::NetDevQueue),      datagram_path,           PACKET).on_demand(followed),
-    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      |plan| packets(plan) && !datagram_path(plan), PACKET).on_demand(followed),
-    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| (packets(plan) || plan.untagged) && !plan.host_path, PACKET).on_demand(taken),
+    program("on_host_queue",          tp(Tracepoint::NetDevQueue),      datagram_path,           PACKET).in_windows().on_demand(followed),
+    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      |plan| packets(plan) && !datagram_path(plan), PACKET).in_windows().on_demand(followed),
+    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| (packets(plan) || plan.untagged) && !plan.host_path, PACKET).in_windows().on_demand(taken),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
-    program("on_consume_skb",         tp(Tracepoint::ConsumeSkb),       datagram_path,           FREED).on_demand(followed),
-    program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM),
+    program("on_consume_skb",         tp(Tracepoint::ConsumeSkb),       datagram_path,           FREED).in_windows().on_demand(followed),
+    program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM).in_windows(),
     program("on_datagram_queued",     Return(UdpEnqueueScheduleSkb),    drops_unnamed,           DATAGRAM),
-    program("on_datagram_read",       Entry(SkbConsumeUdp),             udp_functions,           UDP_READ),
+    program("on_datagram_read",       Entry(SkbConsumeUdp),             udp_functions,           UDP_READ).in_windows(),
     program("on_sendmsg_ended",       Return(SENDMSG),                  tcp_packets,             TCP_SEND),
     program("on_sendpages_ended",     Return(DoTcpSendpages),           |plan| plan.pages,       "every TCP send out of a file"),
-    program("on_udp_send_ended",      Return(UdpSendmsg),               udp_functions,           UDP_SEND),
-    program("on_udpv6_send_ended",    Return(Udpv6Sendmsg),             udp_functions,           UDP_SEND),
+    program("on_udp_send_ended",      Return(UdpSendmsg),               udp_functions,           UDP_SEND).in_windows(),
+    program("on_udpv6_send_ended",    Return(Udpv6Sendmsg),             udp_functions,           UDP_SEND).in_windows(),
     program("on_wait_ended",          Return(SkStreamWaitMemory),       |plan| plan.waits,       "every wait for a TCP send buffer"),
     program("on_wait_begun",          Entry(SkStreamWaitMemory),        |plan| plan.waits,       "every wait for a TCP send buffer"),
     program("on_push",                Entry(TcpPushPendingFrames),      tcp_packets,             TCP_SEND),
     program("on_sendpages_begun",     Entry(DoTcpSendpages),            |plan| plan.pages,       "every TCP send out of a file"),
     program("on_sendmsg_begun",       Entry(SENDMSG),                   tcp_packets,             TCP_SEND),
-    program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_begins,              UDP_SEND),
-    program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_begins,              UDP_SEND),
-    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               INGRESS).on_demand(followed),
-    program("on_host_ingress",        EveryCgroup("cgroup_skb/ingress"), datagrams_arrive,       INGRESS).on_demand(followed),
+    program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_begins,              UDP_SEND).in_windows(),
+    program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_begins,              UDP_SEND).in_windows(),
+    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               INGRESS).in_windows().on_demand(followed),
+    program("on_host_ingress",        EveryCgroup("cgroup_skb/ingress"), datagrams_arrive,       INGRESS).in_windows().on_demand(followed),
     program("on_bind4",               Cgroup("cgroup/bind4"),           udp_callbacks,           BIND),
     program("on_bind6",               Cgroup("cgroup/bind6"),           udp_callbacks,           BIND),
     program("on_connect4",            Cgroup("cgroup/connect4"),        udp_send_ends,           CONNECT),
@@ -214,11 +215,6 @@ fn taken(plan: &Plan) -> &'static [Demand] {
         Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
         Err(_) => &[Demand::Parts],
     }
-}
-
-/// Return whether datagrams, too, need a program that is gone between windows.
-pub(crate) fn serves_datagrams(program: &Program, plan: &Plan) -> bool {
-    udp_calls(plan) && program.hook == tp(Tracepoint::SockRecvLength)
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {

@@ -45,19 +45,20 @@ pub struct Measuring {
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
     pub every: bool,
-    /// Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N
+    /// Measure in windows of 250 ms, one Nth of the time in all, with weight N
     ///
     /// Between windows, the hooks on every message of the host are detached. Windows open at
-    /// random. Counts of messages are estimates. A send whose acknowledgement takes longer than 1
-    /// s, and a read or a copy that waits longer than 250 ms, is refused (`window`).
+    /// random. Counts of messages are estimates. A send that takes longer than 1 s to its
+    /// acknowledgement (UDP: to the driver), and a read or a copy that waits longer than 250 ms, is
+    /// refused (`window`).
     #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
     pub windows: Option<NonZeroU32>,
     /// Let measuring cost up to this share of one core: a percentage, or none
     ///
     /// The cost is that of sockstamp's process and of its programs, which the kernel accounts in
     /// short samples. Above this ceiling, the rate of --rate-cap is lowered, to no less than a
-    /// sixteenth; if that does not suffice, TCP is measured in windows, as with --windows. Without
-    /// this option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
+    /// sixteenth; if that does not suffice, it measures in windows, as with --windows. Without this
+    /// option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
     /// cost of --every and --slower-than: if they start above the ceiling, they are refused. The
     /// kernel reports the cost only with CAP_SYS_ADMIN: without it nothing is limited, and these
     /// two need `none`.

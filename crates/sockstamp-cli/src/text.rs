@@ -72,10 +72,7 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         failed => format!(", {failed} more left out"),
     };
     let items = [
-        format!(
-            "TCP was measured in {} windows{late}{failed}",
-            windows.count
-        ),
+        format!("measured in {} windows{late}{failed}", windows.count),
         format!("1/{} of the time at the end", windows.one_of),
         "counts are estimates".to_owned(),
     ];

@@ -305,11 +305,11 @@ metrics! {
     );
     WINDOWS = counter(
         "sockstamp_windows",
-        "Windows in which TCP was measured, because continuous measuring would cost more than max_cost; including late and failed ones.",
+        "Windows of measuring, because continuous measuring would cost more than max_cost; including late and failed ones.",
     ).by(&["result"]);
     WINDOWS_ONE_OF = gauge(
         "sockstamp_windows_one_of",
-        "Inverse of the fraction of the time in which TCP is measured; above 1, counts of messages are estimates.",
+        "Inverse of the fraction of the time in which messages are measured; above 1, counts of messages are estimates.",
     );
     PROGRAM_RUNS = counter(
         "sockstamp_program_runs",

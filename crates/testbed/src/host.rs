@@ -145,15 +145,17 @@ impl Host {
             .context("write", &path)
     }
 
-    /// Wait until a TCP socket listens on `address` (or on its port at the unspecified address).
+    /// Wait until a TCP socket listens on `address` (or on its port at the unspecified address), or
+    /// a UDP socket without a peer is bound to it.
     ///
-    /// Read the socket table without connecting, so the server sees no stray connection.
+    /// Read the socket tables without connecting, so the server sees no stray connection.
     pub fn wait_for_port(&self, address: SocketAddr, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         loop {
             // A dual-stack socket on [::] takes IPv4 as well and is only in the IPv6 table.
             let tables = self.enter(|| {
-                ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(fs::read_to_string)
+                ["tcp", "tcp6", "udp", "udp6"]
+                    .map(|table| fs::read_to_string(format!("/proc/thread-self/net/{table}")))
             });
             for table in tables.into_iter().flatten() {
                 if table
@@ -190,13 +192,15 @@ fn takes(listener: SocketAddr, address: SocketAddr) -> bool {
             || (listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4())))
 }
 
-/// The local address in a line of `/proc/net/tcp` or `tcp6`, if it is a listening socket.
+/// The local address in a line of `/proc/net/tcp`, `udp` or their twins of IPv6, if the socket
+/// takes whatever comes.
 fn listener(line: &str) -> Option<SocketAddr> {
-    /// `TCP_LISTEN` as the table prints it.
-    const LISTEN: &str = "0A";
+    /// `TCP_LISTEN`, and `TCP_CLOSE`, which a UDP socket without a peer has, as the tables print
+    /// them. A closed TCP socket is in none.
+    const LISTEN: [&str; 2] = ["0A", "07"];
     let mut fields = line.split_whitespace();
     let local = fields.nth(1)?;
-    if fields.nth(1)? != LISTEN {
+    if !LISTEN.contains(&fields.nth(1)?) {
         return None;
     }
     let (ip, port) = local.split_once(':')?;
@@ -233,6 +237,8 @@ mod tests {
         let connected =
             "   1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000";
         assert_eq!(listener(connected), None);
+        let udp = "   2: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000";
+        assert_eq!(listener(udp), Some("127.0.0.1:8080".parse().unwrap()));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Standby {
     /// Time without use after which they go.
     idle: Duration,
     links: BTreeMap<&'static str, Link>,
+    /// Between windows of measuring: for how long each met demand had been without use.
+    paused: Option<Vec<(Demand, Duration)>>,
     /// The kernel refused at this time.
     refused: Option<u64>,
 }
@@ -53,6 +55,7 @@ impl Standby {
             idle,
             knocks: builder.build().tried("wait for programs to be needed")?,
             links: BTreeMap::new(),
+            paused: None,
             refused: None,
         })
     }
@@ -61,6 +64,9 @@ impl Standby {
     pub(crate) fn run(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
         // Records only wake us: the demand itself is in the programs' memory.
         let _ = self.knocks.consume();
+        if self.paused.is_some() {
+            return;
+        }
         for demand in served(plan) {
             let state = State::of(skeleton, demand);
             if state.met && state.idle().is_some_and(|idle| idle >= self.idle) {
@@ -71,22 +77,33 @@ impl Standby {
         }
     }
 
-    /// Return whether a demand is met.
-    pub(crate) fn is_met(skeleton: &SockstampSkel<'static>, plan: &Plan, demand: Demand) -> bool {
-        is_served(plan, demand) && State::of(skeleton, demand).met
+    /// Detach all programs until [`resume`](Self::resume).
+    pub(crate) fn pause(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
+        let mut idle = Vec::new();
+        for demand in served(plan) {
+            let state = State::of(skeleton, demand);
+            if let (true, Some(data)) = (state.met, skeleton.maps.bss_data.as_mut()) {
+                idle.push((demand, since(state.used)));
+                // They are still wanted.
+                data.demands[demand as usize].met = 0;
+            }
+        }
+        self.links.clear();
+        // A window that fails is left again.
+        self.paused.get_or_insert(idle);
     }
 
-    /// Attach what TCP needs for parts of packets, or detach it.
-    pub(crate) fn meet_parts(
-        &mut self,
-        skeleton: &mut SockstampSkel<'static>,
-        plan: &Plan,
-        met: bool,
-    ) {
-        if met {
-            self.meet(skeleton, plan, Demand::Parts);
-        } else {
-            self.leave(skeleton, plan, Demand::Parts);
+    /// Attach the programs that are wanted. Only the time with programs counts as time without use.
+    pub(crate) fn resume(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
+        let paused = self.paused.take();
+        self.run(skeleton, plan);
+        for (demand, idle) in paused.into_iter().flatten() {
+            let data = skeleton.maps.bss_data.as_mut();
+            let state = data.map(|data| &mut data.demands[demand as usize]);
+            if let Some(state) = state.filter(|state| state.met != 0) {
+                let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+                state.used = monotonic_now().saturating_sub(idle);
+            }
         }
     }
 
@@ -96,6 +113,9 @@ impl Standby {
         skeleton: &SockstampSkel<'static>,
         plan: &Plan,
     ) -> Option<Duration> {
+        if self.paused.is_some() {
+            return None;
+        }
         let states = served(plan).map(|demand| State::of(skeleton, demand));
         let leaving = states.filter(|state| state.met);
         let leaving = leaving.map(|state| {
@@ -137,7 +157,8 @@ impl Standby {
         }
     }
 
-    fn attach(
+    /// Attach a program to its hook.
+    pub(crate) fn attach(
         &self,
         skeleton: &mut SockstampSkel<'static>,
         program: &Program,

@@ -21,12 +21,6 @@ static __always_inline void account_messages(struct bank *bank, __u32 group,
 	group_messages(group, direction, bytes, messages);
 }
 
-static __always_inline void account_message(struct bank *bank, __u32 group,
-					    enum direction direction, __u32 bytes)
-{
-	account_messages(bank, group, direction, bytes, 1);
-}
-
 /* Count a message of this weight whose stamps are taken. */
 static __always_inline void account_measured(struct bank *bank, __u32 group,
 					     enum direction direction, __u32 weight)

@@ -179,10 +179,16 @@ impl Plan {
             .filter(|(stage, _)| !stage.is_between_hosts())
     }
 
-    /// Return whether TCP may be measured in windows: between them the callbacks of selected
-    /// sockets continue, and the other programs are not needed.
+    /// Return whether messages may be measured in windows: between them the callbacks of selected
+    /// TCP sockets continue, and the other programs are not needed.
     #[must_use]
     pub fn has_windows(&self) -> bool {
+        let tcp = self.tx.is_some() || self.rx.is_some();
+        let udp = self.measures_udp();
+        (tcp || udp) && (!tcp || self.has_tcp_windows()) && self.udp != Ok(Datagrams::Callbacks)
+    }
+
+    fn has_tcp_windows(&self) -> bool {
         let callbacks = self.tx == Some(Stamps::Callbacks) && self.rx == Some(Reads::Tracepoints);
         callbacks && self.segments && matches!(self.entry, None | Some(Entry::Tracepoint))
     }

@@ -260,7 +260,7 @@ impl Session {
             }
             let link = object::attach(&mut self.skeleton, program, cgroups)?;
             if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
-                windows.keep(program.name, link);
+                windows.keep(link);
             } else if program.hook == CLOSING && self.plan.uses_bit() {
                 self.closing = Some(link);
             } else {

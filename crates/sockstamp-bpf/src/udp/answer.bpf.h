@@ -3,7 +3,8 @@
  * peer.answer of UDP: from the last datagram sent to the arrival of the next one from the same
  * peer, on the side that asks: the one with the higher port. Datagrams sent at once are one
  * question (a resolver asks for both kinds of addresses). A datagram names no question, so the
- * answer is known to be its question's only if no other one is in flight.
+ * answer is known to be its question's only if no other one is in flight. Datagrams that are apart
+ * by more than a small part of the answer's time may be a question each.
  */
 #ifndef SOCKSTAMP_UDP_ANSWER_BPF_H
 #define SOCKSTAMP_UDP_ANSWER_BPF_H
@@ -11,6 +12,7 @@
 #include "answer/answer.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
+#include "window/window.bpf.h"
 
 #define UDP_ANSWER_PIPELINED (1ULL << 63)
 
@@ -18,6 +20,8 @@
 #define UDP_QUESTION_NS 10000000
 /* Count a question as lost if it has no answer when the next one comes so much later. */
 #define UDP_REPEAT_NS 1000000000
+/* The answer takes this many times as long as its question, at least: they differ by one bucket. */
+#define UDP_ANSWER_TIMES 12
 
 /* The port of a packet's source or destination, in host order. Ports come first: RFC 768. */
 static __always_inline __u16 udp_port(const struct sk_buff *skb, bool source)
@@ -54,6 +58,15 @@ static __always_inline __u64 udp_peer_name(const struct sock *sk, const struct s
 	       (__u32)(peer.port << 1) | 1;
 }
 
+/*
+ * Return true if questions that were asked before are answered or lost. In windows an answer that
+ * takes as long as their programs were attached before is not told either.
+ */
+static __always_inline bool udp_questions_over(__u64 since)
+{
+	return since >= (window_bounded() ? WINDOW_LEAD_NS : UDP_REPEAT_NS);
+}
+
 /* A datagram is on its way to `peer`, in the sender's task. A global function: many call it. */
 __noinline int udp_ask(struct udp_flow *flow, __u64 peer, __u64 now)
 {
@@ -66,10 +79,12 @@ __noinline int udp_ask(struct udp_flow *flow, __u64 peer, __u64 now)
 	exchange = &flow->exchange;
 	since = now - exchange->last;
 	more = exchange->asked && exchange->peer == peer && since < UDP_QUESTION_NS;
-	if (since >= UDP_REPEAT_NS)
+	if (udp_questions_over(since))
 		exchange->in_flight = 0;
-	if (!more)
+	if (!more) {
 		exchange->pipelined = exchange->in_flight > 0;
+		exchange->first = now;
+	}
 	exchange->pipelined |= flow->rx_head != flow->rx_tail;
 	__sync_fetch_and_add(&exchange->in_flight, 1);
 	exchange->peer = peer;
@@ -86,17 +101,20 @@ static __always_inline void udp_answered(const struct sock *sk, const struct sk_
 	struct udp_exchange *exchange = &flow->exchange;
 	__u64 asked = exchange->asked;
 	__u64 state = counter + 1;
+	__u64 since;
 
 	if (exchange->in_flight <= 0 || udp_peer_name(sk, skb, true) != exchange->peer)
 		return;
 	__sync_fetch_and_add(&exchange->in_flight, -1);
 	if (!asked || __sync_val_compare_and_swap(&exchange->asked, asked, 0) != asked)
 		return;
-	if (exchange->pipelined)
+	since = now - asked;
+	if (exchange->pipelined || UDP_ANSWER_TIMES * (asked - exchange->first) > since ||
+	    window_exceeded(since, WINDOW_LEAD_NS))
 		state |= UDP_ANSWER_PIPELINED;
 	exchange->state = 0;
 	barrier();
-	exchange->ns = now - asked;
+	exchange->ns = since;
 	/* Atomic for its order: a reader that sees the state sees the time. */
 	__sync_lock_test_and_set(&exchange->state, state);
 }

@@ -7,6 +7,7 @@
 #include "host_path/interfaces.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "udp/state.bpf.h"
+#include "window/window.bpf.h"
 
 /*
  * Measured messages whose end is to come: without any, user space starts no walk to give them up.
@@ -54,10 +55,21 @@ static __always_inline void udp_send_record(const struct flow_identity *identity
 	record_submit(record);
 }
 
+/* Return true if it took longer than the programs of its window stay. */
+static __always_inline bool udp_send_outlasted(const struct udp_send *send)
+{
+	__u64 begin = send->entry ?: send->sched;
+
+	return send->flags & UDP_OUTLASTED ||
+	       window_exceeded((send->snd_last ?: bpf_ktime_get_ns()) - begin, WINDOW_TAIL_NS);
+}
+
 static __always_inline enum verdict udp_send_verdict(const struct udp_send *send)
 {
 	if (send->flags & UDP_DROPPED)
 		return VERDICT_DROPPED;
+	if (setting_windows && udp_send_outlasted(send))
+		return VERDICT_WINDOW;
 	if (!send->sched)
 		return VERDICT_NO_SCHED;
 	if (!send->snd || send->flags & UDP_DOUBTED)

@@ -27,6 +27,7 @@
 #include "udp/arrivals.bpf.h"
 #include "udp/in_step.bpf.h"
 #include "udp/peer.bpf.h"
+#include "udp/resume.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
@@ -65,6 +66,7 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 
 	if (!flow)
 		return;
+	udp_enter(flow);
 	counter = __sync_fetch_and_add(&flow->rx_head, 1);
 	arrival.time = bpf_ktime_get_ns();
 	if (!setting_packet_bit)
@@ -120,6 +122,8 @@ static __always_inline void udp_arrival_dropped(const struct sock *sk, const str
 	if (!dropping.range.flow || !bank)
 		return;
 	count(&bank->drops, 1);
+	if (window_off())
+		return;
 	dropping.range.counter = dropping.range.flow->rx_head;
 	dropping.skb = udp_name(sk, skb);
 	/*
@@ -463,6 +467,22 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	return 0;
 }
 
+/*
+ * Refuse a read of what may have been queued before the programs of a window came, and of what has
+ * waited as long.
+ */
+static __always_inline enum verdict
+udp_verdict_in_window(struct udp_flow *flow, const struct udp_read *read, enum verdict verdict)
+{
+	if (!setting_windows)
+		return verdict;
+	if (verdict != VERDICT_VALID)
+		return flow->rx_resumed ? VERDICT_WINDOW : verdict;
+	flow->rx_resumed = false;
+	return window_exceeded(read->now - read->arrival.time, WINDOW_LEAD_NS) ? VERDICT_WINDOW :
+										 VERDICT_VALID;
+}
+
 /* Count the message if it is the target's, and measure it if it is its turn. */
 static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
 					     struct udp_read *read, enum verdict verdict)
@@ -470,17 +490,20 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	struct bank *bank = this_bank();
 	__u32 length;
 
+	verdict = udp_verdict_in_window(flow, read, verdict);
 	if (!bank || !pid_selected(read->pid) ||
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
 		return;
+	if (window_bounded() && !window_holds(read->now))
+		return;
 	read->group = udp_group(flow, sk, &read->arrival.remote);
-	account_message(bank, read->group, DIRECTION_RX, read->length);
+	account_messages(bank, read->group, DIRECTION_RX, read->length, window_weight());
 	udp_sample_refresh(&flow->rx_sampler, read->now, read->group);
 	/* Less of it may have been asked for. */
 	length = read->arrival.length ?: read->length;
 	if (datagram_skip(&flow->rx_sampler, read->arrival.number, length))
 		return;
-	read->weight = stream_take(&flow->rx_sampler, length);
+	read->weight = stream_take(&flow->rx_sampler, length) * window_weight();
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID)
 		udp_measure(bank, flow, read);
@@ -515,6 +538,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	flow = udp_flow_of(sk);
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;
+	udp_enter(flow);
 	udp_read_now(&read, result < 0 ? 0 : result);
 	read.socket = (__u64)sk;
 	if (flow->rx_reader != read.tid) {
@@ -553,6 +577,7 @@ static __always_inline void udp_consumed(const struct sock *sk, const struct sk_
 	flow = udp_flow_of(sk);
 	if (!flow)
 		return;
+	udp_enter(flow);
 	udp_read_now(&read, length);
 	read.skb = udp_name(sk, skb);
 	read.stamp = skb->tstamp;

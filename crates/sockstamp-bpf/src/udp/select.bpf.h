@@ -62,7 +62,9 @@ static __always_inline void udp_unfollowed(void *sk)
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 
 	demand_raise(DEMAND_DATAGRAMS);
-	if (!stopping && pid_selected(bpf_get_current_pid_tgid() >> 32))
+	/* Before a window, they come in time. */
+	if (!stopping && (!window_bounded() || window_holds(bpf_ktime_get_ns())) &&
+	    pid_selected(bpf_get_current_pid_tgid() >> 32))
 		count_loss(LOSS_DATAGRAM);
 	if (!flow)
 		return;

@@ -25,73 +25,18 @@
 #include "udp/in_step.bpf.h"
 #include "udp/packet.bpf.h"
 #include "udp/peer.bpf.h"
+#include "udp/resume.bpf.h"
 #include "udp/select.bpf.h"
+#include "udp/slots.bpf.h"
 #include "udp/state.bpf.h"
 
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
-
-#define UDP_NO_SLOT UDP_SENDS
-
-static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32 slot)
-{
-	return &flow->tx[slot % UDP_SENDS];
-}
-
-/* Slots are taken from the lowest, so that a search is short. */
-#define udp_for_each_send(flow, slot)                                             \
-	for (__u32 slot = 0; slot < UDP_SENDS && (flow)->tx_used >> slot; slot++) \
-		if ((flow)->tx_used >> slot & 1)
-
-/*
- * The task's send call on this socket that is under way. A global function, as others below with a
- * loop, so that the verifier walks it once.
- */
-__noinline __u32 udp_find_open(struct udp_flow *flow, __u32 tid)
-{
-	if (!flow)
-		return UDP_NO_SLOT;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (send->state == UDP_OPEN && send->tid == tid)
-			return slot;
-	}
-	return UDP_NO_SLOT;
-}
-
-__noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
-{
-	if (!flow)
-		return UDP_NO_SLOT;
-	for (__u32 slot = 0; slot < UDP_SENDS; slot++) {
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (flow->tx_used >> slot & 1 ||
-		    __sync_fetch_and_or(&flow->tx_used, 1ULL << slot) >> slot & 1)
-			continue;
-		__builtin_memset(send, 0, sizeof(*send));
-		send->tid = tid;
-		return slot;
-	}
-	return UDP_NO_SLOT;
-}
 
 /*
  * A send call ends soon after it has queued a packet. One that seems to continue is no call: its
  * packet was released in another task's time, by a neighbour's answer (ARP).
  */
 #define UDP_CALL_NS 1000000000
-
-static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
-{
-	struct udp_send *send = udp_send_at(flow, slot);
-
-	if (setting_hops && send->hop)
-		hop_drop(send);
-	send->state = UDP_ENDED;
-	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
-}
 
 /* The end of the call counts it if the socket has a peer: here it names another one. */
 static __always_inline void udp_entered_unfollowed(void *sk)
@@ -112,7 +57,7 @@ static __always_inline void udp_entered(void *sk)
 	struct udp_flow *flow;
 	__u32 slot;
 
-	if (!pid_selected(task >> 32))
+	if (window_off() || !pid_selected(task >> 32))
 		return;
 	if (!demand_met(DEMAND_DATAGRAMS)) {
 		udp_entered_unfollowed(sk);
@@ -121,6 +66,7 @@ static __always_inline void udp_entered(void *sk)
 	flow = udp_flow_of(sk);
 	if (!flow)
 		return;
+	udp_enter(flow);
 	slot = udp_find_open(flow, task);
 	if (slot != UDP_NO_SLOT)
 		udp_release(flow, slot);
@@ -213,40 +159,6 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
 {
 	return (__u32)sk->sk_wmem_alloc.refs.counter <= truesize + 1;
-}
-
-__noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot)
-{
-	struct udp_send *send;
-
-	if (!bank || !flow)
-		return 0;
-	send = udp_send_at(flow, slot);
-	if (!setting_hops || !hop_hand_over(send, &flow->identity))
-		udp_send_ends(bank, send, &flow->identity);
-	udp_release(flow, slot);
-	return 0;
-}
-
-/* The end of the call and the driver, on another CPU, may come at once: one of them completes. */
-static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_flow *flow,
-						 __u32 slot)
-{
-	struct udp_send *send = udp_send_at(flow, slot);
-
-	if (send->flags & UDP_LEFT &&
-	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
-		udp_complete(bank, flow, slot);
-}
-
-/* End one that waits for a packet whose leaving was missed. */
-static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *flow, __u32 slot)
-{
-	struct udp_send *send = udp_send_at(flow, slot);
-
-	send->flags |= UDP_DOUBTED;
-	if (__sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
-		udp_complete(bank, flow, slot);
 }
 
 /* Take a packet's name from a send, if it has that. A global function, as udp_leave(). */
@@ -343,6 +255,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 
 	if (!flow || !bank || !udp_own_device(sk, device))
 		return;
+	udp_enter(flow);
 	/*
 	 * This is not in a send call: packets that waited for a neighbour's address come in
 	 * softirq.
@@ -476,8 +389,9 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 	struct udp_leaving leaving = {.flags = dropped ? UDP_LEFT | UDP_DROPPED : UDP_LEFT};
 	int known = false;
 
-	if (!flow || !bank || !flow->tx_used)
+	if (!flow || !bank || !flow->tx_used || window_off())
 		return;
+	udp_enter(flow);
 	udp_name_packet(sk, skb, &leaving.name);
 	leaving.now = bpf_ktime_get_ns();
 	if (setting_hops && !dropped)
@@ -519,6 +433,30 @@ static __always_inline void udp_cork(struct udp_send *send)
 }
 
 /*
+ * Return true if the begin of a send on this socket is seen: of every one, or, by a hook of the
+ * target's cgroup, of those without a peer.
+ */
+static __always_inline bool udp_shows_entry(const struct sock *sk)
+{
+	return setting_udp_functions || setting_udp_entries || !sk->__sk_common.skc_dport;
+}
+
+/*
+ * A call that ends in a window: one that may have begun before the window's programs came, or that
+ * took as long, is refused.
+ */
+static __always_inline void udp_sent_in_window(const struct sock *sk, struct udp_send *send,
+					       __u64 now)
+{
+	__u64 ns = udp_shows_entry(sk) ? ~0ULL : 0;
+
+	if (send->entry)
+		ns = now - send->entry;
+	if (window_exceeded(ns, WINDOW_LEAD_NS))
+		udp_flag(send, UDP_OUTLASTED);
+}
+
+/*
  * sock_send_length(), or the end of udp_sendmsg(): the send call is over, nothing is locked,
  * `current` is the sender.
  */
@@ -529,9 +467,11 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	struct bank *bank = this_bank();
 	struct udp_send *send;
 	__u32 slot, group, weight;
+	__u64 now = 0;
 
 	if (!flow || !bank)
 		return;
+	udp_enter(flow);
 	slot = udp_find_open(flow, task);
 	if (slot == UDP_NO_SLOT && result >= 0)
 		slot = udp_claim(flow, task);
@@ -542,25 +482,35 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 			udp_release(flow, slot);
 		return;
 	}
-	group = slot == UDP_NO_SLOT ? group_of_task(&flow->group, sk) :
-				      udp_group(flow, sk, &send->remote);
-	account_message(bank, group, DIRECTION_TX, result);
 	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
 		udp_ask(flow, udp_asks_peer(sk), bpf_ktime_get_ns());
+	if (window_bounded()) {
+		now = bpf_ktime_get_ns();
+		if (!window_holds(now)) {
+			if (slot != UDP_NO_SLOT)
+				udp_release(flow, slot);
+			return;
+		}
+	}
+	group = slot == UDP_NO_SLOT ? group_of_task(&flow->group, sk) :
+				      udp_group(flow, sk, &send->remote);
+	account_messages(bank, group, DIRECTION_TX, result, window_weight());
 	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns(), group);
 	if (datagram_skip(&flow->tx_sampler, slot == UDP_NO_SLOT ? 0 : send->number, result)) {
 		if (slot != UDP_NO_SLOT)
 			udp_release(flow, slot);
 		return;
 	}
-	weight = stream_take(&flow->tx_sampler, result);
+	weight = stream_take(&flow->tx_sampler, result) * window_weight();
 	account_measured(bank, group, DIRECTION_TX, weight);
 	if (slot == UDP_NO_SLOT) {
 		account_refused(bank, group, DIRECTION_TX, VERDICT_INFLIGHT_FULL, weight);
 		return;
 	}
 	__sync_fetch_and_add(&udp_sends_in_flight, 1);
+	if (window_bounded())
+		udp_sent_in_window(sk, send, now);
 	send->weight = weight;
 	send->group = group;
 	send->pid = task >> 32;

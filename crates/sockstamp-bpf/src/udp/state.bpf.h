@@ -47,6 +47,7 @@ enum udp_send_flags {
 		1 << 4, /* it has packets in front of the last, or the last is split on its way */
 	UDP_DOUBTED = 1 << 5, /* its last packet left unseen, or another's was taken for it */
 	UDP_LEFT = 1 << 6, /* the driver has its last packet */
+	UDP_OUTLASTED = 1 << 7, /* it may have begun before the programs of its window came */
 };
 
 /*
@@ -100,6 +101,7 @@ enum udp_account {
 struct udp_exchange {
 	__u64 asked; /* when its last datagram was queued; 0: it has been answered */
 	__u64 last; /* ... and stays */
+	__u64 first; /* ... and of the first datagram of the same question */
 	__u64 ns; /* how long the answer took */
 	__u64 state; /* 1 + counter of the answer's arrival; 0: it was read */
 	__u64 peer; /* udp_peer_name() */
@@ -121,7 +123,9 @@ struct udp_flow {
 	__u64 rx_sought; /* where udp_find() goes on */
 	__u32 rx_reader; /* the thread that read last */
 	__u16 rx_shared; /* more than one thread reads */
-	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
+	__u8 rx_proven; /* the queue holds nothing but what is in the ring */
+	__u8 rx_resumed; /* since a gap the ring has not been in step with the queue */
+	__u64 window; /* number of the one that its state is of */
 	__u64 account; /* enum udp_account */
 	__u64 tx_used; /* a bit per slot */
 	struct sampler tx_sampler;
@@ -225,6 +229,8 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 		return flow;
 	}
 	flow->key = (__u64)sk;
+	/* What is queued already is not known. */
+	flow->rx_resumed = setting_windows;
 	if (mark->kind != MARK_DATAGRAM)
 		udp_flow_released(flow);
 	sample_start(&flow->tx_sampler);

@@ -1,5 +1,5 @@
-//! Measure in windows: programs that only TCP messages need are attached for a part of the time,
-//! and detached in between (`window.bpf.h`).
+//! Measure in windows: programs that all messages of the host run are attached for a part of the
+//! time, and detached in between (`window.bpf.h`).
 
 mod course;
 mod schedule;
@@ -16,12 +16,11 @@ use self::course::{Course, LENGTH, NO_END};
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
-use crate::error::{Error, Tried};
-use crate::object;
+use crate::error::Error;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
-use crate::programs::{self, Demand, Program};
+use crate::programs;
 use crate::skeleton::sockstamp::SockstampSkel;
 
 const LEAD: u64 = WINDOW_LEAD_NS as u64;
@@ -56,10 +55,8 @@ pub(crate) struct Windows {
     course: Course,
     phase: Phase,
     /// In the order of attaching.
-    links: Vec<(&'static str, Link)>,
+    links: Vec<Link>,
     attaching: u64,
-    /// The programs for parts of packets were attached when the others went.
-    had_parts: bool,
     summary: summary::Windows,
 }
 
@@ -75,7 +72,6 @@ impl Windows {
             phase: Phase::Gone,
             links: Vec::new(),
             attaching: ATTACHING,
-            had_parts: false,
             summary: summary::Windows::default(),
         })
     }
@@ -104,8 +100,8 @@ impl Windows {
     }
 
     /// Hold the link of a program that is detached between windows.
-    pub(crate) fn keep(&mut self, name: &'static str, link: Link) {
-        self.links.push((name, link));
+    pub(crate) fn keep(&mut self, link: Link) {
+        self.links.push(link);
     }
 
     /// The windows so far; `None` if all was measured.
@@ -160,7 +156,6 @@ impl Windows {
                 }
             }
             Phase::Gone if now >= self.attach_at() => self.come(skeleton, plan, standby)?,
-            Phase::Gone => self.serve_datagrams(skeleton, plan)?,
             _ => {}
         }
         Ok(())
@@ -217,17 +212,13 @@ impl Windows {
             data.window.number += 1;
             data.window.off = 0;
         }
-        if let Err(error) = with_capabilities(|| self.attach(skeleton, plan, |_| true)) {
+        if let Err(error) = with_capabilities(|| self.attach(skeleton, plan, standby)) {
             self.summary.failed += 1;
-            let had_parts = self.had_parts;
             self.leave(skeleton, plan, standby);
-            self.had_parts = had_parts;
             self.course.draw_next(begun);
             return Err(error);
         }
-        if self.had_parts {
-            standby.meet_parts(skeleton, plan, true);
-        }
+        standby.resume(skeleton, plan);
         let attached = monotonic_now();
         self.attaching = (3 * self.attaching + (attached - begun)) / 4;
         self.summary.attaching = self.summary.attaching + Nanos(attached - begun);
@@ -244,50 +235,23 @@ impl Windows {
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
             data.window.off = 1;
         }
-        self.had_parts = Standby::is_met(skeleton, plan, Demand::Parts);
-        if self.had_parts {
-            standby.meet_parts(skeleton, plan, false);
-        }
-        let datagrams = Standby::is_met(skeleton, plan, Demand::Datagrams);
-        let stays = |name: &str| datagrams && serves_datagrams(name, plan);
         let begun = monotonic_now();
-        self.links.retain(|(name, _)| stays(name));
+        standby.pause(skeleton, plan);
+        self.links.clear();
         self.summary.detaching = self.summary.detaching + Nanos(monotonic_now() - begun);
         self.phase = Phase::Gone;
-    }
-
-    /// Datagrams may need programs while those are detached.
-    fn serve_datagrams(
-        &mut self,
-        skeleton: &mut SockstampSkel<'static>,
-        plan: &Plan,
-    ) -> Result<(), Error> {
-        if !Standby::is_met(skeleton, plan, Demand::Datagrams) {
-            return Ok(());
-        }
-        with_capabilities(|| {
-            self.attach(skeleton, plan, |program| {
-                programs::serves_datagrams(program, plan)
-            })
-        })
     }
 
     fn attach(
         &mut self,
         skeleton: &mut SockstampSkel<'static>,
         plan: &Plan,
-        wanted: impl Fn(&Program) -> bool,
+        standby: &Standby,
     ) -> Result<(), Error> {
-        let windowed = programs::needed(plan).filter(|program| program.is_windowed());
-        for program in windowed.filter(|program| wanted(program)) {
-            if self.links.iter().any(|(name, _)| *name == program.name) {
-                continue;
-            }
-            let link = object::find(skeleton, program.name).attach();
-            self.links.push((
-                program.name,
-                link.tried(format!("attach {}", program.name))?,
-            ));
+        let windowed = programs::needed(plan)
+            .filter(|program| program.is_windowed() && program.demands(plan).is_empty());
+        for program in windowed {
+            self.links.push(standby.attach(skeleton, program)?);
         }
         Ok(())
     }
@@ -306,9 +270,4 @@ fn close(skeleton: &mut SockstampSkel<'static>, now: u64) {
     } else {
         data.window.length = now - data.window.opens;
     }
-}
-
-fn serves_datagrams(name: &str, plan: &Plan) -> bool {
-    let program = programs::needed(plan).find(|program| program.name == name);
-    program.is_some_and(|program| programs::serves_datagrams(program, plan))
 }

@@ -53,10 +53,14 @@ static __always_inline __u32 window_weight(void)
 	return setting_windows ? window.weight : 1;
 }
 
-/* Return true if a message took longer than programs stay attached for it. */
+/*
+ * Return true if a message took longer than programs stay attached for it. It is refused in the
+ * first window, too, before which they may have been attached for longer: all messages that take as
+ * long are treated alike.
+ */
 static __always_inline bool window_exceeded(__u64 ns, __u64 bound)
 {
-	return setting_windows && window.number && window.weight > 1 && ns > bound;
+	return setting_windows && window.weight > 1 && ns > bound;
 }
 
 #endif

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Family, Host, Link, within_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
+use crate::common::{Stat, Trace, in_short, number, of_direction, plan, skip, stage};
 use crate::traced_hosts::PATIENCE;
 
 /// The beginning of all programs below: a receiver, and a sender that is connected to it.
@@ -76,6 +76,35 @@ for size, wait in ((10, 0), (20, 0.05)):
     let messages = trace.finish();
     assert_eq!(outline(&messages, "tx"), []);
     assert_eq!(outline(&messages, "rx"), valid([20]));
+}
+
+/// Forty are always in the queue, so each waits for 400 ms: hooks are attached 250 ms before a
+/// window.
+#[test]
+fn a_datagram_that_waits_longer_than_windows_have_hooks_is_refused() {
+    let name = "a_datagram_that_waits_longer_than_windows_have_hooks_is_refused";
+    if !plan().has_windows() {
+        return skip(name, "no windows on this kernel");
+    }
+    let host = Host::new("udp").unwrap();
+    let target = ["--every", "--netns", host.netns_name()];
+    let stat = Stat::sampled("--windows=1/4", &target);
+    run(
+        &host,
+        "
+for number in range(640):
+    sender.send(bytes(10))
+    time.sleep(0.01)
+    if number >= 40: receiver.recv(100)
+",
+    );
+    let report = stat.finish();
+    let verdicts = &report["verdicts"];
+    let [sent, read] = ["tx", "rx"].map(|side| number(&report[side]["total"]["count"]));
+    assert!(sent > 0 && read == 0, "{report}");
+    assert_eq!(number(&verdicts["valid"]), sent, "{verdicts}");
+    assert!(number(&report["rx"]["messages"]) > 0, "{report}");
+    assert_eq!(verdicts["window"], report["rx"]["messages"], "{verdicts}");
 }
 
 /// sendmmsg(2) and recvmmsg(2), which Python lacks: a number of datagrams of equal size in one

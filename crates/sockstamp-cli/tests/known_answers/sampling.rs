@@ -63,26 +63,37 @@ fn one_message_in_64_has_the_quantiles_of_every_message() {
 /// allows.
 #[test]
 fn windows_show_what_every_message_shows() {
+    windows_are_as_every_message(
+        "windows_show_what_every_message_shows",
+        &["--tcp"],
+        &["--tcp-avoid-nodelay"],
+    );
+}
+
+#[test]
+fn windows_show_what_every_datagram_shows() {
+    windows_are_as_every_message("windows_show_what_every_datagram_shows", &[], &[]);
+}
+
+/// Compare windows with all messages of sockperf, by this protocol and with these options of its
+/// client.
+fn windows_are_as_every_message(name: &str, protocol: &[&str], options: &[&str]) {
     if !plan().has_windows() {
-        return skip(
-            "windows_show_what_every_message_shows",
-            "no windows on this kernel",
-        );
+        return skip(name, "no windows on this kernel");
     }
     let pair = over_a_jittering_link();
     let host = pair.address.ip().to_string();
-    let to = ["--tcp", "-i", &host, "-p", "7000"];
+    let to = [protocol, &["-i", &host, "-p", "7000"]].concat();
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
-    let held = [
-        "--tcp-avoid-nodelay",
-        "--reply-every",
-        "1",
-        "-t",
-        "12",
-        "--mps",
-        "1500",
-    ];
-    let client = [&REAL_TIME[..], &["sockperf", "under-load"], &to, &held].concat();
+    let rate = ["--reply-every", "1", "-t", "12", "--mps", "1500"];
+    let client = [
+        &REAL_TIME[..],
+        &["sockperf", "under-load"],
+        &to,
+        options,
+        &rate,
+    ]
+    .concat();
     within_attempts(|| {
         let target = ["--every", "--netns", pair.client.netns_name()];
         let every = Trace::start(&target[1..]);
@@ -159,6 +170,33 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
         true => assert!(number(&low["windows"]["one_of"]) >= 4, "{}", low["windows"]),
         false => skip(name, "no windows on this kernel"),
     }
+}
+
+/// 30 000 datagrams per second cost more than a hundredth of a core, even if none is measured.
+#[test]
+fn a_ceiling_holds_for_datagrams() {
+    let name = "a_ceiling_holds_for_datagrams";
+    if !plan().has_windows() {
+        return skip(name, "no windows on this kernel");
+    }
+    let pair = Pair::veth(Family::V4);
+    let host = pair.address.ip().to_string();
+    let to = ["-i", &host, "-p", "7000"];
+    let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
+    let rate = ["-t", "10", "--mps", "30000"];
+    let client = [&["sockperf", "throughput"], &to[..], &rate].concat();
+    within_attempts(|| {
+        let stat = Stat::sampled("--max-cost=1%", &["--netns", pair.client.netns_name()]);
+        pair.client.run("env", &client).unwrap();
+        let report = stat.finish();
+        let (cost, windows) = (&report["cost"], &report["windows"]);
+        println!("{cost} {windows} {}", report["tx"]["messages"]);
+        assert!(number(&windows["one_of"]) >= 4, "{cost} {windows}");
+        match number(&cost["programs_ppm"]) {
+            ..=10_000 => Ok(()),
+            ppm => Err(format!("the programs take {ppm} millionths of a core")),
+        }
+    });
 }
 
 /// 16 000 messages per second cost more than the hundredth of a core that `stat` may take without

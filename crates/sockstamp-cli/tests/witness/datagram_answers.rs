@@ -280,6 +280,28 @@ fn datagrams_sent_at_once_are_one_question() {
     });
 }
 
+/// The first answer comes 11 ms after its question, and a few after the last datagram: nothing
+/// tells for which one it is.
+#[test]
+fn datagrams_that_are_apart_have_no_answer_together() {
+    let told = traced(|socket| {
+        for _ in 0..3 {
+            socket.send(&[1]).unwrap();
+            pause(2);
+        }
+        (0..3).for_each(|_| assert_eq!(read(socket), 1));
+        Ok(())
+    });
+    assert!(
+        told.as_ref()
+            .unwrap()
+            .iter()
+            .all(|(answer, _)| answer.is_none()),
+        "{told:?}"
+    );
+    assert!(told.unwrap()[0].1);
+}
+
 /// Answer a question of one byte, which has this value.
 fn answer(server: &UdpSocket, question: u8) {
     let (bytes, client) = hear(server);

@@ -59,7 +59,7 @@ impl fmt::Display for Tags {
     }
 }
 
-/// The windows in which TCP was measured, if it was not measured all the time. Counts of messages
+/// The windows of measuring, if messages were not measured all the time. Counts of messages
 /// are estimates then: a message in a window has the weight `one_of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Windows {
