@@ -66,7 +66,7 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 
 	if (!flow)
 		return;
-	udp_enter(flow);
+	udp_enter_receiving(flow);
 	counter = __sync_fetch_and_add(&flow->rx_head, 1);
 	arrival.time = bpf_ktime_get_ns();
 	if (!setting_packet_bit)
@@ -538,7 +538,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	flow = udp_flow_of(sk);
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;
-	udp_enter(flow);
+	udp_enter_receiving(flow);
 	udp_read_now(&read, result < 0 ? 0 : result);
 	read.socket = (__u64)sk;
 	if (flow->rx_reader != read.tid) {
@@ -577,7 +577,7 @@ static __always_inline void udp_consumed(const struct sock *sk, const struct sk_
 	flow = udp_flow_of(sk);
 	if (!flow)
 		return;
-	udp_enter(flow);
+	udp_enter_receiving(flow);
 	udp_read_now(&read, length);
 	read.skb = udp_name(sk, skb);
 	read.stamp = skb->tstamp;

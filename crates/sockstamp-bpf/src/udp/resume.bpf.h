@@ -38,14 +38,31 @@ __noinline int udp_outlast(struct bank *bank, struct udp_flow *flow, __u32 slot)
 	return 0;
 }
 
+/* How many questions are in flight is not known until a while without one has passed. */
+static __always_inline void udp_resume_exchange(struct udp_exchange *exchange)
+{
+	exchange->asked = 0;
+	exchange->state = 0;
+	exchange->in_flight = UDP_MANY;
+	exchange->last = bpf_ktime_get_ns();
+}
+
 /* A global function, so that the verifier walks it once. */
-__noinline int udp_resume(struct udp_flow *flow)
+__noinline int udp_resume_sending(struct udp_flow *flow)
 {
 	struct bank *bank = this_bank();
 
 	if (!flow || !bank || !setting_windows)
 		return 0;
 	udp_for_each_send(flow, slot) udp_outlast(bank, flow, slot);
+	udp_resume_exchange(&flow->exchange);
+	return 0;
+}
+
+__noinline int udp_resume_receiving(struct udp_flow *flow)
+{
+	if (!flow || !setting_windows)
+		return 0;
 	udp_tail_set(flow, flow->rx_head);
 	/* Those before the gap may be in the queue still, and those that came in it behind them. */
 	for (int i = 0; i < UDP_ARRIVALS; i++)
@@ -53,29 +70,37 @@ __noinline int udp_resume(struct udp_flow *flow)
 	flow->rx_proven = false;
 	flow->rx_resumed = true;
 	flow->rx_ahead = 0;
-	flow->exchange.asked = 0;
-	flow->exchange.state = 0;
-	/* As many may be in flight, until a while without questions has passed. */
-	flow->exchange.in_flight = UDP_MANY;
-	flow->exchange.last = bpf_ktime_get_ns();
+	udp_resume_exchange(&flow->exchange);
 	return 0;
 }
 
-/*
- * Before an event of a socket. No lock is held: one of those that come at once resets the state.
- * What the others do meanwhile may be lost, but no message counts so early.
- */
-static __always_inline void udp_enter(struct udp_flow *flow)
+/* Return true if a window has begun since, for the first of the events that come at once. */
+static __always_inline bool udp_enters(__u64 *window_of)
 {
 	__u64 before, number;
 
 	if (!setting_windows)
-		return;
-	before = flow->window;
+		return false;
+	before = *window_of;
 	number = window.number;
-	if (before != number &&
-	    __sync_val_compare_and_swap(&flow->window, before, number) == before)
-		udp_resume(flow);
+	return before != number && __sync_val_compare_and_swap(window_of, before, number) == before;
+}
+
+/*
+ * Before an event of a socket. No lock is held: one of those that come at once resets the state.
+ * What the others do meanwhile may be lost, but no message counts so early. Sends and reads have a
+ * reset each: programs on reads have no room on the stack for the ends of sends (v6.1).
+ */
+static __always_inline void udp_enter_sending(struct udp_flow *flow)
+{
+	if (udp_enters(&flow->tx_window))
+		udp_resume_sending(flow);
+}
+
+static __always_inline void udp_enter_receiving(struct udp_flow *flow)
+{
+	if (udp_enters(&flow->rx_window))
+		udp_resume_receiving(flow);
 }
 
 #endif

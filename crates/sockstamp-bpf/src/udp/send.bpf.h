@@ -66,7 +66,7 @@ static __always_inline void udp_entered(void *sk)
 	flow = udp_flow_of(sk);
 	if (!flow)
 		return;
-	udp_enter(flow);
+	udp_enter_sending(flow);
 	slot = udp_find_open(flow, task);
 	if (slot != UDP_NO_SLOT)
 		udp_release(flow, slot);
@@ -255,7 +255,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 
 	if (!flow || !bank || !udp_own_device(sk, device))
 		return;
-	udp_enter(flow);
+	udp_enter_sending(flow);
 	/*
 	 * This is not in a send call: packets that waited for a neighbour's address come in
 	 * softirq.
@@ -391,7 +391,7 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 
 	if (!flow || !bank || !flow->tx_used || window_off())
 		return;
-	udp_enter(flow);
+	udp_enter_sending(flow);
 	udp_name_packet(sk, skb, &leaving.name);
 	leaving.now = bpf_ktime_get_ns();
 	if (setting_hops && !dropped)
@@ -471,7 +471,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 
 	if (!flow || !bank)
 		return;
-	udp_enter(flow);
+	udp_enter_sending(flow);
 	slot = udp_find_open(flow, task);
 	if (slot == UDP_NO_SLOT && result >= 0)
 		slot = udp_claim(flow, task);

@@ -125,7 +125,8 @@ struct udp_flow {
 	__u16 rx_shared; /* more than one thread reads */
 	__u8 rx_proven; /* the queue holds nothing but what is in the ring */
 	__u8 rx_resumed; /* since a gap the ring has not been in step with the queue */
-	__u64 window; /* number of the one that its state is of */
+	__u64 tx_window; /* number of the window that the state of sends is of */
+	__u64 rx_window; /* ... of reads */
 	__u64 account; /* enum udp_account */
 	__u64 tx_used; /* a bit per slot */
 	struct sampler tx_sampler;
