@@ -1,6 +1,8 @@
 //! Find and open what the settings name outside of their file: whatever is wrong with it is
 //! said before anything starts, or changes.
 
+use std::fs;
+
 use anyhow::Result;
 use sockstamp_bpf::Options as SessionOptions;
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -18,6 +20,21 @@ pub(super) struct Checked {
     pub(super) key: Option<CertifiedKey>,
     /// The way to a receiver, with its token and the authorities that are trusted.
     pub(super) receiver: Option<Client>,
+    /// The files that the receiver is from.
+    pub(super) secrets: Secrets,
+}
+
+/// The content of the files of a receiver: with another one it is another receiver.
+#[derive(PartialEq, Eq)]
+pub(super) struct Secrets([Option<Vec<u8>>; 2]);
+
+impl Secrets {
+    fn of(config: &Config) -> Self {
+        let table = config.otlp.as_ref();
+        let files = table.map(|table| [&table.token_file, &table.ca_file].map(Option::as_deref));
+        // They have been read: what fails now differs.
+        Self(files.unwrap_or_default().map(|file| fs::read(file?).ok()))
+    }
 }
 
 impl Checked {
@@ -32,6 +49,7 @@ impl Checked {
             token: config.token()?,
             key: config.tls.as_ref().map(tls::certified).transpose()?,
             receiver: config.otlp.as_ref().map(otlp::receiver).transpose()?,
+            secrets: Secrets::of(config),
         })
     }
 }

@@ -57,7 +57,7 @@ use sockstamp_model::group::GroupKey;
 use tokio::sync::oneshot;
 
 use self::ceiling::CeilingLog;
-use self::checked::Checked;
+use self::checked::{Checked, Secrets};
 use self::config::Config;
 use self::ending::Ending;
 use self::figures::Figures;
@@ -270,6 +270,8 @@ struct Agent<'a> {
     server: Server,
     /// The certificate of the server, if it uses TLS.
     identity: Option<Arc<Identity>>,
+    /// Those of the receiver.
+    secrets: Secrets,
     looked: Instant,
     /// The series of the last look.
     series: Option<Arc<Exposition>>,
@@ -314,6 +316,7 @@ impl<'a> Agent<'a> {
             figures,
             server: Server::start(listener, checked.token, identity.as_ref())?,
             identity,
+            secrets: checked.secrets,
             prober,
             options,
             config,

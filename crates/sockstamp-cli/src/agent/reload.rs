@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use sockstamp_bpf::drop_capabilities;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::checked::Checked;
+use super::checked::{Checked, Secrets};
 use super::config::Config;
 use super::figures::Baseline;
 use super::hindsight::Hindsight;
@@ -29,7 +29,9 @@ enum Place<T> {
 struct Prepared {
     config: Config,
     wanted: SessionOptions,
+    token: Option<String>,
     key: Option<CertifiedKey>,
+    secrets: Secrets,
     hindsight: Place<Hindsight>,
     sender: Place<Sender>,
     /// Another session, if it must be another one.
@@ -80,7 +82,8 @@ impl Agent<'_> {
             true => Place::Stays,
             false => Place::Gets(start_hindsight(&config, &self.figures)?),
         };
-        let sender = match config.otlp == self.config.otlp {
+        let is_same = config.otlp == self.config.otlp && checked.secrets == self.secrets;
+        let sender = match is_same {
             true => Place::Stays,
             false => Place::Gets(start_sender(&config, checked.receiver, &self.figures)?),
         };
@@ -91,7 +94,9 @@ impl Agent<'_> {
         Ok(Prepared {
             config,
             wanted: checked.wanted,
+            token: checked.token,
             key: checked.key,
+            secrets: checked.secrets,
             hindsight,
             sender,
             measuring,
@@ -102,9 +107,6 @@ impl Agent<'_> {
     fn refuse_a_restart(&self, config: &Config) -> Result<()> {
         if config.listen != self.config.listen {
             bail!("a new address to listen on needs a restart");
-        }
-        if config.token_file != self.config.token_file {
-            bail!("a new token needs a restart");
         }
         if config.tls != self.config.tls {
             bail!("new file names in [tls] need a restart; new content of the same files does not");
@@ -140,6 +142,8 @@ impl Agent<'_> {
         if let Some((identity, key)) = self.identity.as_ref().zip(prepared.key) {
             identity.replace(key);
         }
+        self.server.set_token(prepared.token);
+        self.secrets = prepared.secrets;
         self.takers.slow.set(config.page.slower_than);
         self.figures.set_limits(config.limits());
         self.names.set(named(&config));

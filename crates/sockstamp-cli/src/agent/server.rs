@@ -12,9 +12,8 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -129,7 +128,11 @@ pub(super) struct Server {
     questions: mpsc::Receiver<Question>,
     wake: UnixStream,
     dropped: Arc<AtomicU64>,
+    token: Token,
 }
+
+/// The token that clients must have, if there is one.
+type Token = Arc<RwLock<Option<String>>>;
 
 impl Server {
     /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
@@ -146,7 +149,12 @@ impl Server {
             end.set_nonblocking(true).context("cannot create a pipe")?;
         }
         let dropped = Arc::default();
-        let asker = Asker { ask, waker, token };
+        let token = Arc::new(RwLock::new(token));
+        let asker = Asker {
+            ask,
+            waker,
+            token: Arc::clone(&token),
+        };
         let acceptor = identity.map(Identity::acceptor).transpose()?;
         let counter = Arc::clone(&dropped);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -168,7 +176,13 @@ impl Server {
             questions,
             wake,
             dropped,
+            token,
         })
+    }
+
+    /// Have clients give this token from now on, or none.
+    pub(super) fn set_token(&self, token: Option<String>) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
     }
 
     /// Can be read when there are questions.
@@ -192,14 +206,15 @@ impl Server {
 struct Asker {
     ask: mpsc::Sender<Question>,
     waker: UnixStream,
-    token: Option<String>,
+    token: Token,
 }
 
 impl Asker {
     /// Return true if the client may see and do everything. The comparison takes as long whatever
     /// is wrong.
     fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(token) = &*token else {
             return true;
         };
         let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());

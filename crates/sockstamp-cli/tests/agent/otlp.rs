@@ -1,12 +1,14 @@
 //! OpenTelemetry's protocol: the published schema reads what the agent sends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Process};
 
 use crate::common::python;
@@ -190,7 +192,7 @@ fn finish(
 fn series_arrive_by_http_as_they_are_scraped() {
     let host = Host::new("otlp").unwrap();
     let collector = Collector::start(&["http", "1"]);
-    let token = tempfile::NamedTempFile::new().unwrap();
+    let token = NamedTempFile::new().unwrap();
     write!(token.as_file(), "secret").unwrap();
     let agent = Agent::of(
         &host,
@@ -432,8 +434,12 @@ fn a_receiver_is_sent_nothing_before_its_certificate_is_verified() {
     for protocol in ["http", "grpc"] {
         let files = [&certificate, &key].map(|file| file.to_str().unwrap());
         let collector = Collector::start(&[protocol, "0", files[0], files[1]]);
-        let settings = |trusted: &Authority| {
-            let (port, trusted) = (collector.port, trusted.file("ca.crt"));
+        let trusted = NamedTempFile::new().unwrap();
+        let trust = |authority: &Authority| {
+            fs::copy(authority.file("ca.crt"), trusted.path()).unwrap();
+        };
+        let settings = {
+            let (port, trusted) = (collector.port, trusted.path());
             let path = if protocol == "http" { "/otlp" } else { "" };
             format!(
                 "[otlp]\nendpoint = \"https://localhost:{port}{path}\"\nprotocol = \"{protocol}\"\n\
@@ -441,11 +447,14 @@ fn a_receiver_is_sent_nothing_before_its_certificate_is_verified() {
             )
         };
         let target = format!("[target]\nnetns = \"{}\"\n", host.netns_name());
-        let agent = Agent::start(&format!("{}{target}", settings(&stranger)));
+        trust(&stranger);
+        let agent = Agent::start(&format!("{settings}{target}"));
         let why = wait_for_line(&agent.process, "does not accept metrics: ");
         assert!(why.contains("invalid peer certificate"), "{why}");
         assert_eq!(collector.requests("metrics").len(), 0);
-        let said = agent.reload(&format!("{}{target}", settings(&authority)));
+        // Another content of the same file.
+        trust(&authority);
+        let said = agent.reload(&format!("{settings}{target}"));
         assert!(said.contains("read again"), "{said}");
         assert!(!collector.wait_for("metrics").is_empty());
     }

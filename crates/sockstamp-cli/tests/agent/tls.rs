@@ -13,7 +13,7 @@ use testbed::{Host, Process};
 
 use crate::common::sockstamp;
 use crate::prometheus::Prometheus;
-use crate::running::{Agent, talk, wait_for_line};
+use crate::running::{Agent, exchange, talk, wait_for_line};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -182,6 +182,25 @@ fn a_renewed_certificate_is_shown_after_sighup() {
     fs::copy(renewed.file("own.key"), authority.file("own.key")).unwrap();
     assert!(agent.reload(&settings).contains("read again"));
     assert_eq!((served(&authority), served(&renewed)), (Some(60), Some(0)));
+}
+
+/// Another content of the same file is another token.
+#[test]
+fn another_token_is_wanted_after_sighup() {
+    let (host, directory) = (Host::new("tls").unwrap(), TempDir::new().unwrap());
+    let token = directory.path().join("token");
+    fs::write(&token, "first\n").unwrap();
+    let agent = Agent::of(&host, &format!("token_file = {token:?}\n"));
+    let settings = fs::read_to_string(agent.file()).unwrap();
+    let is_admitted = |token: &str| {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        let (head, _) = exchange(agent.address, "/config", &header);
+        head.contains(" 200 ")
+    };
+    assert!(is_admitted("first") && !is_admitted("second"));
+    fs::write(&token, "second\n").unwrap();
+    assert!(agent.reload(&settings).contains("read again"));
+    assert!(is_admitted("second") && !is_admitted("first"));
 }
 
 #[test]
