@@ -11,7 +11,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::schema::{ALWAYS, FLAGS, SOMETIMES, STAMPS, parts};
+use crate::schema::{ALWAYS, FLAGS, PARTS, SOMETIMES, STAMPS, parts};
 use crate::stamps;
 
 /// The largest number of rows that a row group has: a bound on the memory of reading one.
@@ -59,26 +59,81 @@ impl Identity {
     }
 }
 
-/// A column of integers that rows may lack. Rows after the last value have none, so a column that
-/// no message has costs nothing.
+/// The columns of integers that rows may lack, in the order of `schema::optional_integers`.
+const OPTIONAL: usize = SOMETIMES.len() + Stage::COUNT + PARTS + STAMPS;
+/// A bit for each of them.
+type Present = u64;
+const _: () = assert!(OPTIONAL <= Present::BITS as usize);
+
+/// The integers that rows may lack: those of a row lie side by side, since most columns are empty
+/// in most rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sparse {
-    pub(crate) values: Vec<i64>,
-    pub(crate) there: Vec<bool>,
+    values: Vec<i64>,
+    /// Of each row the columns that it has, and the place of its first value.
+    rows: Vec<(Present, u32)>,
+    /// The columns that some row has.
+    any: Present,
 }
 
 impl Sparse {
-    fn set(&mut self, row: usize, value: i64) {
-        self.values.resize(row, 0);
-        self.there.resize(row, false);
-        self.values.push(value);
-        self.there.push(true);
+    /// Add a row.
+    fn push(&mut self, columns: impl Iterator<Item = Option<i64>>) {
+        // A row group has fewer values than 2^32.
+        let first = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+        let mut present = 0;
+        columns.enumerate().for_each(|(column, value)| {
+            if let Some(value) = value {
+                present |= 1 << column;
+                self.values.push(value);
+            }
+        });
+        self.rows.push((present, first));
+        self.any |= present;
     }
 
     fn clear(&mut self) {
         self.values.clear();
-        self.there.clear();
+        self.rows.clear();
+        self.any = 0;
     }
+
+    /// Return the columns, with the rows in this order. It is one walk over the rows: they are
+    /// larger than the caches.
+    pub(crate) fn columns(&self, order: &[u32]) -> Vec<Optional> {
+        let mut columns = vec![Optional::default(); OPTIONAL];
+        for column in bits(self.any) {
+            columns[column].levels = vec![0; order.len()];
+        }
+        for (place, &row) in order.iter().enumerate() {
+            let (present, first) = self.rows[row as usize];
+            let values = &self.values[first as usize..];
+            for (column, &value) in bits(present).zip(values) {
+                columns[column].levels[place] = 1;
+                columns[column].values.push(value);
+            }
+        }
+        columns
+    }
+}
+
+/// Iterate over the columns whose bit is set.
+fn bits(mut present: Present) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let column = present.trailing_zeros();
+        // The lowest bit.
+        present &= present.checked_sub(1)?;
+        Some(column as usize)
+    })
+}
+
+/// A column that rows may lack.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Optional {
+    /// Those that are there.
+    pub(crate) values: Vec<i64>,
+    /// For each row 1 if it has a value, otherwise 0. Empty if no row has one.
+    pub(crate) levels: Vec<i16>,
 }
 
 /// Messages that will be one row group.
@@ -91,13 +146,13 @@ pub struct Batch {
     pub(crate) rows: Vec<u32>,
     pub(crate) flags: [Vec<bool>; FLAGS.len()],
     pub(crate) always: [Vec<i64>; ALWAYS.len()],
-    /// In the order of `schema::optional_integers`.
-    pub(crate) sparse: Vec<Sparse>,
+    pub(crate) sparse: Sparse,
+    /// Identities of some rows before, by [`slot`].
+    recent: [u32; RECENT],
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        let columns = SOMETIMES.len() + Stage::COUNT + parts().count() + STAMPS;
         Self {
             hasher: RandomState::default(),
             known: HashMap::new(),
@@ -105,9 +160,19 @@ impl Default for Batch {
             rows: Vec::new(),
             flags: Default::default(),
             always: Default::default(),
-            sparse: vec![Sparse::default(); columns],
+            sparse: Sparse::default(),
+            recent: [0; RECENT],
         }
     }
+}
+
+/// Places of identities that are looked at before all of them are searched.
+const RECENT: usize = 256;
+
+/// Return the place for the identity of such messages: other flows may have the same.
+fn slot(message: &Message) -> usize {
+    let number = message.flow.cookie.0 << 1 | message.direction as u64;
+    number as usize % RECENT
 }
 
 impl Batch {
@@ -124,12 +189,11 @@ impl Batch {
         self.rows.clear();
         self.flags.iter_mut().for_each(Vec::clear);
         self.always.iter_mut().for_each(Vec::clear);
-        self.sparse.iter_mut().for_each(Sparse::clear);
+        self.sparse.clear();
     }
 
     /// Add a message. Its group is left out: that has a meaning to its session alone.
     pub fn push(&mut self, message: &Message) {
-        let row = self.rows.len();
         let identity = self.identity(message);
         self.rows.push(identity);
         let flags = [message.coalesced, message.ack_with_data, message.pipelined];
@@ -172,22 +236,24 @@ impl Batch {
         let moved = stored
             .moved
             .map(|distance| (distance != 0).then_some(distance));
-        let values = sometimes.into_iter().chain(durations).chain(moved);
-        for (column, value) in self.sparse.iter_mut().zip(values) {
-            if let Some(value) = value {
-                column.set(row, value);
-            }
-        }
+        self.sparse
+            .push(sometimes.into_iter().chain(durations).chain(moved));
     }
 
     fn identity(&mut self, message: &Message) -> u32 {
-        // Most messages follow one of the same flow, or its answer.
-        let recent = self.rows.iter().rev().take(2).copied();
-        for place in recent {
-            if self.identities[place as usize].is_of(message) {
-                return place;
-            }
+        let slot = slot(message);
+        let recent = self.recent[slot];
+        let is_recent = |identity: &Identity| identity.is_of(message);
+        if self.identities.get(recent as usize).is_some_and(is_recent) {
+            return recent;
         }
+        let place = self.search(message);
+        self.recent[slot] = place;
+        place
+    }
+
+    /// Find an identity among all, or add it.
+    fn search(&mut self, message: &Message) -> u32 {
         let hash = self.hasher.hash_one((
             message.flow,
             message.direction,

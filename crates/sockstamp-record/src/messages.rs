@@ -5,7 +5,7 @@ use parquet::errors::ParquetError;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::interface::Interface;
 
-use crate::batch::{Batch, Identity, ROWS, Sparse};
+use crate::batch::{Batch, Identity, Optional, ROWS};
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Column, Kind, OF_IDENTITY, VERSION, VERSION_KEY};
 
@@ -113,30 +113,11 @@ fn write(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetError> {
         group.integers(&values, None)?;
     }
     let nothing = vec![0; order.len()];
-    for integers in &batch.sparse {
-        match integers.values.is_empty() {
-            true => group.integers(&[], Some(&nothing))?,
-            false => {
-                let (values, levels) = dense(integers, &order);
-                group.integers(&values, Some(&levels))?;
-            }
-        }
+    for Optional { values, levels } in batch.sparse.columns(&order) {
+        let levels = if values.is_empty() { &nothing } else { &levels };
+        group.integers(&values, Some(levels))?;
     }
     Ok(())
-}
-
-/// Return the present values, and a level for each row.
-fn dense(sparse: &Sparse, order: &[u32]) -> (Vec<i64>, Vec<i16>) {
-    let mut values = Vec::with_capacity(sparse.values.len());
-    let mut levels = Vec::with_capacity(order.len());
-    for &row in order {
-        let there = sparse.there.get(row as usize).is_some_and(|there| *there);
-        levels.push(there.into());
-        if there {
-            values.push(sparse.values[row as usize]);
-        }
-    }
-    (values, levels)
 }
 
 /// Write the columns of the identities: runs.

@@ -119,8 +119,32 @@ pub fn part_column(part: Part) -> String {
 
 /// Iterate over the parts that have a column: all but the rest of each stage.
 pub(crate) fn parts() -> impl Iterator<Item = Part> {
-    Part::ALL.into_iter().filter(|part| !part.is_rest())
+    WITH_COLUMN.into_iter()
 }
+
+/// The number of parts that have a column.
+pub(crate) const PARTS: usize = {
+    let (mut count, mut place) = (0, 0);
+    while place < Part::COUNT {
+        count += !Part::ALL[place].is_rest() as usize;
+        place += 1;
+    }
+    count
+};
+
+/// Each message is asked for them.
+const WITH_COLUMN: [Part; PARTS] = {
+    let mut parts = [Part::ALL[0]; PARTS];
+    let (mut count, mut place) = (0, 0);
+    while place < Part::COUNT {
+        if !Part::ALL[place].is_rest() {
+            parts[count] = Part::ALL[place];
+            count += 1;
+        }
+        place += 1;
+    }
+    parts
+};
 
 /// Return the names of the optional integers, in the order of the columns.
 pub(crate) fn optional_integers() -> Vec<String> {
