@@ -164,6 +164,8 @@ struct Rows {
     message: Message,
     /// The row whose flow, process, interfaces and verdict it has.
     identified: Option<usize>,
+    /// Rows that may differ in these from the row before.
+    turns: Vec<bool>,
 }
 
 impl Rows {
@@ -183,6 +185,7 @@ impl Rows {
                 .filter(|part| part.is_rest() && is_there(part))
                 .collect(),
             stages,
+            turns: decoded.turns(0..FLAGS),
             decoded,
             detail,
             message: nothing(),
@@ -191,14 +194,11 @@ impl Rows {
     }
 
     fn message(&mut self, row: usize) -> Result<&Message, String> {
-        let is_known = self
-            .identified
-            .is_some_and(|known| self.decoded.are_alike(0..FLAGS, known, row));
-        if !is_known {
-            self.identified = None;
+        let before = self.identified.take();
+        if before.is_none() || before != row.checked_sub(1) || self.turns[row] {
             self.identify(row)?;
-            self.identified = Some(row);
         }
+        self.identified = Some(row);
         self.durations(row)?;
         if self.detail >= Detail::Dimensions {
             self.dimensions(row)?;

@@ -240,6 +240,13 @@ impl Table {
     }
 }
 
+/// A column alone is compared fast.
+fn mark_turns<T: PartialEq>(turns: &mut [bool], rows: &[T]) {
+    for (turn, pair) in turns.iter_mut().skip(1).zip(rows.windows(2)) {
+        *turn |= pair[0] != pair[1];
+    }
+}
+
 fn begin_of(chunk: &ColumnChunkMetaData) -> u64 {
     let data = chunk.data_page_offset();
     let begin = chunk
@@ -458,14 +465,21 @@ impl Decoded {
         }
     }
 
-    /// Return true if two rows have the same values in these columns.
-    pub(crate) fn are_alike(&self, columns: Range<usize>, one: usize, other: usize) -> bool {
-        self.columns[columns].iter().all(|values| match values {
-            Values::Absent => true,
-            Values::Integers(integers) => integers.get(one) == integers.get(other),
-            Values::Flags(flags) => flags.get(one) == flags.get(other),
-            Values::Texts(texts) => texts.rows.get(one) == texts.rows.get(other),
-        })
+    /// Return for each row whether it may differ from the one before it in these columns.
+    pub(crate) fn turns(&self, columns: Range<usize>) -> Vec<bool> {
+        let mut turns = vec![false; self.count];
+        for values in &self.columns[columns] {
+            match values {
+                Values::Absent => {}
+                Values::Integers(integers) => {
+                    mark_turns(&mut turns, &integers.values);
+                    mark_turns(&mut turns, &integers.there);
+                }
+                Values::Flags(flags) => mark_turns(&mut turns, flags),
+                Values::Texts(texts) => mark_turns(&mut turns, &texts.rows),
+            }
+        }
+        turns
     }
 
     pub(crate) fn flag(&self, column: usize, row: usize) -> Option<bool> {
