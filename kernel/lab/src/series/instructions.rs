@@ -193,6 +193,9 @@ const UNSELECTED: [&str; 6] = [
 /// Percentage of a small send and of a large one that its header option may cost, if the length is
 /// cached.
 const OPTION: u64 = 2;
+
+/// By how much counts of one build differ, in thousandths.
+const REPEAT: u64 = 2;
 /// Per mille: returned completions may cost so much more than those of the error queue, since
 /// counts repeat within this.
 const REPEATS: u64 = 2;
@@ -224,7 +227,8 @@ pub(crate) fn missed(found: &Counts) -> String {
     for traffic in ["tcp.small", "tcp.bulk"] {
         let [nothing, cached] = ["nothing", "option-cached"].map(|how| format!("{traffic}.{how}"));
         let send = count(found, &nothing).zip(more(found, &cached));
-        if send.is_some_and(|(send, more)| more * 100 > send.instructions * OPTION) {
+        let most = 10 * OPTION + REPEAT;
+        if send.is_some_and(|(send, more)| more * 1000 > send.instructions * most) {
             miss(format!("{cached}: more than {OPTION} % of the send"));
         }
     }
@@ -380,15 +384,15 @@ mod tests {
     #[test]
     fn what_the_series_aims_at_is_said_where_it_is_missed() {
         let missed = |found: &str| missed(&parse(found).unwrap());
-        let good = "tcp.bulk.nothing 32900 0\ntcp.bulk.option-cached 33558 1\n\
-                    tcp.small.nothing 1950 0\ntcp.small.option 2220 1\ntcp.small.option-cached 1989 0\n\
+        let good = "tcp.bulk.nothing 32900 0\ntcp.bulk.option-cached 33623 1\n\
+                    tcp.small.nothing 1950 0\ntcp.small.option 2220 1\ntcp.small.option-cached 1992 0\n\
                     zc.udp6.32nd.classic 64418 0\nzc.udp6.32nd.returned 64546 0\n\
                     udp.send.callbacks-of-others 7000 0\nsockstamp.unselected 15233 0\n";
         assert_eq!(missed(good), "");
         assert_eq!(missed("tcp.bulk.option-cached lacking\n"), "");
         let bad = good
-            .replace("cached 1989", "cached 1990")
-            .replace("cached 33558", "cached 33559")
+            .replace("cached 1992", "cached 1993")
+            .replace("cached 33623", "cached 33624")
             .replace("option 2220", "option 1985")
             .replace("64546", "64547")
             .replace("others 7000 0", "others 7000 1")
