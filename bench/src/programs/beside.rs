@@ -22,18 +22,22 @@ pub(crate) enum Beside {
     Nothing,
     Tcpdump,
     Stat,
+    StatSettled,
     StatServer,
+    StatServerSettled,
     StatEvery,
     TraceEvery,
     Pcap,
 }
 
 impl Beside {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Nothing,
         Self::Tcpdump,
         Self::Stat,
+        Self::StatSettled,
         Self::StatServer,
+        Self::StatServerSettled,
         Self::StatEvery,
         Self::TraceEvery,
         Self::Pcap,
@@ -44,11 +48,23 @@ impl Beside {
             Self::Nothing => "off",
             Self::Tcpdump => "tcpdump",
             Self::Stat => "stat",
+            Self::StatSettled => "stat-settled",
             Self::StatServer => "stat-p",
+            Self::StatServerSettled => "stat-p-settled",
             Self::StatEvery => "stat-every",
             Self::TraceEvery => "trace-every",
             Self::Pcap => "pcap",
         }
+    }
+
+    /// Return true if it is `stat` at its default rate.
+    pub(crate) fn is_stat(self) -> bool {
+        matches!(self, Self::Stat | Self::StatServer) || self.is_settled()
+    }
+
+    /// Return true if it has lowered its cost to its ceiling before the programs are measured.
+    pub(crate) fn is_settled(self) -> bool {
+        matches!(self, Self::StatSettled | Self::StatServerSettled)
     }
 
     /// Start it, and wait until it sees packets or messages.
@@ -78,8 +94,10 @@ impl Beside {
                 command.args(["-i", hosts.interface(), "-w", "/dev/null", "-s", "96"]);
                 Ok(Some(command))
             }
-            Self::Stat => sockstamp(&["stat"]),
-            Self::StatServer => sockstamp(&["stat", "-p", &server.to_string()]),
+            Self::Stat | Self::StatSettled => sockstamp(&["stat"]),
+            Self::StatServer | Self::StatServerSettled => {
+                sockstamp(&["stat", "-p", &server.to_string()])
+            }
             Self::StatEvery => sockstamp(&["stat", "--every", "--max-cost=none"]),
             Self::TraceEvery => {
                 let mut command = Command::new("sh");
