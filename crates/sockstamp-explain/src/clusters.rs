@@ -78,6 +78,14 @@ impl Clusters {
         self.seconds.len()
     }
 
+    /// Return a figure of each second.
+    pub(crate) fn by_second(&self, of: impl Fn(&Cluster) -> f64) -> Vec<(u64, f64)> {
+        let seconds = self.seconds.iter();
+        seconds
+            .map(|(second, cluster)| (*second, of(cluster)))
+            .collect()
+    }
+
     /// Return the sum over all messages.
     pub(crate) fn sum(&self, of: impl Fn(&Cluster) -> f64) -> f64 {
         self.seconds.values().map(of).sum()
@@ -87,9 +95,7 @@ impl Clusters {
     /// larger.
     pub(crate) fn deviation(&self, residual: impl Fn(&Cluster) -> f64) -> f64 {
         let flows: Vec<f64> = self.flows.values().map(&residual).collect();
-        let seconds = self.seconds.iter();
-        let mut seconds: Vec<(u64, f64)> =
-            (seconds.map(|(second, cluster)| (*second, residual(cluster)))).collect();
+        let mut seconds = self.by_second(&residual);
         seconds.sort_unstable_by_key(|(second, _)| *second);
         of_flows(&flows).max(of_seconds(&seconds))
     }

@@ -5,8 +5,9 @@ use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 
 use crate::CLUSTERS;
-use crate::clusters::{Cluster, Clusters, side};
+use crate::clusters::{Cluster, Clusters, second_of, side};
 use crate::component::{Component, Kind};
+use crate::episode::Episode;
 use crate::times::Limits;
 
 /// The least average excess of slow messages: no user notices less.
@@ -42,6 +43,8 @@ pub struct Excess {
     fractions: Vec<f64>,
     slow: u64,
     clusters: Clusters,
+    /// The first and the last second of all messages.
+    time: Option<(u64, u64)>,
 }
 
 /// A stage or part, and what it carries of the excess of slow messages.
@@ -99,6 +102,8 @@ pub struct Explanation {
     pub carried: Vec<Carried>,
     /// The conclusion that the figures allow.
     pub claim: Claim,
+    /// The time in which most of the first component's excess came, if that is short.
+    pub episode: Option<Episode>,
 }
 
 impl Excess {
@@ -115,6 +120,7 @@ impl Excess {
             components,
             slow: 0,
             clusters: Clusters::default(),
+            time: None,
         }
     }
 
@@ -123,6 +129,9 @@ impl Excess {
         let Some(time) = self.kind.time(message) else {
             return;
         };
+        let second = second_of(message);
+        let (first, last) = self.time.unwrap_or((second, second));
+        self.time = Some((first.min(second), last.max(second)));
         let weight = f64::from(message.weight);
         if self.limits.is_slow(time) {
             self.slow += 1;
@@ -164,6 +173,7 @@ impl Excess {
             () => Claim::Nothing,
         };
         Explanation {
+            episode: self.episode(&carried, &norms),
             kind: self.kind,
             limits: self.limits,
             slow: self.slow,
@@ -173,6 +183,20 @@ impl Excess {
             carried,
             claim,
         }
+    }
+
+    /// Return the episode of the first component.
+    fn episode(&self, carried: &[Carried], norms: &[f64]) -> Option<Episode> {
+        let first = carried.first()?.component;
+        let place = self
+            .components
+            .iter()
+            .position(|component| *component == first)?;
+        let (begin, last) = self.time?;
+        let excesses = self
+            .clusters
+            .by_second(|cluster| excess(cluster, norms, place));
+        Episode::shortest(excesses, last - begin + 1)
     }
 
     /// Return what the component at this place carries of the whole excess of so many messages.

@@ -29,6 +29,7 @@ mod cause;
 mod clusters;
 mod component;
 pub mod diff;
+mod episode;
 mod excess;
 mod lives;
 mod sample;
@@ -38,6 +39,7 @@ mod times;
 
 pub use cause::Cause;
 pub use component::{Component, Kind};
+pub use episode::Episode;
 pub use excess::{Carried, Claim, Excess, Explanation};
 pub use lives::Lives;
 pub use sample::Sample;

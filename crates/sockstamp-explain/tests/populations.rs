@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 use sockstamp_explain::{
-    Addition, Border, Carried, Cause, Claim, Excess, Explanation, Kind, Slice, Slices, Times,
+    Addition, Border, Carried, Cause, Claim, Episode, Excess, Explanation, Kind, Slice, Slices,
+    Times,
 };
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::container::Container;
@@ -434,6 +436,42 @@ fn a_peer_that_was_slow_for_some_seconds_is_not_chronic() {
     assert!(
         episodic * 100 >= POPULATIONS * 95,
         "{episodic} of {POPULATIONS}"
+    );
+}
+
+/// Reads of which, for six seconds, a third takes 20 ms or so in addition.
+fn reads_of_an_incident(seed: u64) -> Vec<Message> {
+    let mut rng = Rng::with_seed(seed);
+    let mut messages = reads(seed, None);
+    for message in &mut messages {
+        let second = message.time.as_nanos() / 1_000_000_000;
+        if INCIDENT.contains(&second) && rng.u8(..3) == 0 {
+            let app = message.stages[Stage::RxApp].unwrap();
+            let more = heavy(&mut rng, 20e6).min(400e6);
+            message.stages[Stage::RxApp] = Some(app + nanos(more));
+        }
+    }
+    messages
+}
+
+const INCIDENT: Range<u64> = 20..26;
+
+#[test]
+fn the_time_of_an_incident_is_named_and_bursts_all_the_time_have_none() {
+    let (mut named, mut spread) = (0, 0);
+    for seed in 0..POPULATIONS {
+        let incident = explained(&reads_of_an_incident(seed), Kind::Read);
+        let is_in =
+            |episode: &Episode| INCIDENT.start <= episode.begin && episode.end() <= INCIDENT.end;
+        let episode = incident.episode.filter(|_| incident.claim == Claim::First);
+        named += u64::from(episode.as_ref().is_some_and(is_in));
+        let always = explained(&reads(seed, Some(Stage::RxApp)), Kind::Read);
+        spread += u64::from(always.episode.is_none());
+    }
+    assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
+    assert!(
+        spread * 100 >= POPULATIONS * 95,
+        "{spread} of {POPULATIONS}"
     );
 }
 

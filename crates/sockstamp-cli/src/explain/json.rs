@@ -57,6 +57,7 @@ struct Explanation<'a> {
     claim: &'static str,
     components: Vec<Component>,
     slices: Vec<Slice>,
+    episode: Option<Episode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<Advice>,
     lives: &'a [Message],
@@ -94,6 +95,14 @@ struct Slice {
     chronic: bool,
     seconds: usize,
     long_seconds: usize,
+}
+
+#[derive(Serialize)]
+struct Episode {
+    time_ns: u64,
+    seconds: u64,
+    of_seconds: u64,
+    share: f64,
 }
 
 #[derive(Serialize)]
@@ -138,6 +147,7 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
             },
             components: explanation.carried.iter().map(Component::from).collect(),
             slices: explained.leaders.iter().map(Slice::from).collect(),
+            episode: explanation.episode.map(Episode::from),
             advice,
             lives: &explained.lives,
         }
@@ -160,6 +170,17 @@ impl From<&Carried> for Component {
                 part: part.name(),
                 share,
             }),
+        }
+    }
+}
+
+impl From<sockstamp_explain::Episode> for Episode {
+    fn from(episode: sockstamp_explain::Episode) -> Self {
+        Self {
+            time_ns: episode.begin.saturating_mul(1_000_000_000),
+            seconds: episode.seconds,
+            of_seconds: episode.of,
+            share: episode.share,
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::{Addition, Carried, Claim, Explanation, Kind};
+use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_model::clock::Nanos;
 
 use super::causes::Explained;
 use super::failed::Failed;
 use super::{Told, advice, waterfall};
 use crate::diagnosis;
+use crate::line::time_of_day;
 use crate::paragraph::wrapped;
+use crate::record::utc;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;
@@ -103,6 +105,9 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     if let Some((leader, alike)) = explained.leaders.split_first() {
         for_whom(output, leader, alike)?;
     }
+    if let Some(episode) = explanation.episode {
+        sentence(output, "   when:", &when(episode))?;
+    }
     let advice = advice::of(first.named());
     sentence(output, "   meaning:", advice.meaning)?;
     actions(output, advice.check, advice.cure)?;
@@ -154,6 +159,21 @@ fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io
         leader.of_slow * 100.0,
     );
     sentence(output, "   against it:", &counter)
+}
+
+/// Say in which short time most of the excess came.
+fn when(episode: Episode) -> String {
+    let [begin, end] = [episode.begin, episode.end()].map(|second| {
+        let nanos = second.saturating_mul(1_000_000_000);
+        time_of_day(nanos).as_str()[..8].to_owned()
+    });
+    let [date, ..] = utc(episode.begin);
+    format!(
+        "{:.0} % of it came in {} of {} seconds, on {date} from {begin} to {end} UTC",
+        episode.share * 100.0,
+        episode.seconds,
+        episode.of,
+    )
 }
 
 /// Distinguish a slice that is always slow from one that is slow at times.
