@@ -30,7 +30,7 @@ enum Value {
 use Value::{Bytes, Integer, Text};
 
 /// The columns; true if a row may lack it.
-const COLUMNS: [(&str, bool, Value); 27] = [
+const COLUMNS: [(&str, bool, Value); 28] = [
     (
         "time_ns",
         false,
@@ -143,6 +143,7 @@ const COLUMNS: [(&str, bool, Value); 27] = [
         true,
         Integer(|way| stamp(way, PacketStage::Socket)),
     ),
+    ("tcp_ns", true, Integer(|way| stamp(way, PacketStage::Tcp))),
     (
         "message_cookie",
         true,

@@ -36,6 +36,17 @@ int packets_arrived(struct __sk_buff *ctx)
 	return 1;
 }
 
+/*
+ * Behind the socket's backlog, where a packet waits while a task has locked the socket:
+ * tcp_rcv_established(), v6.18. It has no device any more.
+ */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(packets_taken, struct sock *sk, struct sk_buff *skb)
+{
+	packet_passes(skb, sk, (__u64)skb->head + skb->network_header, PACKET_TCP);
+	return 0;
+}
+
 SEC("cgroup/sock_create")
 int packets_socket_made(struct bpf_sock *ctx)
 {

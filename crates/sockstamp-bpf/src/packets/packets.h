@@ -14,6 +14,7 @@ enum packet_stage {
 	PACKET_DRIVER, /* a driver takes it */
 	PACKET_SOFTIRQ, /* the host has received it */
 	PACKET_SOCKET, /* it is about to be queued at its socket */
+	PACKET_TCP, /* TCP takes it */
 	PACKET_STAGES,
 };
 

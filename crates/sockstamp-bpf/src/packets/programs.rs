@@ -16,7 +16,7 @@ pub struct Plan {
 /// Every program, in the order in which they are attached. The hooks of packets come last: what
 /// they need to know of sockets is noted by the others.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program<Plan>; 8] = [
+pub const PROGRAMS: [Program<Plan>; 9] = [
     program("packets_socket_made", Cgroup("cgroup/sock_create"), |_| true,                  "every socket made in the target's cgroup"),
     program("packets_bound4",      Cgroup("cgroup/post_bind4"),  |_| true,                  "every bind() in the target's cgroup"),
     program("packets_bound6",      Cgroup("cgroup/post_bind6"),  |_| true,                  "every bind() in the target's cgroup"),
@@ -24,5 +24,6 @@ pub const PROGRAMS: [Program<Plan>; 8] = [
     program("packets_queued",      tp(Tracepoint::NetDevQueue),     |plan| plan.all_stages, "every packet that an interface sends"),
     program("packets_started",     tp(Tracepoint::NetDevStartXmit), |_| true,               "every packet that an interface sends"),
     program("packets_received",    tp(Tracepoint::NetifReceiveSkb), |_| true,               "every packet that an interface receives"),
+    program("packets_taken",       tp(Tracepoint::TcpProbe),        |plan| plan.all_stages, "every segment that TCP takes"),
     program("packets_held",        Walk("task_file"),            |_| true,                  "none: once per open file, at the start"),
 ];

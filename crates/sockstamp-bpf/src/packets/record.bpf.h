@@ -47,13 +47,16 @@ static __always_inline __u32 packet_copy(void *to, __u32 room, struct sk_buff *s
 	return bytes;
 }
 
+static __always_inline __u32 packet_interface(const struct sk_buff *skb, enum packet_stage stage)
+{
+	return stage == PACKET_TCP ? skb->skb_iif : skb->dev->ifindex;
+}
+
 static __always_inline void packet_fill(struct packet_record *record, struct sk_buff *skb,
 					const struct packet_head *head,
 					const struct packet_flow *flow, enum packet_stage stage,
 					__u32 room, __u32 wanted)
 {
-	const struct net_device *device = skb->dev;
-
 	record->stage = stage;
 	record->direction = stage < PACKET_SOFTIRQ ? DIRECTION_TX : DIRECTION_RX;
 	record->address = (__u64)skb;
@@ -62,14 +65,20 @@ static __always_inline void packet_fill(struct packet_record *record, struct sk_
 	record->key = head->key;
 	record->pid = flow->pid;
 	__builtin_memcpy(record->comm, flow->comm, sizeof(record->comm));
-	record->ifindex = device->ifindex;
+	record->ifindex = packet_interface(skb, stage);
 	/* Whole: a call of a helper for its length costs more. */
-	__builtin_memcpy(record->interface, device->name, sizeof(record->interface));
+	if (stage == PACKET_TCP)
+		__builtin_memset(record->interface, 0, sizeof(record->interface));
+	else
+		__builtin_memcpy(record->interface, skb->dev->name, sizeof(record->interface));
 	record->length = head->length;
 	record->gso_size = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_size);
 	record->gso_segs = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs);
-	/* At the socket, where programs have another kind of pointer, linear memory is enough. */
-	record->captured = packet_copy(record + 1, room, skb, head, wanted, stage != PACKET_SOCKET);
+	/*
+	 * At the socket, where programs have another kind of pointer, and behind it, where headers
+	 * are no longer a part of the packet, linear memory is enough.
+	 */
+	record->captured = packet_copy(record + 1, room, skb, head, wanted, stage < PACKET_SOCKET);
 }
 
 static __always_inline void packet_submit(struct packet_record *record)
@@ -126,9 +135,12 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 	struct packet_head head = {};
 	struct packet_flow *flow;
 
-	if (setting_interface && skb->dev->ifindex != setting_interface)
+	if (setting_interface && packet_interface(skb, stage) != setting_interface)
 		return;
-	head.key.netns = skb->dev->nd_net.net->ns.inum;
+	if (stage == PACKET_TCP)
+		head.key.netns = sk->__sk_common.skc_net.net->ns.inum;
+	else
+		head.key.netns = skb->dev->nd_net.net->ns.inum;
 	if (setting_netns && head.key.netns != setting_netns)
 		return;
 	switch (packet_head_read(skb, network, direction == DIRECTION_TX, &head)) {

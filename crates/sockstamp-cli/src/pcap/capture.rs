@@ -63,7 +63,9 @@ impl Capture {
 
     /// Take a packet at a stage; they come in the order of their times.
     pub(super) fn packet(&mut self, packet: &Packet<'_>) {
-        let (id, is_new) = self.ids.id(packet);
+        let Some((id, is_new)) = self.ids.id(packet) else {
+            return;
+        };
         if self.is_over() || !(is_new || self.all_stages) {
             return;
         }
@@ -151,7 +153,7 @@ impl Capture {
         };
         let device = &packet.interface;
         let (netns, index) = match (self.all_stages, stage) {
-            (true, PacketStage::Socket) => (device.netns, 0),
+            (true, PacketStage::Socket | PacketStage::Tcp) => (device.netns, 0),
             _ => (device.netns, device.index),
         };
         if let Some(number) = self.places.get(&(netns, index, stage)) {
@@ -166,7 +168,7 @@ impl Capture {
         };
         let name = match (self.all_stages, stage) {
             (false, _) => format!("{}{elsewhere}", device.name),
-            (true, PacketStage::Socket) => format!("socket{elsewhere}"),
+            (true, PacketStage::Socket | PacketStage::Tcp) => format!("{stage}{elsewhere}"),
             (true, _) => format!("{}{elsewhere}/{stage}", device.name),
         };
         let description = match self.all_stages {
@@ -185,6 +187,7 @@ const fn describe(stage: PacketStage) -> &'static str {
         PacketStage::Driver => "taken by the driver",
         PacketStage::Softirq => "received, after GRO",
         PacketStage::Socket => "about to be queued at its socket",
+        PacketStage::Tcp => "taken by TCP",
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Options {
     /// Write each packet at each stage, on an interface of its own, such as eth0/sched
     ///
     /// The stages are `sched` (it enters the packet scheduler), `driver` (the driver takes it),
-    /// `softirq` (it is received) and `socket` (it is queued at its socket). A packet has the same
-    /// `frame.packet_id` at all of them.
+    /// `softirq` (it is received), `socket` (it is queued at its socket) and `tcp` (TCP takes it,
+    /// on an established connection). A packet has the same `frame.packet_id` at all of them.
     #[arg(long)]
     pub all_stages: bool,
     /// Write up to N bytes of each packet, from the IP header on [default: the headers alone]

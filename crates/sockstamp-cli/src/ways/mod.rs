@@ -43,7 +43,9 @@ fn key(id: u64, packet: &Packet<'_>) -> (u64, bool) {
 impl Ways {
     /// Take a packet at a stage; they come in the order of their times.
     pub(crate) fn packet(&mut self, packet: &Packet<'_>) {
-        let (id, _) = self.ids.id(packet);
+        let Some((id, _)) = self.ids.id(packet) else {
+            return;
+        };
         let next = self.first + self.waiting.len() as u64;
         let number = *self.numbers.entry(key(id, packet)).or_insert(next);
         let place = usize::try_from(number - self.first).ok();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempPath, tempdir};
-use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Cgroup, Family, HeldSocket, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
 use crate::common::guarded::{Excuses, Guarded};
@@ -287,14 +287,17 @@ fn a_packet_has_one_id_at_every_stage() {
     }
     let device = format!("{}@{}", link.interface_a(), hosts[0].netns_name());
     let sent = ["sched", "driver"].map(|stage| format!("{device}/{stage}"));
-    let received = [
+    let queued = [
         format!("{device}/softirq"),
         format!("socket@{}", hosts[0].netns_name()),
     ];
-    let mut count = [0; 2];
+    // That of a handshake is not of an established connection, nor is one after the end.
+    let mut taken = queued.to_vec();
+    taken.push(format!("tcp@{}", hosts[0].netns_name()));
+    let mut count = [0; 3];
     for (id, way) in &ways {
         let interfaces: Vec<_> = way.iter().map(|row| row[1].as_str()).collect();
-        let expected = [&sent, &received];
+        let expected = [&sent, &queued, &taken[..]];
         let direction = expected
             .iter()
             .position(|expected| interfaces == expected[..]);
@@ -304,7 +307,50 @@ fn a_packet_has_one_id_at_every_stage() {
         assert!(way[0][3].contains(&owner), "{way:?}");
     }
     // Twenty requests and their answers, the handshake and the end.
-    assert!(count.iter().all(|count| *count > 20), "{count:?}");
+    let [sent, queued, taken] = count;
+    assert!(
+        sent > 20 && taken >= 20 && (1..5).contains(&queued),
+        "{count:?}"
+    );
+}
+
+/// TCP does not look at a packet while a task has locked its socket.
+#[test]
+fn a_packet_waits_between_its_socket_and_tcp_while_a_task_has_locked_the_socket() {
+    const HELD: Duration = Duration::from_millis(500);
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
+    let listener = hosts[1]
+        .tcp_listen(SocketAddr::new(link.address_b(Family::V4), 0))
+        .unwrap();
+    let mut client = hosts[0]
+        .tcp_connect(listener.local_addr().unwrap())
+        .unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let pcap = Pcap::start(&["--all-stages", "--netns", hosts[1].netns_name()]);
+    client.write_all(&[1; 50]).unwrap();
+    server.read_exact(&mut [0; 50]).unwrap();
+    let lock = HeldSocket::hold(server.try_clone().unwrap()).unwrap();
+    client.write_all(&[1; 100]).unwrap();
+    thread::sleep(HELD);
+    drop(lock);
+    server.read_exact(&mut [0; 100]).unwrap();
+    let (file, _) = pcap.finish();
+    let rows = fields(
+        &file,
+        ["frame.interface_name", "tcp.len", "frame.time_epoch"],
+    );
+    let time = |stage: &str, length: &str| {
+        let is_it = |row: &&[String; 3]| row[0].starts_with(stage) && row[1] == length;
+        let row = rows
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{stage} {length}: {rows:?}"));
+        row[2].parse::<f64>().unwrap()
+    };
+    let [short, long] = ["50", "100"].map(|length| time("tcp@", length) - time("socket@", length));
+    assert!(short < HELD.as_secs_f64() / 2.0, "{short}");
+    assert!(long >= HELD.as_secs_f64(), "{long}");
 }
 
 /// A decimal or a hexadecimal number: versions of Wireshark differ.

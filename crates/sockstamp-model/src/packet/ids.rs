@@ -41,6 +41,22 @@ impl Identity {
         }
     }
 
+    /// Return true if this is a packet at an earlier stage.
+    fn is_of(&self, packet: &Packet<'_>, later: &Self) -> bool {
+        match packet.stage {
+            // Others may be put together with it there: tcp_add_backlog(), Linux 6.18.
+            PacketStage::Tcp => self.begins_as(later),
+            _ => self == later,
+        }
+    }
+
+    fn begins_as(&self, other: &Self) -> bool {
+        let seq = |one: &Self| Some(one.headers?.segment?.seq);
+        self.source == other.source
+            && self.destination == other.destination
+            && seq(self) == seq(other)
+    }
+
     /// The sequence numbers of its payload.
     fn range(&self) -> Option<(u32, u32)> {
         let headers = self.headers.filter(|headers| headers.payload > 0)?;
@@ -78,16 +94,21 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Return the id of a packet, and whether it is new. Packets come in the order of their times.
-    pub fn id(&mut self, packet: &Packet<'_>) -> (u64, bool) {
+    /// Return the id of a packet, and whether it is new; `None` for a packet that TCP takes, and
+    /// that was not seen before: it came before the recording began. Packets come in the order of
+    /// their times.
+    pub fn id(&mut self, packet: &Packet<'_>) -> Option<(u64, bool)> {
         let identity = Identity::of(packet);
         let known = self
             .same(packet, &identity)
             .or_else(|| self.whole(packet, &identity));
+        if known.is_none() && packet.stage == PacketStage::Tcp {
+            return None;
+        }
         let id = known.unwrap_or(self.last + 1);
         self.last = self.last.max(id);
         self.remember(packet, identity, id);
-        (id, known.is_none())
+        Some((id, known.is_none()))
     }
 
     /// Find the packet at an earlier stage, or at another interface.
@@ -102,7 +123,7 @@ impl Ids {
             .time
             .since(seen.time)
             .is_none_or(|time| time < LONGEST);
-        (later && in_time && seen.identity == *identity).then_some(seen.id)
+        (later && in_time && seen.identity.is_of(packet, identity)).then_some(seen.id)
     }
 
     /// Find the large packet of which this is a segment.
@@ -220,31 +241,67 @@ mod tests {
         for stage in PacketStage::ALL {
             assert_eq!(
                 ids.id(&packet(stage, 7, 100, 50)),
-                (1, stage == PacketStage::Sched)
+                Some((1, stage == PacketStage::Sched))
             );
         }
         // The same memory, another packet.
-        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 150, 50)), (2, true));
+        assert_eq!(
+            ids.id(&packet(PacketStage::Sched, 7, 150, 50)),
+            Some((2, true))
+        );
+    }
+
+    #[test]
+    fn tcp_takes_packets_that_were_seen_and_those_that_it_put_together_as_the_first() {
+        let mut ids = Ids::default();
+        assert_eq!(ids.id(&packet(PacketStage::Tcp, 7, 100, 50)), None);
+        for (address, seq) in [(7, 100), (8, 150)] {
+            ids.id(&packet(PacketStage::Socket, address, seq, 50));
+        }
+        assert_eq!(
+            ids.id(&packet(PacketStage::Tcp, 7, 100, 100)),
+            Some((1, false))
+        );
+        // Another packet has that memory now.
+        assert_eq!(ids.id(&packet(PacketStage::Tcp, 8, 200, 50)), None);
     }
 
     #[test]
     fn a_retransmission_is_another_packet() {
         let mut ids = Ids::default();
-        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 1);
-        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 1);
-        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 2);
-        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 2);
+        assert_eq!(
+            ids.id(&packet(PacketStage::Sched, 7, 100, 50)).unwrap().0,
+            1
+        );
+        assert_eq!(
+            ids.id(&packet(PacketStage::Driver, 7, 100, 50)).unwrap().0,
+            1
+        );
+        assert_eq!(
+            ids.id(&packet(PacketStage::Sched, 7, 100, 50)).unwrap().0,
+            2
+        );
+        assert_eq!(
+            ids.id(&packet(PacketStage::Driver, 7, 100, 50)).unwrap().0,
+            2
+        );
     }
 
     #[test]
     fn a_packet_keeps_its_id_at_a_further_interface() {
         let mut ids = Ids::default();
-        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 1);
-        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 1);
+        assert_eq!(
+            ids.id(&packet(PacketStage::Sched, 7, 100, 50)).unwrap().0,
+            1
+        );
+        assert_eq!(
+            ids.id(&packet(PacketStage::Driver, 7, 100, 50)).unwrap().0,
+            1
+        );
         for stage in [PacketStage::Sched, PacketStage::Driver] {
             let mut further = packet(stage, 7, 100, 50);
             further.interface.index = 3;
-            assert_eq!(ids.id(&further), (1, false), "{stage}");
+            assert_eq!(ids.id(&further), Some((1, false)), "{stage}");
         }
     }
 
@@ -258,16 +315,16 @@ mod tests {
             }),
             ..packet(PacketStage::Sched, 7, u32::MAX - 99, 300)
         };
-        assert_eq!(ids.id(&large).0, 1);
+        assert_eq!(ids.id(&large).unwrap().0, 1);
         for (address, seq) in [(8, u32::MAX - 99), (9, 0), (10, 100)] {
             assert_eq!(
                 ids.id(&packet(PacketStage::Driver, address, seq, 100)),
-                (1, false)
+                Some((1, false))
             );
         }
         assert_eq!(
             ids.id(&packet(PacketStage::Driver, 11, 200, 100)),
-            (2, true)
+            Some((2, true))
         );
     }
 }

@@ -28,11 +28,20 @@ pub enum PacketStage {
     Softirq,
     /// The packet is about to be queued at its socket.
     Socket,
+    /// TCP takes the packet, which has waited while a task had locked the socket. Packets that TCP
+    /// puts together meanwhile are one from here on.
+    Tcp,
 }
 
 impl PacketStage {
     /// Every stage.
-    pub const ALL: [Self; 4] = [Self::Sched, Self::Driver, Self::Softirq, Self::Socket];
+    pub const ALL: [Self; 5] = [
+        Self::Sched,
+        Self::Driver,
+        Self::Softirq,
+        Self::Socket,
+        Self::Tcp,
+    ];
 
     /// Return the name, such as `"sched"`.
     #[must_use]
@@ -42,6 +51,7 @@ impl PacketStage {
             Self::Driver => "driver",
             Self::Softirq => "softirq",
             Self::Socket => "socket",
+            Self::Tcp => "tcp",
         }
     }
 }
