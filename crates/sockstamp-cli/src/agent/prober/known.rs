@@ -1,7 +1,6 @@
 //! All peers that are probed.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use sockstamp_export::catalogue::{
@@ -28,7 +27,51 @@ pub(super) struct Watched {
     unanswered: Vec<Method>,
 }
 
+/// The number of peers of each container. No container has more than another one wants, if not all
+/// can be probed.
+struct Shares(HashMap<String, usize>);
+
+impl Shares {
+    fn of<'a>(peers: impl Iterator<Item = &'a Key>) -> Self {
+        let mut shares = Self(HashMap::new());
+        peers.for_each(|(container, _)| shares.add(container));
+        shares
+    }
+
+    fn add(&mut self, container: &str) {
+        match self.0.get_mut(container) {
+            Some(share) => *share += 1,
+            None => _ = self.0.insert(container.to_owned(), 1),
+        }
+    }
+
+    fn remove(&mut self, container: &str) {
+        if let Some(share) = self.0.get_mut(container) {
+            *share -= 1;
+        }
+    }
+
+    /// Return the container that has the most peers, if it still has as many as this one when it
+    /// leaves one to it.
+    fn crowding(&self, container: &str) -> Option<String> {
+        let own = self.0.get(container).copied().unwrap_or(0);
+        let most = self.0.iter().max_by_key(|(name, share)| (**share, *name));
+        let crowding = most.filter(|(_, share)| **share > own + 1);
+        crowding.map(|(name, _)| name.clone())
+    }
+}
+
 impl Watched {
+    fn new(peer: Peer, now: Instant) -> Self {
+        Self {
+            peer,
+            trips: RoundTrips::default(),
+            id: None,
+            seen: now,
+            unanswered: Vec::new(),
+        }
+    }
+
     /// Try the next method.
     pub(super) fn unanswered(&mut self) {
         let method = self.trips.method();
@@ -62,27 +105,49 @@ impl Known {
         (self.local, self.link_local, self.unlisted) =
             (peers.local, peers.link_local, peers.unlisted);
         self.too_many = 0;
-        let ended = self.expire(now, settings, most);
+        let mut ended = self.expire(now, settings, most);
+        let mut shares = Shares::of(self.watched.keys());
         for watched in self.watched.values_mut() {
             watched.trips.of_flows(None);
         }
-        for (key, peer) in peers.found {
-            let count = self.watched.len();
-            match self.watched.entry(key) {
-                Entry::Occupied(mut known) => known.get_mut().see(peer, now),
-                Entry::Vacant(place) if count < most => {
-                    place.insert(Watched {
-                        peer,
-                        trips: RoundTrips::default(),
-                        id: None,
-                        seen: now,
-                        unanswered: Vec::new(),
-                    });
-                }
-                Entry::Vacant(_) => self.too_many += 1,
+        let mut new = peers.found;
+        new.retain(|key, peer| match self.watched.get_mut(key) {
+            Some(known) => {
+                known.see(peer.clone(), now);
+                false
             }
+            None => true,
+        });
+        for (key, peer) in new {
+            if self.watched.len() >= most {
+                let Some(crowding) = shares.crowding(&key.0) else {
+                    self.too_many += 1;
+                    continue;
+                };
+                ended.extend(self.give_up_one(&crowding, now));
+                shares.remove(&crowding);
+            }
+            shares.add(&key.0);
+            self.watched.insert(key, Watched::new(peer, now));
         }
         ended
+    }
+
+    /// Give up a peer of a container, one without connections first, and return its target.
+    fn give_up_one(&mut self, container: &str, now: Instant) -> Option<TargetId> {
+        let own = self.watched.iter().filter(|((of, _), _)| of == container);
+        let (key, _) = own.min_by_key(|(_, watched)| watched.seen)?;
+        let key = key.clone();
+        let watched = self.watched.remove(&key)?;
+        self.too_many += usize::from(watched.seen == now);
+        self.count_unanswered(&watched);
+        watched.id
+    }
+
+    fn count_unanswered(&mut self, given_up: &Watched) {
+        for method in &given_up.unanswered {
+            *self.unanswered.entry(*method).or_default() += 1;
+        }
     }
 
     /// Remove peers without a connection, and those above a bound that was lowered.
@@ -192,5 +257,88 @@ impl Watched {
         self.trips.of_flows(peer.min_rtt.map(Nanos::from));
         self.peer = peer;
         self.seen = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sockstamp_ping::Namespace;
+
+    use super::*;
+    use crate::agent::config::ProbeTable;
+
+    fn settings(most: u32) -> Settings {
+        Settings {
+            table: ProbeTable {
+                max_targets: most,
+                ..ProbeTable::default()
+            },
+            max_series: 100_000,
+            target: sockstamp_bpf::Target::default(),
+            expire: Duration::from_secs(60),
+        }
+    }
+
+    fn peers(of: &[(&str, u8)]) -> Peers {
+        let peer = Peer {
+            namespace: Namespace::Own,
+            port: None,
+            min_rtt: None,
+        };
+        let all = of.iter().flat_map(|(container, count)| {
+            (0..*count).map(|last| ((*container).to_owned(), [10, 0, 0, last].into()))
+        });
+        Peers {
+            found: all.map(|key| (key, peer.clone())).collect(),
+            ..Peers::default()
+        }
+    }
+
+    fn probed(known: &Known) -> Vec<(String, usize)> {
+        let mut shares: Vec<_> = Shares::of(known.watched.keys()).0.into_iter().collect();
+        shares.sort();
+        shares
+    }
+
+    fn named(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
+        let shares = shares.iter();
+        shares
+            .map(|(name, share)| ((*name).to_owned(), *share))
+            .collect()
+    }
+
+    #[test]
+    fn a_container_with_many_peers_leaves_places_to_others() {
+        let mut known = Known::default();
+        known.update(peers(&[("a", 100)]), &settings(10));
+        assert_eq!(probed(&known), named(&[("a", 10)]));
+        assert_eq!(known.too_many, 90);
+        for _ in 0..3 {
+            known.update(peers(&[("a", 100), ("b", 2), ("c", 100)]), &settings(10));
+            assert_eq!(probed(&known), named(&[("a", 4), ("b", 2), ("c", 4)]));
+            assert_eq!(known.too_many, 96 + 96);
+        }
+    }
+
+    #[test]
+    fn peers_that_give_way_are_those_without_a_connection_first() {
+        let mut known = Known::default();
+        known.update(peers(&[("a", 10)]), &settings(10));
+        known.update(peers(&[("a", 9), ("b", 1)]), &settings(10));
+        assert_eq!(probed(&known), named(&[("a", 9), ("b", 1)]));
+        assert_eq!(known.too_many, 0);
+    }
+
+    #[test]
+    fn places_that_are_enough_are_taken_from_nobody() {
+        let mut known = Known::default();
+        known.update(peers(&[("a", 9), ("b", 1)]), &settings(10));
+        known.update(peers(&[("a", 9), ("b", 1)]), &settings(10));
+        assert_eq!(
+            (probed(&known), known.too_many),
+            (named(&[("a", 9), ("b", 1)]), 0)
+        );
     }
 }
