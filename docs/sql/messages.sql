@@ -72,15 +72,20 @@ SELECT direction, weight, 'total' AS stage, total_ns AS ns
 FROM sums
 WHERE NOT is_connection;
 
--- What groups of messages are made of. The port is the service's: mostly the lower one.
+-- What groups of messages are made of. The port is the service's; if it is unknown which end opened
+-- the connection, the lower one.
 CREATE OR REPLACE TEMPORARY VIEW members AS
-SELECT direction, comm, least(local_port, remote_port) AS port, pid, remote_address, time_ns,
-    bytes, weight, retransmits, weight AS valid_weight, total_ns
+SELECT direction, comm,
+    CASE opened WHEN 'accepted' THEN local_port WHEN 'connected' THEN remote_port
+        ELSE least(local_port, remote_port) END AS port,
+    pid, remote_address, time_ns, bytes, weight, retransmits, weight AS valid_weight, total_ns
 FROM sums
 WHERE NOT is_connection
 UNION ALL
-SELECT direction, comm, least(local_port, remote_port) AS port, pid, remote_address, time_ns,
-    bytes, weight, retransmits, 0 AS valid_weight, NULL AS total_ns
+SELECT direction, comm,
+    CASE opened WHEN 'accepted' THEN local_port WHEN 'connected' THEN remote_port
+        ELSE least(local_port, remote_port) END AS port,
+    pid, remote_address, time_ns, bytes, weight, retransmits, 0 AS valid_weight, NULL AS total_ns
 FROM messages
 WHERE NOT is_connection AND verdict <> 'valid';
 

@@ -19,9 +19,11 @@ use crate::paragraph::{WIDTH, wrapped};
 /// Columns of the names of directions and stages.
 const LABEL: usize = 16;
 
-/// Read a dimension by its name, with all names in help and completions.
-pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
-    let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
+/// Read one of these dimensions by its name, with all names in help and completions.
+pub(crate) fn dimension<const N: usize>(
+    of: [Dimension; N],
+) -> impl TypedValueParser<Value = Dimension> {
+    let names = PossibleValuesParser::new(of.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
 }
 

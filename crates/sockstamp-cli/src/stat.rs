@@ -44,7 +44,7 @@ pub struct Options {
         long,
         value_name = "DIMENSION",
         value_delimiter = ',',
-        value_parser = groups::dimension(),
+        value_parser = groups::dimension(Dimension::MEASURED),
         conflicts_with = "cumulative",
     )]
     pub by: Vec<Dimension>,

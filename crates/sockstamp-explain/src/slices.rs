@@ -15,7 +15,7 @@ use sockstamp_model::container::Container;
 use sockstamp_model::flow::{Opened, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
-use sockstamp_model::stage::Direction;
+use sockstamp_model::size::SizeClass;
 
 use crate::CLUSTERS;
 use crate::Kind;
@@ -38,7 +38,7 @@ const LEFT: f64 = 0.5;
 pub enum Slice {
     /// The peer's address.
     Peer(IpAddr),
-    /// The lower of the two ports, which is mostly the service's.
+    /// The port of the service.
     Port(u16),
     /// The thread's name.
     Process(Name),
@@ -50,8 +50,8 @@ pub enum Slice {
     Cpu(u16),
     /// The interface by which they left.
     Interface(Name),
-    /// Messages of at least this many bytes, and of less than eight times as many.
-    Bytes(u64),
+    /// The class of their number of bytes.
+    Bytes(SizeClass),
     /// The messages were retransmitted.
     Retransmitted,
 }
@@ -64,21 +64,21 @@ impl Slice {
     fn of(dimension: usize, message: &Message) -> Option<Self> {
         Some(match dimension {
             0 => Self::Peer(peer(message)),
-            1 => Self::Port(port(message)),
+            1 => Self::Port(message.service_port()),
             2 => Self::Process(message.comm.clone()),
             3 => Self::Container(Arc::clone(message.container.as_ref()?)),
             4 => Self::Opened(message.opened?),
             5 => Self::Cpu(message.cpu?),
             6 => Self::Interface(message.interfaces.first.as_ref()?.name.clone()),
-            7 => Self::Bytes(bytes(message)),
-            _ => return was_sent_again(message).then_some(Self::Retransmitted),
+            7 => Self::Bytes(SizeClass::of(message.bytes)),
+            _ => return message.was_sent_again().then_some(Self::Retransmitted),
         })
     }
 
     pub(crate) fn has(&self, message: &Message) -> bool {
         match self {
             Self::Peer(address) => *address == peer(message),
-            Self::Port(number) => *number == port(message),
+            Self::Port(number) => *number == message.service_port(),
             Self::Process(name) => *name == message.comm,
             Self::Container(container) => message.container.as_ref() == Some(container),
             Self::Opened(opened) => message.opened == Some(*opened),
@@ -87,8 +87,8 @@ impl Slice {
                 let first = message.interfaces.first.as_ref();
                 first.is_some_and(|interface| interface.name == *name)
             }
-            Self::Bytes(least) => *least == bytes(message),
-            Self::Retransmitted => was_sent_again(message),
+            Self::Bytes(class) => *class == SizeClass::of(message.bytes),
+            Self::Retransmitted => message.was_sent_again(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Slice {
             Self::Opened(opened) => ("opened", opened.to_string()),
             Self::Cpu(cpu) => ("cpu", cpu.to_string()),
             Self::Interface(name) => ("interface", name.exact().into_owned()),
-            Self::Bytes(bytes) => ("bytes", bytes.to_string()),
+            Self::Bytes(class) => ("bytes", class.least().to_string()),
             Self::Retransmitted => ("retransmitted", "true".to_owned()),
         }
     }
@@ -125,11 +125,9 @@ impl fmt::Display for Slice {
             Self::Opened(Opened::Accepted) => f.write_str("accepted connections"),
             Self::Cpu(cpu) => write!(f, "CPU {cpu}"),
             Self::Interface(name) => write!(f, "interface {name}"),
-            Self::Bytes(bytes) => write!(
-                f,
-                "messages of {bytes} to {} bytes",
-                bytes.saturating_mul(8) - 1
-            ),
+            Self::Bytes(class) => {
+                write!(f, "messages of {} to {} bytes", class.least(), class.most())
+            }
             Self::Retransmitted => f.write_str("messages that were sent again"),
         }
     }
@@ -137,19 +135,6 @@ impl fmt::Display for Slice {
 
 fn peer(message: &Message) -> IpAddr {
     canonical(message.flow.remote).ip()
-}
-
-fn port(message: &Message) -> u16 {
-    message.flow.local.port().min(message.flow.remote.port())
-}
-
-fn bytes(message: &Message) -> u64 {
-    8_u64.pow(message.bytes.checked_ilog(8).unwrap_or(0))
-}
-
-fn was_sent_again(message: &Message) -> bool {
-    // The part `syn-again` of connections shows that.
-    message.direction == Direction::Tx && message.retransmits > 0 && !message.is_connection()
 }
 
 /// The search for slices of one component of the slow messages of one kind.

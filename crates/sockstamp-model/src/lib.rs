@@ -41,6 +41,7 @@ pub mod message;
 pub mod name;
 pub mod packet;
 pub mod part;
+pub mod size;
 pub mod stage;
 pub mod summary;
 pub mod verdict;
@@ -56,6 +57,7 @@ pub use message::{Interfaces, Message, Stamps};
 pub use name::Name;
 pub use packet::{Packet, PacketStage};
 pub use part::{Part, PartMap, PartSummary};
+
 pub use stage::{Direction, Stage, StageMap};
 pub use summary::{DirectionSummary, Lost, StageSummary, Summary};
 pub use verdict::Verdict;

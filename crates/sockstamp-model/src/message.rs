@@ -208,6 +208,24 @@ impl Message {
         stages.into_iter().any(|stage| self.stages[stage].is_some())
     }
 
+    /// Return the port of the service: the local one of accepted connections, the remote one of
+    /// opened ones, and otherwise the lower of the two.
+    #[must_use]
+    pub fn service_port(&self) -> u16 {
+        let (local, remote) = (self.flow.local.port(), self.flow.remote.port());
+        match self.opened {
+            Some(Opened::Accepted) => local,
+            Some(Opened::Connected) => remote,
+            None => local.min(remote),
+        }
+    }
+
+    /// Return true if any of it was sent again. Of a connection the part `syn-again` shows that.
+    #[must_use]
+    pub fn was_sent_again(&self) -> bool {
+        self.direction == Direction::Tx && self.retransmits > 0 && !self.is_connection()
+    }
+
     /// Return true if this is a whole life: a message with the stages of both hosts.
     #[must_use]
     pub const fn is_life(&self) -> bool {
@@ -356,6 +374,25 @@ mod tests {
                 r#""opened":"accepted","cpu":3,"container":"nginx.service"}"#,
             )
         );
+    }
+
+    #[test]
+    fn the_port_of_the_service_is_at_the_end_that_was_connected_to() {
+        let mut message = message(Direction::Tx);
+        (message.flow.local, message.flow.remote) = (
+            "10.0.0.1:8080".parse().unwrap(),
+            "10.0.0.2:2000".parse().unwrap(),
+        );
+        for (opened, expected) in [
+            (Some(Opened::Accepted), 8080),
+            (Some(Opened::Connected), 2000),
+            (None, 2000),
+        ] {
+            message.opened = opened;
+            assert_eq!(message.service_port(), expected);
+        }
+        message.flow.local.set_port(53);
+        assert_eq!(message.service_port(), 53);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::skeleton::sockstamp::OpenSockstampMaps;
 /// The grouping of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grouped {
-    /// The dimensions.
+    /// The dimensions: others than [`Dimension::MEASURED`] divide nothing.
     pub by: Grouping,
     /// The number of slots, 13 kB of kernel memory each; at most [`Grouped::LIMIT`].
     pub limit: u32,
@@ -86,6 +86,7 @@ fn bit(dimension: Dimension) -> u32 {
         Dimension::Proto => raw::group_by::GROUP_BY_PROTO,
         Dimension::Netns => raw::group_by::GROUP_BY_NETNS,
         Dimension::Flow => raw::group_by::GROUP_BY_FLOW,
+        Dimension::Cpu | Dimension::Size | Dimension::Opened | Dimension::Retransmitted => 0,
     }
 }
 
@@ -117,10 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_know_every_dimension() {
+    fn the_programs_know_every_dimension_that_is_measured() {
         for dimension in Dimension::ALL {
             let grouped = Grouped::by(Grouping::new([dimension]).unwrap());
-            assert_eq!(setting(Some(&grouped)).count_ones(), 1, "{dimension}");
+            let bits = u32::from(Dimension::MEASURED.contains(&dimension));
+            assert_eq!(setting(Some(&grouped)).count_ones(), bits, "{dimension}");
         }
         assert_eq!(setting(None), 0);
         let all = Grouped::by(Grouping::new(Dimension::ALL).unwrap());

@@ -382,6 +382,7 @@ impl Table {
                 name: self.names.named(flow.netns),
             }),
             flow: has(Dimension::Flow).then_some(flow),
+            ..GroupKey::default()
         }
     }
 }

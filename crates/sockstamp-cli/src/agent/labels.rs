@@ -87,9 +87,18 @@ impl FromStr for Label {
         let detail = Detail::ALL.into_iter().find(|detail| detail.name() == text);
         match detail {
             Some(detail) => Ok(Self::Detail(detail)),
-            None => text.parse().map(Self::Dimension),
+            None => measured(text).map(Self::Dimension),
         }
     }
+}
+
+fn measured(name: &str) -> Result<Dimension, UnknownName> {
+    let dimension: Dimension = name.parse()?;
+    let is_measured = Dimension::MEASURED.contains(&dimension);
+    is_measured.then_some(dimension).ok_or_else(|| UnknownName {
+        what: "dimension of a measurement",
+        name: name.to_owned(),
+    })
 }
 
 impl fmt::Display for Label {

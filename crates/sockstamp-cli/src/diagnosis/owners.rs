@@ -78,7 +78,7 @@ impl Owners {
         if message.comm.is_empty() || !message.verdict.is_valid() {
             return;
         }
-        let port = message.flow.local.port().min(message.flow.remote.port());
+        let port = message.service_port();
         let program = (message.comm.clone(), port);
         self.add_times(program, &message.stages, &message.parts, message.weight);
     }

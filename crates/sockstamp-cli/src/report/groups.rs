@@ -8,6 +8,7 @@ use sockstamp_model::group::{
 };
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
+use sockstamp_model::size::SizeClass;
 use sockstamp_model::stage::Direction;
 
 /// Groups that are kept apart, those of all intervals together: 13 kB each at most.
@@ -49,7 +50,7 @@ pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
             path: None,
         }),
         container: has(Dimension::Container).then(|| container(message)),
-        port: has(Dimension::Port).then(|| flow.local.port().min(flow.remote.port())),
+        port: has(Dimension::Port).then(|| message.service_port()),
         peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
         interface: has(Dimension::Interface).then(|| interface(message)),
         proto: has(Dimension::Proto).then_some(flow.protocol),
@@ -59,6 +60,10 @@ pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
             name: None,
         }),
         flow: has(Dimension::Flow).then_some(flow),
+        cpu: has(Dimension::Cpu).then_some(message.cpu),
+        size: has(Dimension::Size).then(|| SizeClass::of(message.bytes)),
+        opened: has(Dimension::Opened).then_some(message.opened),
+        retransmitted: has(Dimension::Retransmitted).then(|| message.was_sent_again()),
     }
 }
 
@@ -179,6 +184,7 @@ impl Sums {
 mod tests {
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::fixture;
+    use sockstamp_model::flow::Opened;
 
     use super::*;
 
@@ -208,6 +214,29 @@ mod tests {
             assert_eq!(groups.groups.len(), MOST / 4000);
             assert_eq!(groups.other.tx.messages, 50);
         }
+    }
+
+    #[test]
+    fn messages_are_grouped_by_what_each_alone_has() {
+        let by = "cpu,size,opened,retransmitted".parse().unwrap();
+        let mut sums = Sums::new(Some(by), None);
+        for (cpu, bytes, retransmits) in [(Some(3), 1448, 1), (Some(3), 600, 0), (None, 4095, 2)] {
+            let mut message = fixture::message(Direction::Tx);
+            (message.cpu, message.bytes, message.retransmits) = (cpu, bytes, retransmits);
+            message.opened = cpu.map(|_| Opened::Accepted);
+            sums.add(&message);
+        }
+        let all = sums.finish();
+        let mut keys: Vec<_> = (all[0].1.groups.iter())
+            .map(|group| group.key.to_string())
+            .collect();
+        keys.sort();
+        let expected = [
+            "- 512-4095 - true",
+            "3 512-4095 accepted false",
+            "3 512-4095 accepted true",
+        ];
+        assert_eq!(keys, expected);
     }
 
     #[test]

@@ -36,14 +36,15 @@ pub struct Options {
     pub files: Vec<PathBuf>,
     /// Also sum messages in groups by these dimensions
     ///
-    /// The port is the service's: the lower of the two. The cgroup is known by its number. The
-    /// interface is the one that messages left by; that of reads is unknown. Messages beyond 10000
-    /// groups, or an equal part of these per interval, are summed as "other".
+    /// The port is the service's. The cgroup is known by its number. The interface is the one that
+    /// messages left by; that of reads is unknown. The size is a class of numbers of bytes, of
+    /// which each ends at eight times its begin. Messages beyond 10000 groups, or an equal part of
+    /// these per interval, are summed as "other".
     #[arg(
         long,
         value_name = "DIMENSION",
         value_delimiter = ',',
-        value_parser = dimension(),
+        value_parser = dimension(Dimension::ALL),
     )]
     pub by: Vec<Dimension>,
     /// Sum messages in intervals of this length, which begin at multiples of it since 1970

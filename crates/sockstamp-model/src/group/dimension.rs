@@ -32,11 +32,38 @@ pub enum Dimension {
     Netns,
     /// The socket.
     Flow,
+    /// The CPU on which the send or read call was made.
+    Cpu,
+    /// The number of bytes, in classes of which each ends at eight times its begin.
+    Size,
+    /// The end that opened the connection.
+    Opened,
+    /// Whether any of it was sent again.
+    Retransmitted,
 }
 
 impl Dimension {
     /// Every dimension, in the order in which a group's values are printed.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
+        Self::Pid,
+        Self::Comm,
+        Self::Cgroup,
+        Self::Container,
+        Self::Port,
+        Self::Peer,
+        Self::Interface,
+        Self::Proto,
+        Self::Netns,
+        Self::Flow,
+        Self::Cpu,
+        Self::Size,
+        Self::Opened,
+        Self::Retransmitted,
+    ];
+
+    /// The dimensions of groups that are measured. The others are known of each message alone: only
+    /// those of a recording can be grouped by them.
+    pub const MEASURED: [Self; 10] = [
         Self::Pid,
         Self::Comm,
         Self::Cgroup,
@@ -63,6 +90,10 @@ impl Dimension {
             Self::Proto => "proto",
             Self::Netns => "netns",
             Self::Flow => "flow",
+            Self::Cpu => "cpu",
+            Self::Size => "size",
+            Self::Opened => "opened",
+            Self::Retransmitted => "retransmitted",
         }
     }
 }

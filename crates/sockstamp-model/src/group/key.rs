@@ -7,8 +7,9 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use super::dimension::Dimension;
-use crate::flow::{Flow, NetnsInode, Protocol, canonical};
+use crate::flow::{Flow, NetnsInode, Opened, Protocol, canonical};
 use crate::name::Name;
+use crate::size::SizeClass;
 
 /// A cgroup of version 2.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -68,6 +69,14 @@ pub struct GroupKey {
     pub netns: Option<GroupNetns>,
     /// The socket.
     pub flow: Option<Flow>,
+    /// The CPU of the call, if it is known.
+    pub cpu: Option<Option<u16>>,
+    /// The class of the number of bytes.
+    pub size: Option<SizeClass>,
+    /// The end that opened the connection, if it is known.
+    pub opened: Option<Option<Opened>>,
+    /// Whether any of it was sent again.
+    pub retransmitted: Option<bool>,
 }
 
 impl GroupKey {
@@ -97,6 +106,12 @@ impl GroupKey {
                 None => netns.inode.to_string(),
             }),
             Dimension::Flow => self.flow.map(|flow| flow.to_string()),
+            Dimension::Cpu => self.cpu.map(known_or_dash),
+            Dimension::Size => self.size.map(|size| size.to_string()),
+            Dimension::Opened => self
+                .opened
+                .map(|opened| known_or_dash(opened.map(Opened::name))),
+            Dimension::Retransmitted => self.retransmitted.map(|again| again.to_string()),
         }
     }
 }
@@ -107,6 +122,10 @@ fn or_dash(name: &Name) -> String {
     } else {
         name.to_string()
     }
+}
+
+fn known_or_dash(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn interface_name(interface: &GroupInterface) -> String {
@@ -163,6 +182,18 @@ impl Serialize for GroupKey {
             Dimension::Flow,
             self.flow.map(FlowObject).as_ref(),
         )?;
+        entry(&mut map, Dimension::Cpu, self.cpu.as_ref())?;
+        entry(&mut map, Dimension::Size, self.size.as_ref())?;
+        entry(
+            &mut map,
+            Dimension::Opened,
+            self.opened.map(|opened| opened.map(Opened::name)).as_ref(),
+        )?;
+        entry(
+            &mut map,
+            Dimension::Retransmitted,
+            self.retransmitted.as_ref(),
+        )?;
         map.end()
     }
 }
@@ -211,6 +242,22 @@ mod tests {
             )
         );
         assert_eq!(GroupKey::default().to_string(), "other");
+    }
+
+    #[test]
+    fn keys_of_messages_print_what_is_unknown_as_a_dash() {
+        let key = GroupKey {
+            cpu: Some(None),
+            size: Some(SizeClass::of(700)),
+            opened: Some(Some(Opened::Accepted)),
+            retransmitted: Some(true),
+            ..GroupKey::default()
+        };
+        assert_eq!(key.to_string(), "- 512-4095 accepted true");
+        assert_eq!(
+            serde_json::to_string(&key).unwrap(),
+            r#"{"cpu":null,"size":512,"opened":"accepted","retransmitted":true}"#
+        );
     }
 
     #[test]
