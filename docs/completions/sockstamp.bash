@@ -779,7 +779,7 @@ _sockstamp() {
             fi
             case "${prev}" in
                 --by)
-                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow cpu size opened retransmitted" -- "${cur}"))
                     return 0
                     ;;
                 --interval)

@@ -288,7 +288,11 @@ peer\t''
 interface\t''
 proto\t''
 netns\t''
-flow\t''"
+flow\t''
+cpu\t''
+size\t''
+opened\t''
+retransmitted\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l interval -d 'Sum messages in intervals of this length, which begin at multiples of it since 1970' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l top -d 'Print this many groups per interval as text' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''

@@ -20,7 +20,8 @@ pub struct Options {
     /// Options of measuring.
     pub measuring: Measuring,
     /// Group messages by these dimensions, one row per group
-    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension(Dimension::MEASURED),
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',',
+          value_parser = dimension(Dimension::MEASURED),
           default_values = ["comm", "port"])]
     pub by: Vec<Dimension>,
     /// Time between two updates: a number with ms, s (default) or m
