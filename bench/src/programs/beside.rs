@@ -22,9 +22,9 @@ pub(crate) enum Beside {
     Nothing,
     Tcpdump,
     Stat,
-    StatSettled,
+    StatBelow,
     StatServer,
-    StatServerSettled,
+    StatServerBelow,
     StatEvery,
     TraceEvery,
     Pcap,
@@ -35,9 +35,9 @@ impl Beside {
         Self::Nothing,
         Self::Tcpdump,
         Self::Stat,
-        Self::StatSettled,
+        Self::StatBelow,
         Self::StatServer,
-        Self::StatServerSettled,
+        Self::StatServerBelow,
         Self::StatEvery,
         Self::TraceEvery,
         Self::Pcap,
@@ -48,9 +48,9 @@ impl Beside {
             Self::Nothing => "off",
             Self::Tcpdump => "tcpdump",
             Self::Stat => "stat",
-            Self::StatSettled => "stat-settled",
+            Self::StatBelow => "stat-max-cost",
             Self::StatServer => "stat-p",
-            Self::StatServerSettled => "stat-p-settled",
+            Self::StatServerBelow => "stat-p-max-cost",
             Self::StatEvery => "stat-every",
             Self::TraceEvery => "trace-every",
             Self::Pcap => "pcap",
@@ -59,12 +59,12 @@ impl Beside {
 
     /// Return true if it is `stat` at its default rate.
     pub(crate) fn is_stat(self) -> bool {
-        matches!(self, Self::Stat | Self::StatServer) || self.is_settled()
+        matches!(self, Self::Stat | Self::StatServer) || self.has_ceiling()
     }
 
-    /// Return true if it has lowered its cost to its ceiling before the programs are measured.
-    pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Self::StatSettled | Self::StatServerSettled)
+    /// Return true if it lowers its cost below a ceiling; until then the programs are not measured.
+    pub(crate) fn has_ceiling(self) -> bool {
+        matches!(self, Self::StatBelow | Self::StatServerBelow)
     }
 
     /// Start it, and wait until it sees packets or messages.
@@ -94,9 +94,11 @@ impl Beside {
                 command.args(["-i", hosts.interface(), "-w", "/dev/null", "-s", "96"]);
                 Ok(Some(command))
             }
-            Self::Stat | Self::StatSettled => sockstamp(&["stat"]),
-            Self::StatServer | Self::StatServerSettled => {
-                sockstamp(&["stat", "-p", &server.to_string()])
+            Self::Stat => sockstamp(&["stat"]),
+            Self::StatBelow => sockstamp(&["stat", "--max-cost", "1%"]),
+            Self::StatServer => sockstamp(&["stat", "-p", &server.to_string()]),
+            Self::StatServerBelow => {
+                sockstamp(&["stat", "-p", &server.to_string(), "--max-cost", "1%"])
             }
             Self::StatEvery => sockstamp(&["stat", "--every", "--max-cost=none"]),
             Self::TraceEvery => {
