@@ -2,6 +2,8 @@
 //! trip, nothing hides in idle time, and no wake-up crosses CPUs, which on a virtual machine takes
 //! longer, and varies more, than everything measured here. The reader of records is on another one.
 
+use std::thread;
+
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -42,8 +44,17 @@ pub(crate) fn stay_on(processor: usize) -> Result<()> {
         .with_context(|| format!("cannot pin to CPU {processor}"))
 }
 
+/// Work on a thread that runs, with all that it starts, on every processor of the machine.
+pub(crate) fn on_all<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let work = || {
+        roam()?;
+        work()
+    };
+    thread::scope(|scope| scope.spawn(work).join().expect("it returns its errors"))
+}
+
 /// Let the calling thread, and those it starts, run on every processor of the machine.
-pub(crate) fn roam() -> Result<()> {
+fn roam() -> Result<()> {
     let mut set = CpuSet::new();
     (0..CpuSet::count()).try_for_each(|processor| set.set(processor))?;
     sched_setaffinity(Pid::from_raw(0), &set).context("cannot run on all processors")

@@ -20,6 +20,7 @@ use sockstamp_record::{Batch, Rows, Writer};
 use crate::command::sockstamp;
 use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, to_float, values};
+use crate::processor;
 use crate::report::{Budget, Report};
 
 pub(crate) const MESSAGES: u64 = 10_000_000;
@@ -114,15 +115,14 @@ fn reading(effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Run a subcommand with recordings; return its seconds and its megabytes.
+/// Run a subcommand with recordings, on all processors; return its seconds and its megabytes.
 pub(crate) fn timed(reader: &str, paths: &[&Path]) -> Result<(f64, f64)> {
     let began = Instant::now();
-    let mut process = sockstamp()?
-        .arg(reader)
-        .args(paths)
-        .stdout(Stdio::null())
-        .spawn()
-        .context("cannot start sockstamp")?;
+    let mut process = processor::on_all(|| {
+        let mut command = sockstamp()?;
+        command.arg(reader).args(paths).stdout(Stdio::null());
+        command.spawn().context("cannot start sockstamp")
+    })?;
     let status = format!("/proc/{}/status", process.id());
     let mut kilobytes = 0;
     let ended = loop {

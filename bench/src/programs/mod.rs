@@ -7,7 +7,6 @@ mod hosts;
 mod output;
 mod workload;
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -97,13 +96,11 @@ fn no_dearer(workload: Workload, place: Place, measure: &Measure) -> Option<Budg
 
 /// It runs on all CPUs, in a thread of its own: that of the other benchmarks stays on one.
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
-    let all = || {
-        processor::roam()?;
+    processor::on_all(|| {
         Place::ALL
             .into_iter()
             .try_for_each(|place| rows(place, effort, report))
-    };
-    thread::scope(|scope| scope.spawn(all).join().expect("it returns its errors"))
+    })
 }
 
 fn rows(place: Place, effort: Effort, report: &mut Report) -> Result<()> {
