@@ -93,6 +93,10 @@ impl Half {
 }
 
 /// The owner of a row's messages.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most rows are groups, and there are few"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     /// A group; the default stands for messages without a slot.
