@@ -338,6 +338,8 @@ fn reads_of_hosts(seed: u64, slow: &Slice) -> Vec<Message> {
         message.cpu = Some(cpu);
         message.container = Some(Arc::clone(&services[service]));
         message.opened = Some(Opened::ALL[usize::from(rng.u8(..5) < 2)]);
+        // Else the port of the service would tell who opened the connection.
+        message.flow.local.set_port(message.flow.remote.port());
         let is_of_slice = match slow {
             Slice::Cpu(slow) => *slow == cpu,
             Slice::Container(slow) => *slow == services[service],
