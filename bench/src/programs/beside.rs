@@ -62,7 +62,7 @@ impl Beside {
         matches!(self, Self::Stat | Self::StatServer) || self.has_ceiling()
     }
 
-    /// Return true if it lowers its cost below a ceiling; until then the programs are not measured.
+    /// Return true if it lowers its cost for a ceiling; until then the programs are not measured.
     pub(crate) fn has_ceiling(self) -> bool {
         matches!(self, Self::StatBelow | Self::StatServerBelow)
     }

@@ -20,7 +20,7 @@ use crate::paired::{Spread, in_turn, values};
 use crate::processor;
 use crate::report::{Budget, Report};
 
-/// The time in which `stat` lowers its cost below its ceiling: a few looks at it, one per 2 s.
+/// The time in which `stat` lowers its cost as far as its ceiling wants: a few looks, one per 2 s.
 const SETTLING: Duration = Duration::from_secs(6);
 
 /// The result of one run, with the costs that the client does not see.

@@ -38,12 +38,13 @@ pub enum Dimension {
     Size,
     /// The end that opened the connection.
     Opened,
-    /// Whether any of it was sent again.
+    /// Messages of which a part was sent again, apart from others.
     Retransmitted,
 }
 
 impl Dimension {
-    /// Every dimension, in the order in which a group's values are printed.
+    /// Every dimension, in the order in which a group's values are printed: those of
+    /// [`Dimension::MEASURED`] first.
     pub const ALL: [Self; 14] = [
         Self::Pid,
         Self::Comm,
@@ -63,18 +64,7 @@ impl Dimension {
 
     /// The dimensions of groups that are measured. The others are known of each message alone: only
     /// those of a recording can be grouped by them.
-    pub const MEASURED: [Self; 10] = [
-        Self::Pid,
-        Self::Comm,
-        Self::Cgroup,
-        Self::Container,
-        Self::Port,
-        Self::Peer,
-        Self::Interface,
-        Self::Proto,
-        Self::Netns,
-        Self::Flow,
-    ];
+    pub const MEASURED: [Self; 10] = *Self::ALL.first_chunk().unwrap();
 
     /// The name used in options and JSON, such as `"port"`.
     #[must_use]

@@ -75,7 +75,7 @@ pub struct GroupKey {
     pub size: Option<SizeClass>,
     /// The end that opened the connection, if it is known.
     pub opened: Option<Option<Opened>>,
-    /// Whether any of it was sent again.
+    /// True if a part of each was sent again.
     pub retransmitted: Option<bool>,
 }
 

@@ -27,6 +27,13 @@ pub(super) struct Watched {
     unanswered: Vec<Method>,
 }
 
+/// Count the methods that a peer which is given up did not answer.
+fn count_unanswered(counts: &mut BTreeMap<Method, u64>, given_up: &Watched) {
+    for method in &given_up.unanswered {
+        *counts.entry(*method).or_default() += 1;
+    }
+}
+
 /// The number of peers of each container. No container has more than another one wants, if not all
 /// can be probed.
 struct Shares(HashMap<String, usize>);
@@ -140,14 +147,8 @@ impl Known {
         let key = key.clone();
         let watched = self.watched.remove(&key)?;
         self.too_many += usize::from(watched.seen == now);
-        self.count_unanswered(&watched);
+        count_unanswered(&mut self.unanswered, &watched);
         watched.id
-    }
-
-    fn count_unanswered(&mut self, given_up: &Watched) {
-        for method in &given_up.unanswered {
-            *self.unanswered.entry(*method).or_default() += 1;
-        }
     }
 
     /// Remove peers without a connection, and those above a bound that was lowered.
@@ -161,9 +162,7 @@ impl Known {
                 return true;
             }
             ended.extend(watched.id);
-            for method in &watched.unanswered {
-                *self.unanswered.entry(*method).or_default() += 1;
-            }
+            count_unanswered(&mut self.unanswered, watched);
             false
         });
         ended
@@ -180,9 +179,7 @@ impl Known {
     /// Forget the peers as well: they are probed no more.
     pub(super) fn forget_all(&mut self) {
         for watched in std::mem::take(&mut self.watched).into_values() {
-            for method in watched.unanswered {
-                *self.unanswered.entry(method).or_default() += 1;
-            }
+            count_unanswered(&mut self.unanswered, &watched);
         }
         self.forget_losses();
     }
