@@ -4,21 +4,20 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::path::Path;
+use std::process::{self, Command};
 use std::thread;
-use std::time::Duration;
 
 use common::leftovers::Leftovers;
-use common::{direction_of, messages, report, sockstamp, stage, wait_attached};
+use common::{direction_of, messages, report, skip, sockstamp, stage, wait_attached};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use testbed::Process;
+use testbed::{Host, PATIENCE, Process};
 
-/// Under emulation, loading takes ten seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// On one connection, and as many answers.
 const REQUESTS: usize = 20;
 
@@ -105,6 +104,37 @@ fn stat_agrees_with_doctor_without_btf() {
 }
 
 /// Root without these, in the words of setpriv(1).
+/// Threads enter other network namespaces, and a walk over sockets is a child.
+#[test]
+fn without_room_for_further_tasks_an_error_says_so() {
+    let hierarchy = Path::new("/sys/fs/cgroup/pids");
+    if !hierarchy.exists() {
+        skip(
+            "poor_hosts::without_room_for_further_tasks_an_error_says_so",
+            "the controller of tasks is not mounted",
+        );
+        return;
+    }
+    let full = hierarchy.join(format!("sockstamp-test-{}", process::id()));
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("pids.max"), "1").unwrap();
+    let _other = Host::new("other").unwrap();
+    let output = Command::new("sh")
+        .args(["-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\""])
+        .arg(&full)
+        .arg(sockstamp())
+        .args(["stat", "--duration", "100ms"])
+        .output()
+        .unwrap();
+    fs::remove_dir(&full).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{said}");
+    assert_eq!(
+        said,
+        "sockstamp: cannot look at existing connections: Resource temporarily unavailable (os error 11)\n"
+    );
+}
+
 fn without_capabilities(these: &str) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -229,7 +259,7 @@ fn measured(poor: Poor, subcommand: &str) -> (NamedTempFile, String) {
             "-o",
         ])
         .arg(output.path());
-    command.args(["-p", &std::process::id().to_string()]);
+    command.args(["-p", &process::id().to_string()]);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     converse();

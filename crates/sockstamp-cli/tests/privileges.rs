@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use common::leftovers::Leftovers;
 use common::unprivileged::{NOBODY, Unprivileged};
 use nix::sys::signal::Signal;
-use testbed::{Cgroup, Process};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use testbed::{Cgroup, PATIENCE, Process};
 
 /// include/uapi/linux/capability.h
 const NET_ADMIN: u64 = 1 << 12;

@@ -16,11 +16,9 @@ use sockstamp_model::flow::Opened;
 use sockstamp_model::stage::Stage;
 use sockstamp_record::{Batch, PacketReader, Reader, Writer};
 use tempfile::tempdir;
-use testbed::{Cgroup, Process};
+use testbed::{Cgroup, PATIENCE, Process};
 
 use common::{Stat, number, recording, wait_attached};
-
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Start `sockstamp record --every`; return when it measures.
 fn record(output: &Path, options: &[&str], target: &[&str]) -> Process {
@@ -37,7 +35,7 @@ fn record(output: &Path, options: &[&str], target: &[&str]) -> Process {
 /// End a recording as Ctrl-C does; return its standard error.
 fn end(mut process: Process) -> String {
     process.signal(Signal::SIGINT).unwrap();
-    let status = process.wait_status(TIMEOUT).unwrap();
+    let status = process.wait_status(PATIENCE).unwrap();
     let errors = process.stderr();
     assert!(status.success(), "{status}: {errors}");
     errors
@@ -132,14 +130,15 @@ fn report_counts_messages_as_stat_does() {
     assert_eq!(stat["verdicts"], report["verdicts"]);
 }
 
-/// Listen on a free port below those of clients (net.ipv4.ip_local_port_range).
+/// Listen on a free port below those of clients (net.ipv4.ip_local_port_range). If these begin at
+/// 1024, as the range is often widened, only privileged ports are left.
 fn low_listener() -> TcpListener {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
     let lowest: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
-    let free = (1024..lowest)
+    (1..lowest)
         .rev()
-        .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
-    free.unwrap()
+        .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
+        .unwrap_or_else(|| panic!("no port is free below those of clients: {range:?}"))
 }
 
 /// Return the group of a grouping by port and peer that has this port.
@@ -224,14 +223,14 @@ fn a_recording_that_is_killed_keeps_its_finished_rows() {
     let begin = Instant::now();
     let mut asked = 0;
     while Reader::open(&file).unwrap().rows() == 0 {
-        assert!(begin.elapsed() < TIMEOUT, "no row after {asked} questions");
+        assert!(begin.elapsed() < PATIENCE, "no row after {asked} questions");
         ask(&listener, 10, Duration::from_millis(1));
         asked += 10;
     }
     ask(&listener, 10, Duration::from_millis(1));
     asked += 10;
     recording.signal(Signal::SIGKILL).unwrap();
-    recording.wait_status(TIMEOUT).unwrap();
+    recording.wait_status(PATIENCE).unwrap();
     let rows = Reader::open(&file).unwrap().rows();
     // Four messages per question, and a connection from both ends per ten.
     let most = asked * 4 + asked / 10 * 2;
@@ -268,7 +267,7 @@ for _ in range(10):
     while server.read(&mut byte).unwrap() > 0 {
         server.write_all(&byte).unwrap();
     }
-    client.wait(TIMEOUT).unwrap();
+    client.wait(PATIENCE).unwrap();
     end(recording);
     let messages: Result<Vec<_>, _> = Reader::open(&file).unwrap().messages().collect();
     let messages = messages.unwrap();
@@ -710,7 +709,7 @@ fn a_signal_ends_a_long_read() {
             thread::sleep(Duration::from_millis(5));
         }
         process.signal(signal).unwrap();
-        let ended = process.wait_status(TIMEOUT).unwrap();
+        let ended = process.wait_status(PATIENCE).unwrap();
         let errors = process.stderr();
         assert_eq!(
             ended.code(),

@@ -9,12 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use testbed::{Host, Process, Tmux, within_attempts};
+use testbed::{Host, PATIENCE, Process, Tmux, within_attempts};
 
 use crate::common::{hooks, sockstamp, wait_attached};
-
-/// Loading takes half a second, on a busy machine some.
-const WAIT: Duration = Duration::from_secs(30);
 
 /// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
 const COLOUR: &str = "8;5;";
@@ -34,7 +31,7 @@ impl RedisHost {
                 &["--port", "6379", "--save", "", "--appendonly", "no"],
             )
             .unwrap();
-        host.wait_for_port("127.0.0.1:6379".parse().unwrap(), WAIT)
+        host.wait_for_port("127.0.0.1:6379".parse().unwrap(), PATIENCE)
             .unwrap();
         RedisHost {
             host,
@@ -74,7 +71,7 @@ impl Terminal {
     fn enter(&self, line: &str) {
         let begun = Instant::now();
         while !self.0.screen().unwrap().trim_end().ends_with("ready>") {
-            assert!(begun.elapsed() < WAIT, "{}", self.0.screen().unwrap());
+            assert!(begun.elapsed() < PATIENCE, "{}", self.0.screen().unwrap());
             thread::sleep(Duration::from_millis(10));
         }
         self.0.type_line(line).unwrap();
@@ -89,7 +86,7 @@ impl Terminal {
     #[track_caller]
     fn sees(&self, text: &str) -> String {
         self.0
-            .wait_for(text, WAIT)
+            .wait_for(text, PATIENCE)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -98,7 +95,10 @@ impl Terminal {
     fn sees_no_more(&self, text: &str) {
         let begun = Instant::now();
         while self.0.screen().unwrap().contains(text) {
-            assert!(begun.elapsed() < WAIT, "{text:?} is still on the screen");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{text:?} is still on the screen"
+            );
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -220,7 +220,7 @@ fn messages_are_shown_as_waterfalls() {
         if screen.contains(" tx.network ") || screen.contains(" rx.stack ") {
             break screen;
         }
-        assert!(start.elapsed() < WAIT, "{screen}");
+        assert!(start.elapsed() < PATIENCE, "{screen}");
     };
     assert!(screen.contains("%  "), "{screen}");
     let coloured = terminal.0.coloured_screen().unwrap();
@@ -290,7 +290,7 @@ fn top_ends_with_its_terminal() {
     drop(terminal);
     let start = Instant::now();
     while kill(program, None).is_ok() {
-        assert!(start.elapsed() < WAIT, "{program} still runs");
+        assert!(start.elapsed() < PATIENCE, "{program} still runs");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -336,7 +336,7 @@ fn once_prints_a_screen_of_text() {
     let mut top = Process::spawn(command).unwrap();
     wait_attached(&mut top);
     let _load = setup.load();
-    let text = top.wait(WAIT).unwrap();
+    let text = top.wait(PATIENCE).unwrap();
     assert!(
         text.contains("er 6379") && text.contains("verdicts: valid "),
         "{text}"
@@ -376,7 +376,7 @@ fn top_without_a_terminal_names_the_remedy() {
     let mut command = Command::new(sockstamp());
     command.arg("top");
     let mut top = Process::spawn(command).unwrap();
-    assert_eq!(top.wait_status(WAIT).unwrap().code(), Some(1));
+    assert_eq!(top.wait_status(PATIENCE).unwrap().code(), Some(1));
     assert_eq!(
         top.stderr(),
         "sockstamp: standard output is not a terminal: use --once\n"

@@ -16,11 +16,10 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::tempdir;
-use testbed::{Family, Hog, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Family, Hog, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
 
 use common::{number, wait_attached};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 const MESSAGES: usize = 60;
 /// Longer than anything that this machine does by itself, mostly.
 const DELAY: Duration = Duration::from_millis(20);
@@ -302,7 +301,7 @@ fn record(output: &Path, host: &Host, sampling: &[&str]) -> Process {
 
 fn end(mut process: Process) {
     process.signal(Signal::SIGINT).unwrap();
-    let status = process.wait_status(TIMEOUT).unwrap();
+    let status = process.wait_status(PATIENCE).unwrap();
     assert!(status.success(), "{status}: {}", process.stderr());
 }
 

@@ -6,7 +6,6 @@ use std::cell::Cell;
 use std::io::{IoSlice, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
 use sockstamp::error_queue::{ErrorQueue, Report};
@@ -14,6 +13,7 @@ use sockstamp::timestamping::{
     Matcher, MessageOptions, Options, Origin, Outcome, ReceiveBatch, TxKind, TxStamp, send,
 };
 use sockstamp::zerocopy::{self, Sent, ZeroCopySender};
+use testbed::PATIENCE;
 
 /// Counts the allocations of each thread: the test harness has its own threads.
 struct Counting;
@@ -42,8 +42,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Return the allocations of the work after some repetitions.
 fn allocations_of(mut work: impl FnMut()) -> u64 {

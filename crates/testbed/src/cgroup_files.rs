@@ -1,17 +1,15 @@
 //! The files of cgroup hierarchies: where they are mounted, the processes of a cgroup, its end.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{fs, io, thread};
 
 use crate::error::{Context, Result};
+use crate::patience::PATIENCE;
 use crate::process::{POLL_INTERVAL, kill_all};
 
 /// The file that lists a cgroup's processes and takes new ones.
 pub(crate) const PROCESSES: &str = "cgroup.procs";
-
-/// Longest time for the kernel to notice that the last process of a cgroup has ended.
-const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Remove a directory with all below it.
 pub(crate) fn remove(directory: &Path) -> Result<()> {
@@ -32,8 +30,7 @@ pub(crate) fn remove(directory: &Path) -> Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             // The last process is not listed any more, but has not yet left.
             Err(error)
-                if error.kind() == io::ErrorKind::ResourceBusy
-                    && start.elapsed() < REMOVE_TIMEOUT =>
+                if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < PATIENCE =>
             {
                 thread::sleep(POLL_INTERVAL);
             }

@@ -2,15 +2,12 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::error::{Context, Error, Result};
+use crate::patience::PATIENCE;
 use crate::sys::AbsentPage;
-
-/// Longest time for a busy machine to run a thread.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection inside a send call whose memory does not come, such as a page of a file on a file
 /// system that hangs.
@@ -59,6 +56,7 @@ impl Drop for HeldSocket {
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
 
     use socket2::SockRef;
 

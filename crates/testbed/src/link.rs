@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::error::{Context, Error, Result};
 use crate::host::{Host, Namespace};
@@ -14,6 +14,7 @@ use crate::leftovers::NETNS_DIRECTORY;
 use crate::link_config::LinkConfig;
 use crate::middlebox::Experiments;
 use crate::nat::Nat;
+use crate::patience::PATIENCE;
 use crate::process::{self, POLL_INTERVAL};
 use crate::relay::{Relay, Shared};
 use crate::statistics::RelayStatistics;
@@ -40,9 +41,6 @@ pub enum Direction {
 /// Packets that a TUN device keeps for the relay before it drops. With the kernel's default of 500
 /// a burst of MTU-sized packets during one late wake-up would overflow.
 const TUN_QUEUE_LEN: u32 = 4096;
-
-/// The kernel needs at most one second.
-const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Two hosts joined, by a relay in user space or by a veth pair.
 ///
@@ -413,10 +411,10 @@ impl End {
         while !process::ip(&format!("-n {netns_name} link show dev {interface}"))?
             .contains(" state UP ")
         {
-            if start.elapsed() > CARRIER_TIMEOUT {
+            if start.elapsed() > PATIENCE {
                 return Err(Error::Timeout {
                     what: format!("carrier on {interface}"),
-                    after: CARRIER_TIMEOUT,
+                    after: PATIENCE,
                 });
             }
             thread::sleep(POLL_INTERVAL);

@@ -8,9 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{Context, Error, Result};
-
-/// Longest time for a killed process to leave its namespace or cgroup.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::patience::PATIENCE;
 
 /// Interval for polling things without events.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -243,10 +241,10 @@ pub(crate) fn kill_all(list: impl Fn() -> Vec<u32>, place: &str) -> Result<()> {
         if pids.is_empty() {
             return Ok(());
         }
-        if start.elapsed() > EXIT_TIMEOUT {
+        if start.elapsed() > PATIENCE {
             return Err(Error::Timeout {
                 what: format!("the end of {pids:?} in {place}"),
-                after: EXIT_TIMEOUT,
+                after: PATIENCE,
             });
         }
         for pid in pids {

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use testbed::{
-    Cgroup, Error, Family, Host, Link, LinkConfig, Process, clean_up_leftovers, peer_program,
+    Cgroup, Error, Family, Host, Link, LinkConfig, PATIENCE, Process, clean_up_leftovers,
+    peer_program,
 };
-
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn netns_inode_of(pid: u32) -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -22,7 +21,7 @@ fn netns_inode_of(pid: u32) -> u64 {
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < TIMEOUT, "{what} did not happen");
+        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -79,18 +78,18 @@ fn the_output_of_a_running_program_can_be_read() {
     let mut program = host
         .spawn("sh", &["-c", "echo one; echo two >&2; sleep 60"])
         .unwrap();
-    program.wait_for_stdout("one", TIMEOUT).unwrap();
+    program.wait_for_stdout("one", PATIENCE).unwrap();
     eventually("two", || program.stderr() == "two\n");
     assert!(program.is_running().unwrap());
     program.signal(Signal::SIGTERM).unwrap();
-    assert!(!program.wait_status(TIMEOUT).unwrap().success());
+    assert!(!program.wait_status(PATIENCE).unwrap().success());
 
     let mut short = host.spawn("echo", &["done"]).unwrap();
     assert!(matches!(
-        short.wait_for_stdout("more", TIMEOUT),
+        short.wait_for_stdout("more", PATIENCE),
         Err(Error::Command { .. })
     ));
-    assert_eq!(short.wait(TIMEOUT).unwrap(), "done\n");
+    assert_eq!(short.wait(PATIENCE).unwrap(), "done\n");
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn a_dropped_host_takes_its_processes_along() {
     let mut parent = host
         .spawn("sh", &["-c", "sleep 60 & echo $!; wait"])
         .unwrap();
-    parent.wait_for_stdout("\n", TIMEOUT).unwrap();
+    parent.wait_for_stdout("\n", PATIENCE).unwrap();
     let child: u32 = parent.stdout().trim().parse().unwrap();
     drop(parent);
     assert_eq!(netns_inode_of(child), host.netns_inode());
@@ -125,7 +124,7 @@ fn is_running(pid: u32) -> bool {
 #[test]
 fn a_process_survives_the_end_of_a_cgroup_that_it_joined() {
     let output = run_alone("join-a-cgroup-and-drop-it")
-        .wait(TIMEOUT)
+        .wait(PATIENCE)
         .unwrap();
     assert!(output.contains("survived"), "{output}");
 }
@@ -162,7 +161,7 @@ fn a_link_may_outlive_its_hosts() {
 #[test]
 fn leftovers_of_a_killed_process_are_removed() {
     let mut leaver = run_alone("leave-things-behind");
-    leaver.wait_for_stdout("ready\n", TIMEOUT).unwrap();
+    leaver.wait_for_stdout("ready\n", PATIENCE).unwrap();
     let stdout = leaver.stdout();
     let line = stdout
         .lines()
@@ -280,7 +279,7 @@ fn the_peer_answers_after_its_think_time() {
             "1000",
         ];
         let mut server = b.spawn(&peer, &arguments).unwrap();
-        server.wait_for_stdout("\n", TIMEOUT).unwrap();
+        server.wait_for_stdout("\n", PATIENCE).unwrap();
         let port = server
             .stdout()
             .trim()
@@ -291,7 +290,7 @@ fn the_peer_answers_after_its_think_time() {
         for family in [Family::V4, Family::V6] {
             let address = SocketAddr::new(link.address_b(family), port);
             if protocol == "tcp" {
-                b.wait_for_port(address, TIMEOUT).unwrap();
+                b.wait_for_port(address, PATIENCE).unwrap();
             }
             let address = address.to_string();
             let mut arguments = vec!["client", "--protocol", protocol, "--connect", &address];
@@ -335,7 +334,7 @@ fn requests_go_as_they_are_asked_to() {
         (7002, "--request 200000 --pacing 4000000", 20),
     ] {
         let address = SocketAddr::new(link.address_b(Family::V4), port);
-        b.wait_for_port(address, TIMEOUT).unwrap();
+        b.wait_for_port(address, PATIENCE).unwrap();
         let address = address.to_string();
         let client = ["client", "--connect", &address, "--count", "3"];
         let options: Vec<&str> = options.split_whitespace().collect();
@@ -360,7 +359,7 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
     let mut sink = b
         .spawn(&peer, &["sink", "--port", "7000", "--rate-limit", "none"])
         .unwrap();
-    sink.wait_for_stdout("listening on 7000\n", TIMEOUT)
+    sink.wait_for_stdout("listening on 7000\n", PATIENCE)
         .unwrap();
     let address = format!("{}:7000", link.address_b(Family::V4));
     let (sends, size) = (SENDS.to_string(), SIZE.to_string());

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use testbed::{Cgroup, Family, Host, Link, Process};
+use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::{sockstamp, wait_attached};
@@ -19,7 +19,6 @@ use crate::running::{Agent, exchange, wait_for_line};
 /// Memory that may come with later churn, in kB: the allocator's slack and buffers that fill. Some
 /// 15,000 connections come later, so a leak of 600 bytes each is more.
 const SLACK: u64 = 8_000;
-const WAIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 9000;
 /// A container lives as long as the prober needs to find it.
 const LIFE: Duration = Duration::from_millis(1500);
@@ -77,7 +76,7 @@ fn live_and_die(number: u64) {
     let (near, far) = (Host::new("near").unwrap(), Host::new("far").unwrap());
     let link = Link::veth(&near, &far).unwrap();
     let mut server = far.spawn("python3", &["-c", SERVER]).unwrap();
-    server.wait_for_stdout("there", WAIT).unwrap();
+    server.wait_for_stdout("there", PATIENCE).unwrap();
     let top = Cgroup::new("churn").unwrap();
     let id = format!("{:08x}{number:056x}", std::process::id());
     let cgroup = top.below(&format!("docker-{id}.scope")).unwrap();
@@ -86,7 +85,7 @@ fn live_and_die(number: u64) {
     command.args(["-c", CLIENT, &address]);
     cgroup.start_in(&mut command).unwrap();
     let mut process = Process::spawn(command).unwrap();
-    process.wait_for_stdout("there", WAIT).unwrap();
+    process.wait_for_stdout("there", PATIENCE).unwrap();
     thread::sleep(LIFE);
     drop(process);
     drop(cgroup);
@@ -163,7 +162,7 @@ fn held(agent: &Agent) -> Held {
 }
 
 /// Return the memory of an agent in kB: VmRSS of proc(5).
-fn resident(agent: &Agent) -> u64 {
+pub fn resident(agent: &Agent) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", agent.process.id())).unwrap();
     let line = status
         .lines()
@@ -216,7 +215,7 @@ fn churn_leaves_memory_flat_and_nothing_behind() {
     let start = Instant::now();
     while !held(&agent).is_within(&before) {
         assert!(
-            start.elapsed() < WAIT,
+            start.elapsed() < PATIENCE,
             "{:?} is not {before:?}",
             held(&agent)
         );

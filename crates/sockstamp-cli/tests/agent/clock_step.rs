@@ -15,13 +15,12 @@ use sockstamp_export::wire::{Field, fields};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::Reader;
 use tempfile::TempDir;
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
 use crate::common::skip;
 use crate::otlp::read_late;
 use crate::running::{Agent, Scrape};
 
-const WAIT: Duration = Duration::from_secs(60);
 /// Delay each read by this.
 const LATE: Duration = Duration::from_millis(60);
 const READS: usize = 3;
@@ -233,7 +232,7 @@ fn no_time_is_wrong_after_the_clock_was_stepped() {
     }
     let scrape = agent.scrape();
     agent.process.signal(Signal::SIGTERM).unwrap();
-    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    assert!(agent.process.wait_status(PATIENCE).unwrap().success());
 
     check_histograms(&scrape);
     let [valid, stepped] = ["valid", "clock-step"].map(|name| verdict(&scrape, name));

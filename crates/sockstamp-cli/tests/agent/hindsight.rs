@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use sockstamp_record::Reader;
 use tempfile::TempDir;
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
 use crate::common::sockstamp;
 use crate::packaging::run;
 use crate::running::{Agent, Scrape, post, talk};
-
-const WAIT: Duration = Duration::from_secs(30);
 
 fn settings(directory: &Path, more: &str) -> String {
     format!("[hindsight]\ndirectory = {directory:?}\nmin_free = 1\n{more}")
@@ -80,7 +78,7 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
     agent.process.signal(Signal::SIGUSR1).unwrap();
     let start = Instant::now();
     while files(&directory.path().join("snapshots")).len() < 2 {
-        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
         thread::sleep(Duration::from_millis(50));
     }
     let scrape = agent.scrape();
@@ -170,7 +168,7 @@ fn the_page_explains_what_was_recorded_and_refuses_other_sites() {
         if body.contains("of the excess is peer.answer peer") {
             break;
         }
-        assert!(start.elapsed() < WAIT, "{body}");
+        assert!(start.elapsed() < PATIENCE, "{body}");
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -190,7 +188,7 @@ fn a_disk_without_room_costs_counted_messages_alone() {
         .sum("sockstamp_hindsight_lost_messages_total", &lost)
         < 200.0
     {
-        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
     }
     assert!(agent.process.stderr().contains("min_free"));
     assert_eq!(agent.scrape().sum("sockstamp_messages_total", &[]), 200.0);
@@ -249,7 +247,7 @@ fn talk_until(host: &Host, agent: &Agent, is_there: impl Fn(&Scrape) -> bool) ->
         if is_there(&scrape) {
             return scrape;
         }
-        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
     }
 }
 
@@ -323,7 +321,7 @@ fn the_last_minutes_are_kept_when_a_stage_takes_long() {
     talk(&host, 60, Duration::from_millis(60));
     let start = Instant::now();
     while files(&snapshots).is_empty() {
-        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
         thread::sleep(Duration::from_millis(50));
     }
     let said = agent.process.stderr();

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Cgroup, Host, Process, within_attempts};
+use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
 use crate::running::{Agent, Scrape, post, talk};
 
+/// Longest time of ending on a busy machine.
 const STOP: Duration = Duration::from_secs(30);
 
 #[test]
@@ -163,7 +164,7 @@ fn a_target_that_starts_again_is_measured_again() {
     let said = "the target has another cgroup now, which is measured";
     let begin = Instant::now();
     while !agent.process.stderr().contains(said) {
-        assert!(begin.elapsed() < STOP, "{}", agent.process.stderr());
+        assert!(begin.elapsed() < PATIENCE, "{}", agent.process.stderr());
         thread::sleep(Duration::from_millis(100));
     }
     ask(&again);
@@ -209,7 +210,6 @@ fn wakings(process: u32) -> u64 {
 /// The default ceiling under a flood: the log and the metrics say what it does.
 #[test]
 fn the_ceiling_is_held_under_a_flood_and_said() {
-    const PATIENCE: Duration = Duration::from_secs(60);
     let host = Host::new("flood").unwrap();
     let agent = Agent::start(&format!("[target]\nnetns = \"{}\"", host.netns_name()));
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -303,7 +303,7 @@ fn a_service_manager_is_notified_of_the_start_and_then_regularly() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(STOP)).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(sockstamp());
     command
         .args(["agent", "--listen", "127.0.0.1:0"])

@@ -3,15 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use tempfile::TempDir;
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 
 use crate::common::sockstamp;
 use crate::running::{Agent, Scrape};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
 const TX: &str = "direction=\"tx\"";
 
 /// Connect to itself, and send bytes from then on.
@@ -76,7 +74,7 @@ impl Container {
         command.args(["-c", TALKS]);
         cgroup.start_in(&mut command).unwrap();
         let mut process = Process::spawn(command).unwrap();
-        process.wait_for_stdout("ready", TIMEOUT).unwrap();
+        process.wait_for_stdout("ready", PATIENCE).unwrap();
         Self {
             _process: process,
             _cgroup: cgroup,

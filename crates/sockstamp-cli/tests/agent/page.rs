@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
 use crate::browser::Page;
 use crate::running::{Agent, exchange, talk};
-
-const WAIT: Duration = Duration::from_secs(60);
 
 /// The page as a browser shows it after four seconds of its own time: one reading of the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {
@@ -40,7 +38,7 @@ fn wait_until(page: &mut Page, expression: &str) {
     let start = Instant::now();
     while page.value(expression) != true {
         let shown = page.value("document.body.innerText");
-        assert!(start.elapsed() < WAIT, "{expression}: {shown}");
+        assert!(start.elapsed() < PATIENCE, "{expression}: {shown}");
         thread::sleep(Duration::from_millis(50));
     }
 }

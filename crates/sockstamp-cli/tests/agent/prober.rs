@@ -6,11 +6,10 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, Process};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
 
 use crate::running::{Agent, Scrape};
 
-const WAIT: Duration = Duration::from_secs(60);
 const ONE_WAY: Duration = Duration::from_millis(5);
 /// Round trips over the link, in seconds. The relay may be late, never early.
 const ROUND_TRIP: std::ops::Range<f64> = 0.010..0.012;
@@ -68,7 +67,7 @@ impl ProbedContainer {
         command.args(["-c", program]).args(arguments);
         self.cgroup.start_in(&mut command).unwrap();
         let mut process = Process::spawn(command).unwrap();
-        process.wait_for_stdout("there", WAIT).unwrap();
+        process.wait_for_stdout("there", PATIENCE).unwrap();
         process
     }
 
@@ -137,7 +136,7 @@ fn assert_is_the_link(
                 return scrape;
             }
         }
-        assert!(start.elapsed() < WAIT, "{values:?}");
+        assert!(start.elapsed() < PATIENCE, "{values:?}");
     }
 }
 
@@ -248,7 +247,7 @@ fn held_for_long(agent: &Agent) -> (usize, usize, usize) {
     let start = Instant::now();
     let (mut last, mut since) = (held(agent), start);
     while since.elapsed() < Duration::from_secs(1) {
-        assert!(start.elapsed() < WAIT, "{last:?} does not last");
+        assert!(start.elapsed() < PATIENCE, "{last:?} does not last");
         std::thread::sleep(Duration::from_millis(50));
         let now = held(agent);
         if now != last {
@@ -292,7 +291,7 @@ fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
     let start = Instant::now();
     while held(&agent) != before {
         assert!(
-            start.elapsed() < WAIT,
+            start.elapsed() < PATIENCE,
             "{:?} is not {before:?}",
             held(&agent)
         );
@@ -349,7 +348,7 @@ fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
     agent.reload(&settings("enabled = false"));
     let start = Instant::now();
     while held(&agent).0 > 0 {
-        assert!(start.elapsed() < WAIT);
+        assert!(start.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(50));
     }
     let sent = echoes(&container.near);

@@ -4,11 +4,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 
 use crate::running::{Agent, Scrape};
 
-const WAIT: Duration = Duration::from_secs(60);
 const TX: &str = "direction=\"tx\"";
 
 /// A connection to a port of its own.
@@ -174,7 +173,7 @@ fn a_rule_s_threshold_stands_in_the_place_of_the_page_s() {
     patient.send(Duration::from_millis(350));
     let start = Instant::now();
     while shown(&agent, &usual) < 5 || shown(&agent, &patient) < before + 1 {
-        assert!(start.elapsed() < WAIT, "{}", agent.get("/slow"));
+        assert!(start.elapsed() < PATIENCE, "{}", agent.get("/slow"));
     }
     assert_eq!(
         [shown(&agent, &usual), shown(&agent, &patient)],
@@ -236,7 +235,7 @@ fn the_series_of_a_dead_container_show_its_last_counts_and_end() {
     command.args(["-c", TALK]);
     container.start_in(&mut command).unwrap();
     let mut talking = Process::spawn(command).unwrap();
-    assert!(talking.wait_status(WAIT).unwrap().success());
+    assert!(talking.wait_status(PATIENCE).unwrap().success());
     let label = format!("container=\"{id}\"");
     let sent = |scrape: &Scrape| scrape.values("sockstamp_messages_total", &[&label, TX]);
     let expired = |scrape: &Scrape| count(scrape, "sockstamp_expired_groups_total", &[]);

@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 
 use crate::common::{sockstamp, wait_attached};
-
-/// Loading takes half a second, on a busy machine some.
-const WAIT: Duration = Duration::from_secs(60);
 
 /// Scrapes within 200 ms share a reading of the counters.
 pub const SHARED: Duration = Duration::from_millis(210);
@@ -92,7 +89,7 @@ impl Agent {
             if is_there(&scrape) {
                 return scrape;
             }
-            assert!(start.elapsed() < WAIT, "{}", scrape.0);
+            assert!(start.elapsed() < PATIENCE, "{}", scrape.0);
         }
     }
 
@@ -107,7 +104,7 @@ impl Agent {
             if said.contains("the configuration") && said.ends_with('\n') {
                 return said;
             }
-            assert!(start.elapsed() < WAIT, "nothing is said");
+            assert!(start.elapsed() < PATIENCE, "nothing is said");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -124,7 +121,7 @@ pub fn wait_for_line(process: &Process, text: &str) -> String {
         if let Some((_, rest)) = complete.lines().find_map(|line| line.split_once(text)) {
             return rest.to_owned();
         }
-        assert!(start.elapsed() < WAIT, "{errors}");
+        assert!(start.elapsed() < PATIENCE, "{errors}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -141,7 +138,7 @@ pub fn post(address: SocketAddr, path: &str, header: &str) -> (String, String) {
 
 fn request(method: &str, address: SocketAddr, path: &str, header: &str) -> (String, String) {
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(WAIT)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     // HTTP 1.0 has no chunks.
     write!(
         client,

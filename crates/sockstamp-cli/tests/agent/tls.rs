@@ -9,13 +9,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 
 use crate::common::sockstamp;
 use crate::prometheus::Prometheus;
 use crate::running::{Agent, exchange, talk, wait_for_line};
-
-const WAIT: Duration = Duration::from_secs(30);
 
 /// An authority that openssl made, and a certificate for localhost that it signed.
 pub struct Authority(TempDir);
@@ -115,7 +113,7 @@ fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
     assert!(!s_client(&authority, &port, "-tls1_1").contains("Verification: OK\n"));
 
     tcpdump.signal(Signal::SIGINT).unwrap();
-    tcpdump.wait_status(WAIT).unwrap();
+    tcpdump.wait_status(PATIENCE).unwrap();
     let bytes = fs::read(&capture).unwrap();
     let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(

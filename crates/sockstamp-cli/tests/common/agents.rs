@@ -2,13 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 
 use super::{sockstamp, wait_attached};
-
-const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Start an agent in a host and return when it measures and listens.
 pub fn start(host: &Host, address: SocketAddr) -> Process {
@@ -16,7 +13,7 @@ pub fn start(host: &Host, address: SocketAddr) -> Process {
     command.args(["agent", "--listen", &address.to_string()]);
     let mut agent = Process::spawn(command).unwrap();
     wait_attached(&mut agent);
-    host.wait_for_port(address, START_TIMEOUT).unwrap();
+    host.wait_for_port(address, PATIENCE).unwrap();
     agent
 }
 

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::ProgInfoIter;
 use sockstamp_bpf::probe;
-
-/// The kernel frees programs after a grace period, from a work queue.
-const PATIENCE: Duration = Duration::from_secs(10);
+use testbed::PATIENCE;
 
 /// The state before the run.
 #[derive(Debug)]
@@ -52,9 +50,16 @@ fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default()
         .filter(|program| {
             let name = program.name.to_string_lossy();
-            ["on_", "probe_", "mark_", "adopt_flows", "deselect_flows"]
-                .iter()
-                .any(|ours| name.starts_with(ours))
+            [
+                "on_",
+                "probe_",
+                "mark_",
+                "adopt_flows",
+                "switch_flows",
+                "deselect_flows",
+            ]
+            .iter()
+            .any(|ours| name.starts_with(ours))
         })
         .map(|program| program.id)
         .collect()

@@ -23,14 +23,8 @@ use sockstamp_bpf::plan::{Plan, Request};
 use sockstamp_bpf::probe;
 use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
-use testbed::{Family, Host, Process};
+use testbed::{Family, Host, PATIENCE, Process};
 
-/// Loading takes half a second, on a busy machine some, and many times that under emulation.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(90);
-/// A measurement ends within a second of the signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest command of a test.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
 /// Largest difference between a message's total and the sum of its stages.
 const TOLERANCE_NS: u64 = 1_000;
 
@@ -294,7 +288,7 @@ pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
         .args(hooks());
     command.arg("--").args(words);
     let mut process = Process::spawn(command).unwrap();
-    let status = process.wait_status(COMMAND_TIMEOUT).unwrap();
+    let status = process.wait_status(PATIENCE).unwrap();
     Measured {
         status,
         stdout: process.stdout(),
@@ -420,7 +414,7 @@ impl Background {
     /// The output, and the text on standard error.
     fn finish(mut self) -> (NamedTempFile, String) {
         self.process.signal(Signal::SIGINT).unwrap();
-        let status = self.process.wait_status(STOP_TIMEOUT).unwrap();
+        let status = self.process.wait_status(PATIENCE).unwrap();
         let errors = self.process.stderr();
         assert!(status.success(), "{status}: {errors}");
         (self.output, errors)
@@ -437,10 +431,10 @@ fn try_wait_attached(process: &mut Process) -> Result<(), String> {
     let start = Instant::now();
     while !(is_attached(process.id()) && is_lowered(process.id())) {
         if !process.is_running().unwrap() {
-            process.wait_status(STOP_TIMEOUT).unwrap();
+            process.wait_status(PATIENCE).unwrap();
             return Err(process.stderr());
         }
-        assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
+        assert!(start.elapsed() < PATIENCE, "not attached in time");
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())

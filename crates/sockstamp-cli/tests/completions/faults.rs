@@ -24,11 +24,11 @@ use sockstamp::completions::area::layout;
 use sockstamp::completions::protocol::{REPLY_BYTES, Refusal, Reply, Request};
 use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
-use testbed::{Family, HeldSocket, Process};
+use testbed::{Family, HeldSocket, PATIENCE, Process};
 
 use crate::common::skip;
 use crate::common::unprivileged::Unprivileged;
-use crate::fixture::{Fixture, PATIENCE, Service, completed, counts, send, until};
+use crate::fixture::{Fixture, Service, completed, counts, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
 

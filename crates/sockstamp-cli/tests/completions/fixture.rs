@@ -21,10 +21,7 @@ use sockstamp::completions::{Completions, Registration};
 use sockstamp::error_queue::{ErrorQueue, Report, ZeroCopyRange};
 use sockstamp::zerocopy::{Options, Support, ZeroCopySender};
 use tempfile::TempDir;
-use testbed::{Family, Host, Link, Process};
-
-/// Loading takes a moment, and many times that under emulation; so do packets on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use testbed::{Family, Host, Link, PATIENCE, Process};
 
 /// `sockstamp completions`, running.
 pub struct Service {

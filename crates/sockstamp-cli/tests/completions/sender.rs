@@ -10,10 +10,10 @@ use sockstamp::completions::Completions;
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, NotSent, Options, Sent, ZeroCopySender};
-use testbed::{Family, within_attempts};
+use testbed::{Family, PATIENCE, within_attempts};
 
 use crate::common::skip;
-use crate::fixture::{Fixture, PATIENCE, Reader, Service, until};
+use crate::fixture::{Fixture, Reader, Service, until};
 
 const LENGTH: usize = 20_000;
 

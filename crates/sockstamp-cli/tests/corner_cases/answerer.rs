@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 
-use crate::traced_hosts::{Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Messages, outline, wait_acknowledged};
 
 /// Connect, print the port, and answer each byte with one.
 const ANSWERS: &str = "

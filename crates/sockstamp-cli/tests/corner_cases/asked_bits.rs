@@ -9,12 +9,12 @@ use nix::sys::signal::Signal;
 use sockstamp_bpf::plan::Stamps;
 use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 use testbed_bpf::stranger::{Bits, Stranger};
 
 use crate::common::{plan, skip};
 use crate::life_cycle::wait_unloaded;
-use crate::traced_hosts::{Connection, PATIENCE, bpf_objects, start};
+use crate::traced_hosts::{Connection, bpf_objects, start};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Port of connections for which another program requests the same callbacks.

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::process::Command;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use tempfile::{NamedTempFile, TempDir};
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{self, Stat, Trace, sockstamp, wait_attached};
-use crate::traced_hosts::{Messages, PATIENCE};
+use crate::traced_hosts::Messages;
 
 /// Ids that nothing else on this host has, equal except for their last digits.
 fn ids<const N: usize>() -> [String; N] {
@@ -237,14 +237,15 @@ impl Claims {
 
     /// Return its exit status and error for a name.
     fn says(&self, make: &str, wanted: &str) -> (Option<i32>, String) {
-        let begin = Instant::now();
         let command = self.command(make, &["stat", "--duration", "50ms", "--container", wanted]);
         let mut process = Process::spawn(command).unwrap();
-        let status = process.wait_status(PATIENCE).unwrap();
-        assert!(begin.elapsed() < PATIENCE);
+        let status = process.wait_status(BLOCKED).unwrap();
         (status.code(), process.stderr())
     }
 }
+
+/// Longer than names take on a busy machine.
+const BLOCKED: Duration = Duration::from_secs(20);
 
 #[test]
 fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {

@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tempfile::NamedTempFile;
-use testbed::{Direction, Family, Host, Link, LinkConfig, Process};
+use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
 
 use crate::common::{Stat, Trace, hooks, number, report, sockstamp};
 use crate::paths::AGAIN;
-use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const ANSWER: usize = 50;

@@ -1,9 +1,9 @@
 //! A program that uses SO_TIMESTAMPING itself sees the same with and without a measurement.
 
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
 use crate::common::Trace;
-use crate::traced_hosts::{Message, Messages, PATIENCE};
+use crate::traced_hosts::{Message, Messages};
 
 /// Send as its arguments say, and print each stamp of the error queue (kind and id) and how often
 /// poll() woke for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and

@@ -10,10 +10,11 @@ use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{TcpTlsTx, TcpUlp, TlsCryptoInfo};
 use socket2::SockRef;
+use testbed::PATIENCE;
 use testbed_bpf::redirect::{Bytes, Redirect};
 
 use crate::common::skip;
-use crate::traced_hosts::{Connection, Loopback, Messages, PATIENCE, wait_until};
+use crate::traced_hosts::{Connection, Loopback, Messages, wait_until};
 
 /// A wait clearly longer than a call, also under emulation.
 const WAIT: Duration = Duration::from_secs(3);

@@ -15,11 +15,11 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 
 use crate::common::{Stat, messages, number, plan, report, skip, sockstamp};
 use crate::traced_hosts::{
-    Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
+    Connection, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
 };
 
 /// The kernel frees what a process had some time after its end.

@@ -10,10 +10,9 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use sockstamp_model::name::shows;
 use tempfile::NamedTempFile;
-use testbed::{Cgroup, Host, Process, Tmux};
+use testbed::{Cgroup, Host, PATIENCE, Process, Tmux};
 
 use crate::common::{hooks, sockstamp, wait_attached};
-use crate::traced_hosts::PATIENCE;
 
 /// Sets a terminal's title, and turns the direction of what follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";

@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Stdio;
 
 use serde_json::Value;
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
 use crate::common::unprivileged::NOBODY;
 use crate::common::{Stat, Trace, agents, number, sockstamp};
-use crate::traced_hosts::{Messages, PATIENCE, outline};
+use crate::traced_hosts::{Messages, outline};
 
 const OLDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9917);
 const NEWER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9918);

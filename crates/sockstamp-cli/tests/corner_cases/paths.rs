@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use sockstamp_bpf::plan::Stamps;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
 
 use crate::common::{FAMILIES, Trace, plan};
-use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const RESPONSE: usize = 2000;

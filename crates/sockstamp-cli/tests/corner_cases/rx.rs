@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{SpliceFFlags, splice};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use socket2::SockRef;
-use testbed::{Direction, Family, Host, Link, LinkConfig};
+use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
 
 use crate::common::{Stat, Trace, number};
 use crate::traced_hosts::{
-    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause,
-    wait_acknowledged,
+    Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, outline, pause, wait_acknowledged,
 };
 
 /// Send one message after another, each of which arrives by itself.

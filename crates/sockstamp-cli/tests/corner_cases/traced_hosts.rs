@@ -10,12 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, Process, TcpInfo};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, TcpInfo};
 
 use crate::common::{Trace, hooks, number, sockstamp, wait_attached};
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A pause clearly longer than sending or reading itself.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
-use testbed::{Direction, Host, LinkConfig};
+use testbed::{Direction, Host, LinkConfig, PATIENCE};
 
 use crate::common::Trace;
 use crate::traced_hosts::{
-    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause,
+    Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, Wire, outline, pause,
     wait_acknowledged,
 };
 

@@ -5,10 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_attempts};
+use testbed::{Family, Host, Link, PATIENCE, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, plan, skip, stage};
-use crate::traced_hosts::PATIENCE;
 
 /// The beginning of all programs below: a receiver, and a sender that is connected to it.
 const PRELUDE: &str = r"

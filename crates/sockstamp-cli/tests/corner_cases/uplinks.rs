@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use socket2::SockRef;
-use testbed::{Family, Host, Result, Uplink, UplinkHosts};
+use testbed::{Family, Host, PATIENCE, Result, Uplink, UplinkHosts};
 
 use crate::common::{FAMILIES, Stat, Trace, number, skip};
 use crate::traced_hosts::{
-    Connection, Message, Messages, PATIENCE, PAUSE, outline, start, wait_acknowledged, wait_until,
+    Connection, Message, Messages, PAUSE, outline, start, wait_acknowledged, wait_until,
 };
 
 const REQUEST: usize = 100;

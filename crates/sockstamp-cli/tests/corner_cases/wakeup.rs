@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::select::{FdSet, select};
 use nix::unistd::{Pid, gettid};
-use testbed::{Hog, run_first_on, within_attempts};
+use testbed::{Hog, PATIENCE, run_first_on, within_attempts};
 
 use crate::common::skip;
 use crate::traced_hosts::{Connection, Loopback, Message, outline, pause};
@@ -30,8 +30,6 @@ const HELD: Duration = Duration::from_millis(40);
 const SECOND: Duration = Duration::from_millis(20);
 /// Time that a reader computes between waking up and reading.
 const THINKING: Duration = Duration::from_millis(30);
-/// Time within which a reader must wait for data.
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// Time of other work of the machine in between.
 const SLACK: Duration = Duration::from_millis(3);
 
@@ -125,7 +123,7 @@ fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> Join
     let (reader, thread) = run(reader);
     let begin = Instant::now();
     while !waits_for_data(thread) {
-        assert!(begin.elapsed() < TIMEOUT, "the reader does not wait");
+        assert!(begin.elapsed() < PATIENCE, "the reader does not wait");
         thread::sleep(Duration::from_millis(1));
     }
     reader

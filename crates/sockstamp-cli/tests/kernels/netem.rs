@@ -6,13 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host, TcpInfo, within_attempts};
+use testbed::{Family, Host, PATIENCE, TcpInfo, within_attempts};
 
 use crate::common::{Stat, in_short, number, stage};
 use crate::qdisc::{Qdisc, kernel_counter};
 use crate::support::{Pair, ms, sum, within};
 
-const PATIENCE: Duration = Duration::from_secs(20);
 /// A round trip after the other.
 const REQUESTS: &str = "client --count 20 --interval-ms 5";
 /// Far enough apart that each is one packet, and that a delayed one is overtaken.

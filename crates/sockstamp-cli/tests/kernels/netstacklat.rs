@@ -2,14 +2,13 @@
 //! give the same times for the same messages.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use sockstamp_bpf::plan::Reads;
 use sockstamp_bpf::probe;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
 use testbed_bpf::points::Points;
 
 use crate::common::{Stat, in_short, number, peer, plan, skip, stage};
@@ -17,7 +16,6 @@ use crate::common::{Stat, in_short, number, peer, plan, skip, stage};
 const REQUESTS: u64 = 100;
 /// Between two programs on functions that follow each other.
 const APART_NS: u64 = 5_000;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn cumulative_times_of_tcp_over_ipv4_equal_netstacklats() {
@@ -51,7 +49,7 @@ fn check(protocol: &str, family: Family) {
     let address = SocketAddr::new(link.address_b(family), 7000);
     let words = ["serve", "--protocol", protocol, "--port", "7000"];
     let mut serve = server.spawn(peer(), &words).unwrap();
-    serve.wait_for_stdout("listening", TIMEOUT).unwrap();
+    serve.wait_for_stdout("listening", PATIENCE).unwrap();
 
     let stat = Stat::start(&[
         "--cumulative",

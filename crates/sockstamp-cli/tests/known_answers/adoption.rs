@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Family, Host, Process};
+use testbed::{Family, Host, PATIENCE, Process};
 
 use crate::common::{Stat, in_short, number, skip};
 use crate::support::over_both_families;
@@ -21,7 +21,6 @@ const CONNECTIONS: usize = 10_000;
 const BUSY: usize = 16;
 /// Requests on each connection once they are adopted.
 const ROUNDS: usize = 2;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 mod redis {
     super::over_both_families!(super::check_redis);
@@ -119,7 +118,7 @@ impl Clients {
         let address = SocketAddr::new(address, port);
         let host = Host::new("adoption").unwrap();
         let server = host.spawn(server[0], &server[1..]).unwrap();
-        host.wait_for_port(address, TIMEOUT).unwrap();
+        host.wait_for_port(address, PATIENCE).unwrap();
         let connections = host.enter(|| {
             (0..CONNECTIONS)
                 .map(|_| Client::connect(address, request))

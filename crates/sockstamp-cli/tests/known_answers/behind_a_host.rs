@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
-use testbed::{Family, Host, Uplink, UplinkHosts, within_attempts};
+use testbed::{Family, Host, PATIENCE, Uplink, UplinkHosts, within_attempts};
 
 use crate::common::guarded::Guarded;
 use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
-use crate::full_qdisc::{TIMEOUT, backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
+use crate::full_qdisc::{backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
 use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
@@ -85,7 +85,7 @@ fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
         .peer
         .spawn(peer(), &["serve", "--port", "7000"])
         .unwrap();
-    setup.peer.wait_for_port(server, TIMEOUT).unwrap();
+    setup.peer.wait_for_port(server, PATIENCE).unwrap();
     let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     // Read what arrives, so the peer's kernel does not answer with ICMP.
     let receiver = bind(&setup.peer, server.ip());
@@ -161,7 +161,7 @@ fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> Seen {
     let guarded = Guarded::start([setup.uplink.uplink_interface()]);
     let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     let receiver = bind(&setup.peer, setup.uplink.peer_address(family));
-    receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let to = receiver.local_addr().unwrap();
     let sender = bind(&setup.container, setup.uplink.container_address(family));
     // Neighbours have to know each other.

@@ -1,9 +1,8 @@
 //! A server reads each request 30 ms after it arrived: the time is the application's.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use testbed::{Family, Host, Link, within_attempts};
+use testbed::{Family, Host, Link, PATIENCE, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
@@ -11,7 +10,6 @@ use crate::support::{median_within, ms, over_both_families, within};
 over_both_families!(check);
 
 const REQUESTS: u64 = 40;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -20,7 +18,7 @@ fn check(family: Family) {
     let _serve = server
         .spawn(peer(), &["serve", "--port", "7000", "--think", "30"])
         .unwrap();
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    server.wait_for_port(address, PATIENCE).unwrap();
     within_attempts(|| measure(&client, &server, address));
 }
 

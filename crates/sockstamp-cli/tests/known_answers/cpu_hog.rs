@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Cgroup, Family, Host, Link, Process, within_attempts};
+use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{ms, over_both_families, within};
@@ -15,7 +15,6 @@ over_both_families!(check);
 const REQUESTS: u64 = 30;
 /// So that requests come at any time of a period, most of them after the hog has used the quota up.
 const INTERVAL_MS: &str = "7";
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// The hog uses it up early in each period.
 const QUOTA: Duration = Duration::from_millis(10);
 const PERIOD: Duration = Duration::from_millis(50);
@@ -36,7 +35,7 @@ fn check(family: Family) {
     // It polls before it reads: a reader that blocks is in the kernel, which the quota does not
     // hold up (v6.18).
     let _serve = start(&peer(), &["serve", "--port", "7000", "--think", "0"]);
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    server.wait_for_port(address, PATIENCE).unwrap();
     within_attempts(|| {
         let undisturbed = measure(&client, &server, address);
         let mut hog = start("sh", &["-c", "while :; do :; done"]);

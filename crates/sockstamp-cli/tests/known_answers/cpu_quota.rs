@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Cgroup, Family, Process, within_attempts};
+use testbed::{Cgroup, Family, PATIENCE, Process, within_attempts};
 
 use crate::common::{Trace, of_direction, peer};
 use crate::support::{Pair, ms, within};
@@ -12,7 +12,6 @@ use crate::support::{Pair, ms, within};
 const PERIOD: Duration = Duration::from_millis(50);
 /// A server that computes 5 ms for each answer uses it up with the second one of a period.
 const QUOTA: Duration = Duration::from_millis(10);
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server on one CPU, so that the time of its cgroup is that of its only task.
 struct Held {
@@ -32,7 +31,7 @@ impl Held {
         server.args(["serve", "--port", &port, "--compute", "5"]);
         cgroup.start_in(&mut server).unwrap();
         let server = Process::spawn(server).unwrap();
-        pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
+        pair.server.wait_for_port(pair.address, PATIENCE).unwrap();
         Held {
             pair,
             cgroup,
@@ -87,7 +86,7 @@ fn a_neighbour_is_no_quota() {
     server.args(["--cpu-list", "0", &peer()]);
     server.args(["serve", "--port", &port, "--compute", "5"]);
     let _server = Process::spawn(server).unwrap();
-    pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
+    pair.server.wait_for_port(pair.address, PATIENCE).unwrap();
     let trace = Trace::start(&["--netns", pair.server.netns_name()]);
     // A request at once after an answer may find the server still on its way to the next read.
     pair.run_peer("client --count 20 --interval-ms 10");

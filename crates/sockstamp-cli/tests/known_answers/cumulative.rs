@@ -2,10 +2,9 @@
 //! 30 ms.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_attempts};
+use testbed::{Family, Host, Link, PATIENCE, within_attempts};
 
 use crate::common::{Stat, in_short, number, peer, stage};
 use crate::support::{ms, within};
@@ -19,7 +18,6 @@ mod of_udp {
 }
 
 const REQUESTS: u64 = 20;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check_tcp(family: Family) {
     check(family, "tcp", "udp");
@@ -48,7 +46,7 @@ fn check(family: Family, protocol: &str, other: &str) {
             ],
         )
         .unwrap();
-    serve.wait_for_stdout("listening", TIMEOUT).unwrap();
+    serve.wait_for_stdout("listening", PATIENCE).unwrap();
     within_attempts(|| {
         let report = measure(&client, &server, protocol, address);
         let figure =

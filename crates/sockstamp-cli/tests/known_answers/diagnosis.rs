@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tempfile::NamedTempFile;
-use testbed::{Cgroup, Family, Host, LinkConfig, Process, within_attempts};
+use testbed::{Cgroup, Family, Host, LinkConfig, PATIENCE, Process, within_attempts};
 
 use crate::common::{hooks, sockstamp, wait_attached};
 use crate::programs::{Redis, halves, run, slow_web, start_chat, start_slow_web};
 use crate::support::Pair;
-
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Return the last sentence of `stat -- command` on a host.
 pub(crate) fn last_line_on(host: &Host, command: &[&str]) -> String {
@@ -41,7 +39,7 @@ pub(crate) fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
     wait_attached(&mut stat);
     load();
     stat.signal(Signal::SIGINT).unwrap();
-    stat.wait(TIMEOUT).unwrap();
+    stat.wait(PATIENCE).unwrap();
     last_line_of(path)
 }
 
@@ -120,7 +118,7 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
     );
     quota.start_in(&mut server).unwrap();
     let server = Process::spawn(server).unwrap();
-    host.wait_for_port(address, TIMEOUT)
+    host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
     let processes = quota
         .processes()

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
 
 use crate::common::{Trace, median, number, of_direction};
 use crate::support::{ms, over_both_families, within};
@@ -20,7 +20,6 @@ const ROUND_TRIP_MS: u64 = 12;
 /// The link is no stage of a datagram, which has no acknowledgement.
 const FAR_BELOW_ONE_WAY_NS: u64 = ms(5);
 const QUESTIONS: usize = 30;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
     let (client, server) = (Host::new("dig").unwrap(), Host::new("dnsmasq").unwrap());
@@ -35,7 +34,7 @@ fn check(family: Family) {
         .unwrap();
     // It takes questions by TCP too.
     server
-        .wait_for_port(SocketAddr::new(address, 53), TIMEOUT)
+        .wait_for_port(SocketAddr::new(address, 53), PATIENCE)
         .unwrap();
     let questions = directory.path().join("questions");
     fs::write(

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use socket2::SockRef;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 
 use crate::common::{sockstamp, wait_attached};
-use crate::diagnosis::TIMEOUT;
 
 /// Five more than a conclusion needs.
 const FLOWS: usize = 25;
@@ -63,7 +62,7 @@ pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
     wait_attached(&mut process);
     work();
     process.signal(Signal::SIGINT).unwrap();
-    let text = process.wait(TIMEOUT).unwrap();
+    let text = process.wait(PATIENCE).unwrap();
     println!("{text}");
     text
 }

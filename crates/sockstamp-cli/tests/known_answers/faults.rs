@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use testbed::{Family, Host, LinkConfig, Process, within_attempts};
+use testbed::{Family, Host, LinkConfig, PATIENCE, Process, within_attempts};
 
-use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
+use crate::diagnosis::{last_line_on, last_line_while, tells};
 use crate::full_qdisc::with_full_queue;
 use crate::programs::{
     LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
@@ -50,7 +50,7 @@ pub(crate) fn start_script(host: &Host, script: &str) -> Process {
 fn start_iperf3(pair: &Pair) -> Process {
     let server = pair.server.spawn("iperf3", &["-s"]).unwrap();
     let address = SocketAddr::new(pair.address.ip(), 5201);
-    pair.server.wait_for_port(address, TIMEOUT).unwrap();
+    pair.server.wait_for_port(address, PATIENCE).unwrap();
     server
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn waiting(host: &Host) -> u64 {
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < TIMEOUT);
+        assert!(begin.elapsed() < PATIENCE);
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -348,7 +348,7 @@ fn dns_by_tcp_on_a_long_path_is_diagnosed() {
         .spawn("dnsmasq", &[&words[..], &more, &[&listen]].concat())
         .unwrap();
     let dns = SocketAddr::new(pair.address.ip(), 53);
-    pair.server.wait_for_port(dns, TIMEOUT).unwrap();
+    pair.server.wait_for_port(dns, PATIENCE).unwrap();
     let server = format!("@{address}");
     within_attempts(|| {
         let dig = ["dig", "-r", &server, "+tcp", "+tries=1", "one.test"];
@@ -391,7 +391,7 @@ while True:
 fn a_server_that_accepts_late_is_diagnosed() {
     let host = Host::new("late").unwrap();
     let server = host.spawn("python3", &["-c", ONE_BY_ONE, "8081"]).unwrap();
-    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
+    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), PATIENCE)
         .unwrap();
     let process = server.id().to_string();
     let clients = "for i in 1 2 3 4 5; do curl -s http://127.0.0.1:8081/ & done; wait";

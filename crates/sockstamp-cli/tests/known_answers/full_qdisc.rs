@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_attempts};
+use testbed::{Family, Host, Link, PATIENCE, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
@@ -16,7 +16,6 @@ over_both_families!(check);
 
 const RATE_BITS: u64 = 10_000_000;
 const REQUESTS: u64 = 30;
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes of a datagram: fills an Ethernet frame except for the headers of IPv6 and UDP.
 const PAYLOAD: usize = 1400;
 
@@ -32,7 +31,7 @@ fn check(family: Family) {
         .unwrap();
     let address = SocketAddr::new(link.address_b(family), 7000);
     let _serve = server.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    server.wait_for_port(address, PATIENCE).unwrap();
     // Read what arrives, so the server's kernel does not answer with ICMP.
     let receiver = server.udp_bind(SocketAddr::new(address.ip(), 0)).unwrap();
     let sender = client
@@ -116,7 +115,7 @@ pub(crate) fn wait_of_requests(
         backlogs.push(backlog());
         thread::sleep(Duration::from_millis(20));
     }
-    flow.wait(TIMEOUT).unwrap();
+    flow.wait(PATIENCE).unwrap();
     wait_behind(backlogs)
 }
 

@@ -2,10 +2,9 @@
 //! send.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
 
 use crate::common::{Trace, in_short, number, of_direction, peer, stage, stat_command};
 use crate::support::{over_both_families, within};
@@ -14,7 +13,6 @@ over_both_families!(check);
 
 const SENDS: u64 = 6;
 const SEND_BYTES: u64 = 1 << 20;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -25,7 +23,7 @@ fn check(family: Family) {
     let link = Link::relay(&client, &server, line).unwrap();
     let address = SocketAddr::new(link.address_b(family), 7000);
     let _sink = server.spawn(peer(), &["sink", "--port", "7000"]).unwrap();
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    server.wait_for_port(address, PATIENCE).unwrap();
     within_attempts(|| measure(&client, address));
 }
 

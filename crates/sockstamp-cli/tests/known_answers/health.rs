@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Family, Host, within_attempts};
+use testbed::{Family, Host, PATIENCE, within_attempts};
 
-use crate::diagnosis::{TIMEOUT, assert_silent, last_line_on, last_line_while, silent};
+use crate::diagnosis::{assert_silent, last_line_on, last_line_while, silent};
 use crate::support::{Pair, REAL_TIME};
 
 /// Return the last line of `stat` of a load that has a CPU whenever it wants one: on a busy machine
@@ -33,7 +33,7 @@ fn redis_benchmark_has_no_diagnosis() {
     let host = Host::new("redis").unwrap();
     let words = ["--save", "", "--appendonly", "no"];
     let _server = host.spawn("redis-server", &words).unwrap();
-    host.wait_for_port(localhost(6379), TIMEOUT).unwrap();
+    host.wait_for_port(localhost(6379), PATIENCE).unwrap();
     let load = [
         "redis-benchmark",
         "-c",
@@ -53,7 +53,7 @@ fn iperf3_has_no_diagnosis() {
     let _server = pair.server.spawn("iperf3", &["-s"]).unwrap();
     let address = pair.address.ip();
     pair.server
-        .wait_for_port(SocketAddr::new(address, 5201), TIMEOUT)
+        .wait_for_port(SocketAddr::new(address, 5201), PATIENCE)
         .unwrap();
     let load = ["iperf3", "-c", &address.to_string(), "-t", "2"];
     // The server has a CPU when others leave one: in real time, both ends would leave none to the
@@ -75,7 +75,7 @@ fn a_web_server_has_no_diagnosis() {
     let _server = host
         .spawn("nginx", &["-c", file.to_str().unwrap()])
         .unwrap();
-    host.wait_for_port(localhost(8080), TIMEOUT).unwrap();
+    host.wait_for_port(localhost(8080), PATIENCE).unwrap();
     let load = [
         "wrk",
         "-t",
@@ -113,7 +113,7 @@ fn dns_at_a_rate_has_no_diagnosis() {
     let _server = host
         .spawn("dnsmasq", &["--keep-in-foreground", &file])
         .unwrap();
-    host.wait_for_port(localhost(53), TIMEOUT).unwrap();
+    host.wait_for_port(localhost(53), PATIENCE).unwrap();
     let questions = folder.path().join("questions");
     fs::write(&questions, "one.test A\n".repeat(200)).unwrap();
     let load = ["dig", "-r", "@127.0.0.1", "-f", questions.to_str().unwrap()];

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last
@@ -24,7 +23,7 @@ impl EndedFlows<'_> {
         let start = Instant::now();
         while !listens(&ss) {
             assert!(
-                start.elapsed() < TIMEOUT,
+                start.elapsed() < PATIENCE,
                 "ss does not listen: {}",
                 ss.stderr()
             );
@@ -39,7 +38,7 @@ impl EndedFlows<'_> {
         let start = Instant::now();
         let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
         while !self.host.run("ss", &open).unwrap().trim().is_empty() {
-            assert!(start.elapsed() < TIMEOUT, "flows do not end");
+            assert!(start.elapsed() < PATIENCE, "flows do not end");
             thread::sleep(POLL_INTERVAL);
         }
         loop {
@@ -48,7 +47,7 @@ impl EndedFlows<'_> {
             if text.contains("segs_out:") && text == self.ss.stdout() {
                 return flows(&text);
             }
-            assert!(start.elapsed() < TIMEOUT, "no flow has ended: {text}");
+            assert!(start.elapsed() < PATIENCE, "no flow has ended: {text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
 
 use crate::common::{Trace, in_short, number, of_direction, peer, plan, stat_command};
 use crate::kernel_counts::{EndedFlows, KernelCounts};
@@ -14,7 +14,6 @@ over_both_families!(check);
 
 const SENDS: u64 = 200;
 const SEND_BYTES: u64 = 20_000;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -26,7 +25,7 @@ fn check(family: Family) {
     let link = Link::relay(&client, &server, line).unwrap();
     let address = SocketAddr::new(link.address_b(family), 7000);
     let _sink = server.spawn(peer(), &["sink", "--port", "7000"]).unwrap();
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    server.wait_for_port(address, PATIENCE).unwrap();
 
     let flows = EndedFlows::watch(&client);
     let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);

@@ -5,9 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
-use testbed::{Host, Process};
-
-use crate::diagnosis::TIMEOUT;
+use testbed::{Host, PATIENCE, Process};
 
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -40,7 +38,7 @@ impl Redis {
         command.args(options);
         let server = Process::spawn(command).unwrap();
         let address = SocketAddr::new(address, 6379);
-        host.wait_for_port(address, TIMEOUT).unwrap();
+        host.wait_for_port(address, PATIENCE).unwrap();
         Redis { server, address }
     }
 
@@ -84,7 +82,7 @@ pub(crate) fn nginx(
         .spawn("nginx", &["-c", file.to_str().unwrap()])
         .unwrap();
     for port in ports {
-        host.wait_for_port(*port, TIMEOUT)
+        host.wait_for_port(*port, PATIENCE)
             .unwrap_or_else(|error| panic!("{error}: {}", nginx.stderr()));
     }
     nginx
@@ -120,7 +118,7 @@ pub(crate) fn serve_files(host: &Host, folder: &Path, address: SocketAddr) -> Pr
         &port,
     ];
     let server = host.spawn("python3", &words).unwrap();
-    host.wait_for_port(address, TIMEOUT)
+    host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
     server
 }
@@ -161,7 +159,7 @@ pub(crate) fn slow_web(
 /// Start that server, and wait for its port.
 pub(crate) fn start_slow_web(host: &Host, address: SocketAddr, seconds: [&str; 2]) -> Process {
     let server = Process::spawn(slow_web(host, &[], address, seconds)).unwrap();
-    host.wait_for_port(address, TIMEOUT)
+    host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
     server
 }
@@ -195,7 +193,7 @@ for _ in range(20):
 pub(crate) fn start_chat(host: &Host, address: SocketAddr) -> Process {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let server = host.spawn("python3", &["-c", CHAT, &ip, &port]).unwrap();
-    host.wait_for_port(address, TIMEOUT)
+    host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
     server
 }

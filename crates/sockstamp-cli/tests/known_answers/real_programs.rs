@@ -5,12 +5,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, PATIENCE};
 
 use crate::common::{Measured, Trace, in_short, number, of_direction, skip, stat_command};
 use crate::kernel_counts::{EndedFlows, KernelCounts};
-
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 mod iperf3 {
     crate::support::over_both_families!(super::check_iperf3);
@@ -182,7 +180,7 @@ impl Run {
             .each_ref()
             .map(|words| words.split(' ').collect::<Vec<_>>());
         let _server = server.spawn(serving[0], &serving[1..]).unwrap();
-        server.wait_for_port(address, TIMEOUT).unwrap();
+        server.wait_for_port(address, PATIENCE).unwrap();
         let flows = EndedFlows::watch(&client);
         let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
         let measured = stat_command(&client, &asking);

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig, within_attempts};
+use testbed::{Direction, Family, LinkConfig, PATIENCE, within_attempts};
 
 use crate::common::{Stat, in_short, number, peer};
 use crate::support::{Pair, explains_stage, over_both_families};
@@ -47,7 +47,7 @@ fn waits_through_an_outage_of_a_second_are_explained() {
         pair.link.set_config(link.clone().loss(1.0)).unwrap();
         thread::sleep(Duration::from_secs(1));
         pair.link.set_config(link).unwrap();
-        blast.wait(Pair::TIMEOUT).unwrap();
+        blast.wait(PATIENCE).unwrap();
         let report = stat.finish();
         println!("{}", in_short(&report));
         let part = |name: &str| number(&report["tx"]["parts"]["tx.queue"][name]["sum_ns"]);
@@ -96,7 +96,7 @@ fn blast(pair: &Pair, lost: u64) -> Value {
         .unwrap();
     thread::sleep(Duration::from_millis(200));
     pair.link.lose_next_data(Direction::AToB, lost).unwrap();
-    blast.wait(Pair::TIMEOUT).unwrap();
+    blast.wait(PATIENCE).unwrap();
     let report = stat.finish();
     println!("{}", in_short(&report));
     report

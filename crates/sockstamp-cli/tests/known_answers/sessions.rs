@@ -10,11 +10,10 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 
 use crate::common::unprivileged::NOBODY;
 use crate::common::{number, stat_command};
-use crate::diagnosis::TIMEOUT;
 use crate::support::{ms, within};
 
 /// Return the time that a command waited for a peer's data, of all that it waited for; check that
@@ -71,7 +70,7 @@ impl Database {
         server.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
         let server = Process::spawn(server).unwrap();
         let address = format!("127.0.0.1:{}", Self::PORT).parse().unwrap();
-        host.wait_for_port(address, TIMEOUT).unwrap();
+        host.wait_for_port(address, PATIENCE).unwrap();
         Self {
             server,
             _folder: folder,
@@ -83,7 +82,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let _ = self.server.signal(Signal::SIGINT);
-        let _ = self.server.wait_status(TIMEOUT);
+        let _ = self.server.wait_status(PATIENCE);
     }
 }
 
@@ -171,7 +170,7 @@ fn serve_ssh(host: &Host, folder: &Path, port: u16) -> Process {
     );
     let server = host.spawn("unshare", &["-m", "sh", "-c", &script]).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    host.wait_for_port(address, TIMEOUT).unwrap();
+    host.wait_for_port(address, PATIENCE).unwrap();
     server
 }
 

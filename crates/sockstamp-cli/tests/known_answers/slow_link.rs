@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, of_direction, stage};
 use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
@@ -17,7 +17,6 @@ over_both_families!(check);
 
 const DELAY: Duration = Duration::from_millis(10);
 const REQUESTS: u64 = 100;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -59,7 +58,7 @@ fn start_nginx(host: &Host, address: SocketAddr, files: &Path) -> Process {
             .concat(),
         )
         .unwrap();
-    host.wait_for_port(address, TIMEOUT)
+    host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", nginx.stderr()));
     nginx
 }

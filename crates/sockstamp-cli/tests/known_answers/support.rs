@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, Process};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process};
 
 use crate::common::{Stat, direction_of, in_short, median, number, peer, stage};
 
@@ -78,8 +77,6 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
-
     pub(crate) fn relay(config: LinkConfig, family: Family) -> Pair {
         Pair::on(family, |client, server| Link::relay(client, server, config))
     }
@@ -122,9 +119,7 @@ impl Pair {
             .server
             .spawn("chrt", &[&REAL_TIME, words].concat())
             .unwrap();
-        self.server
-            .wait_for_port(self.address, Pair::TIMEOUT)
-            .unwrap();
+        self.server.wait_for_port(self.address, PATIENCE).unwrap();
         process
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sockstamp_bpf::plan::Datagrams;
-use testbed::{Family, Host, within_attempts};
+use testbed::{Family, Host, PATIENCE, within_attempts};
 
 use crate::common::{Stat, Trace, number, of_direction, plan};
 use crate::support::{over_both_families, within};
@@ -16,7 +16,6 @@ over_both_families!(check);
 
 /// More than a socket reads in one go, fewer than are kept.
 const DATAGRAMS: usize = 20;
-const TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest time of the kernel from the end of a send to the arrival, on a busy machine.
 const SLACK: Duration = Duration::from_millis(2);
 
@@ -113,7 +112,7 @@ fn counts_are_those_of_iperf3() {
     let host = Host::new("udp").unwrap();
     let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
     let _server = host.spawn("iperf3", &["-s", "-1"]).unwrap();
-    host.wait_for_port("127.0.0.1:5201".parse().unwrap(), TIMEOUT)
+    host.wait_for_port("127.0.0.1:5201".parse().unwrap(), PATIENCE)
         .unwrap();
     let load = [
         "-u",

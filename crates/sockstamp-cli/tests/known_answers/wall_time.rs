@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
 
 use crate::common::{hooks, number, sockstamp, stat_command};
 use crate::faults::start_slow_dns;
 use crate::support::{ms, within};
 
 const PORT: u16 = 8080;
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves on the port given: `/300` answers after 300 ms.
 const SERVER: &str = "
@@ -47,7 +46,7 @@ impl Web {
             .spawn("python3", &["-c", SERVER, &PORT.to_string()])
             .unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], PORT));
-        host.wait_for_port(address, TIMEOUT).unwrap();
+        host.wait_for_port(address, PATIENCE).unwrap();
         Self { host, _server }
     }
 

@@ -18,11 +18,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Host, Process};
+use testbed::{Host, PATIENCE, Process};
 
 use crate::running::Agent;
 
-const WAIT: Duration = Duration::from_secs(60);
 const READS: usize = 5;
 const LATE: Duration = Duration::from_millis(60);
 
@@ -55,7 +54,7 @@ impl Collector {
         let process = Process::spawn(command).unwrap();
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < WAIT, "{}", process.stderr());
+            assert!(start.elapsed() < PATIENCE, "{}", process.stderr());
             thread::sleep(Duration::from_millis(50));
         }
         Self {
@@ -88,7 +87,7 @@ impl Collector {
     /// End it, so that all is written.
     fn end(&mut self) {
         self.process.signal(Signal::SIGTERM).unwrap();
-        self.process.wait_status(WAIT).unwrap();
+        self.process.wait_status(PATIENCE).unwrap();
     }
 }
 
@@ -134,7 +133,7 @@ fn takes_all(protocol: &str) {
     let scrape = agent.scrape();
     // The last figures are sent at the end.
     agent.process.signal(Signal::SIGTERM).unwrap();
-    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    assert!(agent.process.wait_status(PATIENCE).unwrap().success());
     assert!(
         !agent.process.stderr().contains("does not accept"),
         "{}",

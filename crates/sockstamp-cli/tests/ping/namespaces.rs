@@ -1,14 +1,11 @@
 //! Probes from within other network namespaces.
 
 use std::process::Command;
-use std::time::Duration;
 
-use testbed::{Cgroup, Family, Host, Link, Process};
+use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process};
 
 use crate::common::sockstamp;
 use crate::run::{json, text};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Ping from our own namespace, where the address is unused.
 fn ping(arguments: &[&str]) -> Command {

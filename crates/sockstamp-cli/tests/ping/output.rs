@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use testbed::{Family, Host, Process};
+use testbed::{Family, Host, PATIENCE, Process};
 
 use crate::common::{FAMILIES, number};
 use crate::run::{delayed_hosts, json, ping, text};
 
 const DELAY: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn each_probe_has_a_line_with_both_views() {

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::NamedTempFile;
-use testbed::{Family, Host, Process};
+use testbed::{Family, Host, PATIENCE, Process};
 
 use crate::clock;
 
-/// Longer than tcpdump takes to start or to end on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// A file that has not grown for this long has all packets: tcpdump writes each at once (`-U`).
 const QUIET: Duration = Duration::from_millis(150);
 /// Bytes that are kept of each packet: its headers, and the beginning of what it carries.

@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use testbed::{Direction, Family, Host, Link, LinkConfig};
+use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -21,8 +21,6 @@ use crate::common::{FAMILIES, Stat, Trace, number, stage};
 
 const MS: Duration = Duration::from_millis(1);
 const DELAY: Duration = Duration::from_millis(5);
-/// Longer than any wait for a state on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;

@@ -13,7 +13,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_record::Reader;
 use tempfile::tempdir;
-use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
 
 use crate::capture::{Capture, Packet};
 use crate::common;
@@ -21,7 +21,6 @@ use crate::common;
 /// One datagram per about this many bytes.
 const BITS: u32 = 10;
 const DATAGRAMS: u64 = 400;
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest difference of most times from their witness, and of any time, besides the clocks'
 /// uncertainty.
 const SLACK_NS: u64 = 200_000;
@@ -122,7 +121,7 @@ fn attempt() -> Result<(), String> {
     let packets = captures.map(Capture::finish);
     for mut recorder in recorders {
         recorder.signal(Signal::SIGINT).unwrap();
-        let status = recorder.wait_status(TIMEOUT).unwrap();
+        let status = recorder.wait_status(PATIENCE).unwrap();
         assert!(status.success(), "{status}: {}", recorder.stderr());
     }
     let wire = [0, 1].map(|host| chosen(&packets[host]));

@@ -5,14 +5,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use tempfile::tempdir;
-use testbed::{Family, Host, Link, LinkConfig, Process};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process};
 
 use crate::joined::{messages, record_in_step};
 
@@ -21,7 +20,6 @@ const BITS: u32 = 16;
 /// The first sequence numbers of both directions: they wrap within the second half.
 const BEGIN: [u32; 2] = [u32::MAX - 2_000_000, u32::MAX - 3_500_123];
 const PORTS: [u16; 2] = [7001, 7002];
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The lengths of messages, as a program saw them.
 #[derive(Deserialize)]
@@ -74,7 +72,7 @@ fn peer(host: &Host, link: &Link, end: usize, folder: &Path) -> Process {
     }
     command.arg(end.to_string()).arg(folder);
     let mut process = Process::spawn(command).unwrap();
-    process.wait_for_stdout("connected", TIMEOUT).unwrap();
+    process.wait_for_stdout("connected", PATIENCE).unwrap();
     process
 }
 
@@ -84,19 +82,19 @@ fn both_ends_choose_as_the_programs_saw(hosts: &[Host; 2], link: &Link) {
     let mut peers = [0, 1].map(|end| peer(&hosts[end], link, end, directory.path()));
     fs::write(file("begin"), "").unwrap();
     for peer in &mut peers {
-        peer.wait_for_stdout("half", TIMEOUT).unwrap();
+        peer.wait_for_stdout("half", PATIENCE).unwrap();
     }
     let paths: [PathBuf; 2] = ["first", "second"].map(file);
     let recorders = [0, 1].map(|end| record_in_step(&paths[end], &hosts[end], BITS));
     fs::write(file("go_on"), "").unwrap();
     let halves = peers.map(|peer| {
-        let said = peer.wait(TIMEOUT).unwrap();
+        let said = peer.wait(PATIENCE).unwrap();
         let halves: [Half; 2] = serde_json::from_str(said.lines().last().unwrap()).unwrap();
         halves
     });
     for mut recorder in recorders {
         recorder.signal(Signal::SIGINT).unwrap();
-        let status = recorder.wait_status(TIMEOUT).unwrap();
+        let status = recorder.wait_status(PATIENCE).unwrap();
         assert!(status.success(), "{status}: {}", recorder.stderr());
     }
     let rows = paths.map(|path| messages(&path));

@@ -17,12 +17,11 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use sockstamp_record::Reader;
 use tempfile::{TempDir, tempdir};
-use testbed::{Experiments, Family, Host, Link, LinkConfig, Process};
+use testbed::{Experiments, Family, Host, Link, LinkConfig, PATIENCE, Process};
 
 use crate::capture::{Capture, Packet};
 use crate::common::{self, number};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const MESSAGES: usize = 200;
 const BYTES: usize = 700;
 /// One message in about three.
@@ -86,7 +85,7 @@ impl Hosts {
         let (server, _) = listener.accept().unwrap();
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
-            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
         }
         [client, server]
     }
@@ -113,7 +112,7 @@ pub(crate) fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
 /// End a recording. Return what it said.
 pub(crate) fn stop(mut process: Process) -> String {
     process.signal(Signal::SIGINT).unwrap();
-    let status = process.wait_status(TIMEOUT).unwrap();
+    let status = process.wait_status(PATIENCE).unwrap();
     let said = process.stderr();
     assert!(status.success(), "{status}: {said}");
     println!("{said}");

@@ -8,11 +8,9 @@ use sockstamp_ping::{
     Answer, Counters, End, Engine, Event, Events, Limits, Namespace, Next, Outcome, Protocol,
     Refusal, RxKind, Target, TargetId, TxKind,
 };
-use testbed::{Family, Host};
+use testbed::{Family, Host, PATIENCE};
 
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// Longest time to wait for what must come, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A few probes, quick ones.
 pub fn target(host: &Host, address: IpAddr, protocol: Protocol, count: u64) -> Target {

@@ -12,9 +12,9 @@ use sockstamp_ping::{
     Answer, AnswerKind, End, Engine, Event, Fallback, Limits, Namespace, Outcome, Protocol,
     RefusalKind, Sockets, Stray, TxKind,
 };
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, PATIENCE};
 
-use crate::common::{FAMILIES, PATIENCE, Run, Story, probe, target};
+use crate::common::{FAMILIES, Run, Story, probe, target};
 
 const PROBES: u64 = 10;
 

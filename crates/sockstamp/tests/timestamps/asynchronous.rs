@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use sockstamp::error_queue::{AsyncErrorQueue, Report};
 use sockstamp::timestamping::{Options, TxKind};
-use testbed::Family;
+use testbed::{Family, PATIENCE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::common::{FAMILIES, PATIENCE, SND, loopback, send_to};
+use crate::common::{FAMILIES, SND, loopback, send_to};
 
 /// Wait until `count` stamps have come, and return their ids and kinds.
 async fn drained(queue: &mut AsyncErrorQueue, count: usize) -> Vec<(u32, TxKind)> {

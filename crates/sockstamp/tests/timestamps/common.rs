@@ -13,10 +13,8 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{
     Destination, Flag, MessageOptions, Options, Support, TxKind, TxStamp, TxTime, send,
 };
-use testbed::{Family, Host};
+use testbed::{Family, Host, PATIENCE};
 
-/// Longest time for stamps, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Payload of each message in bytes.
 pub const PAYLOAD: usize = 10;

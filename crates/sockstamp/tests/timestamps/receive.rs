@@ -9,9 +9,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Protocol, Socket, Type};
 use sockstamp::ReceiveStamping;
 use sockstamp::timestamping::{Flag, Options, ReceiveBatch, Received, receive};
-use testbed::{Family, Host};
+use testbed::{Family, Host, PATIENCE};
 
-use crate::common::{FAMILIES, PATIENCE, domain, host, loopback, now, supported, tcp_pair, udp};
+use crate::common::{FAMILIES, domain, host, loopback, now, supported, tcp_pair, udp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use sockstamp::error_queue::{ErrorQueue, Report, RingReport, StampRing};
 use sockstamp::timestamping::{MessageOptions, Options, TxKind, TxStamp};
+use testbed::PATIENCE;
 
-use crate::common::{FAMILIES, Kind, PATIENCE, Sender, host, now, skip, software};
+use crate::common::{FAMILIES, Kind, Sender, host, now, skip, software};
 
 /// Read until `count` stamps have come. The error that ended the watch if the kernel has none.
 fn read(ring: &mut StampRing, count: usize) -> Result<Vec<(u64, TxStamp)>, i32> {

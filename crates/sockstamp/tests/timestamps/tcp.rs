@@ -10,10 +10,10 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{
     Coverage, Match, Matcher, MessageOptions, Options, Origin, Outcome, TxKind, send,
 };
-use testbed::Family;
+use testbed::{Family, PATIENCE};
 
 use crate::common::{
-    FAMILIES, PATIENCE, host, read_all, skip, stamps, supported, tcp_pair, wait_for_error_queue,
+    FAMILIES, host, read_all, skip, stamps, supported, tcp_pair, wait_for_error_queue,
 };
 
 fn connection(family: Family) -> TcpStream {

@@ -2,17 +2,15 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use sockstamp::error_queue::ErrorQueue;
 use sockstamp::zerocopy::{How, Options, Returned, Sent, ZeroCopySender};
-use testbed::{Host, Link};
+use testbed::{Host, Link, PATIENCE};
 
 pub const LOOPBACKS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
-pub const PATIENCE: Duration = Duration::from_secs(10);
 
 pub type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
 

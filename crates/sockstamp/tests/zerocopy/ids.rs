@@ -7,8 +7,9 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto, setsockopt, sockopt};
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::zerocopy::{How, NotSent, Options, Sent, Support, ZeroCopySender};
+use testbed::PATIENCE;
 
-use crate::common::{LOOPBACKS, Network, PATIENCE, all_back, always, send, udp_pair};
+use crate::common::{LOOPBACKS, Network, all_back, always, send, udp_pair};
 
 #[test]
 fn many_completions_are_one_entry() {

@@ -9,9 +9,9 @@ use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::bind;
 use socket2::{Domain, Protocol, Socket, Type};
 use sockstamp::zerocopy::{Sent, Support, ZeroCopySender};
-use testbed::Host;
+use testbed::{Host, PATIENCE};
 
-use crate::common::{LOOPBACKS, PATIENCE, always};
+use crate::common::{LOOPBACKS, always};
 
 /// A protocol number for experiments (RFC 3692), which has no listener.
 const PROTOCOL: i32 = 253;

@@ -198,7 +198,7 @@ fn datagrams_without_memory_for_completions_are_copied_and_ids_stay_in_step() {
     let mut queue = sockstamp::error_queue::ErrorQueue::new();
     assert!(
         sender
-            .wait_idle(&mut queue, crate::common::PATIENCE, |_| {})
+            .wait_idle(&mut queue, testbed::PATIENCE, |_| {})
             .unwrap()
     );
     let returned: Vec<_> = std::iter::from_fn(|| sender.next_returned()).collect();
@@ -213,7 +213,7 @@ fn datagrams_without_memory_for_completions_are_copied_and_ids_stay_in_step() {
     );
     assert!(
         sender
-            .wait_idle(&mut queue, crate::common::PATIENCE, |_| {})
+            .wait_idle(&mut queue, testbed::PATIENCE, |_| {})
             .unwrap()
     );
     assert_eq!(sender.counters().foreign, 0);

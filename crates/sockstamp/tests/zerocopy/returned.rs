@@ -5,8 +5,9 @@ use std::io::Read;
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, How, ZeroCopySender, copies_back};
+use testbed::PATIENCE;
 
-use crate::common::{LOOPBACKS, PATIENCE, always, send, skip, tcp_pair, udp_pair};
+use crate::common::{LOOPBACKS, always, send, skip, tcp_pair, udp_pair};
 
 const SENDS: u64 = 500;
 

@@ -7,9 +7,10 @@ use std::os::unix::net::UnixDatagram;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::zerocopy::{How, NotSent, RingSender, Sent, Support};
+use testbed::PATIENCE;
 
 use crate::common::{
-    LOOPBACKS, PATIENCE, always, fill, first_difference, reads_stream, skip, tcp_pair, udp_pair,
+    LOOPBACKS, always, fill, first_difference, reads_stream, skip, tcp_pair, udp_pair,
 };
 
 type Buffers<S> = RingSender<S, Vec<u8>>;
