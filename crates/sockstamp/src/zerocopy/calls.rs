@@ -52,8 +52,8 @@ use crate::{Error, Result};
 ///
 /// After [`use_sends`](Self::use_sends), where the kernel has that, each send returns the
 /// completions of earlier ones. [`drain`](Self::drain) reads the error queue only if no send was
-/// made since the last time, every 10 ms, and after a failed or refused send; waiting reads it as
-/// well.
+/// made since the last time, every 10 ms, when a quarter of the receive buffer is full, and after a
+/// failed or refused send; waiting reads it as well.
 ///
 /// # Receivers on the same host
 ///
@@ -486,8 +486,8 @@ impl<S: AsFd> Calls<S> {
     fn queue_is_due(&mut self) -> bool {
         let Some(memory) = &mut self.memory else {
             let due = self.queue_due || self.ids.unsettled > 0;
-            let returned = self.returned.as_mut();
-            return returned.is_none_or(ReturnedBySends::queue_is_due) || due;
+            let (returned, socket) = (self.returned.as_mut(), &self.socket);
+            return returned.is_none_or(|returned| returned.queue_is_due(socket)) || due;
         };
         let is_time = memory.is_time();
         let due =

@@ -68,6 +68,7 @@ mod memory;
 mod options;
 mod ranges;
 mod receive;
+mod receive_buffer;
 #[cfg(feature = "io-uring")]
 mod ring;
 mod sender;
