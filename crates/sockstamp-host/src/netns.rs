@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use sockstamp_model::container::{Runtime, container_of};
@@ -92,15 +93,28 @@ pub fn in_each_of<T: Send>(
         .collect();
     let others = files.iter();
     for (&namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(**inode) != own) {
-        let inside = || {
-            setns(File::open(path).ok()?, CloneFlags::CLONE_NEWNET).ok()?;
-            Some(work())
-        };
-        // A thread that went there ends there.
-        let there = thread::scope(|scope| scope.spawn(inside).join());
-        done.extend(there.ok().flatten().map(|there| (namespace, there)));
+        let there = File::open(path).and_then(|file| inside(file, &work));
+        done.extend(there.ok().map(|there| (namespace, there)));
     }
     done
+}
+
+/// Do something in another network namespace, on a thread that ends there: one that went elsewhere
+/// must not be used for anything else.
+///
+/// # Errors
+///
+/// If the namespace cannot be entered, which needs `CAP_SYS_ADMIN`, or the host is short of tasks.
+pub fn inside<T: Send>(netns: File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let there = || -> io::Result<T> {
+        setns(netns, CloneFlags::CLONE_NEWNET)?;
+        Ok(work())
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, there)?;
+        let ended = |_| Err(io::Error::other("the thread that entered it has ended"));
+        thread.join().unwrap_or_else(ended)
+    })
 }
 
 /// Return a file of each network namespace that has a name or a process: that of its name, which
@@ -146,9 +160,9 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
         return index_here(name);
     };
     let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
-    // Only a thread enters it, and ends after the query.
-    thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
-        .unwrap_or_else(|_| Err(anyhow!("the thread that entered the namespace has ended")))
+    inside(file, || index_here(name))
+        .context("cannot enter it, which needs CAP_SYS_ADMIN")
+        .and_then(|index| index)
         .with_context(|| format!("in network namespace {netns}"))
 }
 
@@ -167,11 +181,6 @@ fn inode(path: &Path) -> Result<NetnsInode> {
     Ok(NetnsInode(
         u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
     ))
-}
-
-fn index_in(name: &str, netns: File) -> Result<NonZeroU32> {
-    setns(netns, CloneFlags::CLONE_NEWNET).context("cannot enter it, which needs CAP_SYS_ADMIN")?;
-    index_here(name)
 }
 
 fn index_here(name: &str) -> Result<NonZeroU32> {

@@ -8,9 +8,9 @@
 use std::iter::Flatten;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use sockstamp_join::{Half, Maker};
 use sockstamp_model::clock::Timestamp;
 use sockstamp_model::message::Message;
@@ -49,12 +49,16 @@ pub(super) struct Halves<'scope> {
 
 impl<'scope> Halves<'scope> {
     /// Begin to make them.
-    pub(super) fn of(scope: &'scope Scope<'scope, '_>, recordings: &'scope [Reader]) -> Self {
+    pub(super) fn of(
+        scope: &'scope Scope<'scope, '_>,
+        recordings: &'scope [Reader],
+    ) -> Result<Self> {
         let (batches, halves) = sync_channel(READY);
-        Self {
+        let maker = Builder::new().spawn_scoped(scope, move || make(recordings, &batches));
+        Ok(Self {
             halves: halves.into_iter().flatten(),
-            maker: scope.spawn(move || make(recordings, &batches)),
-        }
+            maker: maker.context("cannot read a recording beside the other")?,
+        })
     }
 
     /// Return the next one; after the last, or one that cannot be read, `None`.
@@ -163,7 +167,7 @@ mod tests {
         noted.unwrap();
         assert!(!stored.is_sorted(), "the order of rows is that of flows");
         let times: Vec<u64> = std::thread::scope(|scope| {
-            let mut halves = Halves::of(scope, &recordings);
+            let mut halves = Halves::of(scope, &recordings).unwrap();
             std::iter::from_fn(|| halves.next())
                 .map(|half| half.time())
                 .collect()

@@ -55,8 +55,8 @@ impl Joined {
         };
         let mut progress = Progress::new(rows(&recordings))?;
         thread::scope(|scope| {
-            let mut halves = [&recordings[0], &recordings[1]]
-                .map(|recordings| Some(Halves::of(scope, recordings)));
+            let begin = |recordings| Halves::of(scope, recordings).map(Some);
+            let mut halves = [begin(&recordings[0])?, begin(&recordings[1])?];
             while halves.iter().any(Option::is_some) {
                 let host = join.needs();
                 let of_host = &mut halves[host as usize];

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::path::Path;
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -214,17 +214,18 @@ fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
             .collect::<Vec<_>>()
     };
     let found: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = names
-            .chunks(share)
-            .map(|names| scope.spawn(move || resolve_share(names)))
-            .collect();
-        let results = threads.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| vec![Err(anyhow!("a lookup of names failed"))])
-        });
-        results.flatten().collect()
-    });
+        let begin = |names| Builder::new().spawn_scoped(scope, move || resolve_share(names));
+        let threads: io::Result<Vec<_>> = names.chunks(share).map(begin).collect();
+        let results = threads
+            .context("cannot look up names")?
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| vec![Err(anyhow!("a lookup of names failed"))])
+            });
+        anyhow::Ok(results.flatten().collect())
+    })?;
     let failed = found.iter().filter(|found| found.is_err()).count();
     let all: Result<Vec<_>> = found.into_iter().collect();
     match failed {

@@ -76,8 +76,9 @@ pub(super) fn in_time<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> impl FnOnce() -> io::Result<T> {
     let (sender, result) = mpsc::channel();
-    thread::spawn(move || sender.send(work()));
+    let begun = thread::Builder::new().spawn(move || sender.send(work()));
     move || {
+        begun?;
         let late = |_| {
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
