@@ -36,25 +36,33 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The last signal to end, 0 if none came. After the first call, signals do not kill unless they
-/// come twice.
-fn asked_to_end() -> Result<&'static AtomicUsize> {
-    static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
-    if LAST.get().is_none() {
+/// Signals to end.
+#[derive(Debug, Default)]
+struct Signals {
+    /// The last one, 0 if none came.
+    last: Arc<AtomicUsize>,
+    /// The next one kills: one has come already, or nothing is read that could end by itself.
+    kills: Arc<AtomicBool>,
+}
+
+/// Catch signals from the first call on.
+fn signals() -> Result<&'static Signals> {
+    static CAUGHT: OnceLock<Signals> = OnceLock::new();
+    if CAUGHT.get().is_none() {
         let last = Arc::new(AtomicUsize::new(0));
-        let again = Arc::new(AtomicBool::new(false));
+        let kills = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // Actions run in the order of their registration.
-            flag::register_conditional_default(signal, Arc::clone(&again))
-                .and_then(|_| flag::register(signal, Arc::clone(&again)))
+            flag::register_conditional_default(signal, Arc::clone(&kills))
+                .and_then(|_| flag::register(signal, Arc::clone(&kills)))
                 .and_then(|_| {
                     flag::register_usize(signal, Arc::clone(&last), signal.unsigned_abs() as usize)
                 })
                 .context("cannot catch signals")?;
         }
-        return Ok(LAST.get_or_init(|| last));
+        return Ok(CAUGHT.get_or_init(|| Signals { last, kills }));
     }
-    LAST.get().map(Arc::as_ref).context("cannot catch signals")
+    CAUGHT.get().context("cannot catch signals")
 }
 
 /// A line on standard error, if that is a terminal; it is removed at the end.
@@ -62,7 +70,7 @@ pub(crate) struct Progress {
     whole: u64,
     done: u64,
     told: Told,
-    signal: &'static AtomicUsize,
+    signals: &'static Signals,
 }
 
 /// The time of the next report.
@@ -75,7 +83,12 @@ struct Told {
 impl Progress {
     /// Begin to read this many messages.
     pub(crate) fn new(whole: u64) -> Result<Self> {
-        Ok(Self {
+        Ok(Self::until(signals()?, whole))
+    }
+
+    fn until(signals: &'static Signals, whole: u64) -> Self {
+        signals.kills.store(false, Ordering::Relaxed);
+        Self {
             whole,
             done: 0,
             told: Told {
@@ -83,8 +96,8 @@ impl Progress {
                 last: None,
                 is_terminal: io::stderr().is_terminal(),
             },
-            signal: asked_to_end()?,
-        })
+            signals,
+        }
     }
 
     /// Count a message. Fails soon after a signal to end.
@@ -97,7 +110,7 @@ impl Progress {
             // Ignore the error: a broken standard error cannot be reported.
             let _ = write!(io::stderr(), "\r{}", line(self.done, self.whole));
         }
-        match u8::try_from(self.signal.load(Ordering::Relaxed)) {
+        match u8::try_from(self.signals.last.load(Ordering::Relaxed)) {
             Ok(0) | Err(_) => Ok(()),
             Ok(signal) => Err(Interrupted(signal).into()),
         }
@@ -106,6 +119,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        self.signals.kills.store(true, Ordering::Relaxed);
         if self.told.last.is_some() {
             // Erase the line: ECMA-48, "EL".
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -150,6 +164,18 @@ mod tests {
         assert_eq!(due, [false, false, true, false, false, true, true]);
         told.is_terminal = false;
         assert!(!told.is_due(begin + Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn a_signal_kills_where_no_read_could_end_by_it() {
+        let signals: &'static Signals = Box::leak(Box::default());
+        let kills = || signals.kills.load(Ordering::Relaxed);
+        let first = Progress::until(signals, 1);
+        assert!(!kills());
+        drop(first);
+        assert!(kills());
+        let _second = Progress::until(signals, 1);
+        assert!(!kills());
     }
 
     #[test]
