@@ -73,12 +73,7 @@ impl Timeline {
     #[must_use]
     pub fn of(message: &Message) -> Self {
         let time = message.time.as_nanos();
-        let last = message
-            .stamps
-            .named()
-            .into_iter()
-            .rev()
-            .find_map(|(_, stamp)| stamp);
+        let last = message.stamps.times().into_iter().rev().flatten().next();
         let place = |stamp: Timestamp<Monotonic>| {
             let before = last.map_or(0, |last| last.as_nanos().saturating_sub(stamp.as_nanos()));
             time.saturating_sub(before)

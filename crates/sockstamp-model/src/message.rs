@@ -52,21 +52,36 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Every stamp of CLOCK_MONOTONIC with its name, in the order of a message's path.
+    /// The names of all stamps of CLOCK_MONOTONIC, in the order of a message's path.
+    pub const NAMES: [&str; 11] = [
+        "entry",
+        "queued",
+        "sched",
+        "sched_last",
+        "snd",
+        "snd_last",
+        "ack",
+        "rx_software",
+        "filled",
+        "ready",
+        "read",
+    ];
+
+    /// The stamps, in the order of [`NAMES`](Self::NAMES).
     #[must_use]
-    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 11] {
+    pub fn times(&self) -> [Option<Timestamp<Monotonic>>; Self::NAMES.len()] {
         [
-            ("entry", self.entry),
-            ("queued", self.queued),
-            ("sched", self.sched),
-            ("sched_last", self.sched_last),
-            ("snd", self.snd),
-            ("snd_last", self.snd_last),
-            ("ack", self.ack),
-            ("rx_software", self.rx_software),
-            ("filled", self.filled),
-            ("ready", self.ready),
-            ("read", self.read),
+            self.entry,
+            self.queued,
+            self.sched,
+            self.sched_last,
+            self.snd,
+            self.snd_last,
+            self.ack,
+            self.rx_software,
+            self.filled,
+            self.ready,
+            self.read,
         ]
     }
 }
@@ -75,7 +90,7 @@ impl Stamps {
 impl Serialize for Stamps {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (name, stamp) in self.named() {
+        for (name, stamp) in Self::NAMES.into_iter().zip(self.times()) {
             if let Some(stamp) = stamp {
                 map.serialize_entry(name, &stamp)?;
             }
@@ -435,6 +450,6 @@ mod tests {
             ready: stamp,
             read: stamp,
         };
-        assert!(all.named().iter().all(|(_, value)| value.is_some()));
+        assert!(all.times().iter().all(Option::is_some));
     }
 }

@@ -45,8 +45,7 @@ impl Name {
     pub fn from_c(field: &[u8; 16]) -> Self {
         let mut bytes = [0; SHORT];
         bytes[..16].copy_from_slice(field);
-        let length = (0..16).zip(field).find(|(_, byte)| **byte == 0);
-        let length = length.map_or(16, |(length, _)| length);
+        let length = before_zero(*field);
         Self(Bytes::Short { bytes, length })
     }
 
@@ -75,6 +74,17 @@ impl Name {
     }
 }
 
+/// Return the number of bytes before the first zero, by all bytes at once: the subtraction borrows
+/// into the highest bit of the first byte that is zero, and of none before it.
+#[inline]
+fn before_zero(field: [u8; 16]) -> u8 {
+    const EACH: u128 = u128::MAX / 0xff;
+    let word = u128::from_le_bytes(field);
+    let zeros = word.wrapping_sub(EACH) & !word & (EACH << 7);
+    let bits = u8::try_from(zeros.trailing_zeros()).unwrap_or(u8::MAX);
+    bits / 8
+}
+
 impl Default for Name {
     fn default() -> Self {
         Self::from("")
@@ -82,6 +92,7 @@ impl Default for Name {
 }
 
 impl PartialEq for Name {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes()
     }

@@ -11,6 +11,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
+use crate::encode::Levels;
 use crate::schema::{ALWAYS, FLAGS, PARTS, SOMETIMES, STAMPS, parts};
 use crate::stamps;
 
@@ -65,6 +66,9 @@ const OPTIONAL: usize = SOMETIMES.len() + Stage::COUNT + PARTS + STAMPS;
 type Present = u64;
 const _: () = assert!(OPTIONAL <= Present::BITS as usize);
 
+/// Rows whose values stay in the caches.
+const CACHED: usize = 256;
+
 /// The integers that rows may lack: those of a row lie side by side, since most columns are empty
 /// in most rows.
 #[derive(Debug, Clone, Default)]
@@ -98,19 +102,28 @@ impl Sparse {
         self.any = 0;
     }
 
-    /// Return the columns, with the rows in this order. It is one walk over the rows: they are
-    /// larger than the caches.
+    /// Return the columns, with the rows in this order.
     pub(crate) fn columns(&self, order: &[u32]) -> Vec<Optional> {
         let mut columns = vec![Optional::default(); OPTIONAL];
         for column in bits(self.any) {
-            columns[column].levels = vec![0; order.len()];
+            columns[column].values.reserve(order.len());
         }
-        for (place, &row) in order.iter().enumerate() {
-            let (present, first) = self.rows[row as usize];
-            let values = &self.values[first as usize..];
-            for (column, &value) in bits(present).zip(values) {
-                columns[column].levels[place] = 1;
-                columns[column].values.push(value);
+        let is_alike = |&a: &u32, &b: &u32| self.rows[a as usize].0 == self.rows[b as usize].0;
+        // All rows together are larger than the caches.
+        let runs = order.chunk_by(is_alike).flat_map(|run| run.chunks(CACHED));
+        let mut firsts = Vec::with_capacity(CACHED);
+        for run in runs {
+            let (present, _) = self.rows[run[0] as usize];
+            firsts.clear();
+            firsts.extend(run.iter().map(|&row| self.rows[row as usize].1 as usize));
+            for (index, column) in bits(present).enumerate() {
+                let values = firsts.iter().map(|first| self.values[first + index]);
+                columns[column].values.extend(values);
+            }
+            for column in bits(self.any) {
+                columns[column]
+                    .levels
+                    .push(present >> column & 1 == 1, run.len());
             }
         }
         columns
@@ -132,8 +145,8 @@ fn bits(mut present: Present) -> impl Iterator<Item = usize> {
 pub(crate) struct Optional {
     /// Those that are there.
     pub(crate) values: Vec<i64>,
-    /// For each row 1 if it has a value, otherwise 0. Empty if no row has one.
-    pub(crate) levels: Vec<i16>,
+    /// The rows that have one. Empty if none has.
+    pub(crate) levels: Levels,
 }
 
 /// Messages that will be one row group.

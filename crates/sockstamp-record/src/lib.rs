@@ -17,6 +17,7 @@
 
 pub mod batch;
 mod compact;
+mod encode;
 mod error;
 mod footer;
 mod lock;

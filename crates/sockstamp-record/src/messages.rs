@@ -1,50 +1,44 @@
 //! Write messages as columns.
 
-use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::interface::Interface;
 
 use crate::batch::{Batch, Identity, Optional, ROWS};
+use crate::encode::Value;
 use crate::rows::{RowGroup, Rows};
-use crate::schema::{self, Column, Kind, OF_IDENTITY, VERSION, VERSION_KEY};
-
-/// A value of an identity.
-enum Value {
-    Text(String),
-    Integer(i64),
-    Absent,
-}
+use crate::schema::{self, Column, OF_IDENTITY, VERSION, VERSION_KEY};
 
 /// Return the values of [`OF_IDENTITY`].
-fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
-    let text = |text: &str| Value::Text(text.to_owned());
+fn values(identity: &Identity) -> [Option<Value>; OF_IDENTITY.len()] {
+    let text = |text: &str| Some(Value::text(text));
+    let integer = |value: i64| Some(Value::integer(value));
     let (local, remote) = (
         canonical(identity.flow.local),
         canonical(identity.flow.remote),
     );
     let interface = |interface: &Option<Interface>| match interface {
         Some(interface) => [
-            Value::Text(interface.name.exact().into_owned()),
-            Value::Integer(interface.index.into()),
-            Value::Integer(interface.netns.0.into()),
+            text(&interface.name.exact()),
+            integer(interface.index.into()),
+            integer(interface.netns.0.into()),
         ],
-        None => [const { Value::Absent }; 3],
+        None => [None, None, None],
     };
     let [first, first_index, first_netns] = interface(&identity.interfaces.first);
     let [last, last_index, last_netns] = interface(&identity.interfaces.last);
     [
         text(identity.direction.name()),
         text(identity.flow.protocol.name()),
-        Value::Integer(identity.flow.netns.0.into()),
-        Value::Text(local.ip().to_string()),
-        Value::Integer(local.port().into()),
-        Value::Text(remote.ip().to_string()),
-        Value::Integer(remote.port().into()),
-        Value::Integer(identity.flow.cookie.0.cast_signed()),
-        Value::Integer(identity.cgroup.0.cast_signed()),
-        Value::Integer(identity.pid.into()),
-        Value::Text(identity.comm.exact().into_owned()),
+        integer(identity.flow.netns.0.into()),
+        text(&local.ip().to_string()),
+        integer(local.port().into()),
+        text(&remote.ip().to_string()),
+        integer(remote.port().into()),
+        integer(identity.flow.cookie.0.cast_signed()),
+        integer(identity.cgroup.0.cast_signed()),
+        integer(identity.pid.into()),
+        text(&identity.comm.exact()),
         text(identity.verdict.name()),
         first,
         first_index,
@@ -52,18 +46,12 @@ fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
         last,
         last_index,
         last_netns,
-        if_known(
-            identity
-                .container
-                .as_ref()
-                .map(|container| container.full_name()),
-        ),
-        if_known(identity.opened.map(|opened| opened.name().to_owned())),
+        identity
+            .container
+            .as_ref()
+            .and_then(|container| text(&container.full_name())),
+        identity.opened.and_then(|opened| text(opened.name())),
     ]
-}
-
-fn if_known(text: Option<String>) -> Value {
-    text.map_or(Value::Absent, Value::Text)
 }
 
 impl Rows for Batch {
@@ -112,10 +100,15 @@ fn write(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetError> {
         let values: Vec<i64> = order.iter().map(|&row| integers[row as usize]).collect();
         group.integers(&values, None)?;
     }
-    let nothing = vec![0; order.len()];
-    for Optional { values, levels } in batch.sparse.columns(&order) {
-        let levels = if values.is_empty() { &nothing } else { &levels };
-        group.integers(&values, Some(levels))?;
+    let columns = batch.sparse.columns(&order);
+    for (name, Optional { values, levels }) in schema::optional_integers().iter().zip(columns) {
+        if values.is_empty() {
+            group.runs([(None, order.len())])?;
+        } else if Batch::FEW.contains(&name.as_str()) {
+            group.integers(&values, Some(&levels.of_rows()))?;
+        } else {
+            group.plain(&values, &levels)?;
+        }
     }
     Ok(())
 }
@@ -127,28 +120,9 @@ fn identities(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetErro
         lengths[identity as usize] += 1;
     }
     let all: Vec<_> = batch.identities.iter().map(values).collect();
-    for (index, (_, kind, optional)) in OF_IDENTITY.into_iter().enumerate() {
-        let runs = all.iter().map(|values| &values[index]).zip(&lengths);
-        let mut levels = Vec::new();
-        let mut texts = Vec::new();
-        let mut integers = Vec::new();
-        for (value, &length) in runs {
-            let there = !matches!(value, Value::Absent);
-            levels.resize(levels.len() + length, i16::from(there));
-            match value {
-                Value::Text(text) => {
-                    texts.resize(texts.len() + length, ByteArray::from(text.as_str()))
-                }
-                Value::Integer(integer) => integers.resize(integers.len() + length, *integer),
-                Value::Absent => {}
-            }
-        }
-        let levels = optional.then_some(levels.as_slice());
-        if kind == Kind::Text {
-            group.texts(&texts, levels)?;
-        } else {
-            group.integers(&integers, levels)?;
-        }
+    for column in 0..OF_IDENTITY.len() {
+        let values = all.iter().map(|values| values[column].as_ref());
+        group.runs(values.zip(lengths.iter().copied()))?;
     }
     Ok(())
 }

@@ -4,8 +4,12 @@ use std::fs::File;
 
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedColumnWriter, SerializedRowGroupWriter};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
+use parquet::schema::types::ColumnDescPtr;
 
+use crate::encode::{self, Encoded, Levels, Run};
 use crate::schema::Column;
 
 /// Rows that will be one row group.
@@ -44,7 +48,10 @@ pub trait Rows: Default {
 }
 
 /// A row group that is written, column by column.
-pub struct RowGroup<'a>(SerializedRowGroupWriter<'a, File>);
+pub struct RowGroup<'a> {
+    group: SerializedRowGroupWriter<'a, File>,
+    columns: std::vec::IntoIter<ColumnDescPtr>,
+}
 
 impl std::fmt::Debug for RowGroup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,13 +60,35 @@ impl std::fmt::Debug for RowGroup<'_> {
 }
 
 impl<'a> RowGroup<'a> {
-    pub(crate) fn new(group: SerializedRowGroupWriter<'a, File>) -> Self {
-        Self(group)
+    /// Begin the next row group of a file.
+    pub(crate) fn begin(file: &'a mut SerializedFileWriter<File>) -> Result<Self, ParquetError> {
+        let columns = file.schema_descr().columns().to_vec().into_iter();
+        let group = file.next_row_group()?;
+        Ok(Self { group, columns })
     }
 
     fn next(&mut self) -> Result<SerializedColumnWriter<'_>, ParquetError> {
-        let column = self.0.next_column()?;
-        column.ok_or_else(|| ParquetError::General("there are more values than columns".to_owned()))
+        self.columns.next();
+        self.group.next_column()?.ok_or_else(too_many)
+    }
+
+    /// Write a column by its runs.
+    pub(crate) fn runs<'r>(
+        &mut self,
+        runs: impl IntoIterator<Item = Run<'r>>,
+    ) -> Result<(), ParquetError> {
+        let column = self.columns.next().ok_or_else(too_many)?;
+        self.append(encode::dictionary(column, runs)?)
+    }
+
+    /// Write integers that rows may lack, not in a dictionary.
+    pub(crate) fn plain(&mut self, values: &[i64], levels: &Levels) -> Result<(), ParquetError> {
+        let column = self.columns.next().ok_or_else(too_many)?;
+        self.append(encode::plain(column, values, levels)?)
+    }
+
+    fn append(&mut self, encoded: Encoded) -> Result<(), ParquetError> {
+        self.group.append_column(&encoded.bytes, encoded.closed)
     }
 
     pub(crate) fn flags(&mut self, values: &[bool]) -> Result<(), ParquetError> {
@@ -95,6 +124,10 @@ impl<'a> RowGroup<'a> {
     }
 
     pub(crate) fn close(self) -> Result<(), ParquetError> {
-        self.0.close().map(drop)
+        self.group.close().map(drop)
     }
+}
+
+fn too_many() -> ParquetError {
+    ParquetError::General("there are more values than columns".to_owned())
 }

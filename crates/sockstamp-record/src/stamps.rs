@@ -10,7 +10,7 @@ use sockstamp_model::stage::{Stage, StageMap};
 
 use crate::schema::STAMPS;
 
-/// The places of stamps in [`Stamps::named`], from the last of a message's path to its first, each
+/// The places of stamps in [`Stamps::NAMES`], from the last of a message's path to its first, each
 /// with the stages between it and the one before it in this list.
 const BACKWARDS: [(usize, &[Stage]); STAMPS] = [
     (10, &[]),
@@ -29,7 +29,7 @@ const BACKWARDS: [(usize, &[Stage]); STAMPS] = [
 /// The stamps of a message as a file has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// A bit for each stamp that came, in the order of [`Stamps::named`].
+    /// A bit for each stamp that came, in the order of [`Stamps::NAMES`].
     pub(crate) came: i64,
     /// The time of the message less the last stamp.
     pub(crate) clock_offset: Option<i64>,
@@ -60,8 +60,8 @@ fn walk(
 }
 
 pub(crate) fn store(message: &Message) -> Stored {
-    let named = message.stamps.named();
-    let nanos = named.map(|(_, stamp)| stamp.map(|stamp| stamp.as_nanos().cast_signed()));
+    let times = message.stamps.times();
+    let nanos = times.map(|stamp| stamp.map(|stamp| stamp.as_nanos().cast_signed()));
     let came = (0..STAMPS).fold(0, |came, index| {
         came | i64::from(nanos[index].is_some()) << index
     });

@@ -16,6 +16,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::name::Name;
@@ -170,7 +171,8 @@ impl Table {
             columns: Vec::new(),
         };
         for ((column, place), wanted) in self.columns.iter().zip(&self.places).zip(wanted) {
-            let values = match place.filter(|_| *wanted) {
+            let has_values = |place: &usize| has_values(group.column(*place));
+            let values = match place.filter(|_| *wanted).filter(has_values) {
                 None => Values::Absent,
                 Some(place) => {
                     let chunk = group.column(place);
@@ -224,20 +226,24 @@ impl Table {
                 let mut values = Vec::with_capacity(rows);
                 let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
                 (count == rows).then_some(()).ok_or_else(short)?;
-                if values
-                    .iter()
-                    .any(|text: &ByteArray| text.len() > TEXT_BYTES)
-                {
+                let texts = Texts::new(values, &levels, column.optional);
+                if texts.texts.iter().any(|text| text.len() > TEXT_BYTES) {
                     return Err(ParquetError::General(
                         "it has a longer text than any recording".to_owned(),
                     ));
                 }
-                Values::Texts(Texts::new(values, &levels, column.optional))
+                Values::Texts(texts)
             }
             _ => return Err(ParquetError::General("it has another type".to_owned())),
         };
         Ok(values)
     }
+}
+
+/// Return false if the writer has noted that no row has a value.
+fn has_values(chunk: &ColumnChunkMetaData) -> bool {
+    let absent = chunk.statistics().and_then(Statistics::null_count_opt);
+    absent.is_none_or(|absent| absent < chunk.num_values().unsigned_abs())
 }
 
 /// A column alone is compared fast.
@@ -410,7 +416,7 @@ impl Texts {
     fn new(values: Vec<ByteArray>, levels: &[i16], optional: bool) -> Self {
         let mut texts: Vec<ByteArray> = Vec::new();
         let mut place = |value: ByteArray| {
-            if texts.last() != Some(&value) {
+            if !texts.last().is_some_and(|last| is_same(last, &value)) {
                 texts.push(value);
             }
             u32::try_from(texts.len() - 1).ok()
@@ -430,6 +436,11 @@ impl Texts {
         };
         Self { texts, rows }
     }
+}
+
+/// Texts of one place in a dictionary lie at one address.
+fn is_same(a: &ByteArray, b: &ByteArray) -> bool {
+    std::ptr::eq(a.data(), b.data()) || a == b
 }
 
 #[derive(Debug)]

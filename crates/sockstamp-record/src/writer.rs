@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::fcntl::Flock;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, KeyValue, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
+use crate::encode;
 use crate::error::Error;
 use crate::footer::{self, GROUPS};
 use crate::lock::lock;
@@ -275,7 +276,7 @@ impl<T: Rows> FileWriter<T> {
             return Err(Error::Cut { path: path.clone() });
         };
         let encoder = |error: ParquetError| refused(path, error);
-        let mut group = RowGroup::new(parquet.next_row_group().map_err(encoder)?);
+        let mut group = RowGroup::begin(parquet).map_err(encoder)?;
         batch.write(&mut group).map_err(encoder)?;
         group.close().map_err(encoder)?;
         let Some(group) = parquet.flushed_row_groups().last() else {
@@ -428,7 +429,7 @@ fn refused(path: &Path, error: ParquetError) -> Error {
 fn properties<T: Rows>() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(format!("sockstamp {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(encode::compression())
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         // Their offsets would have to be in the notes.

@@ -180,8 +180,8 @@ fn stamps(line: &mut Line, stamps: &Stamps) {
         key("ready"),
         key("read"),
     ];
-    let named = KEYS.iter().zip(stamps.named());
-    let ours = named.filter_map(|(key, (_, stamp))| Some((key, stamp?.as_nanos())));
+    let times = KEYS.iter().zip(stamps.times());
+    let ours = times.filter_map(|(key, stamp)| Some((key, stamp?.as_nanos())));
     let hardware = stamps.snd_hw.map(|stamp| (&HARDWARE, stamp.as_nanos()));
     object(line, ours.chain(hardware));
 }
