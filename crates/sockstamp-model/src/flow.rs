@@ -77,6 +77,7 @@ impl Protocol {
 
     /// The protocol with this number in the IP header, `None` for those that are not measured.
     #[must_use]
+    #[inline]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL
             .into_iter()

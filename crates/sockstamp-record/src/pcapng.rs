@@ -120,8 +120,13 @@ impl<W: Write> Writer<W> {
         // Inbound or outbound: section 4.3.1.
         let flags = if packet.sent { 2 } else { 1 };
         let [id_high, id_low] = halves(packet.id);
-        self.words([head(PACKET_FLAGS, 4), flags]);
-        self.words([head(PACKET_ID, 8), id_low, id_high]);
+        self.words([
+            head(PACKET_FLAGS, 4),
+            flags,
+            head(PACKET_ID, 8),
+            id_low,
+            id_high,
+        ]);
         self.end(begin)
     }
 
@@ -201,16 +206,19 @@ impl<W: Write> Writer<W> {
 }
 
 /// Return the first word of an option.
+#[inline]
 fn head(code: u16, length: u16) -> u32 {
     u32::from(length) << 16 | u32::from(code)
 }
 
 /// Return the high and the low half of a number.
+#[inline]
 fn halves(number: u64) -> [u32; 2] {
     let [a, b, c, d, low @ ..] = number.to_be_bytes();
     [[a, b, c, d], low].map(u32::from_be_bytes)
 }
 
+#[inline]
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -47,12 +47,34 @@ struct ipv6_extension {
 	__be32 id;
 };
 
+/* The begin of a header of TCP; of one of UDP, the ports. */
 struct transport_header {
 	__be16 source;
 	__be16 destination;
 	__u32 seq;
 	__u32 ack_seq;
 	__u8 offset;
+};
+
+/*
+ * The first bytes of a packet: the headers of most, and the fields that are read of all without IP
+ * options. Behind a shorter packet is more of the same memory, for struct skb_shared_info lies
+ * behind the room for bytes (__alloc_skb(), v6.18).
+ */
+#define PACKET_BEGIN 56
+
+union packet_begin {
+	__u64 words[PACKET_BEGIN / 8];
+	struct ipv4_header ipv4;
+	struct ipv6_header ipv6;
+	struct {
+		struct ipv4_header ip;
+		struct transport_header transport;
+	} behind_ipv4;
+	struct {
+		struct ipv6_header ip;
+		struct transport_header transport;
+	} behind_ipv6;
 };
 
 struct packet_head {
@@ -63,8 +85,6 @@ struct packet_head {
 	__u32 length; /* of the packet, from there on */
 	__u32 headers; /* length of all headers */
 	__u32 fragment; /* its id */
-	__u32 seq; /* of TCP */
-	__u32 ack_seq;
 	bool fragmented;
 	bool later; /* not the first fragment: it has no ports */
 };
@@ -77,26 +97,41 @@ static __always_inline void packet_map_address(__u32 *to, __be32 address)
 	to[3] = address;
 }
 
-static __always_inline bool packet_read_ipv4(struct packet_head *head, bool sent)
+static __always_inline bool packet_is_ip(const struct sk_buff *skb)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
+}
+
+/* Read all at one go: what each header needs takes a call of a helper of its own, or more. */
+static __always_inline bool packet_read_begin(union packet_begin *begin, __u64 network)
+{
+	if (!setting_casts)
+		return !bpf_probe_read_kernel(begin, sizeof(*begin), (void *)network);
+#pragma unroll
+	for (int i = 0; i < PACKET_BEGIN / 8; i++)
+		begin->words[i] = cast_kernel((void *)(network + 8 * i), struct timespec64)->tv_sec;
+	return true;
+}
+
+static __always_inline bool packet_read_ipv4(struct packet_head *head, const struct ipv4_header *ip,
+					     bool sent)
 {
 	struct packet_key *key = &head->key;
-	struct ipv4_header ip;
 	__u16 fragment;
 
-	if (head->linear < sizeof(ip) ||
-	    bpf_probe_read_kernel(&ip, sizeof(ip), (void *)head->network))
+	if (head->linear < sizeof(*ip))
 		return false;
-	packet_map_address(key->local_address, sent ? ip.source : ip.destination);
-	packet_map_address(key->remote_address, sent ? ip.destination : ip.source);
-	key->protocol = ip.protocol;
-	head->headers = (ip.version_length & 15) * 4;
+	packet_map_address(key->local_address, sent ? ip->source : ip->destination);
+	packet_map_address(key->remote_address, sent ? ip->destination : ip->source);
+	key->protocol = ip->protocol;
+	head->headers = (ip->version_length & 15) * 4;
 	/* Of large packets that are cut later it may be 0; short frames have padding behind it. */
-	if (ip.length)
-		head->length = bpf_ntohs(ip.length);
-	fragment = bpf_ntohs(ip.fragment);
+	if (ip->length)
+		head->length = bpf_ntohs(ip->length);
+	fragment = bpf_ntohs(ip->fragment);
 	head->fragmented = fragment & (IPV4_MORE | IPV4_OFFSET);
 	head->later = fragment & IPV4_OFFSET;
-	head->fragment = ip.id;
+	head->fragment = ip->id;
 	return true;
 }
 
@@ -106,22 +141,21 @@ static __always_inline bool ipv6_is_extension(__u8 next)
 	return next == 0 || next == 43 || next == 60 || next == IPPROTO_FRAGMENT;
 }
 
-static __always_inline bool packet_read_ipv6(struct packet_head *head, bool sent)
+static __always_inline bool packet_read_ipv6(struct packet_head *head, const struct ipv6_header *ip,
+					     bool sent)
 {
 	struct packet_key *key = &head->key;
 	struct ipv6_extension extension;
-	struct ipv6_header ip;
 	__u8 next;
 
-	if (head->linear < sizeof(ip) ||
-	    bpf_probe_read_kernel(&ip, sizeof(ip), (void *)head->network))
+	if (head->linear < sizeof(*ip))
 		return false;
-	__builtin_memcpy(key->local_address, sent ? ip.source : ip.destination, 16);
-	__builtin_memcpy(key->remote_address, sent ? ip.destination : ip.source, 16);
-	if (ip.length)
-		head->length = sizeof(ip) + bpf_ntohs(ip.length);
-	head->headers = sizeof(ip);
-	next = ip.next;
+	__builtin_memcpy(key->local_address, sent ? ip->source : ip->destination, 16);
+	__builtin_memcpy(key->remote_address, sent ? ip->destination : ip->source, 16);
+	if (ip->length)
+		head->length = sizeof(*ip) + bpf_ntohs(ip->length);
+	head->headers = sizeof(*ip);
+	next = ip->next;
 	for (int i = 0; i < IPV6_EXTENSIONS && ipv6_is_extension(next); i++) {
 		if (head->linear < head->headers + sizeof(extension) ||
 		    bpf_probe_read_kernel(&extension, sizeof(extension),
@@ -143,24 +177,38 @@ static __always_inline bool packet_read_ipv6(struct packet_head *head, bool sent
 	return true;
 }
 
-static __always_inline bool packet_read_ports(struct packet_head *head, bool sent)
+static __always_inline void packet_take_ports(struct packet_head *head,
+					      const struct transport_header *header, bool tcp,
+					      bool sent)
 {
 	struct packet_key *key = &head->key;
-	__u32 length = key->protocol == IPPROTO_TCP ? 20 : 8;
-	struct transport_header header = {};
+
+	key->local_port = bpf_ntohs(sent ? header->source : header->destination);
+	key->remote_port = bpf_ntohs(sent ? header->destination : header->source);
+	head->headers += tcp ? header->offset / 16 * 4 : 8;
+}
+
+static __always_inline bool packet_read_ports(struct packet_head *head,
+					      const union packet_begin *begin, bool sent)
+{
+	bool tcp = head->key.protocol == IPPROTO_TCP;
+	struct transport_header header;
 
 	if (head->later)
 		return true;
-	if (head->linear < head->headers + length)
+	if (head->linear < head->headers + (tcp ? 20 : 8))
 		return false;
-	if (bpf_probe_read_kernel(&header, key->protocol == IPPROTO_TCP ? 13 : 8,
-				  (void *)head->network + head->headers))
+	switch (head->headers) {
+	case sizeof(struct ipv4_header):
+		packet_take_ports(head, &begin->behind_ipv4.transport, tcp, sent);
+		return true;
+	case sizeof(struct ipv6_header):
+		packet_take_ports(head, &begin->behind_ipv6.transport, tcp, sent);
+		return true;
+	}
+	if (bpf_probe_read_kernel(&header, sizeof(header), (void *)head->network + head->headers))
 		return false;
-	key->local_port = bpf_ntohs(sent ? header.source : header.destination);
-	key->remote_port = bpf_ntohs(sent ? header.destination : header.source);
-	head->seq = header.seq;
-	head->ack_seq = header.ack_seq;
-	head->headers += key->protocol == IPPROTO_TCP ? header.offset / 16 * 4 : length;
+	packet_take_ports(head, &header, tcp, sent);
 	return true;
 }
 
@@ -172,24 +220,23 @@ enum packet_kind {
 
 /* `network`: the address of its IP header, which is not the same field in every hook. */
 static __always_inline enum packet_kind packet_head_read(const struct sk_buff *skb, __u64 network,
-							 bool sent, struct packet_head *head)
+							 const union packet_begin *begin, bool sent,
+							 struct packet_head *head)
 {
 	__be16 protocol = skb->protocol;
 	bool read;
 
-	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
-		return PACKET_OTHER;
 	head->network = network;
 	head->offset = network - (__u64)skb->data;
 	head->length = skb->len - head->offset;
 	head->linear = head->length - skb->data_len;
-	read = protocol == bpf_htons(ETH_P_IP) ? packet_read_ipv4(head, sent) :
-						 packet_read_ipv6(head, sent);
+	read = protocol == bpf_htons(ETH_P_IP) ? packet_read_ipv4(head, &begin->ipv4, sent) :
+						 packet_read_ipv6(head, &begin->ipv6, sent);
 	if (!read)
 		return PACKET_UNREADABLE;
 	if (head->key.protocol != IPPROTO_TCP && head->key.protocol != IPPROTO_UDP)
 		return PACKET_OTHER;
-	return packet_read_ports(head, sent) ? PACKET_READ : PACKET_UNREADABLE;
+	return packet_read_ports(head, begin, sent) ? PACKET_READ : PACKET_UNREADABLE;
 }
 
 #endif

@@ -1,30 +1,36 @@
 //! Records out of the ring that wait for earlier ones.
 
+use std::collections::BTreeSet;
+use std::slice;
+
 use crate::abi::raw::packet_record;
 use crate::map_view;
 
-/// Bytes that are read at one go: where they come faster than they are read, reading would go on
-/// for ever.
-const GO: usize = 4 << 20;
+/// Bytes that are read at one go. Where they come faster than they are read, reading would go on
+/// for ever; and what is copied here is read again while it is in the processor's cache.
+const GO: usize = 512 << 10;
 
 /// Records in the order of their times. A record is copied once, out of the ring; the memory is
 /// used again, so that a packet costs no allocation.
 #[derive(Default)]
 pub(super) struct Held {
-    records: Vec<Record>,
+    records: Vec<packet_record>,
     /// The bytes of all packets.
     bytes: Vec<u8>,
-    /// The times of records, in order, and their places.
-    order: Vec<(u64, usize)>,
+    order: Vec<Place>,
     /// Bytes that this go has read.
     read: usize,
     last: u64,
+    cgroups: BTreeSet<u64>,
+    /// That of the last record.
+    cgroup: u64,
 }
 
-struct Record {
-    record: packet_record,
-    /// Where its bytes begin.
-    begin: usize,
+/// Where a record is, and where its bytes begin.
+struct Place {
+    time: u64,
+    record: usize,
+    bytes: usize,
 }
 
 impl Held {
@@ -39,19 +45,34 @@ impl Held {
     }
 
     fn push(&mut self, record: &packet_record, bytes: &[u8]) {
-        // Nearly always the last place: few CPUs are overtaken between their clock and the ring.
-        let before = self
-            .order
-            .iter()
-            .rposition(|(time, _)| *time <= record.time);
-        let place = before.map_or(0, |before| before + 1);
-        self.order.insert(place, (record.time, self.records.len()));
-        self.records.push(Record {
-            record: *record,
-            begin: self.bytes.len(),
-        });
+        let time = record.time;
+        let place = Place {
+            time,
+            record: self.records.len(),
+            bytes: self.bytes.len(),
+        };
+        // Few CPUs are overtaken between their clock and the ring.
+        if self.order.last().is_none_or(|last| last.time <= time) {
+            self.order.push(place);
+        } else {
+            let before = self.order.iter().rposition(|other| other.time <= time);
+            self.order
+                .insert(before.map_or(0, |before| before + 1), place);
+        }
+        // A slice is copied into its place at once, a value by way of the stack.
+        self.records.extend_from_slice(slice::from_ref(record));
         self.bytes.extend_from_slice(bytes);
-        self.last = record.time;
+        self.last = time;
+        // 0: no socket is known that has it.
+        if record.cgroup != self.cgroup && record.cgroup != 0 {
+            self.cgroup = record.cgroup;
+            self.cgroups.insert(record.cgroup);
+        }
+    }
+
+    /// Return the cgroups of all records that there ever were.
+    pub(super) fn cgroups(&self) -> &BTreeSet<u64> {
+        &self.cgroups
     }
 
     /// Begin another go.
@@ -70,32 +91,30 @@ impl Held {
 
     /// Iterate over the records up to this time, with the bytes of their packets.
     pub(super) fn until(&self, time: u64) -> impl Iterator<Item = (&packet_record, &[u8])> {
-        self.order[..self.count(time)].iter().map(|&(_, place)| {
-            let Record { record, begin } = &self.records[place];
-            (
-                record,
-                &self.bytes[*begin..*begin + record.captured as usize],
-            )
+        self.order[..self.count(time)].iter().map(|place| {
+            let record = &self.records[place.record];
+            let end = place.bytes + record.captured as usize;
+            (record, &self.bytes[place.bytes..end])
         })
     }
 
     /// Forget them.
     pub(super) fn forget(&mut self, time: u64) {
         self.order.drain(..self.count(time));
-        let first = self.order.iter().map(|(_, place)| *place).min();
-        let first = first.unwrap_or(self.records.len());
-        let begin = self.records.get(first).map(|record| record.begin);
-        let begin = begin.unwrap_or(self.bytes.len());
-        self.records.drain(..first);
-        self.bytes.drain(..begin);
-        self.order.iter_mut().for_each(|(_, place)| *place -= first);
-        self.records
-            .iter_mut()
-            .for_each(|record| record.begin -= begin);
+        let first = self.order.iter().min_by_key(|place| place.record);
+        let (record, bytes) = first.map_or((self.records.len(), self.bytes.len()), |place| {
+            (place.record, place.bytes)
+        });
+        self.records.drain(..record);
+        self.bytes.drain(..bytes);
+        for place in &mut self.order {
+            place.record -= record;
+            place.bytes -= bytes;
+        }
     }
 
     fn count(&self, time: u64) -> usize {
-        self.order.partition_point(|(seen, _)| *seen <= time)
+        self.order.partition_point(|place| place.time <= time)
     }
 }
 
@@ -121,6 +140,19 @@ mod tests {
             ..packet_record::default()
         };
         held.push(&record, bytes);
+    }
+
+    #[test]
+    fn a_record_of_no_cgroup_adds_none() {
+        let mut held = Held::default();
+        for cgroup in [0, 5, 0, 5, 7, 0] {
+            let record = packet_record {
+                cgroup,
+                ..packet_record::default()
+            };
+            held.push(&record, &[]);
+        }
+        assert_eq!(held.cgroups(), &BTreeSet::from([5, 7]));
     }
 
     /// Take the records up to this time.

@@ -94,8 +94,9 @@ pub struct Packets {
     more: bool,
     wakeups: Wakeups,
     offset: ClockOffset<Monotonic, Realtime>,
-    cgroups: BTreeSet<u64>,
     names: Names,
+    /// Cgroups whose names were looked up.
+    named: usize,
     skeleton: PacketsSkel<'static>,
     sees_sockets: bool,
 }
@@ -144,8 +145,8 @@ impl Packets {
             more: false,
             wakeups,
             offset: offset()?,
-            cgroups: BTreeSet::new(),
             names: Names::new(root),
+            named: 0,
             skeleton,
             sees_sockets: plan.sees_sockets,
         })
@@ -260,29 +261,24 @@ impl Packets {
     /// Hand over packets that were seen up to `settled`.
     fn hand_over(&mut self, settled: u64, on_packet: &mut impl FnMut(&Packet<'_>)) {
         let mut held = self.ring.inbox();
-        learn(&mut self.names, &mut self.cgroups, &held, settled);
+        let cgroups = held.cgroups();
+        if cgroups.len() > self.named {
+            self.named = cgroups.len();
+            self.names
+                .learn(cgroups, &BTreeSet::new(), &BTreeSet::new());
+        }
+        let (mut cgroup, mut path) = (0, None);
         for (record, bytes) in held.until(settled) {
-            let path = self.names.cgroup(record.cgroup);
-            if let Some(packet) = record::packet(record, bytes, self.offset, path) {
-                on_packet(&packet);
+            if record.cgroup != cgroup {
+                cgroup = record.cgroup;
+                path = self.names.cgroup(cgroup);
+            }
+            // By reference: a packet is moved otherwise, and has some hundred bytes.
+            if let Some(packet) = &record::packet(record, bytes, self.offset, path) {
+                on_packet(packet);
             }
         }
         held.forget(settled);
-    }
-}
-
-/// Learn the names of the packets' cgroups.
-fn learn(names: &mut Names, cgroups: &mut BTreeSet<u64>, held: &Held, settled: u64) {
-    let known = cgroups.len();
-    let mut last = 0;
-    for (record, _) in held.until(settled) {
-        if record.cgroup != last && record.cgroup != 0 {
-            last = record.cgroup;
-            cgroups.insert(last);
-        }
-    }
-    if cgroups.len() > known {
-        names.learn(cgroups, &BTreeSet::new(), &BTreeSet::new());
     }
 }
 

@@ -47,9 +47,10 @@ struct packet_record {
 	__u64 cgroup;
 	struct packet_key key;
 	__u32 pid;
-	__u8 comm[COMM_LENGTH]; /* ends at its first zero */
-	__u32 ifindex;
+	/* These end at their first zero. They are aligned, to be copied by words. */
+	__u8 comm[COMM_LENGTH];
 	__u8 interface[INTERFACE_NAME];
+	__u32 ifindex;
 	__u32 length; /* from the IP header on */
 	__u32 captured; /* bytes that follow */
 	__u16 gso_size; /* of the segments that it will be cut into, or was put together from */

@@ -24,13 +24,18 @@ extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags,
  * Return the number of bytes that were copied. `room` and `paged` are known when the program is
  * compiled.
  */
-static __always_inline __u32 packet_copy(void *to, __u32 room, struct sk_buff *skb,
-					 const struct packet_head *head, __u32 wanted, bool paged)
+static __always_inline __u32 packet_copy(__u64 *to, __u32 room, struct sk_buff *skb,
+					 const struct packet_head *head,
+					 const union packet_begin *begin, __u32 wanted, bool paged)
 {
 	/* A whole register: the verifier of v6.1 loses the bound of half of one. */
 	__u64 bytes = wanted < room ? wanted : room;
 	struct bpf_dynptr whole;
 
+	if (wanted <= sizeof(*begin) && wanted <= head->linear) {
+		__builtin_memcpy(to, begin->words, sizeof(begin->words));
+		return wanted;
+	}
 	if (paged && setting_paged && bytes > head->linear) {
 		/* Show the bound to the verifier. */
 		barrier_var(bytes);
@@ -54,6 +59,7 @@ static __always_inline __u32 packet_interface(const struct sk_buff *skb, enum pa
 
 static __always_inline void packet_fill(struct packet_record *record, struct sk_buff *skb,
 					const struct packet_head *head,
+					const union packet_begin *begin,
 					const struct packet_flow *flow, enum packet_stage stage,
 					__u32 room, __u32 wanted)
 {
@@ -72,22 +78,33 @@ static __always_inline void packet_fill(struct packet_record *record, struct sk_
 	else
 		__builtin_memcpy(record->interface, skb->dev->name, sizeof(record->interface));
 	record->length = head->length;
-	record->gso_size = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_size);
-	record->gso_segs = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs);
+	record->gso_size = 0;
+	record->gso_segs = 0;
+	if (head->length > head->headers) {
+		const void *shared = skb->head + skb->end;
+
+		record->gso_size = kernel_read(shared, struct skb_shared_info, gso_size);
+		record->gso_segs = kernel_read(shared, struct skb_shared_info, gso_segs);
+	}
 	/*
 	 * At the socket, where programs have another kind of pointer, and behind it, where headers
 	 * are no longer a part of the packet, linear memory is enough.
 	 */
-	record->captured = packet_copy(record + 1, room, skb, head, wanted, stage < PACKET_SOCKET);
+	record->captured = packet_copy((__u64 *)(record + 1), room, skb, head, begin, wanted,
+				       stage < PACKET_SOCKET);
 }
 
 static __always_inline void packet_submit(struct packet_record *record)
 {
-	__u64 waiting = bpf_ringbuf_query(&packet_ring, BPF_RB_AVAIL_DATA);
-	__u64 above = waiting - setting_ring_wakeup;
+	__u64 above = ~0ULL;
 
-	/* As record_submit() in abi/ring.bpf.h; other CPUs write too. */
-	if (packet_reader_sleeps || above < 8 * sizeof(*record)) {
+	/*
+	 * As record_submit() in abi/ring.bpf.h. One packet in eight looks, which takes a helper;
+	 * one of the next 64 does, for other CPUs write too.
+	 */
+	if (!(record->time & 7))
+		above = bpf_ringbuf_query(&packet_ring, BPF_RB_AVAIL_DATA) - setting_ring_wakeup;
+	if (packet_reader_sleeps || above < 64 * sizeof(*record)) {
 		packet_reader_sleeps = false;
 		bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	} else {
@@ -105,12 +122,13 @@ static __always_inline void packet_submit(struct packet_record *record)
 			return false;                                                   \
 		}                                                                       \
 		record->time = now;                                                     \
-		packet_fill(record, skb, head, flow, stage, (room), wanted);            \
+		packet_fill(record, skb, head, begin, flow, stage, (room), wanted);     \
 		packet_submit(record);                                                  \
 	} while (0)
 
 /* Return true if there was room. */
 static __always_inline bool packet_send(struct sk_buff *skb, const struct packet_head *head,
+					const union packet_begin *begin,
 					const struct packet_flow *flow, enum packet_stage stage)
 {
 	__u32 wanted = setting_snaplen > head->headers ? setting_snaplen : head->headers;
@@ -133,9 +151,18 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 {
 	enum direction direction = stage < PACKET_SOFTIRQ ? DIRECTION_TX : DIRECTION_RX;
 	struct packet_head head = {};
+	union packet_begin begin;
 	struct packet_flow *flow;
 
 	if (setting_interface && packet_interface(skb, stage) != setting_interface)
+		return;
+	if (!packet_is_ip(skb))
+		return;
+	if (!packet_read_begin(&begin, network)) {
+		packet_lost(PACKET_LOSS_HEADERS);
+		return;
+	}
+	if (stage == PACKET_SOFTIRQ && setting_once && packet_was_sent(skb, &begin))
 		return;
 	if (stage == PACKET_TCP)
 		head.key.netns = sk->__sk_common.skc_net.net->ns.inum;
@@ -143,7 +170,7 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 		head.key.netns = skb->dev->nd_net.net->ns.inum;
 	if (setting_netns && head.key.netns != setting_netns)
 		return;
-	switch (packet_head_read(skb, network, direction == DIRECTION_TX, &head)) {
+	switch (packet_head_read(skb, network, &begin, direction == DIRECTION_TX, &head)) {
 	case PACKET_OTHER:
 		return;
 	case PACKET_UNREADABLE:
@@ -156,13 +183,12 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 		packet_lost(PACKET_LOSS_FRAGMENT);
 		return;
 	}
-	if (stage == PACKET_SOFTIRQ && setting_once && packet_was_sent(skb, &head))
-		return;
 	flow = packet_flow_find(&head.key, sk);
-	if (!flow || !packet_flow_wanted(flow, direction) || !packet_send(skb, &head, flow, stage))
+	if (!flow || !packet_flow_wanted(flow, direction) ||
+	    !packet_send(skb, &head, &begin, flow, stage))
 		return;
 	if (stage == PACKET_DRIVER && setting_once)
-		packet_note_sent(skb, &head);
+		packet_note_sent(skb, &head, &begin);
 }
 
 /*

@@ -1,7 +1,7 @@
 //! Turn records of packets into the model's.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockstamp_model::clock::{ClockOffset, Monotonic, Realtime, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
@@ -56,9 +56,16 @@ pub(super) fn packet<'a>(
     })
 }
 
+/// The words are in the order of the network, as in memory.
 fn end(address: [u32; 4], port: u16) -> SocketAddr {
-    // In the order of the network, as in memory.
-    let [a, b, c, d] = address.map(|word| u128::from(u32::from_be(word)));
-    let ip = Ipv6Addr::from_bits(a << 96 | b << 64 | c << 32 | d);
-    SocketAddr::new(IpAddr::V6(ip).to_canonical(), port)
+    let [a, b, c, d] = address.map(u32::from_be);
+    let ip = match (a, b, c) {
+        // Mapped: RFC 4291, section 2.5.5.2.
+        (0, 0, 0xffff) => IpAddr::V4(Ipv4Addr::from_bits(d)),
+        _ => {
+            let [a, b, c, d] = [a, b, c, d].map(u128::from);
+            IpAddr::V6(Ipv6Addr::from_bits(a << 96 | b << 64 | c << 32 | d))
+        }
+    };
+    SocketAddr::new(ip, port)
 }

@@ -12,13 +12,12 @@
 
 const volatile bool setting_once; /* a packet is recorded once: where it is seen first */
 
+/* Enough for the addresses, ports and sequence number of IPv6. */
+#define PACKET_SENT_WORDS 6
+
 struct packet_sent {
 	__u64 memory; /* skb->head; 0: none */
-	struct packet_key key; /* its sender's */
-	__u32 length;
-	__u32 id;
-	__u32 seq;
-	__u32 ack_seq;
+	__u64 words[PACKET_SENT_WORDS];
 };
 
 /* As many as may wait on some CPUs (net.core.netdev_max_backlog is 1000). */
@@ -40,7 +39,8 @@ static __always_inline struct packet_sent *packet_sent_place(__u64 memory)
 }
 
 static __always_inline void packet_note_sent(const struct sk_buff *skb,
-					     const struct packet_head *head)
+					     const struct packet_head *head,
+					     const union packet_begin *begin)
 {
 	__u64 memory = word_at(&skb->head);
 	struct packet_sent *sent = packet_sent_place(memory);
@@ -48,32 +48,42 @@ static __always_inline void packet_note_sent(const struct sk_buff *skb,
 	if (!sent || head->fragmented)
 		return;
 	sent->memory = memory;
-	sent->key = head->key;
-	sent->length = head->length;
-	sent->id = head->fragment;
-	sent->seq = head->seq;
-	sent->ack_seq = head->ack_seq;
+	__builtin_memcpy(sent->words, begin->words, sizeof(sent->words));
 }
 
-static __always_inline bool packet_same_address(const __u32 *a, const __u32 *b)
+/*
+ * Compare all but what routers change: the time to live with the checksum that covers it (RFC 1812,
+ * section 5.3.1), and the marks of congestion (RFC 3168). IPv6 has no checksum.
+ */
+static __always_inline bool packet_same_ipv4(const __u64 *a, const __u64 *b)
 {
-	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+	const __u64 first = bpf_cpu_to_be64(0xff00ffffffffffff);
+	const __u64 second = bpf_cpu_to_be64(0x00ff0000ffffffff);
+
+	return (a[0] & first) == (b[0] & first) && (a[1] & second) == (b[1] & second) &&
+	       a[2] == b[2] && a[3] == b[3];
+}
+
+static __always_inline bool packet_same_ipv6(const __u64 *a, const __u64 *b)
+{
+	const __u64 first = bpf_cpu_to_be64(0xf00fffffffffff00);
+
+	return (a[0] & first) == (b[0] & first) && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] &&
+	       a[4] == b[4] && a[5] == b[5];
 }
 
 /* Return true if this is a packet that was recorded, and forget it. */
 static __always_inline bool packet_was_sent(const struct sk_buff *skb,
-					    const struct packet_head *head)
+					    const union packet_begin *begin)
 {
 	__u64 memory = word_at(&skb->head);
 	struct packet_sent *sent = packet_sent_place(memory);
+	bool ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
 
-	if (!sent || sent->memory != memory || sent->length != head->length ||
-	    sent->id != head->fragment || sent->seq != head->seq ||
-	    sent->ack_seq != head->ack_seq || sent->key.protocol != head->key.protocol ||
-	    sent->key.local_port != head->key.remote_port ||
-	    sent->key.remote_port != head->key.local_port ||
-	    !packet_same_address(sent->key.local_address, head->key.remote_address) ||
-	    !packet_same_address(sent->key.remote_address, head->key.local_address))
+	if (!sent || sent->memory != memory)
+		return false;
+	if (ipv4 ? !packet_same_ipv4(sent->words, begin->words) :
+		   !packet_same_ipv6(sent->words, begin->words))
 		return false;
 	sent->memory = 0;
 	return true;

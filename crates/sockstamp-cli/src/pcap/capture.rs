@@ -25,6 +25,8 @@ pub(super) struct Capture {
     count: Option<u64>,
     ids: Ids,
     places: FxHashMap<Place, u32>,
+    /// That of the last packet.
+    place: Option<(Place, u32)>,
     /// `None` if the packets may be another host's, or of another time.
     namespaces: Option<Namespaces>,
     home: NetnsInode,
@@ -52,6 +54,7 @@ impl Capture {
             count,
             ids: Ids::default(),
             places: FxHashMap::default(),
+            place: None,
             namespaces,
             home: own_namespace(),
             comments: Comments::default(),
@@ -156,9 +159,22 @@ impl Capture {
             (true, PacketStage::Socket | PacketStage::Tcp) => (device.netns, 0),
             _ => (device.netns, device.index),
         };
-        if let Some(number) = self.places.get(&(netns, index, stage)) {
-            return Ok(*number);
-        }
+        let place = (netns, index, stage);
+        let number = match self.place {
+            Some((last, number)) if last == place => number,
+            _ => match self.places.get(&place) {
+                Some(number) => *number,
+                None => self.add(packet, place)?,
+            },
+        };
+        self.place = Some((place, number));
+        Ok(number)
+    }
+
+    /// Begin an interface.
+    fn add(&mut self, packet: &Packet<'_>, place: Place) -> io::Result<u32> {
+        let (netns, _, stage) = place;
+        let device = &packet.interface;
         let elsewhere = match netns == self.home {
             true => String::new(),
             false => match self.namespaces.as_mut().and_then(|names| names.name(netns)) {
@@ -176,7 +192,7 @@ impl Capture {
             false => "each packet where it is seen first",
         };
         let number = self.writer.interface(&name, description)?;
-        self.places.insert((netns, index, stage), number);
+        self.places.insert(place, number);
         Ok(number)
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use sockstamp_model::container::container_of;
 use sockstamp_model::flow::CgroupId;
 use sockstamp_model::name::Name;
-use sockstamp_model::packet::{MessageName, Packet};
+use sockstamp_model::packet::{MessageName, Packet, PacketStage};
 
 /// Processes whose text is kept.
 const OWNERS: usize = 4_096;
@@ -24,32 +24,36 @@ pub(super) struct Comments {
 
 impl Comments {
     pub(super) fn of(&mut self, packet: &Packet<'_>, message: Option<&MessageName>) -> &str {
-        if self.owners.len() >= OWNERS {
-            self.owners.clear();
+        let Self { owners, text } = self;
+        if owners.len() >= OWNERS {
+            owners.clear();
         }
-        let owner = self.owners.entry(packet.pid);
-        let owner = owner.or_insert_with(|| Owner::of(packet));
+        let owner = owners
+            .entry(packet.pid)
+            .or_insert_with(|| Owner::of(packet));
         if !owner.has(packet) {
             *owner = Owner::of(packet);
         }
-        self.text.clear();
-        self.text.push_str(&owner.text);
-        self.text.push_str(packet.stage.name());
+        let known = &owner.texts[packet.stage as usize];
+        if packet.segments.is_none() && message.is_none() {
+            return known;
+        }
+        text.clone_from(known);
         if let Some(segments) = packet.segments {
-            let _ = write!(self.text, " gso={}x{}", segments.count, segments.size);
+            let _ = write!(text, " gso={}x{}", segments.count, segments.size);
         }
         if let Some(message) = message {
-            self.message(message);
+            name_message(text, message);
         }
-        &self.text
+        text
     }
+}
 
-    fn message(&mut self, message: &MessageName) {
-        let (cookie, time) = (message.cookie.0, message.time.as_nanos());
-        let _ = write!(self.text, " message_cookie={cookie} message_time_ns={time}");
-        if let Some(end) = message.seq_end {
-            let _ = write!(self.text, " seq_end={end}");
-        }
+fn name_message(text: &mut String, message: &MessageName) {
+    let (cookie, time) = (message.cookie.0, message.time.as_nanos());
+    let _ = write!(text, " message_cookie={cookie} message_time_ns={time}");
+    if let Some(end) = message.seq_end {
+        let _ = write!(text, " seq_end={end}");
     }
 }
 
@@ -58,7 +62,8 @@ struct Owner {
     comm: Name,
     cgroup: Option<CgroupId>,
     has_path: bool,
-    text: String,
+    /// By stage.
+    texts: [String; PacketStage::ALL.len()],
 }
 
 impl Owner {
@@ -71,12 +76,11 @@ impl Owner {
         if let Some(container) = path.and_then(|path| container_of(path.as_bytes())) {
             let _ = write!(text, "container={} ", word(&container.to_string()));
         }
-        text.push_str("stage=");
         Self {
             comm: packet.comm.clone(),
             cgroup: packet.cgroup,
             has_path: path.is_some(),
-            text,
+            texts: PacketStage::ALL.map(|stage| format!("{text}stage={stage}")),
         }
     }
 
@@ -99,7 +103,7 @@ mod tests {
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
     use sockstamp_model::interface::Interface;
-    use sockstamp_model::packet::{PacketStage, Segments};
+    use sockstamp_model::packet::Segments;
     use sockstamp_model::stage::Direction;
 
     use super::*;

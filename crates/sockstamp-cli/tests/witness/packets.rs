@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempPath, tempdir};
-use testbed::{Cgroup, Family, HeldSocket, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{
+    Cgroup, Family, HeldSocket, Host, Link, LinkConfig, PATIENCE, Process, within_attempts,
+};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
 use crate::common::guarded::{Excuses, Guarded};
 use crate::common::{FAMILIES, Trace, agents, is_lowered, sockstamp};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `sockstamp pcap` in the background.
 pub(crate) struct Pcap {
@@ -230,23 +230,25 @@ fn no_packet_of_a_fast_flow_is_missing() {
 fn a_packet_that_stays_on_this_host_is_written_once() {
     let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
-    let [a, b] = [link.address_a(Family::V4), link.address_b(Family::V4)];
-    let veth = ([a, b], [&hosts[0], &hosts[1]], link.interface_a());
-    let loopback = ([a, a], [&hosts[0], &hosts[0]], "lo");
-    for (addresses, hosts, interface) in [veth, loopback] {
-        within_attempts(|| {
-            let pcap = Pcap::start(&[&format!("host {a}")]);
-            let guarded = Guarded::start([interface]);
-            let capture = Capture::start(hosts[0], interface, "tcp or udp");
-            send_to(addresses[1], hosts, &[1, 700, 40_000, 300_000, 5]);
-            ask(addresses, hosts, &[10, 3000, 10, 10]);
-            thread::sleep(Duration::from_millis(300));
-            let seen = capture.finish();
-            let excuses = guarded.finish();
-            let (file, said) = pcap.finish();
-            assert!(!said.contains("missing"), "{said}");
-            compare(&seen, &read(&file), excuses)
-        });
+    for family in [Family::V4, Family::V6] {
+        let [a, b] = [link.address_a(family), link.address_b(family)];
+        let veth = ([a, b], [&hosts[0], &hosts[1]], link.interface_a());
+        let loopback = ([a, a], [&hosts[0], &hosts[0]], "lo");
+        for (addresses, hosts, interface) in [veth, loopback] {
+            within_attempts(|| {
+                let pcap = Pcap::start(&[&format!("host {a}")]);
+                let guarded = Guarded::start([interface]);
+                let capture = Capture::start(hosts[0], interface, "tcp or udp");
+                send_to(addresses[1], hosts, &[1, 700, 40_000, 300_000, 5]);
+                ask(addresses, hosts, &[10, 3000, 10, 10]);
+                thread::sleep(Duration::from_millis(300));
+                let seen = capture.finish();
+                let excuses = guarded.finish();
+                let (file, said) = pcap.finish();
+                assert!(!said.contains("missing"), "{said}");
+                compare(&seen, &read(&file), excuses)
+            });
+        }
     }
 }
 

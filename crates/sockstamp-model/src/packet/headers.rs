@@ -42,6 +42,7 @@ struct Network {
 impl Headers {
     /// Parse the first bytes of a packet that is `length` bytes long.
     #[must_use]
+    #[inline]
     pub fn parse(bytes: &[u8], length: u32) -> Option<Self> {
         let network = match bytes.first()? >> 4 {
             4 => ipv4(bytes)?,

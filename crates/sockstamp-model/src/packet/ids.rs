@@ -1,5 +1,6 @@
 //! Give a packet one id at all stages of its path.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -75,12 +76,41 @@ struct Seen {
     time: Timestamp<Realtime>,
 }
 
+impl Seen {
+    /// Return the id if this was the same packet, at an earlier stage or at another interface.
+    fn same(&self, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
+        let elsewhere = packet.interface.index != self.interface;
+        let later = packet.stage > self.stage
+            || packet.stage == self.stage && elsewhere
+            || packet.stage == PacketStage::Sched && self.stage == PacketStage::Driver && elsewhere;
+        let in_time = packet
+            .time
+            .since(self.time)
+            .is_none_or(|time| time < LONGEST);
+        (later && in_time && self.identity.is_of(packet, identity)).then_some(self.id)
+    }
+}
+
 /// A large packet on its way to the driver.
 #[derive(Debug, Clone, Copy)]
 struct Large {
     first: u32,
     end: u32,
     id: u64,
+}
+
+/// The large packets of flows, from source to destination.
+type Flows = HashMap<(SocketAddr, SocketAddr), VecDeque<Large>>;
+
+/// Find the large packet of which this is a segment.
+fn whole(flows: &Flows, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
+    if flows.is_empty() || packet.stage != PacketStage::Driver {
+        return None;
+    }
+    let (first, end) = identity.range()?;
+    let flow = flows.get(&(identity.source, identity.destination))?;
+    let within = |large: &&Large| !before(first, large.first) && !before(large.end, end);
+    flow.iter().rev().find(within).map(|large| large.id)
 }
 
 /// The ids of packets. A packet keeps its id from the packet scheduler to the socket that receives
@@ -90,7 +120,7 @@ struct Large {
 pub struct Ids {
     last: u64,
     places: FxHashMap<u64, Seen>,
-    flows: HashMap<(SocketAddr, SocketAddr), VecDeque<Large>>,
+    flows: Flows,
 }
 
 impl Ids {
@@ -99,71 +129,46 @@ impl Ids {
     /// their times.
     pub fn id(&mut self, packet: &Packet<'_>) -> Option<(u64, bool)> {
         let identity = Identity::of(packet);
-        let known = self
-            .same(packet, &identity)
-            .or_else(|| self.whole(packet, &identity));
+        self.make_room(packet.time);
+        let place = self.places.entry(packet.address);
+        let before = match &place {
+            Entry::Occupied(seen) => seen.get().same(packet, &identity),
+            Entry::Vacant(_) => None,
+        };
+        let known = before.or_else(|| whole(&self.flows, packet, &identity));
         if known.is_none() && packet.stage == PacketStage::Tcp {
             return None;
         }
         let id = known.unwrap_or(self.last + 1);
-        self.last = self.last.max(id);
-        self.remember(packet, identity, id);
-        Some((id, known.is_none()))
-    }
-
-    /// Find the packet at an earlier stage, or at another interface.
-    fn same(&self, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
-        let seen = self.places.get(&packet.address)?;
-        let later = packet.stage > seen.stage
-            || packet.stage == seen.stage && packet.interface.index != seen.interface
-            || packet.stage == PacketStage::Sched
-                && seen.stage == PacketStage::Driver
-                && packet.interface.index != seen.interface;
-        let in_time = packet
-            .time
-            .since(seen.time)
-            .is_none_or(|time| time < LONGEST);
-        (later && in_time && seen.identity.is_of(packet, identity)).then_some(seen.id)
-    }
-
-    /// Find the large packet of which this is a segment.
-    fn whole(&self, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
-        let (first, end) = identity.range()?;
-        if packet.stage != PacketStage::Driver {
-            return None;
-        }
-        let flow = self.flows.get(&(identity.source, identity.destination))?;
-        let within = |large: &&Large| !before(first, large.first) && !before(large.end, end);
-        flow.iter().rev().find(within).map(|large| large.id)
-    }
-
-    fn remember(&mut self, packet: &Packet<'_>, identity: Identity, id: u64) {
-        if self.places.len() >= PLACES {
-            let recent = |seen: &Seen| {
-                packet
-                    .time
-                    .since(seen.time)
-                    .is_none_or(|time| time < Nanos::from_secs(1))
-            };
-            self.places.retain(|_, seen| recent(seen));
-            if self.places.len() >= PLACES {
-                self.places.clear();
-            }
-        }
-        let seen = Seen {
+        place.insert_entry(Seen {
             identity,
             id,
             stage: packet.stage,
             interface: packet.interface.index,
             time: packet.time,
-        };
-        self.places.insert(packet.address, seen);
+        });
+        self.last = self.last.max(id);
         let large = packet.stage == PacketStage::Sched && packet.segments.is_some();
         if let (true, Some((first, end))) = (large, identity.range()) {
             self.remember_large(
                 (identity.source, identity.destination),
                 Large { first, end, id },
             );
+        }
+        Some((id, known.is_none()))
+    }
+
+    fn make_room(&mut self, now: Timestamp<Realtime>) {
+        if self.places.len() < PLACES {
+            return;
+        }
+        let recent = |time| {
+            now.since(time)
+                .is_none_or(|time| time < Nanos::from_secs(1))
+        };
+        self.places.retain(|_, seen| recent(seen.time));
+        if self.places.len() >= PLACES {
+            self.places.clear();
         }
     }
 

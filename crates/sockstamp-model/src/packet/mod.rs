@@ -108,6 +108,7 @@ pub struct Packet<'a> {
 impl Packet<'_> {
     /// Return the fields of the headers; `None` if they are incomplete.
     #[must_use]
+    #[inline]
     pub fn headers(&self) -> Option<Headers> {
         Headers::parse(&self.bytes, self.length)
     }
