@@ -115,6 +115,7 @@ const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the
 const PEER_NAME: &str =
     "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
 const ONCE: &str = "none: once per socket, at the start or the end";
+const SWITCHED: &str = "each selected socket, before and after a window of measuring";
 const FILES: &str = "none: once per open file, at the start, and at most once per second while UDP messages are in flight";
 
 /// Every program, in the order in which they are attached.
@@ -124,7 +125,7 @@ const FILES: &str = "none: once per open file, at the start, and at most once pe
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 55] = [
+pub const PROGRAMS: [Program; 56] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
@@ -178,6 +179,7 @@ pub const PROGRAMS: [Program; 55] = [
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),
     program("ask_datagram_sockets",   Walk("udp"),                      udp_callbacks,           ONCE),
     program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      FILES),
+    program("switch_flows",           Walk("tcp"),                      |plan| plan.uses_bit() && plan.has_windows(), SWITCHED),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
     program("deselect_datagram_sockets", Walk("udp"),                   udp_callbacks,           ONCE),
 ];

@@ -2,20 +2,23 @@
 //! account. Root.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use sockstamp_bpf::plan::{Datagrams, Entry, Obstacle, Reads, Reason, Stamps};
 use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Session, Target};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
-use testbed::{Direction, Family, Host, Link, LinkConfig};
+use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
+
+use self::common::account::{Account, Runs};
+
+mod common;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// On each connection, and as many answers.
@@ -113,8 +116,6 @@ fn least(program: &str) -> u64 {
         "on_sock_create" | "on_sock_release" => 2 * connections,
         // One of TCP each, of the IP version that the client speaks.
         "on_connect4" | "on_connect6" => 1,
-        // A listener of each IP version.
-        "on_bind4" | "on_bind6" => 1,
         // One accept each, of the IP version that the listener speaks.
         "on_getpeername4" | "on_getpeername6" => 1,
         "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
@@ -219,20 +220,18 @@ fn messages_of_an_unselected_flow_run_four_programs_or_as_few_as_two() {
     }
 }
 
-/// The same for datagrams. Before a send of an unconnected socket, a program of its cgroup looks
-/// for one that binds itself by its first send; and the end of a send call has a hook of all
-/// sockets only, which is in place while selected ones send.
+/// The same for datagrams, of connected and of unconnected sockets, also while selected ones send.
 #[test]
-fn unselected_datagrams_run_a_program_if_unconnected_or_while_selected_ones_go() {
+fn unselected_datagrams_run_no_program_where_selected_sockets_call_back() {
     let (selected, unselected) = (
         Host::new("selected").unwrap(),
         Host::new("unselected").unwrap(),
     );
     let account = Account::open();
-    let options = of_netns(&selected);
-    let mut session = Session::start(&options).unwrap();
+    let old = unbound(&selected);
+    let mut session = Session::start(&of_netns(&selected)).unwrap();
     if session.plan().udp != Ok(Datagrams::Callbacks) {
-        let line = b"SKIP unselected_datagrams_run_a_program: selected ones do not call back\n";
+        let line = b"SKIP unselected_datagrams_run_no_program: selected ones do not call back\n";
         io::stderr().write_all(line).unwrap();
         return;
     }
@@ -242,45 +241,50 @@ fn unselected_datagrams_run_a_program_if_unconnected_or_while_selected_ones_go()
     connected[0]
         .connect(connected[1].local_addr().unwrap())
         .unwrap();
-    let send = |sockets: &[UdpSocket; 2], is_connected: bool| {
-        for _ in 0..DATAGRAMS {
-            match is_connected {
-                true => sockets[0].send(&REQUEST),
-                false => sockets[0].send_to(&REQUEST, sockets[1].local_addr().unwrap()),
-            }
-            .unwrap();
-            sockets[1].recv(&mut REQUEST.clone()).unwrap();
-        }
-    };
     let both = |session: &Session| {
         [
             account.of(session, || send(&connected, true)),
             account.of(session, || send(&unconnected, false)),
         ]
     };
-    let expected = |programs: &[&str]| -> BTreeMap<_, _> {
-        programs
-            .iter()
-            .map(|&name| (name.to_owned(), DATAGRAMS))
-            .collect()
-    };
-    assert_eq!(both(&session), [expected(&[]), expected(&["on_sendmsg4"])]);
-    send(&pair(&selected), false);
+    assert_eq!(both(&session), [BTreeMap::new(), BTreeMap::new()]);
+    let young = unbound(&selected);
+    let mut sent = 0;
+    for socket in [bind(&selected), old, young] {
+        send(&[socket, bind(&selected)], false);
+        sent += DATAGRAMS;
+    }
     pause(&mut session, IDLE);
-    assert_eq!(
-        both(&session),
-        [
-            expected(&["on_sock_send_length"]),
-            expected(&["on_sendmsg4", "on_sock_send_length"])
-        ]
-    );
+    assert_eq!(both(&session), [BTreeMap::new(), BTreeMap::new()]);
     let summary = session.stop(&mut drop).unwrap();
-    assert_eq!(
-        summary.tx.messages + summary.lost.datagrams,
-        DATAGRAMS,
-        "{:?}",
-        summary.verdicts
-    );
+    // Each from the first on, which binds the socket.
+    assert_eq!(summary.lost.datagrams, 0);
+    assert_eq!(summary.tx.messages, sent, "{:?}", summary.verdicts);
+}
+
+/// Send datagrams from the first to the second socket, and read them.
+fn send(sockets: &[UdpSocket; 2], is_connected: bool) {
+    for _ in 0..DATAGRAMS {
+        match is_connected {
+            true => sockets[0].send(&REQUEST),
+            false => sockets[0].send_to(&REQUEST, sockets[1].local_addr().unwrap()),
+        }
+        .unwrap();
+        sockets[1].recv(&mut REQUEST.clone()).unwrap();
+    }
+}
+
+/// Make a socket that has no port until it sends.
+fn unbound(host: &Host) -> UdpSocket {
+    let make = || {
+        socket(
+            AddressFamily::Inet,
+            SockType::Datagram,
+            SockFlag::empty(),
+            None,
+        )
+    };
+    UdpSocket::from(host.enter(make).unwrap())
 }
 
 /// Open a connection within a host.
@@ -365,7 +369,6 @@ fn datagrams(client: &Host, server: &Host, link: &Link, family: Family) {
 /// to this one.
 #[test]
 fn calls_that_the_kernel_leaves_out_are_counted() {
-    const PATIENCE: Duration = Duration::from_secs(20);
     let host = Host::new("host").unwrap();
     let script = format!(
         "ip netns exec {} sh -c 'echo 3 > /sys/class/net/lo/queues/rx-0/rps_cpus'",
@@ -643,68 +646,4 @@ fn cost_of_reads(session: &Session) -> u64 {
     };
     let of_reads = costs.filter(|(name, _)| name == program);
     of_reads.map(|(_, cost)| cost.time.0).sum()
-}
-
-/// Keeps the kernel's count of program runs on while it lives, then restores the former state.
-struct Account {
-    before: String,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Runs {
-    count: u64,
-    /// Calls while the program ran on that CPU already: an interrupt came between. The kernel
-    /// leaves them out (`bpf_prog_inc_misses_counter()`).
-    missed: u64,
-}
-
-impl Account {
-    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-
-    fn open() -> Account {
-        let before = fs::read_to_string(Account::SWITCH).unwrap();
-        fs::write(Account::SWITCH, "1").unwrap();
-        Account { before }
-    }
-
-    /// Return how often each program runs for this traffic, if it does.
-    fn of(&self, session: &Session, traffic: impl FnOnce()) -> BTreeMap<String, u64> {
-        let before = self.runs(session);
-        traffic();
-        let after = self.runs(session).into_iter();
-        let ran = after.map(|(program, runs)| {
-            let count = runs.count - before[&program].count;
-            (program, count)
-        });
-        ran.filter(|&(_, count)| count > 0).collect()
-    }
-
-    fn runs(&self, session: &Session) -> BTreeMap<String, Runs> {
-        let programs = session.programs().into_iter();
-        programs
-            .map(|(name, program)| {
-                // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, v6.1.
-                let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
-                    .unwrap();
-                let field = |name: &str| {
-                    let value = text
-                        .lines()
-                        .find_map(|line| line.strip_prefix(name))
-                        .unwrap();
-                    value.trim().parse().unwrap()
-                };
-                let runs = Runs {
-                    count: field("run_cnt:"),
-                    missed: field("recursion_misses:"),
-                };
-                (name, runs)
-            })
-            .collect()
-    }
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        fs::write(Account::SWITCH, &self.before).unwrap();
-    }
 }

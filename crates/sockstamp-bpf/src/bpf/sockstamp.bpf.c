@@ -12,6 +12,7 @@
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
+#include "window/release.bpf.h"
 #include "window/resume.bpf.h"
 
 /*
@@ -379,7 +380,7 @@ int BPF_PROG(on_signal_deliver)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (sock_selected(sk) && (sk = tcp_known(sk)))
+	if (sock_may_be_selected(sk) && (sk = tcp_known(sk)))
 		tx_retransmit(sk, skb);
 	return 0;
 }
@@ -460,6 +461,7 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	if (new_state == TCP_CLOSE && sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage &&
 	    (sk = tcp_known(sk))) {
 		connection_closes(sk);
+		release_ends(sk);
 		flow_close(sk);
 	}
 	return 0;
@@ -826,6 +828,16 @@ int adopt_flows(struct bpf_iter__tcp *ctx)
 
 	if (common)
 		adopt_flow(common);
+	return 0;
+}
+
+SEC("iter/tcp")
+int switch_flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+
+	if (common)
+		switch_flow(common);
 	return 0;
 }
 

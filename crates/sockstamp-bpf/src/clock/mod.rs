@@ -1,7 +1,18 @@
-//! Read the clock of stamps.
+//! Read clocks, in nanoseconds.
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Return the same clock as `bpf_ktime_get_ns()`.
 pub(crate) fn monotonic_now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Return the CPU time of this process.
+pub(crate) fn process_now() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

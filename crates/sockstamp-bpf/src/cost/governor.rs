@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use sockstamp_model::clock::Nanos;
 
+use crate::abi::raw::WINDOW_NS;
 use crate::options::{Ceiling, Sampling};
 
 /// Divisors of the rate cap. Lower rates leave all counts exact: they come first.
@@ -33,6 +34,16 @@ const LONG: f64 = 30.0;
 /// The part of a measured message's cost that one which is passed over has not.
 const MEASURED: Nanos = Nanos(500);
 
+/// The length of a window, in seconds.
+const WINDOW: f64 = WINDOW_NS as f64 / 1e9;
+
+/// The CPU time, in seconds, of two walks over few sockets, until two have been seen.
+const WALKS: f64 = 0.01;
+
+/// Walks must save as many times what they cost, and this part of the ceiling.
+const WORTH: f64 = 2.0;
+const WORTHWHILE: f64 = 0.05;
+
 /// A way of measuring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -40,12 +51,15 @@ pub(crate) struct Step {
     pub(crate) rate: u32,
     /// The inverse of the part of the time; 1: all of it.
     pub(crate) one_of: NonZeroU32,
+    /// Between windows, selected sockets do not call back.
+    pub(crate) released: bool,
 }
 
 impl Step {
     const WHOLE: Self = Self {
         rate: 1,
         one_of: NonZeroU32::MIN,
+        released: false,
     };
 }
 
@@ -63,8 +77,12 @@ pub(super) enum Distance {
 pub(super) struct Known {
     /// The cost of the programs while all are attached.
     pub(super) attached: f64,
-    /// The cost of the programs that stay between windows.
+    /// The cost of the programs that stay between windows, while sockets call back.
     pub(super) gap: f64,
+    /// The same, while they do not.
+    pub(super) released: f64,
+    /// The CPU time, in seconds, of the walks that switch the callbacks off and on.
+    pub(super) walks: f64,
     /// The cost of the process.
     pub(super) process: f64,
     /// The same, over a longer time.
@@ -98,17 +116,35 @@ impl Governor {
             windows: if windows { &WINDOWS } else { &[] },
             step: Step::WHOLE,
             over: false,
-            known: Known::default(),
+            known: Known {
+                walks: WALKS,
+                ..Known::default()
+            },
         }
     }
 
     pub(super) fn saw_attached(&mut self, cost: f64, measured: f64) {
+        let known = &mut self.known;
+        if self.step.released && known.attached > 0.0 {
+            // Nothing shows what callbacks would cost that are off: as much more or less.
+            known.gap *= smoothed(known.attached, cost) / known.attached;
+        }
         self.known.attached = smoothed(self.known.attached, cost);
         self.known.measured = smoothed(self.known.measured, measured);
     }
 
     pub(super) fn saw_gap(&mut self, cost: f64) {
         self.known.gap = smoothed(self.known.gap, cost);
+    }
+
+    /// Take the cost between windows, while selected sockets do not call back.
+    pub(super) fn saw_released(&mut self, cost: f64) {
+        self.known.released = smoothed(self.known.released, cost);
+    }
+
+    /// Take the CPU time, in seconds, of walks there and back.
+    pub(super) fn saw_walks(&mut self, seconds: f64) {
+        self.known.walks = smoothed(self.known.walks, seconds);
     }
 
     /// Take the process's cost in the last seconds.
@@ -139,11 +175,37 @@ impl Governor {
 
     /// Return the expected cost of the programs.
     pub(super) fn programs(&self, step: Step) -> f64 {
-        let part = match step.one_of.get() {
+        let part = self.part(step.one_of);
+        let between = if step.released {
+            self.known.released * (1.0 - part) + self.walking(step.one_of)
+        } else {
+            self.known.gap * (1.0 - part)
+        };
+        self.attached(step.rate).1 * part + between
+    }
+
+    /// Return the part of the time in which all programs are attached.
+    fn part(&self, one_of: NonZeroU32) -> f64 {
+        match one_of.get() {
             1 => 1.0,
             one_of => ((1.0 + self.overhead) / f64::from(one_of)).min(1.0),
+        }
+    }
+
+    /// Return the cost of walks before and after each window.
+    fn walking(&self, one_of: NonZeroU32) -> f64 {
+        self.known.walks / (WINDOW * f64::from(one_of.get()))
+    }
+
+    /// Return whether callbacks between windows cost so much that walks are worth it. What is
+    /// switched off stays so until the walks cost more.
+    fn releases(&self, one_of: NonZeroU32) -> bool {
+        let (times, least) = match self.step.released {
+            true => (1.0, WORTHWHILE / 2.0),
+            false => (WORTH, WORTHWHILE),
         };
-        self.attached(step.rate).1 * part + self.known.gap * (1.0 - part)
+        let saved = (self.known.gap - self.known.released) * (1.0 - self.part(one_of));
+        one_of.get() > 1 && saved > (times * self.walking(one_of)).max(least * self.ceiling)
     }
 
     fn expected(&self, step: Step) -> f64 {
@@ -173,8 +235,17 @@ impl Governor {
         }
     }
 
-    /// Choose the first way that costs less than the ceiling.
+    /// Choose the first way that costs less than the ceiling. Callbacks that are off stay off more
+    /// readily, so once they are, another way may come first.
     pub(super) fn choose(&mut self) -> Step {
+        let released = self.step.released;
+        match self.first_that_fits() {
+            step if step.released == released => step,
+            _ => self.first_that_fits(),
+        }
+    }
+
+    fn first_that_fits(&mut self) -> Step {
         let now = self.programs(self.step);
         let fits = |step: &Step| {
             let cost = self.programs(*step);
@@ -209,9 +280,11 @@ impl Governor {
         let last = rates[lowest];
         let ways = whole.chain(windows.iter().map(move |&one_of| (last, one_of)));
         ways.filter_map(|(rate, one_of)| {
+            let one_of = NonZeroU32::new(one_of)?;
             Some(Step {
                 rate,
-                one_of: NonZeroU32::new(one_of)?,
+                one_of,
+                released: self.releases(one_of),
             })
         })
     }
@@ -327,6 +400,50 @@ mod tests {
             governor.saw_attached(0.001, 0.0);
         }
         assert_eq!(governor.choose(), Step::WHOLE);
+    }
+
+    #[test]
+    fn callbacks_between_windows_are_switched_off_where_they_cost_more_than_walks() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.1, 0.0);
+        governor.saw_gap(0.015);
+        let step = governor.choose();
+        // 2.2 windows of 0.1 each, and walks of 10 ms in 10 s: 0.0065 for 1/40.
+        assert_eq!((step.one_of.get(), step.released), (40, true));
+        assert!(!governor.is_over());
+        // Nothing is saved any more, as the traffic has ended.
+        governor.saw_released(0.0001);
+        for _ in 0..20 {
+            governor.saw_attached(0.0001, 0.0);
+        }
+        assert_eq!(governor.choose(), Step::WHOLE);
+    }
+
+    #[test]
+    fn callbacks_between_windows_stay_where_walks_cost_more_than_they() {
+        for (gap, walks) in [(0.0004, 0.01), (0.015, 1.0)] {
+            let mut governor = governor(true, CAP);
+            governor.saw_attached(0.1, 0.0);
+            governor.saw_gap(gap);
+            for _ in 0..20 {
+                governor.saw_walks(walks);
+            }
+            assert!(!governor.choose().released, "{gap} {walks}");
+        }
+    }
+
+    #[test]
+    fn a_way_that_switches_callbacks_off_is_chosen_at_once() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.153_773_907, 423_309.0);
+        governor.saw_gap(0.010_001_37);
+        governor.saw_process(0.000_944_726, 1e6);
+        let step = governor.choose();
+        assert_eq!(
+            (step.rate, step.one_of.get(), step.released),
+            (16, 10, true)
+        );
+        assert_eq!(governor.choose(), step);
     }
 
     #[test]

@@ -5,10 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::account::{self, ProgramCost};
-use crate::clock::monotonic_now;
+use crate::clock::{monotonic_now, process_now};
 use crate::error::{Error, Tried};
 use crate::privilege::with_capabilities;
 
@@ -42,6 +40,11 @@ impl Meter {
             look: None,
             process: (monotonic_now(), process_now()),
         })
+    }
+
+    /// Begin to count the process's own part.
+    pub(super) fn begin_process(&mut self) {
+        self.process = (monotonic_now(), process_now());
     }
 
     /// Begin a look. Without CAP_SYS_ADMIN the kernel keeps no account.
@@ -97,9 +100,4 @@ impl Meter {
 
 fn part(spent: u64, time: u64) -> Option<f64> {
     (time > 0).then(|| spent as f64 / time as f64)
-}
-
-fn process_now() -> u64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

@@ -18,7 +18,7 @@ use crate::map_view::Traffic;
 use crate::options::{Ceiling, Options, Sampling};
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::window;
+use crate::window::{self, Attached};
 
 pub use self::account::ProgramCost;
 pub(crate) use self::governor::Step;
@@ -57,8 +57,8 @@ pub(crate) struct Control {
     interval: Duration,
     /// When the next look begins, or the present one ends.
     due: u64,
-    /// The programs that go between windows are attached in this look.
-    attached: bool,
+    /// The programs that run in this look.
+    attached: Attached,
     /// The messages before the look, or at its end.
     before: Traffic,
     looks: u64,
@@ -94,11 +94,16 @@ impl Control {
             random: Random::default(),
             interval: OFTEN,
             due: monotonic_now(),
-            attached: true,
+            attached: Attached::All,
             before: Traffic::default(),
             looks: 0,
             over: 0,
         }))
+    }
+
+    /// Begin to count what the process costs: starting is not measuring.
+    pub(crate) fn begin_account(&mut self) {
+        self.meter.begin_process();
     }
 
     /// If every message must be measured, nothing lowers the cost: sample it before the measurement
@@ -119,6 +124,11 @@ impl Control {
         Ok(())
     }
 
+    /// Take the CPU time of giving the sockets' bits back, and asking for them again.
+    pub(crate) fn saw_walks(&mut self, took: Duration) {
+        self.governor.saw_walks(took.as_secs_f64());
+    }
+
     pub(crate) fn until_run(&self) -> Duration {
         let due = Duration::from_nanos(self.due.saturating_sub(monotonic_now()));
         if self.rests() { due.min(OFTEN) } else { due }
@@ -128,9 +138,12 @@ impl Control {
         self.interval == RARELY && !self.meter.is_looking()
     }
 
-    /// Sample the cost when that is due, and return how to continue. `attached`: the programs that
-    /// are detached between windows are attached now.
-    pub(crate) fn run(&mut self, attached: bool, traffic: impl Fn() -> Traffic) -> Option<Step> {
+    /// Sample the cost when that is due, and return how to continue. `attached`: what runs now.
+    pub(crate) fn run(
+        &mut self,
+        attached: Attached,
+        traffic: impl Fn() -> Traffic,
+    ) -> Option<Step> {
         if attached != self.attached {
             // A look is at one state.
             self.meter.discard();
@@ -167,10 +180,10 @@ impl Control {
         let (cost, seconds) = self.meter.end()?;
         let before = std::mem::replace(&mut self.before, traffic);
         let measured = traffic.measured.saturating_sub(before.measured) as f64 / seconds;
-        if self.attached {
-            self.governor.saw_attached(cost, measured);
-        } else {
-            self.governor.saw_gap(cost);
+        match self.attached {
+            Attached::All => self.governor.saw_attached(cost, measured),
+            Attached::Callbacks => self.governor.saw_gap(cost),
+            Attached::Released => self.governor.saw_released(cost),
         }
         if let Some((process, seconds)) = self.meter.process() {
             self.governor.saw_process(process, seconds);

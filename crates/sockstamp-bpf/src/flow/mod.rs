@@ -11,10 +11,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::time::Duration;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
-use nix::sched::{CloneFlags, setns};
+use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::error::{Error, Tried};
@@ -55,6 +55,21 @@ pub(crate) fn adopt(
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
     walk_where_wanted(program, netns, "look at existing connections", visited)
+}
+
+/// Give the selecting bit of sockets back, or ask for it again, by `window.released`. Return how
+/// many connections it could not come to.
+pub(crate) fn switch(
+    program: &ProgramMut<'_>,
+    netns: Option<NetnsInode>,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<u64, Error> {
+    walk_where_wanted(program, netns, "switch callbacks of sockets", visited)
+}
+
+/// Return the CPU time of all walks until now, beside that of this process's own clock.
+pub(crate) fn walking() -> Duration {
+    walk::spent()
 }
 
 /// Has marked UDP sockets that can receive call back.
@@ -138,19 +153,14 @@ fn walk_in(
     Some(opened.and_then(|iterator| walk::run(iterator, visited)))
 }
 
-/// Do something in another network namespace, on a thread that ends there: one that went
-/// elsewhere must not be used for anything else. The path is a process's, and may be another's by
-/// now.
+/// Do something in another network namespace. The path is a process's, and may be another's by now.
+/// One that cannot be entered is left out, as one that is gone.
 fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
-    let inside = || {
-        let file = File::open(namespace).ok()?;
-        if file.metadata().ok()?.ino() != inode {
-            return None;
-        }
-        setns(file, CloneFlags::CLONE_NEWNET).ok()?;
-        Some(work())
-    };
-    thread::scope(|scope| scope.spawn(inside).join().ok()?)
+    let file = File::open(namespace).ok()?;
+    if file.metadata().ok()?.ino() != inode {
+        return None;
+    }
+    netns::inside(file, work).ok()
 }
 
 /// Do something in this network namespace, and in each other that can be entered.

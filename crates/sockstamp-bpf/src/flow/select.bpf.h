@@ -89,6 +89,17 @@ static __always_inline bool half_closed(int state)
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }
 
+/* Open sockets without their bit: after a walk that asks for it, those that it did not reach. */
+__s64 released_flows;
+
+static __always_inline void mark_release(struct mark *mark, bool released)
+{
+	if (mark->released == released)
+		return;
+	mark->released = released;
+	__sync_fetch_and_add(&released_flows, released ? 1 : -1);
+}
+
 /* Have the socket call back, in the ways that are used. */
 static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
 {
@@ -102,7 +113,12 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 		wanted |= ASKED_SEGMENTS;
 	if (setting_tag)
 		wanted |= ASKED_TAGS;
-	return !setting_bit || bits_ask(socket, tp, wanted, &mark->asked);
+	if (window_released())
+		wanted &= ~ASKED_STAMPS;
+	if (setting_bit && !bits_ask(socket, tp, wanted, &mark->asked))
+		return false;
+	mark_release(mark, window_released());
+	return true;
 }
 
 /*
@@ -218,7 +234,7 @@ static __always_inline void flow_connected(const struct sock *sk)
 	struct bank *bank = this_bank();
 	struct mark *mark;
 
-	if (!bank || !sock_selected(sk))
+	if (!bank || !sock_may_be_selected(sk))
 		return;
 	mark = flow_mark(sk);
 	if (!mark || !mark_wants(mark, DIRECTION_TX))

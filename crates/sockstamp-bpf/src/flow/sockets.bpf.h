@@ -142,7 +142,7 @@ static __always_inline void deselect_flow(struct sock_common *common)
 		return;
 	visited_sockets++;
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
-	if (!mark || !mark->asked)
+	if (!mark || !(mark->asked || mark->released))
 		return;
 	flow_count_segments(mark, tp);
 	asked = mark->asked;

@@ -85,6 +85,7 @@ struct mark {
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 	__u8 opened_by; /* enum opened_by */
+	__u8 released; /* the bit is given back until the next window */
 	struct opening opening;
 	struct tagging tag;
 };
@@ -109,6 +110,12 @@ static __always_inline bool sock_selected(const struct sock *sk)
 		return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
 	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage && sock_is_full(sk) &&
 	       !stopping;
+}
+
+/* For what is seen between windows, too: the socket may be selected. */
+static __always_inline bool sock_may_be_selected(const struct sock *sk)
+{
+	return window_released() || sock_selected(sk);
 }
 
 /*

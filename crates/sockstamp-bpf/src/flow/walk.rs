@@ -7,7 +7,9 @@
 //! would keep sockstamp from ending. A process of its own can be left behind.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, libbpf_sys};
@@ -15,7 +17,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::{ForkResult, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Longest time of a walk at one socket. A send that copies holds the lock for microseconds, and
 /// for milliseconds where memory is swapped in.
@@ -26,6 +28,14 @@ const TICK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
+
+/// The CPU time of the walks that have ended.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+
+/// Return the CPU time of all walks that have ended: no clock of this process has it.
+pub(super) fn spent() -> Duration {
+    Duration::from_micros(SPENT.load(Ordering::Relaxed))
+}
 
 /// The end of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,13 +73,30 @@ pub(super) fn run(iterator: OwnedFd, progress: &mut dyn FnMut() -> u64) -> io::R
             return Ok(Walk::Stuck);
         }
     }
-    let status =
-        waitpid(Some(reader), WaitOptions::empty())?.and_then(|(_, status)| status.exit_status());
-    match status {
+    match reap(reader)? {
         Some(0) => Ok(Walk::Whole),
         Some(errno) => Err(io::Error::from_raw_os_error(errno)),
         None => Err(Errno::EINTR.into()),
     }
+}
+
+/// Return the exit status of a reader that has ended, `None` if a signal has ended it, and count
+/// what it has used.
+fn reap(reader: Pid) -> io::Result<Option<i32>> {
+    let mut status = 0;
+    // SAFETY: all zeros is a value of this structure of integers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    let reader = reader.as_raw_nonzero().get();
+    // SAFETY: the kernel writes to `status` and `usage`, which live as long as the call.
+    let reaped = unsafe { libc::wait4(reader, &raw mut status, 0, &raw mut usage) };
+    if reaped < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let times = [usage.ru_utime, usage.ru_stime];
+    let micros = times.map(|time| 1_000_000 * time.tv_sec + time.tv_usec);
+    let spent = u64::try_from(micros.iter().sum::<i64>()).unwrap_or(0);
+    SPENT.fetch_add(spent, Ordering::Relaxed);
+    Ok(libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)))
 }
 
 fn is_readable(ended: &OwnedFd) -> io::Result<bool> {

@@ -35,7 +35,7 @@ use crate::skeleton::sockstamp::SockstampSkel;
 use crate::udp;
 use crate::verified;
 use crate::wakeups::Wakeups;
-use crate::window::Windows;
+use crate::window::{Attached, Windows};
 
 /// The connections that a session found at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -216,7 +216,11 @@ impl Session {
         let Some(cost) = &mut self.cost else {
             return;
         };
-        let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
+        let attached = self.windows.as_ref();
+        let attached = attached.map_or(Attached::All, Windows::attached);
+        if let Some(took) = self.windows.as_mut().and_then(Windows::take_walks) {
+            cost.saw_walks(took);
+        }
         let Some(step) = cost.run(attached, || self.banks.traffic()) else {
             return;
         };
@@ -224,7 +228,7 @@ impl Session {
             data.rate_divisor = step.rate;
         }
         if let Some(windows) = &mut self.windows {
-            windows.want(step.one_of);
+            windows.want(step.one_of, step.released);
         }
     }
 
@@ -308,7 +312,8 @@ impl Session {
         summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
-        summary.lost.not_adopted = self.adopted.missed;
+        let unreached = self.windows.as_ref().map_or(0, Windows::missed);
+        summary.lost.not_adopted = self.adopted.missed + unreached;
         summary.lost.skipped = self.costs().iter().map(|(_, cost)| cost.skipped).sum();
         summary
     }

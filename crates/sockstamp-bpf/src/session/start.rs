@@ -156,6 +156,9 @@ impl Session {
             cost.admit(options.sampling)?;
         }
         code_pages::release();
+        if let Some(cost) = &mut session.cost {
+            cost.begin_account();
+        }
         Ok(session)
     }
 

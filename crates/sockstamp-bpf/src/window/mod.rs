@@ -2,6 +2,7 @@
 //! time, and detached in between (`window.bpf.h`).
 
 mod course;
+mod release;
 mod schedule;
 
 use std::num::NonZeroU32;
@@ -13,6 +14,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary;
 
 use self::course::{Course, LENGTH, NO_END};
+use self::release::Release;
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
@@ -50,12 +52,23 @@ enum Phase {
     Gone,
 }
 
+/// The programs that run for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attached {
+    All,
+    /// Between windows: callbacks of selected sockets.
+    Callbacks,
+    /// Between windows: nothing.
+    Released,
+}
+
 /// The windows of a measurement.
 pub(crate) struct Windows {
     course: Course,
     phase: Phase,
     /// In the order of attaching.
     links: Vec<Link>,
+    release: Release,
     attaching: u64,
     summary: summary::Windows,
 }
@@ -71,6 +84,8 @@ impl Windows {
             course: Course::new(one_of, monotonic_now()),
             phase: Phase::Gone,
             links: Vec::new(),
+            // A part of the time that was chosen is for what comes by itself, too.
+            release: Release::new(options.target.netns, options.windows.is_some()),
             attaching: ATTACHING,
             summary: summary::Windows::default(),
         })
@@ -90,13 +105,30 @@ impl Windows {
     }
 
     /// Measure for another part of the time as soon as that leaves estimates unbiased.
-    pub(crate) fn want(&mut self, one_of: NonZeroU32) {
+    /// `released`: selected sockets give their bits back in between.
+    pub(crate) fn want(&mut self, one_of: NonZeroU32, released: bool) {
         self.course.want(one_of, monotonic_now());
+        self.release.wanted = released;
     }
 
-    /// Return whether the programs are attached.
-    pub(crate) fn are_attached(&self) -> bool {
-        self.phase != Phase::Gone
+    /// Return what runs now.
+    pub(crate) fn attached(&self) -> Attached {
+        match self.phase {
+            Phase::Gone if self.release.is_on() => Attached::Released,
+            Phase::Gone => Attached::Callbacks,
+            _ => Attached::All,
+        }
+    }
+
+    /// Take the CPU time of having sockets give their bits back and asking for them again, if it is
+    /// new.
+    pub(crate) fn take_walks(&mut self) -> Option<Duration> {
+        self.release.take_walks()
+    }
+
+    /// Return the number of connections that a walk did not reach, and that kept no bit.
+    pub(crate) fn missed(&self) -> u64 {
+        self.release.missed
     }
 
     /// Hold the link of a program that is detached between windows.
@@ -109,6 +141,7 @@ impl Windows {
         let one_of = self.course.one_of().get();
         (self.summary.count > 0 || one_of > 1).then_some(summary::Windows {
             one_of,
+            released: self.release.count,
             ..self.summary
         })
     }
@@ -156,6 +189,8 @@ impl Windows {
                 }
             }
             Phase::Gone if now >= self.attach_at() => self.come(skeleton, plan, standby)?,
+            // It may be wanted since the last window.
+            Phase::Gone => self.release.begin(skeleton),
             _ => {}
         }
         Ok(())
@@ -206,6 +241,8 @@ impl Windows {
         standby: &mut Standby,
     ) -> Result<(), Error> {
         let begun = monotonic_now();
+        // While the programs are gone, a call costs next to nothing.
+        self.release.end(skeleton);
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
             // No call counts before they are attached, and a while longer.
             data.window.opens = NEVER;
@@ -240,6 +277,7 @@ impl Windows {
         self.links.clear();
         self.summary.detaching = self.summary.detaching + Nanos(monotonic_now() - begun);
         self.phase = Phase::Gone;
+        self.release.begin(skeleton);
     }
 
     fn attach(

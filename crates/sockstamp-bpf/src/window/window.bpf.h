@@ -8,7 +8,8 @@
  * Programs are attached WINDOW_LEAD_NS before a window and stay up to WINDOW_TAIL_NS after it, to
  * follow messages to their end. A message that began before they were attached, or takes longer
  * than they stay, is refused (`window`). Between windows nothing updates a flow's state: its first
- * event after a gap resets it (resume.bpf.h).
+ * event after a gap resets it (resume.bpf.h). Selected sockets may give the bit back meanwhile, by
+ * which each of their sends calls (release.bpf.h).
  *
  * The weight 1 belongs to a window without an end: then all messages are measured again.
  */
@@ -23,7 +24,7 @@ struct window {
 	__u32 number; /* of the window; 0: the first, which begins with the measurement */
 	__u32 weight; /* of each message in it */
 	__u32 off; /* programs are detached: written last before that, and before attaching */
-	__u32 padding;
+	__u32 released; /* selected sockets are without their bit, or about to be: written first */
 };
 
 /* Written by user space. */
@@ -35,6 +36,12 @@ const volatile bool setting_windows;
 static __always_inline bool window_off(void)
 {
 	return setting_windows && window.off;
+}
+
+/* Selected sockets, old and new, do not call for each send. */
+static __always_inline bool window_released(void)
+{
+	return setting_windows && window.released;
 }
 
 /* Return true if only a part of the time is measured: then the time of each message matters. */

@@ -71,6 +71,8 @@ pub struct Windows {
     pub late: u64,
     /// Windows that were left out, because the kernel refused to attach their hooks again.
     pub failed: u64,
+    /// Gaps between windows in which selected sockets did not call back.
+    pub released: u64,
     /// Time in which nothing was measured, because the part of the time changed: no message of it
     /// is counted.
     #[serde(rename = "unmeasured_ns")]

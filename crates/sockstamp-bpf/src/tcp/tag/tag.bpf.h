@@ -120,7 +120,7 @@ static __always_inline void tag_begin(void *socket, const struct sock *sk)
 {
 	struct mark *mark;
 
-	if (!setting_tag || !sock_selected(sk))
+	if (!setting_tag || !sock_may_be_selected(sk))
 		return;
 	mark = flow_mark(sk);
 	if (mark)

@@ -1,0 +1,169 @@
+//! Between windows no program runs for a message. Root.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use sockstamp_bpf::plan::{Reads, Stamps};
+use sockstamp_bpf::{Options, Session, Target};
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::summary;
+use testbed::{HeldSocket, Host, PATIENCE};
+
+use self::common::account::Account;
+
+mod common;
+
+const ROUNDS: u64 = 200;
+/// Gaps of 0.4 to 3 seconds.
+const ONE_OF: u32 = 8;
+
+/// A host that is measured in windows.
+struct Measured {
+    host: Host,
+    listener: TcpListener,
+    older: Connection,
+    session: Session,
+}
+
+impl Measured {
+    /// `None` where this kernel allows no windows.
+    fn start(test: &str) -> Option<Self> {
+        let host = Host::new("windows").unwrap();
+        let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let older = Connection::open(&host, &listener);
+        let options = Options {
+            target: Target {
+                netns: Some(NetnsInode(u32::try_from(host.netns_inode()).unwrap())),
+                ..Target::default()
+            },
+            udp: false,
+            ..Options::default()
+        };
+        let session = Session::start(&options).unwrap();
+        let plan = session.plan();
+        if plan.rx != Some(Reads::Tracepoints) || plan.tx != Some(Stamps::Callbacks) {
+            let line = format!("SKIP {test}: no windows on this kernel\n");
+            io::stderr().write_all(line.as_bytes()).unwrap();
+            return None;
+        }
+        drop(session);
+        let windows = Options {
+            windows: NonZeroU32::new(ONE_OF),
+            ..options
+        };
+        Some(Self {
+            session: Session::start(&windows).unwrap(),
+            host,
+            listener,
+            older,
+        })
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(&self.host, &self.listener)
+    }
+
+    fn windows(&self) -> summary::Windows {
+        self.session.summary().windows.unwrap_or_default()
+    }
+
+    fn wait_until(&mut self, what: &str, mut reached: impl FnMut(&mut Self) -> bool) {
+        let begun = Instant::now();
+        while !reached(self) {
+            assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", self.windows());
+            self.session
+                .poll(Duration::from_millis(10), &mut drop)
+                .unwrap();
+        }
+    }
+
+    /// Wait until sockets give their bits back.
+    fn wait_released(&mut self) {
+        let before = self.windows().released;
+        self.wait_until("a release", |measured| measured.windows().released > before);
+    }
+}
+
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Connection {
+    fn open(host: &Host, listener: &TcpListener) -> Self {
+        let client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        Self { client, server }
+    }
+
+    fn exchange(&mut self, rounds: u64) {
+        for _ in 0..rounds {
+            self.client.write_all(&[1]).unwrap();
+            self.server.read_exact(&mut [0]).unwrap();
+            self.server.write_all(&[2]).unwrap();
+            self.client.read_exact(&mut [0]).unwrap();
+        }
+    }
+}
+
+fn calls(ran: &BTreeMap<String, u64>) -> u64 {
+    ran.get("on_sockops").copied().unwrap_or(0)
+}
+
+#[test]
+fn messages_of_selected_flows_run_no_program_between_windows_and_count_in_the_next() {
+    let name = "messages_of_selected_flows_run_no_program_between_windows";
+    let Some(mut measured) = Measured::start(name) else {
+        return;
+    };
+    let account = Account::open();
+    measured.wait_released();
+    let ran = account.of(&measured.session, || measured.older.exchange(ROUNDS));
+    assert!(ran.is_empty(), "{ran:?}");
+    let mut newer = measured.connect();
+    let ran = account.of(&measured.session, || newer.exchange(ROUNDS));
+    assert!(ran.is_empty(), "of a connection that is new: {ran:?}");
+    let closed = measured.connect();
+    drop(closed);
+    let messages = measured.session.summary().tx.messages;
+    // Each send calls again, of either.
+    measured.wait_until("calls of the older connection", |measured| {
+        let ran = account.of(&measured.session, || measured.older.exchange(ROUNDS));
+        calls(&ran) >= 2 * ROUNDS
+    });
+    measured.wait_until("calls of the newer connection", |measured| {
+        let ran = account.of(&measured.session, || newer.exchange(ROUNDS));
+        calls(&ran) >= 2 * ROUNDS
+    });
+    measured.wait_until("messages", |measured| {
+        newer.exchange(1);
+        measured.session.summary().tx.messages > messages
+    });
+    assert_eq!(measured.session.summary().lost.not_adopted, 0);
+}
+
+/// A walk that cannot go on at a locked socket is the last one.
+#[test]
+fn a_locked_socket_keeps_the_bits_of_all_sockets_and_windows_go_on() {
+    let name = "a_locked_socket_keeps_the_bits_of_all_sockets_and_windows_go_on";
+    let Some(mut measured) = Measured::start(name) else {
+        return;
+    };
+    let lock = HeldSocket::hold(measured.older.client.try_clone().unwrap()).unwrap();
+    measured.wait_released();
+    let before = measured.windows();
+    measured.wait_until("two windows more", |measured| {
+        measured.windows().count >= before.count + 2
+    });
+    assert_eq!(measured.windows().released, before.released);
+    let mut newer = measured.connect();
+    let messages = measured.session.summary().tx.messages;
+    measured.wait_until("messages", |measured| {
+        newer.exchange(1);
+        measured.session.summary().tx.messages > messages
+    });
+    drop(lock);
+}

@@ -1,0 +1,3 @@
+#![allow(dead_code, reason = "not every test uses everything")]
+
+pub(crate) mod account;
