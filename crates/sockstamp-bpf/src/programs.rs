@@ -103,7 +103,6 @@ const READ: &str = "every read call";
 const TCP_READ: &str = "every TCP read";
 const PACKET: &str = "every packet that an interface sends";
 const CONNECT: &str = "every connect() in the target's cgroup";
-const BIND: &str = "every bind() in the target's cgroup";
 const DROP: &str = "every packet that the kernel drops";
 const FREED: &str = "every packet that the kernel is done with";
 const UDP_SEND: &str = "every UDP send";
@@ -125,11 +124,11 @@ const FILES: &str = "none: once per open file, at the start, and at most once pe
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 56] = [
+pub const PROGRAMS: [Program; 54] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).in_windows().on_demand(awaited),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_calls,               SEND).in_windows().on_demand(awaited),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
     program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         probe,                   SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
@@ -161,10 +160,8 @@ pub const PROGRAMS: [Program; 56] = [
     program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_begins,              UDP_SEND).in_windows(),
     program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               INGRESS).in_windows().on_demand(followed),
     program("on_host_ingress",        EveryCgroup("cgroup_skb/ingress"), datagrams_arrive,       INGRESS).in_windows().on_demand(followed),
-    program("on_bind4",               Cgroup("cgroup/bind4"),           udp_callbacks,           BIND),
-    program("on_bind6",               Cgroup("cgroup/bind6"),           udp_callbacks,           BIND),
-    program("on_connect4",            Cgroup("cgroup/connect4"),        udp_send_ends,           CONNECT),
-    program("on_connect6",            Cgroup("cgroup/connect6"),        udp_send_ends,           CONNECT),
+    program("on_connect4",            Cgroup("cgroup/connect4"),        udp_connects,            CONNECT),
+    program("on_connect6",            Cgroup("cgroup/connect6"),        udp_connects,            CONNECT),
     program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        unconnected_sends,           "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        unconnected_sends,           "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
@@ -257,9 +254,9 @@ fn udp_callbacks(plan: &Plan) -> bool {
     plan.udp == Ok(Datagrams::Callbacks)
 }
 
-/// The end of a send call is seen by a tracepoint.
-fn udp_send_ends(plan: &Plan) -> bool {
-    udp_calls(plan) || udp_callbacks(plan)
+/// The programs that follow datagrams come as soon as a socket has a peer.
+fn udp_connects(plan: &Plan) -> bool {
+    udp_calls(plan) || (udp_callbacks(plan) && datagram_path(plan))
 }
 
 /// Every UDP send shows its beginning.
@@ -269,7 +266,7 @@ fn udp_begins(plan: &Plan) -> bool {
 
 /// Unconnected UDP sends alone show their beginning.
 fn unconnected_sends(plan: &Plan) -> bool {
-    udp_send_ends(plan) && !plan.udp_entries
+    udp_calls(plan) && !plan.udp_entries
 }
 
 /// Datagrams are followed through the host.

@@ -38,8 +38,13 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
             settings.setting_ready_callback = callbacks.ready;
             settings.setting_read_callback = callbacks.read;
         }
-        if plan.udp == Ok(Datagrams::Callbacks) {
-            settings.setting_packet_bit = facts.packet_bit.unwrap_or_default();
+        if let Some(callbacks) = facts
+            .datagram_callbacks
+            .filter(|_| plan.udp == Ok(Datagrams::Callbacks))
+        {
+            settings.setting_packet_bit = callbacks.packet_bit;
+            settings.setting_end_callback = callbacks.end;
+            settings.setting_bound_callback = callbacks.bound;
             settings.setting_datagram_callback = facts.begin_callback.unwrap_or_default();
         }
     }

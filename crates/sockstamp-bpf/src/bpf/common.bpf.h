@@ -66,6 +66,8 @@ const volatile __u32 setting_ready_callback;
 const volatile __u32 setting_read_callback;
 const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
 const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
+const volatile __u32 setting_end_callback; /* ... and ends */
+const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
 const volatile bool setting_adopt; /* also existing connections */
 const volatile bool setting_by_pid; /* only messages of processes that were named: */
 const volatile bool setting_pids; /* by id, in `pids` */

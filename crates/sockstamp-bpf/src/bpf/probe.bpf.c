@@ -26,18 +26,6 @@ int admits_ingress(void *ctx)
 	return 1;
 }
 
-SEC("cgroup/bind4")
-int admits_bind4(void *ctx)
-{
-	return 1;
-}
-
-SEC("cgroup/bind6")
-int admits_bind6(void *ctx)
-{
-	return 1;
-}
-
 SEC("cgroup/connect4")
 int admits_connect4(void *ctx)
 {

@@ -160,6 +160,25 @@ static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 	return 0;
 }
 
+/* Those that on_datagram_callback() has no room for on its stack. */
+static __noinline int on_datagram_end(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	if (udp_selectable(kern->sk))
+		udp_call_ended(kern->sk, ctx->args[0]);
+	return 0;
+}
+
+static __noinline int on_datagram_bound(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	if (udp_selectable(kern->sk))
+		udp_bound(ctx, kern->sk);
+	return 0;
+}
+
 /* The callback where tcp_probe is (kernel/series), or for the options of a segment. */
 static __noinline int on_segment_callback(struct bpf_sock_ops *ctx)
 {
@@ -255,7 +274,12 @@ int on_sockops(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	if (setting_packet_bit && kern->sk->sk_protocol == IPPROTO_UDP) {
-		on_datagram_callback(ctx);
+		if (ctx->op == setting_end_callback)
+			on_datagram_end(ctx);
+		else if (ctx->op == setting_bound_callback)
+			on_datagram_bound(ctx);
+		else
+			on_datagram_callback(ctx);
 		return 1;
 	}
 	/* Those of each message come first. */
@@ -360,12 +384,8 @@ int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (!udp_called(sk))
-		return 0;
-	if (demand_met(DEMAND_DATAGRAMS))
-		udp_sent(sk, result);
-	else if (result >= 0)
-		udp_sent_unfollowed(sk);
+	if (udp_called(sk))
+		udp_call_ended(sk, result);
 	return 0;
 }
 
@@ -491,24 +511,9 @@ int on_sock_release(struct bpf_sock *ctx)
 	return 1;
 }
 
-SEC("cgroup/bind4")
-int on_bind4(struct bpf_sock_addr *ctx)
-{
-	udp_comes_up(ctx);
-	return 1;
-}
-
-SEC("cgroup/bind6")
-int on_bind6(struct bpf_sock_addr *ctx)
-{
-	udp_comes_up(ctx);
-	return 1;
-}
-
 SEC("cgroup/connect4")
 int on_connect4(struct bpf_sock_addr *ctx)
 {
-	udp_comes_up(ctx);
 	if (ctx->sk)
 		udp_connected(ctx->sk);
 	return 1;
@@ -517,7 +522,6 @@ int on_connect4(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect6")
 int on_connect6(struct bpf_sock_addr *ctx)
 {
-	udp_comes_up(ctx);
 	if (ctx->sk)
 		udp_connected(ctx->sk);
 	return 1;
@@ -526,8 +530,7 @@ int on_connect6(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	/* The callback at the begin of the call came before the socket was asked for it. */
-	if (ctx->sk && (!setting_packet_bit || udp_comes_up(ctx)))
+	if (ctx->sk)
 		udp_entered(ctx->sk);
 	return 1;
 }
@@ -535,8 +538,7 @@ int on_sendmsg4(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg6")
 int on_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	/* The callback at the begin of the call came before the socket was asked for it. */
-	if (ctx->sk && (!setting_packet_bit || udp_comes_up(ctx)))
+	if (ctx->sk)
 		udp_entered(ctx->sk);
 	return 1;
 }

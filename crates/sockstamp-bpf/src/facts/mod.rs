@@ -61,6 +61,18 @@ pub struct ReceiveCallbacks {
     pub read: u32,
 }
 
+/// The bit of `sk_bpf_cb_flags`, and the numbers of the callbacks, that only sends of UDP need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramCallbacks {
+    /// `SK_BPF_CB_TX_EVERY_SKB`: the bit by which a socket calls back for each packet that it
+    /// sends.
+    pub packet_bit: u32,
+    /// `BPF_SOCK_OPS_TSTAMP_SENDMSG_END_CB`
+    pub end: u32,
+    /// `BPF_SOCK_OPS_UDP_BOUND_CB`
+    pub bound: u32,
+}
+
 /// Everything that a plan depends on. Each field was probed, not concluded from a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -97,9 +109,8 @@ pub struct Facts {
     pub begin_callback: Option<u32>,
     /// The callbacks of receiving, if the kernel has them, which `kernel/series` proposes.
     pub receive_callbacks: Option<ReceiveCallbacks>,
-    /// The bit of `sk_bpf_cb_flags` by which a socket calls back for each packet that it sends, if
-    /// the kernel has it: `SK_BPF_CB_TX_EVERY_SKB`, which `kernel/series` proposes.
-    pub packet_bit: Option<u32>,
+    /// The callbacks of sends of UDP, if the kernel has them, which `kernel/series` proposes.
+    pub datagram_callbacks: Option<DatagramCallbacks>,
     /// An skb shows the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
     pub stamp_clock: Option<bool>,
     /// Programs may give memory a type (`bpf_rdonly_cast`, v6.2).
@@ -160,7 +171,7 @@ impl Facts {
         self.tx_timestamping = Some(false);
         self.begin_callback = None;
         self.receive_callbacks = None;
-        self.packet_bit = None;
+        self.datagram_callbacks = None;
         for tracepoint in [
             Tracepoint::TcpSendmsgLocked,
             Tracepoint::SockSendLength,
@@ -214,7 +225,11 @@ impl Facts {
             ready: 23,
             read: 24,
         });
-        self.packet_bit = Some(2);
+        self.datagram_callbacks = Some(DatagramCallbacks {
+            packet_bit: 2,
+            end: 25,
+            bound: 26,
+        });
         self
     }
 
@@ -244,7 +259,7 @@ impl Facts {
             tx_timestamping: YES,
             begin_callback: None,
             receive_callbacks: None,
-            packet_bit: None,
+            datagram_callbacks: None,
             stamp_clock: YES,
             casts: YES,
             drops_tell_receiver: YES,

@@ -352,9 +352,8 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
     }
     let drops_tell_receiver = known(facts.drops_tell_receiver);
     let newest = known(facts.casts) && drops_tell_receiver;
-    let calls_end = lacks(facts, Tracepoint::SockSendLength).is_none();
-    let called_back = facts.packet_bit.is_some() && begin_callback(facts).is_none();
-    if newest && calls_end && called_back && reads(facts) == Ok(Reads::Callbacks) {
+    let called_back = facts.datagram_callbacks.is_some() && begin_callback(facts).is_none();
+    if newest && called_back && reads(facts) == Ok(Reads::Callbacks) {
         return Ok(Datagrams::Callbacks);
     }
     if let Some(reason) = lacks_any(facts, &packets) {

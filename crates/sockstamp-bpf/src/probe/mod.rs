@@ -17,7 +17,7 @@ pub(crate) use self::hooks::obstacle;
 pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
-use crate::facts::{Capability, Facts, Function, ReceiveCallbacks, Tracepoint};
+use crate::facts::{Capability, DatagramCallbacks, Facts, Function, ReceiveCallbacks, Tracepoint};
 use crate::{flow, plan, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
@@ -56,7 +56,7 @@ fn by_looking(types: &KernelTypes) -> Facts {
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
         begin_callback: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB"),
         receive_callbacks: receive_callbacks(types),
-        packet_bit: types.enumerator("SK_BPF_CB_TX_EVERY_SKB"),
+        datagram_callbacks: datagram_callbacks(types),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),
@@ -91,6 +91,15 @@ fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
         segment: types.enumerator("BPF_SOCK_OPS_TSTAMP_RCV_CB")?,
         ready: types.enumerator("BPF_SOCK_OPS_TSTAMP_DATA_READY_CB")?,
         read: types.enumerator("BPF_SOCK_OPS_TSTAMP_RECVMSG_CB")?,
+    })
+}
+
+/// All three or none: sends of UDP need all of them.
+fn datagram_callbacks(types: &KernelTypes) -> Option<DatagramCallbacks> {
+    Some(DatagramCallbacks {
+        packet_bit: types.enumerator("SK_BPF_CB_TX_EVERY_SKB")?,
+        end: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_END_CB")?,
+        bound: types.enumerator("BPF_SOCK_OPS_UDP_BOUND_CB")?,
     })
 }
 

@@ -127,23 +127,15 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
 }
 
 /*
- * bind(2), connect(2), or a send without a peer: from here on the socket can receive, and is in the
- * table that a walk at the end goes over. Return true if it calls back from now on.
+ * bind(2), connect(2), or the first send, which has yet to begin: from here on the socket can
+ * receive, and is in the table that a walk at the end goes over.
  */
-static __always_inline bool udp_comes_up(struct bpf_sock_addr *ctx)
+static __always_inline void udp_bound(struct bpf_sock_ops *ctx, struct sock *sk)
 {
-	const struct bpf_sock_addr_kern *kern;
-	struct bpf_sock *sk = ctx->sk;
-	struct mark *mark;
+	struct mark *mark = udp_mark(sk);
 
-	if (!setting_packet_bit || !sk || sk->protocol != IPPROTO_UDP)
-		return false;
-	kern = bpf_cast_to_kern_ctx(ctx);
-	mark = udp_mark(sk);
-	if (!mark || mark->asked)
-		return false;
-	udp_asks(ctx, kern->sk, mark);
-	return true;
+	if (mark && !mark->asked)
+		udp_asks(ctx, sk, mark);
 }
 
 /* A datagram can be read, and its arrival was not noted. */

@@ -457,8 +457,8 @@ static __always_inline void udp_sent_in_window(const struct sock *sk, struct udp
 }
 
 /*
- * sock_send_length(), or the end of udp_sendmsg(): the send call is over, nothing is locked,
- * `current` is the sender.
+ * sock_send_length(), the callback of kernel/series, or the end of udp_sendmsg(): the send call is
+ * over, nothing is locked, `current` is the sender.
  */
 static __always_inline void udp_sent(const struct sock *sk, int result)
 {
@@ -536,6 +536,15 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */
 	__sync_lock_test_and_set(&send->state, UDP_WAITING);
 	udp_complete_if_over(bank, flow, slot);
+}
+
+/* As udp_sent(), also where the programs that it needs come on demand. */
+static __always_inline void udp_call_ended(struct sock *sk, int result)
+{
+	if (demand_met(DEMAND_DATAGRAMS))
+		udp_sent(sk, result);
+	else if (result >= 0)
+		udp_sent_unfollowed(sk);
 }
 
 #endif

@@ -50,7 +50,8 @@ pub(crate) fn run_beside(
     }
     // The harness of the selftests mounts cgroups at /mnt, and looks for network namespaces in
     // /var/run.
-    let script = format!("exec 2>&1\nmkdir -p /mnt\nln -s /run /var/run\ncd /series\n{line}\n");
+    let script =
+        format!("exec 2>&1\nmkdir -p /mnt /series\nln -s /run /var/run\ncd /series\n{line}\n");
     image.file("/lab/command", 0o644, script.into_bytes());
     let console = home.join(format!("{}.log", kernel.name));
     let guest = Guest {

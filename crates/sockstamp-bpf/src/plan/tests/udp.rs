@@ -7,7 +7,7 @@ use crate::plan::*;
 #[test]
 fn udp_calls_back_where_its_packets_do_as_well() {
     let takes: [fn(&mut Facts); 3] = [
-        |facts| facts.packet_bit = None,
+        |facts| facts.datagram_callbacks = None,
         |facts| facts.begin_callback = None,
         |facts| facts.receive_callbacks = None,
     ];
