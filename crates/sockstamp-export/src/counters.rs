@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::catalogue::Metric;
 use crate::exposition::Exposition;
-use crate::point::{Labels, Value};
+use crate::labels::Labels;
+use crate::point::Value;
 
 /// A count at one look.
 #[derive(Debug, Clone, PartialEq)]

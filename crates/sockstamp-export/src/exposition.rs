@@ -9,8 +9,10 @@ use std::time::Duration;
 use sockstamp_model::group::{GroupHistogram, GroupSummary};
 
 use crate::catalogue::{HOOKS, Metric};
+use crate::exemplar::{Exemplar, Exemplars, OfGroup};
 use crate::grouped::GROUPED;
-use crate::point::{Labels, Point, Value};
+use crate::labels::Labels;
+use crate::point::{Point, Value};
 
 /// A group with the labels of its series.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Labelled {
     pub counts: Arc<GroupSummary>,
     /// The time from the beginning of all series to that of these.
     pub since: Duration,
+    /// Messages that they count.
+    pub(crate) exemplars: OfGroup,
 }
 
 /// The series of one metric that has no groups.
@@ -56,6 +60,13 @@ impl Exposition {
     #[must_use]
     pub fn with_hooks(self, has_hooks: bool) -> Self {
         Self { has_hooks, ..self }
+    }
+
+    /// Have examples beside the distributions of the groups that there are.
+    pub fn add_exemplars(&mut self, exemplars: &Exemplars) {
+        for group in &mut self.groups {
+            group.exemplars = exemplars.of(&group.labels);
+        }
     }
 
     /// Add a series; those of a metric are kept together.
@@ -109,6 +120,7 @@ impl Exposition {
                         values,
                         since: group.since,
                         value,
+                        exemplar: Exemplar::of(&group.exemplars, metric, values),
                     });
                 });
             }
@@ -127,6 +139,7 @@ impl Exposition {
                             Kept::Plain(value) => *value,
                             Kept::Histogram(times) => Value::Histogram(times),
                         },
+                        exemplar: None,
                     });
                 }
             }

@@ -19,8 +19,10 @@ use sockstamp_model::stage::Stage;
 
 use crate::buckets::BUCKETS;
 use crate::catalogue::{EXPIRED, GROUPS, REFUSED_GROUPS};
+use crate::exemplar::OfGroup;
 use crate::exposition::{Exposition, Labelled};
-use crate::point::{Labels, Value};
+use crate::labels::Labels;
+use crate::point::Value;
 
 /// The label of the overflow: OpenTelemetry, "Metrics SDK", section "Overflow attribute", as
 /// Prometheus writes it.
@@ -244,6 +246,7 @@ impl Ledger {
             labels: Arc::clone(labels),
             counts: Arc::clone(&series.total),
             since: series.since,
+            exemplars: OfGroup::default(),
         }));
         if !is_empty(&self.overflow) {
             let labels = vec![(OVERFLOW.into(), "true".to_owned())];
@@ -251,6 +254,7 @@ impl Ledger {
                 labels: Arc::new(labels),
                 counts: Arc::new(self.overflow.clone()),
                 since: Duration::ZERO,
+                exemplars: OfGroup::default(),
             }]);
         }
         exposition.add(&GROUPS, Vec::new(), Value::Count(self.series.len() as u64));

@@ -13,10 +13,12 @@
 pub mod buckets;
 pub mod catalogue;
 pub mod counters;
+mod exemplar;
 mod exposition;
 mod format;
 mod grouped;
 mod host;
+mod labels;
 pub mod ledger;
 pub mod otlp;
 mod pieces;
@@ -25,8 +27,10 @@ mod protobuf;
 mod text;
 pub mod wire;
 
+pub use exemplar::{Exemplar, Exemplars, OfGroup, TraceContext, Traced};
 pub use exposition::{Exposition, Labelled};
 pub use format::Format;
 pub use host::host_counters;
+pub use labels::Labels;
 pub use pieces::Pieces;
-pub use point::{Labels, Point, Value};
+pub use point::{Point, Value};

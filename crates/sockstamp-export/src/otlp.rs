@@ -186,7 +186,13 @@ fn data_point(kind: Kind, point: &Point<'_>, origin: &Origin) -> Fields {
         began.fixed(3, unix_nanos(origin.now))
     };
     match point.value {
-        Value::Histogram(histogram) => of_histogram(times(attributes(1, point)), histogram),
+        Value::Histogram(histogram) => {
+            let data = of_histogram(times(attributes(1, point)), histogram);
+            match point.exemplar {
+                Some(exemplar) => data.message(11, &exemplar.otlp()),
+                None => data,
+            }
+        }
         Value::Count(count) => times(attributes(7, point)).fixed(6, count),
         Value::Real(value) => times(attributes(7, point)).real(4, value),
     }

@@ -60,7 +60,7 @@ impl Pieces {
                     if !std::mem::replace(begun, true) {
                         text::head(piece, metric, format);
                     }
-                    text::point(piece, metric, point);
+                    text::point(piece, metric, point, format);
                 }
             });
         self.group += 1;

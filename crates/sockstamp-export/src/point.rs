@@ -1,12 +1,11 @@
 //! One series at one moment: its labels and its value.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use sockstamp_model::group::GroupHistogram;
 
-/// Names and values, in the order in which they are printed.
-pub type Labels = Vec<(Cow<'static, str>, String)>;
+use crate::exemplar::Exemplar;
+use crate::labels::Labels;
 
 /// The value of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +31,8 @@ pub struct Point<'a> {
     pub since: Duration,
     /// The value.
     pub value: Value<'a>,
+    /// A message that a distribution counts.
+    pub exemplar: Option<Exemplar>,
 }
 
 impl<'a> Point<'a> {

@@ -12,6 +12,7 @@ use sockstamp_model::histogram::ZERO_THRESHOLD_SECONDS;
 
 use crate::buckets;
 use crate::catalogue::{Kind, Metric};
+use crate::exemplar::Exemplar;
 use crate::point::{Point, Value};
 use crate::text::seconds;
 use crate::wire::{Fields, varint, zigzag};
@@ -49,7 +50,9 @@ fn add_point(message: Fields, point: &Point<'_>, kind: Kind) -> Fields {
     });
     let value = match point.value {
         Value::Histogram(histogram) => {
-            return message.nested(7, |message| add_histogram(message, histogram));
+            return message.nested(7, |message| {
+                add_histogram(message, histogram, point.exemplar)
+            });
         }
         Value::Count(count) => count as f64,
         Value::Real(value) => value,
@@ -59,14 +62,21 @@ fn add_point(message: Fields, point: &Point<'_>, kind: Kind) -> Fields {
     message.nested(field, |message| message.real(1, value))
 }
 
-/// `Histogram`: the classic buckets and the native ones.
-fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
+/// `Histogram`: the classic buckets and the native ones. The exemplar belongs to both.
+fn add_histogram(
+    message: Fields,
+    histogram: &GroupHistogram,
+    exemplar: Option<Exemplar>,
+) -> Fields {
+    let mut of_bucket = exemplar;
     let head = message
         .number(1, histogram.count())
         .real(2, seconds(histogram.sum_ns()));
     let classic = buckets::cumulative(histogram).fold(head, |message, bucket| {
         message.nested(3, |message| {
-            message.number(1, bucket.count).real(2, bucket.bound)
+            let message = message.number(1, bucket.count).real(2, bucket.bound);
+            let exemplar = of_bucket.take_if(|exemplar| exemplar.seconds() <= bucket.bound);
+            add_exemplar(message, 3, exemplar)
         })
     });
     let zero = histogram.slots().find(|&(slot, _)| slot == 0);
@@ -80,7 +90,25 @@ fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
             message.signed(1, offset.into()).number(2, length)
         })
     });
-    spanned.packed(13, deltas.into_iter().map(zigzag))
+    let counted = spanned.packed(13, deltas.into_iter().map(zigzag));
+    add_exemplar(counted, 16, exemplar)
+}
+
+/// `Exemplar`.
+fn add_exemplar(message: Fields, field: u32, exemplar: Option<Exemplar>) -> Fields {
+    let Some(exemplar) = exemplar else {
+        return message;
+    };
+    message.nested(field, |message| {
+        let labels = exemplar.labels();
+        let labelled = labels.iter().fold(message, |message, (name, id)| {
+            message.nested(1, |label| label.text(1, name).text(2, id))
+        });
+        let (seconds, nanoseconds) = exemplar.end();
+        labelled
+            .real(2, exemplar.seconds())
+            .nested(3, |time| time.number(1, seconds).number(2, nanoseconds))
+    })
 }
 
 /// Return runs of buckets, each with its distance from the last, and the difference of each

@@ -8,6 +8,7 @@ use sockstamp_model::group::GroupHistogram;
 
 use crate::buckets::{self, BUCKETS};
 use crate::catalogue::{Kind, Metric};
+use crate::exemplar::Exemplar;
 use crate::format::Format;
 use crate::point::{Point, Value};
 
@@ -27,7 +28,7 @@ pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, format: Format) {
 }
 
 /// Write one series.
-pub(crate) fn point(bytes: &mut Vec<u8>, metric: &Metric, point: &Point<'_>) {
+pub(crate) fn point(bytes: &mut Vec<u8>, metric: &Metric, point: &Point<'_>, format: Format) {
     let labels = label_text(point);
     let (name, end) = (
         metric.name,
@@ -40,7 +41,10 @@ pub(crate) fn point(bytes: &mut Vec<u8>, metric: &Metric, point: &Point<'_>) {
     match point.value {
         Value::Count(count) => sample(bytes, name, end, &labels, count),
         Value::Real(value) => sample(bytes, name, end, &labels, Real(value)),
-        Value::Histogram(histogram) => distribution(bytes, name, &labels, histogram),
+        Value::Histogram(histogram) => {
+            let exemplar = point.exemplar.filter(|_| format == Format::OpenMetrics);
+            distribution(bytes, name, &labels, histogram, exemplar);
+        }
     }
 }
 
@@ -55,14 +59,24 @@ fn sample(bytes: &mut Vec<u8>, name: &str, end: &str, labels: &str, value: impl 
 static BOUNDS: LazyLock<[String; BUCKETS]> =
     LazyLock::new(|| std::array::from_fn(|bucket| Real(buckets::bound(bucket)).to_string()));
 
-fn distribution(bytes: &mut Vec<u8>, name: &str, labels: &str, histogram: &GroupHistogram) {
+fn distribution(
+    bytes: &mut Vec<u8>,
+    name: &str,
+    labels: &str,
+    histogram: &GroupHistogram,
+    mut exemplar: Option<Exemplar>,
+) {
     let comma = if labels.is_empty() { "" } else { "," };
     let before = format!("{name}_bucket{{{labels}{comma}le=\"");
     let mut count = 0;
     for (bucket, bound) in buckets::cumulative(histogram).zip(&*BOUNDS) {
         bytes.extend(before.as_bytes());
         bytes.extend(bound.as_bytes());
-        let _ = writeln!(bytes, "\"}} {}", bucket.count);
+        let _ = write!(bytes, "\"}} {}", bucket.count);
+        if let Some(exemplar) = exemplar.take_if(|exemplar| exemplar.seconds() <= bucket.bound) {
+            add_exemplar(bytes, &exemplar);
+        }
+        bytes.push(b'\n');
         count = bucket.count;
     }
     sample(
@@ -73,6 +87,17 @@ fn distribution(bytes: &mut Vec<u8>, name: &str, labels: &str, histogram: &Group
         Real(seconds(histogram.sum_ns())),
     );
     sample(bytes, name, "_count", labels, count);
+}
+
+/// OpenMetrics 1.0, section "Exemplars".
+fn add_exemplar(bytes: &mut Vec<u8>, exemplar: &Exemplar) {
+    let labels = exemplar
+        .labels()
+        .map(|(name, id)| format!("{name}=\"{id}\""));
+    let (seconds, nanoseconds) = exemplar.end();
+    let time = Real(exemplar.seconds());
+    let labels = labels.join(",");
+    let _ = write!(bytes, " # {{{labels}}} {time} {seconds}.{nanoseconds:09}");
 }
 
 /// Return a sum of nanoseconds in seconds.
@@ -177,10 +202,11 @@ mod tests {
             values: &[],
             since: Duration::ZERO,
             value: Value::Histogram(&histogram),
+            exemplar: None,
         };
         let mut bytes = Vec::new();
         head(&mut bytes, &STAGE, Format::OpenMetrics);
-        point(&mut bytes, &STAGE, &series);
+        point(&mut bytes, &STAGE, &series, Format::OpenMetrics);
         let text = String::from_utf8(bytes).unwrap();
         let lines: Vec<_> = text.lines().map(str::to_owned).collect();
         assert_eq!(lines[2], "# UNIT sockstamp_stage_seconds seconds");

@@ -49,7 +49,8 @@ use sockstamp_bpf::{
     probe,
 };
 use sockstamp_export::catalogue::MAX_MEMORY;
-use sockstamp_export::otlp::Origin;
+use sockstamp_export::ledger::Naming;
+use sockstamp_export::otlp::{Origin, unix_nanos};
 use sockstamp_export::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
@@ -380,16 +381,16 @@ impl<'a> Agent<'a> {
             .retain(|(slot, _)| new.iter().all(|(other, _)| slot != other));
         for (slot, key) in std::mem::take(&mut self.unnamed).into_iter().chain(new) {
             let Some(details) = namer.details(&key) else {
-                let unknown = Owner::new(&key, None, Arc::default());
-                self.takers.owners.set(slot, unknown);
+                self.takers.owners.set(slot, Owner::unnamed(&key));
                 self.unnamed.push((slot, key));
                 continue;
             };
             let rule = namer.rule(&key);
             session.cap_group(slot, Rule::cap(rule))?;
-            self.takers
-                .owners
-                .set(slot, Owner::new(&key, rule, details));
+            let traces = self.takers.sender.is_some();
+            let labels = traces.then(|| Arc::new(namer.labels(&key)));
+            let owner = Owner::new(&key, rule, details, labels);
+            self.takers.owners.set(slot, owner);
         }
         Ok(())
     }
@@ -498,10 +499,12 @@ impl<'a> Agent<'a> {
         }
         let (figures, server) = (&mut self.figures, &self.server);
         let (names, prober) = (&self.names, &self.prober);
+        let owners = &self.takers.owners;
         let has_hooks = self.config.netstacklat;
         let max_memory = u64::from(self.config.max_memory) << 20;
         let series = self.series.get_or_insert_with(|| {
             let mut exposition = figures.exposition(server.dropped(), has_hooks);
+            exposition.add_exemplars(&owners.exemplars(unix_nanos(SystemTime::now())));
             exposition.add(&MAX_MEMORY, Labels::new(), Value::Count(max_memory));
             names.expose(&mut exposition);
             prober.expose(&mut exposition);

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sockstamp_export::{Exemplars, Labels, OfGroup, Traced};
 use sockstamp_host::container::Details;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
+use sockstamp_model::stage::Direction;
 
 use super::rules::Rule;
 
@@ -21,11 +23,30 @@ pub(super) struct Owner {
     pub(super) container: Option<Name>,
     /// The names that runtimes give it.
     pub(super) details: Arc<Details>,
+    /// Those of its series, if a trace may refer to them.
+    labels: Option<Arc<Labels>>,
+    /// Its last slow messages.
+    traced: OfGroup,
 }
 
 impl Owner {
-    pub(super) fn new(key: &GroupKey, rule: Option<&Rule>, details: Arc<Details>) -> Self {
+    /// The owner of a group whose names are not known yet.
+    pub(super) fn unnamed(key: &GroupKey) -> Self {
         Self {
+            container: key.container.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn new(
+        key: &GroupKey,
+        rule: Option<&Rule>,
+        details: Arc<Details>,
+        labels: Option<Arc<Labels>>,
+    ) -> Self {
+        Self {
+            labels,
+            traced: OfGroup::default(),
             slower_than: rule.and_then(|rule| rule.slower_than).map(Nanos::from),
             container: key.container.clone(),
             details,
@@ -46,8 +67,26 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    pub(super) fn set(&mut self, slot: u32, owner: Owner) {
+    pub(super) fn set(&mut self, slot: u32, mut owner: Owner) {
+        // Keep messages that came before the names of the group were known.
+        let before = self.by_slot.remove(&slot);
+        if let Some(unnamed) = before.filter(|before| before.labels.is_none()) {
+            owner.traced = unnamed.traced;
+        }
         self.by_slot.insert(slot, owner);
+    }
+
+    /// Note a slow message of a group, which need not be known yet.
+    pub(super) fn trace(&mut self, slot: u32, traced: Traced, direction: Direction) {
+        let owner = self.by_slot.entry(slot).or_default();
+        owner.traced[direction as usize] = Some(Arc::new(traced));
+    }
+
+    /// Return the last slow messages, as of this time in nanoseconds since 1970.
+    pub(super) fn exemplars(&self, now: u64) -> Exemplars {
+        let named = self.by_slot.values();
+        let named = named.filter_map(|owner| Some((owner.labels.as_ref()?, &owner.traced)));
+        Exemplars::new(named, now)
     }
 
     pub(super) fn of(&self, message: &Message) -> &Owner {

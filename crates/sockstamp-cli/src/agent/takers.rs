@@ -1,5 +1,6 @@
 //! Those who take messages one by one.
 
+use sockstamp_export::Traced;
 use sockstamp_model::message::Message;
 
 use super::hindsight::Hindsight;
@@ -25,9 +26,12 @@ impl Takers {
         if let Some(hindsight) = &mut self.hindsight {
             hindsight.push(message, owner);
         }
-        if let Some(sender) = &mut self.sender {
-            sender.push(message, owner);
-        }
         self.slow.push(message, owner);
+        let sender = self.sender.as_mut();
+        let context = sender.and_then(|sender| sender.push(message, owner));
+        if let Some((context, slot)) = context.zip(message.group) {
+            self.owners
+                .trace(slot, Traced::new(message, context), message.direction);
+        }
     }
 }

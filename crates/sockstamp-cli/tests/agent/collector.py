@@ -1,9 +1,10 @@
 """A receiver of OpenTelemetry's protocol, of others' making: the published schema and gRPC's own server.
 
-collector.py http|grpc [REFUSALS [CERTIFICATE KEY]]: prints "PORT n", then a line of JSON for each request, `refused` for
+collector.py http[:PORT]|grpc [REFUSALS [CERTIFICATE KEY]]: prints "PORT n", then a line of JSON for each request, `refused` for
 the first REFUSALS. With files of a certificate and a key it wants TLS.
 """
 
+import base64
 import concurrent.futures
 import http.server
 import json
@@ -25,13 +26,25 @@ def say(**what):
     print(json.dumps(what), flush=True)
 
 
+def in_hexadecimal(value):
+    """Names of traces and spans as other formats write them."""
+    if isinstance(value, list):
+        return [in_hexadecimal(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    names = ("traceId", "spanId", "parentSpanId")
+    return {
+        key: base64.b64decode(each).hex() if key in names else in_hexadecimal(each) for key, each in value.items()
+    }
+
+
 def takes(kind, request, authorization):
     global refusals
     if refusals > 0:
         refusals -= 1
         say(kind="refused")
         return False
-    say(kind=kind, authorization=authorization, body=MessageToDict(request))
+    say(kind=kind, authorization=authorization, body=in_hexadecimal(MessageToDict(request)))
     return True
 
 
@@ -92,7 +105,8 @@ if sys.argv[1] == "grpc":
     print(f"PORT {port}", flush=True)
     server.wait_for_termination()
 else:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    wanted = sys.argv[1].removeprefix("http").removeprefix(":")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(wanted or 0)), Handler)
     if identity:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*identity)

@@ -9,26 +9,25 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 
+use crate::churn::resident;
 use crate::common::python;
 use crate::running::{Agent, Scrape, exchange, talk, wait_for_line};
 use crate::tls::Authority;
 
-const WAIT: Duration = Duration::from_secs(60);
-
-struct Collector {
+pub struct Collector {
     process: Process,
     port: u16,
 }
 
 impl Collector {
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/collector.py");
         let mut command = python();
         command.arg(script).args(arguments);
         let mut process = Process::spawn(command).unwrap();
-        process.wait_for_stdout("\n", WAIT).unwrap();
+        process.wait_for_stdout("\n", PATIENCE).unwrap();
         let said = process.stdout();
         let port = said.lines().next().unwrap().strip_prefix("PORT ").unwrap();
         Self {
@@ -38,7 +37,7 @@ impl Collector {
     }
 
     /// The requests so far that are whole.
-    fn requests(&self, kind: &str) -> Vec<Value> {
+    pub fn requests(&self, kind: &str) -> Vec<Value> {
         let said = self.process.stdout();
         let complete = said.rsplit_once('\n').map_or("", |(complete, _)| complete);
         let requests = complete
@@ -50,14 +49,14 @@ impl Collector {
             .collect()
     }
 
-    fn wait_for(&self, kind: &str) -> Vec<Value> {
+    pub fn wait_for(&self, kind: &str) -> Vec<Value> {
         let start = Instant::now();
         loop {
             let requests = self.requests(kind);
             if !requests.is_empty() {
                 return requests;
             }
-            assert!(start.elapsed() < WAIT, "{}", self.process.stderr());
+            assert!(start.elapsed() < PATIENCE, "{}", self.process.stderr());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -68,7 +67,7 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// The metrics of one batch, by their names.
-fn metrics(requests: &[Value]) -> BTreeMap<String, Value> {
+pub fn metrics(requests: &[Value]) -> BTreeMap<String, Value> {
     let of_request = |request: &Value| {
         let resources = items(&request["body"], "resourceMetrics").to_vec();
         let scopes = resources
@@ -166,7 +165,7 @@ fn scraped_buckets(labels: &[String], scrape: &Scrape) -> Vec<(f64, u64)> {
     lines.map(bucket).collect()
 }
 
-fn settings(collector: &Collector, more: &str) -> String {
+pub fn settings(collector: &Collector, more: &str) -> String {
     let port = collector.port;
     format!("[otlp]\nendpoint = \"http://127.0.0.1:{port}/otlp\"\ninterval = \"1s\"\n{more}")
 }
@@ -179,7 +178,7 @@ fn finish(
     let scrape = agent.scrape();
     let before = collector.requests("metrics").len();
     agent.process.signal(Signal::SIGTERM).unwrap();
-    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    assert!(agent.process.wait_status(PATIENCE).unwrap().success());
     let requests = collector.requests("metrics");
     assert!(
         requests.len() > before,
@@ -236,7 +235,7 @@ fn series_and_slow_messages_arrive_by_grpc() {
         if spans.iter().filter(|span| span["name"] == "read").count() == reads {
             break spans;
         }
-        assert!(start.elapsed() < WAIT, "{spans:?}");
+        assert!(start.elapsed() < PATIENCE, "{spans:?}");
         thread::sleep(Duration::from_millis(100));
     };
     for read in spans.iter().filter(|span| span["name"] == "read") {
@@ -246,7 +245,7 @@ fn series_and_slow_messages_arrive_by_grpc() {
     agree(&last, &scrape);
 }
 
-fn spans(requests: &[Value]) -> Vec<Value> {
+pub fn spans(requests: &[Value]) -> Vec<Value> {
     let scopes = requests
         .iter()
         .map(|request| &request["body"]["resourceSpans"][0]["scopeSpans"][0]);
@@ -322,7 +321,7 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
         if lost("metrics", "behind") > 0.0 && lost("spans", "rate") > 0.0 {
             break;
         }
-        assert!(start.elapsed() < WAIT, "{}", scrape.0);
+        assert!(start.elapsed() < PATIENCE, "{}", scrape.0);
         thread::sleep(Duration::from_millis(200));
     }
     // Nor does a reload wait for it.
@@ -338,7 +337,7 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
     );
     let ending = Instant::now();
     agent.process.signal(Signal::SIGTERM).unwrap();
-    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    assert!(agent.process.wait_status(PATIENCE).unwrap().success());
     assert!(
         ending.elapsed() < Duration::from_secs(30),
         "{:?}",
@@ -363,6 +362,56 @@ while True:
     time.sleep(0.1)
     server.recv(100)
 ";
+
+/// More memory than what waits for the receiver takes.
+const WAITING_KB: u64 = 8_000;
+
+/// Time without a receiver; set SOCKSTAMP_AWAY_SECONDS for a longer one.
+fn away() -> Duration {
+    let seconds = std::env::var("SOCKSTAMP_AWAY_SECONDS");
+    let seconds = seconds.map_or(10, |seconds| seconds.parse().expect("a number of seconds"));
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
+    let host = Host::new("otlp").unwrap();
+    let mut collector = Collector::start(&["http"]);
+    let settings = settings(&collector, "slower_than = \"30ms\"\nspans_per_second = 1");
+    let agent = Agent::of(&host, &settings);
+    let late = || read_late(&host, 2, Duration::from_millis(60));
+    late();
+    collector.wait_for("spans");
+    let mut received = count_of_spans(&collector);
+    let (port, memory) = (collector.port, resident(&agent));
+    drop(collector);
+    let begun = Instant::now();
+    while begun.elapsed() < away() {
+        late();
+        // Series and spans wait for the receiver in bounded memory.
+        let now = resident(&agent);
+        assert!(now < memory + WAITING_KB, "{memory} {now}");
+    }
+    collector = Collector::start(&[&format!("http:{port}")]);
+    collector.wait_for("metrics");
+    late();
+    let (last, scrape, _) = finish(agent, &collector);
+    agree(&last, &scrape);
+    received += count_of_spans(&collector);
+    let of = |fate: &str| {
+        let labels = ["signal=\"spans\"", &format!("result=\"{fate}\"")];
+        scrape.sum("sockstamp_otlp_items_total", &labels)
+    };
+    // Those of the last message may come after the scrape.
+    let received = f64::from(u32::try_from(received).unwrap());
+    let sent = of("sent");
+    assert!(sent > 0.0 && received >= sent, "{received}: {}", scrape.0);
+    assert!(of("behind") + of("rate") > 0.0, "{}", scrape.0);
+}
+
+fn count_of_spans(collector: &Collector) -> usize {
+    spans(&collector.requests("spans")).len()
+}
 
 fn attribute<'a>(span: &'a Value, name: &str) -> Option<&'a Value> {
     let mut attributes = items(span, "attributes").iter();
@@ -391,7 +440,7 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
         command.args(["-c", LATE_READER]);
         cgroup.start_in(&mut command).unwrap();
         let mut process = Process::spawn(command).unwrap();
-        process.wait_for_stdout("\n", WAIT).unwrap();
+        process.wait_for_stdout("\n", PATIENCE).unwrap();
         (process.stdout().trim().to_owned(), cgroup, process)
     });
     let start = Instant::now();
@@ -414,7 +463,7 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
             break;
         }
         assert!(
-            start.elapsed() < WAIT,
+            start.elapsed() < PATIENCE,
             "{reads:?} {}",
             agent.process.stderr()
         );

@@ -19,7 +19,7 @@ use hyper::body::Bytes;
 use sockstamp_export::catalogue::OTLP_ITEMS;
 use sockstamp_export::otlp::{Origin, Request, Requests, request, scope};
 use sockstamp_export::wire::Fields;
-use sockstamp_export::{Exposition, Value};
+use sockstamp_export::{Exposition, TraceContext, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;
@@ -188,24 +188,23 @@ impl Sender {
         self.hand_over(Signal::Metrics, Batch::Series(requests));
     }
 
-    /// Send a message, if it is slow.
-    pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
+    /// Send a message, if it is slow, and return its name then.
+    pub(super) fn push(&mut self, message: &Message, owner: &Owner) -> Option<TraceContext> {
         let least = owner.least(self.table.slower_than.map(Nanos::from));
         if least.is_none_or(|least| message.total() < least) || !message.verdict.is_valid() {
-            return;
+            return None;
         }
-        let spans = match self.allowance.take() {
-            true => spans::spans(message, owner, &mut self.ids).unwrap_or_default(),
-            false => {
-                self.totals.count(Signal::Spans, Fate::Rate, 1);
-                return;
-            }
-        };
+        if !self.allowance.take() {
+            self.totals.count(Signal::Spans, Fate::Rate, 1);
+            return None;
+        }
+        let (context, spans) = spans::spans(message, owner, &mut self.ids).ok()??;
         self.spans.extend(spans);
         self.since.get_or_insert_with(Instant::now);
         if self.spans.len() >= SPANS {
             self.flush();
         }
+        Some(context)
     }
 
     /// Hand spans over that have waited long enough.

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use anyhow::{Context, Result};
 use sockstamp_explain::timeline::{Placed, Span, Timeline};
+use sockstamp_export::TraceContext;
 use sockstamp_export::otlp::{number, text};
 use sockstamp_export::wire::Fields;
 use sockstamp_host::container::Details;
@@ -34,14 +35,19 @@ impl Ids {
     }
 }
 
-/// Return the spans of a message; none where it has no stage.
-pub(super) fn spans(message: &Message, owner: &Owner, ids: &mut Ids) -> io::Result<Vec<Fields>> {
+/// Return the spans of a message, and the names of the one for all of it; none where it has no
+/// stage.
+pub(super) fn spans(
+    message: &Message,
+    owner: &Owner,
+    ids: &mut Ids,
+) -> io::Result<Option<(TraceContext, Vec<Fields>)>> {
     let timeline = Timeline::of(message);
     let stages: Vec<_> = timeline.between.iter().chain(&timeline.way).collect();
     let begin = stages.iter().map(|placed| placed.span.begin).min();
     let end = stages.iter().map(|placed| placed.span.end).max();
     let Some((begin, end)) = begin.zip(end) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let (trace, root) = (ids.take::<16>()?, ids.take::<8>()?);
     let whole = span(&trace, &root, None, name(message), Span { begin, end });
@@ -51,7 +57,7 @@ pub(super) fn spans(message: &Message, owner: &Owner, ids: &mut Ids) -> io::Resu
         let stage = span(&trace, &id, Some(&root), placed.stage.name(), placed.span);
         spans.push(with(stage, parts(placed)));
     }
-    Ok(spans)
+    Ok(Some((TraceContext { trace, span: root }, spans)))
 }
 
 /// `Span`.
