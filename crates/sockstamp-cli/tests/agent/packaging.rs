@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sockstamp_export::catalogue::{ALL, Metric};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -24,6 +24,14 @@ pub fn run(command: &mut Command) -> String {
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "{command:?}: {text}");
     text
+}
+
+/// Return standard output alone: Go tells on the other what it downloads.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A root directory in which nothing is installed.
@@ -263,21 +271,38 @@ fn a_pod_has_the_capabilities_of_the_unit() {
 
 /// The objects of a chart's release, with these values.
 fn rendered(release: &str, values: &[&str]) -> String {
-    run(helm()
-        .args([
-            "template",
-            release,
-            "--namespace",
-            "sockstamp",
-            "--kube-version",
-            "1.37.0",
-        ])
-        .args(values)
-        .arg(packaging("helm/sockstamp")))
+    printed(
+        helm()
+            .args([
+                "template",
+                release,
+                "--namespace",
+                "sockstamp",
+                "--kube-version",
+                "1.37.0",
+            ])
+            .args(values)
+            .arg(packaging("helm/sockstamp")),
+    )
 }
 
 fn helm() -> Command {
-    Command::new(packaging("../scripts/helm.sh"))
+    go_tool("helm")
+}
+
+fn go_tool(name: &str) -> Command {
+    let mut command = Command::new(packaging("../scripts/go-tool.sh"));
+    command.arg(name);
+    command
+}
+
+/// Return false where Go builds no tool, having said so.
+fn go_builds(test: &str) -> bool {
+    let builds = Command::new("go").arg("version").output().is_ok();
+    if !builds {
+        skip(test, "there is no Go to build Helm and kubeconform with");
+    }
+    builds
 }
 
 /// PyYAML reads them.
@@ -290,35 +315,46 @@ pub fn objects(yaml: &str) -> Vec<Value> {
     serde_json::from_str(&json).unwrap()
 }
 
-/// The published schemas of Kubernetes, which know no PodMonitor: that is a type of Prometheus'
-/// operator.
-fn compare_with_schemas(yaml: &str) -> Output {
-    let file = NamedTempFile::new().unwrap();
-    let known = yaml
-        .split("---\n")
-        .filter(|object| !object.contains("kind: PodMonitor"));
-    fs::write(&file, known.collect::<Vec<_>>().join("---\n")).unwrap();
-    let mut command = python();
-    command.args([
-        "-m",
-        "kubernetes_validate",
-        "--strict",
-        "--kubernetes-version",
-        "1.37",
-    ]);
-    command.arg(file.path()).output().unwrap()
+/// Write the published schemas of these objects into a folder. They refer to a file of definitions
+/// by an address on the network; here each has the definitions itself.
+const WRITE_SCHEMAS: &str = r##"
+import json, pathlib, sys
+import kubernetes_validate
+
+versions = pathlib.Path(kubernetes_validate.__path__[0], "kubernetes-json-schema")
+source = versions / "v1.37.0-local-strict"
+definitions = json.loads((source / "_definitions.json").read_text())["$defs"]
+for name in ["namespace-v1", "configmap-v1", "daemonset-apps-v1"]:
+    schema = json.loads((source / f"{name}.json").read_text())
+    del schema["$id"]
+    schema["$defs"] = definitions
+    text = json.dumps(schema).replace("/api/_definitions.json#", "#")
+    pathlib.Path(sys.argv[1], f"{name}.json").write_text(text)
+"##;
+
+/// Kubeconform's report. The schemas know no PodMonitor: that is a type of Prometheus' operator.
+fn compare_with_schemas(yaml: &str) -> Value {
+    let folder = TempDir::new().unwrap();
+    run(python().args(["-c", WRITE_SCHEMAS]).arg(folder.path()));
+    let file = folder.path().join("objects.yaml");
+    fs::write(&file, yaml).unwrap();
+    let schemas = "{{ .ResourceKind }}{{ .KindSuffix }}.json";
+    let output = go_tool("kubeconform")
+        .args(["-strict", "-summary", "-output=json", "-skip=PodMonitor"])
+        .arg("-schema-location")
+        .arg(folder.path().join(schemas))
+        .arg(&file)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[track_caller]
 fn assert_fits(yaml: &str, objects: usize) {
-    let output = compare_with_schemas(yaml);
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(
-        said.matches(" passed for resource ").count(),
-        objects,
-        "{said}"
-    );
+    let report = compare_with_schemas(yaml);
+    let skipped = yaml.matches("kind: PodMonitor").count();
+    let expected = json!({"valid": objects, "invalid": 0, "errors": 0, "skipped": skipped});
+    assert_eq!(report["summary"], expected, "{report}");
 }
 
 /// The settings in an object of these, as the agent checks them. The files of secrets are here, not
@@ -341,23 +377,24 @@ fn are_good_settings(objects: &[Value], secrets: &[(&str, PathBuf)]) {
 
 #[test]
 fn the_daemonset_fits_the_schemas_of_kubernetes() {
+    if !go_builds("the_daemonset_fits_the_schemas_of_kubernetes") {
+        return;
+    }
     let text = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     assert_fits(&text, 3);
     are_good_settings(&objects(&text), &[]);
     // A word that no pod has.
-    let wrong = text.replace("hostPID: true", "hostPids: true");
-    assert!(!compare_with_schemas(&wrong).status.success());
+    let wrong = compare_with_schemas(&text.replace("hostPID: true", "hostPids: true"));
+    assert_eq!(wrong["summary"]["invalid"], 1, "{wrong}");
+    assert!(wrong.to_string().contains("hostPids"), "{wrong}");
 }
 
 /// Without values, the chart is the plain file plus the annotation that restarts pods when settings
 /// change.
 #[test]
 fn the_chart_is_the_daemonset_with_values() {
-    if Command::new("go").arg("version").output().is_err() {
-        return skip(
-            "the_chart_is_the_daemonset_with_values",
-            "there is no Go to build Helm with",
-        );
+    if !go_builds("the_chart_is_the_daemonset_with_values") {
+        return;
     }
     run(helm()
         .args(["lint", "--strict"])
@@ -379,9 +416,8 @@ fn the_chart_is_the_daemonset_with_values() {
 
 #[test]
 fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
-    if Command::new("go").arg("version").output().is_err() {
-        let name = "the_chart_has_secrets_and_settings_where_the_agent_reads_them";
-        return skip(name, "there is no Go to build Helm with");
+    if !go_builds("the_chart_has_secrets_and_settings_where_the_agent_reads_them") {
+        return;
     }
     let settings = "settings=by = [\"container\"\\, \"port\"]\n[target]\nfilter = \"not port 22\"";
     let values = [
