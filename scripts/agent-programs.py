@@ -23,7 +23,7 @@ from agent_process import Budgets
 ROUNDS = 8
 BUDGET = 0.98  # of the rate beside nothing
 SECONDS = 3
-WARM_UP = 5  # with load: the ceiling's rates settle
+WARM_UP = 8  # with load: the ceiling settles on rates and windows
 REDIS = ["redis-benchmark", "-p", "6390", "-t", "get", "-c", "50", "-q", "-n"]
 WRK = ["wrk", "-t", "1", "-c", "50"]
 NGINX = """
