@@ -47,6 +47,7 @@ mod target;
 mod text;
 mod top;
 mod trace;
+mod utc;
 mod wall_time;
 mod ways;
 pub mod words;

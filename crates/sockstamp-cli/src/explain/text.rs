@@ -11,7 +11,7 @@ use super::{Told, advice, waterfall};
 use crate::diagnosis;
 use crate::line::time_of_day;
 use crate::paragraph::wrapped;
-use crate::record::utc;
+use crate::utc::utc;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;

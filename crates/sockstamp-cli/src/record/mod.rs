@@ -1,5 +1,6 @@
 //! `sockstamp record`: messages into Parquet files.
 
+mod host;
 mod patience;
 mod place;
 mod recorder;
@@ -22,8 +23,6 @@ use crate::{command, escape};
 
 use place::{Choice, Limits, Missing, Place};
 use recorder::Recorder;
-
-pub(crate) use place::utc;
 
 /// Row groups of a file in a directory.
 const GROUPS: usize = 100;

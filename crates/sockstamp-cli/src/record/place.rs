@@ -13,7 +13,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
 
+use super::host;
 use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, packets_beside};
+use crate::utc::utc;
 
 /// The limits of a recording.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +126,7 @@ impl Place {
             path: path.to_owned(),
             is_directory: is_directory(path),
             limits,
-            host: host(),
+            host: host::name(),
             began: since_1970().as_nanos(),
             choice,
             has_packets,
@@ -442,45 +444,6 @@ fn since_1970() -> Duration {
     since.unwrap_or_default()
 }
 
-/// Return `2026-11-22`, `19` and `190507`.
-pub(crate) fn utc(seconds: u64) -> [String; 3] {
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    // Years of 400 years' cycles, begun in March (Howard Hinnant, "chrono-compatible low-level date
-    // algorithms").
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    [
-        format!("{year:04}-{month:02}-{day:02}"),
-        format!("{hour:02}"),
-        format!("{hour:02}{minute:02}{second:02}"),
-    ]
-}
-
-/// Return the host's name, with `_` for all that could have a meaning in a path.
-fn host() -> String {
-    let name = nix::sys::utsname::uname().map(|uname| uname.nodename().to_owned());
-    part_of_path(&name.unwrap_or_default().to_string_lossy())
-}
-
-fn part_of_path(name: &str) -> String {
-    let plain = |character: char| match character {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => character,
-        _ => '_',
-    };
-    let name: String = name.chars().map(plain).collect();
-    match name.trim_matches('.') {
-        "" => "unknown".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use sockstamp_model::fixture;
@@ -490,22 +453,6 @@ mod tests {
 
     use super::*;
     use crate::recordings::{PACKETS, Recordings};
-
-    #[test]
-    fn times_of_paths_are_utc() {
-        assert_eq!(utc(0), ["1970-01-01", "00", "000000"]);
-        assert_eq!(utc(951_827_696), ["2000-02-29", "12", "123456"]);
-        assert_eq!(utc(1_795_374_307), ["2026-11-22", "19", "190507"]);
-        assert_eq!(utc(4_102_444_799), ["2099-12-31", "23", "235959"]);
-    }
-
-    #[test]
-    fn a_host_name_cannot_leave_the_directory() {
-        assert_eq!(part_of_path("db-1.example.org"), "db-1.example.org");
-        assert_eq!(part_of_path("../../etc/x"), "_.._etc_x");
-        assert_eq!(part_of_path(".."), "unknown");
-        assert_eq!(part_of_path("a\u{1b}[2J b"), "a__2J_b");
-    }
 
     const ALL: Limits = Limits {
         file_bytes: u64::MAX,

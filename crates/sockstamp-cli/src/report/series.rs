@@ -7,7 +7,7 @@ use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary, Grouping, G
 
 use crate::groups;
 use crate::line::time_of_day;
-use crate::record::utc;
+use crate::utc::utc;
 
 /// Groups by interval.
 pub(crate) struct Series {

@@ -12,7 +12,7 @@ use nix::sys::statvfs::statvfs;
 use sockstamp_record::{Batch, Writer};
 
 use super::HindsightTable;
-use crate::record::utc;
+use crate::utc::utc;
 
 /// The number of files that share the time and the room: one file is removed at a time.
 const SHARES: u32 = 8;

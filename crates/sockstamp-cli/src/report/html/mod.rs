@@ -25,8 +25,8 @@ use self::markup::Text;
 use self::view::{Life, Lives, View};
 use crate::line::time_of_day;
 use crate::output;
-use crate::record::utc;
 use crate::recordings::{Recordings, SlowOnly};
+use crate::utc::utc;
 use sockstamp_record::Detail;
 
 /// Messages that are shown one by one.
