@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
@@ -56,7 +56,7 @@ pub(crate) fn dictionary<'a>(
 /// Encode integers that rows may lack.
 pub(crate) fn plain(column: ColumnDescPtr, values: &[i64], levels: &Levels) -> Result<Encoded> {
     let mut data = Vec::with_capacity(8 * values.len() + 64);
-    levels.encode(&mut data);
+    levels.encode(&column, &mut data)?;
     data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     close(column, None, (&data, Encoding::PLAIN), levels)
 }
@@ -86,14 +86,14 @@ impl Levels {
         self.runs.iter().any(|(level, _)| *level > 0)
     }
 
-    fn encode(&self, data: &mut Vec<u8>) {
-        let levels = hybrid(&self.runs, 1);
-        data.extend(
-            u32::try_from(levels.len())
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
-        data.extend(levels);
+    /// Append them, if rows of the column may lack a value.
+    fn encode(&self, column: &ColumnDescPtr, data: &mut Vec<u8>) -> Result<()> {
+        if column.max_def_level() > 0 {
+            let levels = hybrid(&self.runs, 1);
+            data.extend(number::<u32>(levels.len())?.to_le_bytes());
+            data.extend(levels);
+        }
+        Ok(())
     }
 }
 
@@ -125,15 +125,13 @@ impl<'a> Content<'a> {
 
     fn close(self, column: ColumnDescPtr) -> Result<Encoded> {
         let mut data = Vec::new();
-        if column.max_def_level() > 0 {
-            self.levels.encode(&mut data);
-        }
+        self.levels.encode(&column, &mut data)?;
         let count = self.places.len();
         let Some(last) = count.checked_sub(1) else {
             return close(column, None, (&data, Encoding::PLAIN), &self.levels);
         };
         let width = (usize::BITS - last.leading_zeros()).max(1);
-        data.push(u8::try_from(width).unwrap_or(u8::MAX));
+        data.push(number(width as usize)?);
         data.extend(hybrid(&self.runs, width));
         let dictionary = Some((&self.values[..], count));
         let data = (&data[..], Encoding::RLE_DICTIONARY);
@@ -152,18 +150,20 @@ fn close(
     let mut sink = TrackedWrite::new(Vec::new());
     let mut pages = SerializedPageWriter::new(&mut sink);
     let dictionary = dictionary.map(|(values, count)| {
+        let num_values = number(count)?;
         let page = compressed(values, |buf| Page::DictionaryPage {
             buf,
-            num_values: u32::try_from(count).unwrap_or(u32::MAX),
+            num_values,
             encoding: Encoding::PLAIN,
             is_sorted: false,
         })?;
         pages.write_page(page)
     });
     let dictionary = dictionary.transpose()?;
+    let num_values = number(rows)?;
     let data = pages.write_page(compressed(data, |buf| Page::DataPage {
         buf,
-        num_values: u32::try_from(rows).unwrap_or(u32::MAX),
+        num_values,
         encoding,
         def_level_encoding: Encoding::RLE,
         rep_level_encoding: Encoding::RLE,
@@ -172,7 +172,7 @@ fn close(
     let written = [dictionary.as_ref(), Some(&data)];
     let sum = |size: fn(&PageWriteSpec) -> usize| {
         let sizes = written.iter().flatten().map(|page| size(page));
-        i64::try_from(sizes.sum::<usize>()).unwrap_or(i64::MAX)
+        number(sizes.sum())
     };
     let mut metadata = ColumnChunkMetaData::builder(column);
     if !levels.have_values() {
@@ -183,9 +183,9 @@ fn close(
     let metadata = metadata
         .set_compression(compression())
         .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, encoding])
-        .set_num_values(i64::try_from(rows).unwrap_or(i64::MAX))
-        .set_total_compressed_size(sum(|page| page.compressed_size))
-        .set_total_uncompressed_size(sum(|page| page.uncompressed_size))
+        .set_num_values(number(rows)?)
+        .set_total_compressed_size(sum(|page| page.compressed_size)?)
+        .set_total_uncompressed_size(sum(|page| page.uncompressed_size)?)
         .set_dictionary_page_offset(dictionary.as_ref().map(|_| 0))
         .set_data_page_offset(data.offset.cast_signed())
         .build()?;
@@ -203,6 +203,12 @@ fn close(
 
 pub(crate) fn compression() -> Compression {
     Compression::ZSTD(ZstdLevel::default())
+}
+
+/// Return a number as pages and their metadata have it.
+fn number<T: TryFrom<usize>>(number: usize) -> Result<T> {
+    let too_large = |_| ParquetError::General(format!("a page cannot hold {number} of anything"));
+    T::try_from(number).map_err(too_large)
 }
 
 /// Add a run, or lengthen the last.
@@ -247,12 +253,22 @@ mod tests {
     use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::types::SchemaDescriptor;
     use proptest::prelude::*;
     use tempfile::tempfile;
 
     use super::*;
     use crate::rows::RowGroup;
     use crate::schema::{self, Column, Kind};
+    use crate::table;
+
+    fn column(kind: Kind, optional: bool) -> Column {
+        Column {
+            name: "column".to_owned(),
+            kind,
+            optional,
+        }
+    }
 
     /// Write the one column of a file; return the values and the levels that the library reads.
     fn through_a_file<T: DataType>(
@@ -260,13 +276,7 @@ mod tests {
         optional: bool,
         write: impl FnOnce(&mut RowGroup<'_>) -> Result<()>,
     ) -> (Vec<T::T>, Vec<i16>) {
-        let name = "column".to_owned();
-        let column = Column {
-            name,
-            kind,
-            optional,
-        };
-        let schema = schema::parquet(vec![column]).unwrap();
+        let schema = schema::parquet(vec![column(kind, optional)]).unwrap();
         let file = tempfile().unwrap();
         let shared = file.try_clone().unwrap();
         let mut writer = SerializedFileWriter::new(shared, schema, Arc::default()).unwrap();
@@ -348,5 +358,12 @@ mod tests {
         let write = |group: &mut RowGroup<'_>| write_runs(group, &[(None, 1000)]);
         let read = through_a_file::<Int64Type>(Kind::Integer, true, write);
         assert_eq!(read, (Vec::new(), vec![0; 1000]));
+        let schema = schema::parquet(vec![column(Kind::Integer, true)]).unwrap();
+        let column = SchemaDescriptor::new(schema).column(0);
+        let metadata = dictionary(column, [(None, 1000)]).unwrap().closed.metadata;
+        assert_eq!(metadata.dictionary_page_offset(), None);
+        let absent = metadata.statistics().and_then(Statistics::null_count_opt);
+        assert_eq!(absent, Some(1000));
+        assert!(!table::has_values(&metadata));
     }
 }

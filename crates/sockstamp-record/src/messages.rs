@@ -9,49 +9,46 @@ use crate::encode::Value;
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Column, OF_IDENTITY, VERSION, VERSION_KEY};
 
-/// Return the values of [`OF_IDENTITY`].
-fn values(identity: &Identity) -> [Option<Value>; OF_IDENTITY.len()] {
-    let text = |text: &str| Some(Value::text(text));
-    let integer = |value: i64| Some(Value::integer(value));
-    let (local, remote) = (
-        canonical(identity.flow.local),
-        canonical(identity.flow.remote),
-    );
-    let interface = |interface: &Option<Interface>| match interface {
-        Some(interface) => [
-            text(&interface.name.exact()),
-            integer(interface.index.into()),
-            integer(interface.netns.0.into()),
-        ],
-        None => [None, None, None],
-    };
-    let [first, first_index, first_netns] = interface(&identity.interfaces.first);
-    let [last, last_index, last_netns] = interface(&identity.interfaces.last);
-    [
-        text(identity.direction.name()),
-        text(identity.flow.protocol.name()),
-        integer(identity.flow.netns.0.into()),
-        text(&local.ip().to_string()),
-        integer(local.port().into()),
-        text(&remote.ip().to_string()),
-        integer(remote.port().into()),
-        integer(identity.flow.cookie.0.cast_signed()),
-        integer(identity.cgroup.0.cast_signed()),
-        integer(identity.pid.into()),
-        text(&identity.comm.exact()),
-        text(identity.verdict.name()),
-        first,
-        first_index,
-        first_netns,
-        last,
-        last_index,
-        last_netns,
-        identity
-            .container
-            .as_ref()
-            .and_then(|container| text(&container.full_name())),
-        identity.opened.and_then(|opened| text(opened.name())),
-    ]
+/// The values of [`OF_IDENTITY`].
+const VALUES: [fn(&Identity) -> Option<Value>; OF_IDENTITY.len()] = [
+    |identity| text(identity.direction.name()),
+    |identity| text(identity.flow.protocol.name()),
+    |identity| integer(identity.flow.netns.0.into()),
+    |identity| text(&canonical(identity.flow.local).ip().to_string()),
+    |identity| integer(identity.flow.local.port().into()),
+    |identity| text(&canonical(identity.flow.remote).ip().to_string()),
+    |identity| integer(identity.flow.remote.port().into()),
+    |identity| integer(identity.flow.cookie.0.cast_signed()),
+    |identity| integer(identity.cgroup.0.cast_signed()),
+    |identity| integer(identity.pid.into()),
+    |identity| text(&identity.comm.exact()),
+    |identity| text(identity.verdict.name()),
+    |identity| text(&first(identity)?.name.exact()),
+    |identity| integer(first(identity)?.index.into()),
+    |identity| integer(first(identity)?.netns.0.into()),
+    |identity| text(&last(identity)?.name.exact()),
+    |identity| integer(last(identity)?.index.into()),
+    |identity| integer(last(identity)?.netns.0.into()),
+    |identity| text(&identity.container.as_ref()?.full_name()),
+    |identity| text(identity.opened?.name()),
+];
+
+#[expect(clippy::unnecessary_wraps, reason = "columns may lack a value")]
+fn text(text: &str) -> Option<Value> {
+    Some(Value::text(text))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "columns may lack a value")]
+fn integer(value: i64) -> Option<Value> {
+    Some(Value::integer(value))
+}
+
+fn first(identity: &Identity) -> Option<&Interface> {
+    identity.interfaces.first.as_ref()
+}
+
+fn last(identity: &Identity) -> Option<&Interface> {
+    identity.interfaces.last.as_ref()
 }
 
 impl Rows for Batch {
@@ -59,13 +56,7 @@ impl Rows for Batch {
     // They grow within a flow, and flows are runs.
     const GROWING: &'static [&'static str] = &["time_ns", "seq_end"];
     // Runs of small numbers take a quarter of a byte each by zstd alone.
-    const FEW: &'static [&'static str] = &[
-        "cgroup",
-        "weight",
-        "first_interface_index",
-        "interface_index",
-        "cpu",
-    ];
+    const FEW: &'static [&'static str] = &["weight", "cpu"];
 
     fn columns() -> Vec<Column> {
         schema::columns()
@@ -119,9 +110,9 @@ fn identities(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetErro
     for &identity in &batch.rows {
         lengths[identity as usize] += 1;
     }
-    let all: Vec<_> = batch.identities.iter().map(values).collect();
-    for column in 0..OF_IDENTITY.len() {
-        let values = all.iter().map(|values| values[column].as_ref());
+    for value in VALUES {
+        let values: Vec<_> = batch.identities.iter().map(value).collect();
+        let values = values.iter().map(Option::as_ref);
         group.runs(values.zip(lengths.iter().copied()))?;
     }
     Ok(())

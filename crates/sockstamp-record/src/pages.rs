@@ -30,7 +30,7 @@ pub(crate) struct Pages {
     left: Mutex<Left>,
 }
 
-/// What headers that were read have left of a column's bytes.
+/// The bytes of a column that headers which were read have left.
 #[derive(Debug)]
 struct Left {
     bytes: u64,

@@ -241,7 +241,7 @@ impl Table {
 }
 
 /// Return false if the writer has noted that no row has a value.
-fn has_values(chunk: &ColumnChunkMetaData) -> bool {
+pub(crate) fn has_values(chunk: &ColumnChunkMetaData) -> bool {
     let absent = chunk.statistics().and_then(Statistics::null_count_opt);
     absent.is_none_or(|absent| absent < chunk.num_values().unsigned_abs())
 }

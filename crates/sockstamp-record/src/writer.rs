@@ -55,7 +55,7 @@ pub struct FileWriter<T> {
     rows_are: PhantomData<T>,
 }
 
-/// What a footer describes.
+/// The contents that a footer describes.
 #[derive(Debug)]
 struct Contents {
     /// Without facts.
