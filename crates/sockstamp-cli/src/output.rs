@@ -44,7 +44,8 @@ fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
 }
 
 /// A file that is written over a longer time: it has its name once it is whole. What was there
-/// remains until then, and nothing is left if writing ends early.
+/// remains until then, and nothing is left if writing ends early by an error. A signal that kills
+/// leaves the unfinished file, `.PID.part` after its name.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,

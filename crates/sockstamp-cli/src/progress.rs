@@ -87,7 +87,8 @@ impl Progress {
     }
 
     fn until(signals: &'static Signals, whole: u64) -> Self {
-        signals.kills.store(false, Ordering::Relaxed);
+        let came = signals.last.load(Ordering::Relaxed) != 0;
+        signals.kills.store(came, Ordering::Relaxed);
         Self {
             whole,
             done: 0,

@@ -70,6 +70,8 @@ impl Joined {
             }
             anyhow::Ok(())
         })?;
+        // A signal ends what only computes, too.
+        drop(progress);
         join.finish(&mut each);
         failed?;
         Ok(Self {
@@ -112,6 +114,7 @@ fn translations(recordings: &[Vec<Reader>; 2]) -> Result<Translations> {
             })?;
         }
     }
+    drop(progress);
     Ok(nat.translations())
 }
 
