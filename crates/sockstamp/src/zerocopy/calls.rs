@@ -52,8 +52,9 @@ use crate::{Error, Result};
 ///
 /// After [`use_sends`](Self::use_sends), where the kernel has that, each send returns the
 /// completions of earlier ones. [`drain`](Self::drain) reads the error queue only if no send was
-/// made since the last time, every 10 ms, when a quarter of the receive buffer is full, and after a
-/// failed or refused send; waiting reads it as well.
+/// made since the last time, every 10 ms, when a quarter of the receive buffer is full (after eight
+/// sends, and each time that they have doubled), and after a failed or refused send; waiting reads
+/// it as well.
 ///
 /// # Receivers on the same host
 ///
@@ -264,9 +265,6 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         if let Some(memory) = &mut calls.memory {
             memory.queue_is_read();
         }
-        if let Some(returned) = &mut calls.returned {
-            returned.queue_is_read();
-        }
         calls.counters.queue_reads += 1;
         let entries = queue.drain(&calls.socket, |report| match report {
             Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, ledger),
@@ -325,6 +323,9 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.complete_returned();
         self.transport.ids.unsettled = 0;
         self.transport.queue_due = false;
+        if let Some(returned) = &mut self.transport.returned {
+            returned.queue_is_read();
+        }
     }
 
     /// The next buffer that the kernel is done with, waiting for it up to `timeout` and reading the
@@ -482,6 +483,13 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
 }
 
 impl<S: AsFd> Calls<S> {
+    /// A send may bring stamps, whether it returns completions or not.
+    fn count_send(&mut self) {
+        if let Some(returned) = &mut self.returned {
+            returned.count_send();
+        }
+    }
+
     /// Look after the service as well.
     fn queue_is_due(&mut self) -> bool {
         let Some(memory) = &mut self.memory else {
@@ -530,6 +538,7 @@ impl<S: AsFd> Transport for Calls<S> {
             Err(errno) => self.queue_due |= errno == Errno::ENOBUFS,
             Ok(_) => {
                 self.ids.window.issue(slot);
+                self.count_send();
             }
         }
         sent.map(|bytes| Taken {
@@ -539,7 +548,9 @@ impl<S: AsFd> Transport for Calls<S> {
     }
 
     fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize> {
-        send(&self.socket, bytes, how, 0)
+        let sent = send(&self.socket, bytes, how, 0)?;
+        self.count_send();
+        Ok(sent)
     }
 }
 

@@ -54,6 +54,41 @@ fn sends_return_the_completions_of_earlier_ones() {
     }
 }
 
+/// Sends that are copied bring stamps, too, and so do those that return nothing, because the ranges
+/// of an earlier one have not been taken.
+#[test]
+fn stamps_of_all_sends_between_reads_find_room() {
+    const BYTES: usize = 100;
+    const BETWEEN: u64 = 24;
+    if lacking("stamps_of_all_sends_between_reads_find_room") {
+        return;
+    }
+    let (socket, mut receiver) = tcp_pair(LOOPBACKS[0]);
+    socket.set_nodelay(true).unwrap();
+    let stamps = timestamping::Options::new().tx_software().id();
+    stamps.only_stamps().apply(&socket).unwrap();
+    let from_100 = always().threshold(BYTES);
+    let mut sender = ZeroCopySender::new(socket, from_100).unwrap();
+    assert!(sender.use_sends().unwrap());
+    let (mut queue, mut stamps) = (ErrorQueue::new(), 0);
+    let mut take = |report: Report<'_>| match report {
+        Report::Stamp { .. } => stamps += 1,
+        other => panic!("{other:?}"),
+    };
+    for number in 0..SENDS {
+        let copied = number % 2;
+        let bytes = BYTES - usize::try_from(copied).unwrap();
+        send(&mut sender, vec![0; bytes], How::default());
+        receiver.read_exact(&mut vec![0; bytes]).unwrap();
+        if number % BETWEEN == 0 {
+            sender.drain(&mut queue, &mut take).unwrap();
+        }
+    }
+    assert!(sender.wait_idle(&mut queue, PATIENCE, &mut take).unwrap());
+    sender.drain_queue(&mut queue, &mut take).unwrap();
+    assert_eq!(stamps, SENDS);
+}
+
 /// Stamps share the error queue with completions. Sends take these and leave those, which come by
 /// the rare reads of the queue: each once, since a message of TCP is read before the next is sent.
 #[test]
