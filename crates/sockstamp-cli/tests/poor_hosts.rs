@@ -131,7 +131,8 @@ fn without_room_for_further_tasks_an_error_says_so() {
     assert!(!output.status.success(), "{said}");
     assert_eq!(
         said,
-        "sockstamp: cannot look at existing connections: Resource temporarily unavailable (os error 11)\n"
+        "sockstamp: accept queues are left out: Resource temporarily unavailable (os error 11)\n\
+         sockstamp: cannot look at existing connections: Resource temporarily unavailable (os error 11)\n"
     );
 }
 

@@ -36,11 +36,11 @@ const DROPS: usize = 32;
 ///
 /// # Errors
 ///
-/// If the kernel does not list them.
+/// If the kernel does not list them, or the host is short of tasks.
 pub fn all(only: Option<NetnsInode>) -> Result<BTreeMap<Key, Listener>> {
     let mut all = BTreeMap::new();
     for (netns, listeners) in netns::in_each(only, here) {
-        let keyed = listeners?.into_iter();
+        let keyed = listeners??.into_iter();
         all.extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
     }
     Ok(all)

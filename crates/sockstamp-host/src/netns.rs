@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
+use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use sockstamp_model::container::{Runtime, container_of};
@@ -70,11 +71,11 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
 }
 
 /// Do something in our own network namespace and in each other that can be entered, or in one of
-/// them.
+/// them. There is an error for each that is kept from being entered by a lack of tasks or files.
 pub fn in_each<T: Send>(
     only: Option<NetnsInode>,
     work: impl Fn() -> T + Sync,
-) -> BTreeMap<NetnsInode, T> {
+) -> BTreeMap<NetnsInode, io::Result<T>> {
     in_each_of(&files(), only, work)
 }
 
@@ -83,20 +84,47 @@ pub fn in_each_of<T: Send>(
     files: &BTreeMap<NetnsInode, PathBuf>,
     only: Option<NetnsInode>,
     work: impl Fn() -> T + Sync,
-) -> BTreeMap<NetnsInode, T> {
+) -> BTreeMap<NetnsInode, io::Result<T>> {
     let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
     let own = own().ok();
     let mut done: BTreeMap<_, _> = own
         .filter(wanted)
-        .map(|own| (own, work()))
+        .map(|own| (own, Ok(work())))
         .into_iter()
         .collect();
     let others = files.iter();
     for (&namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(**inode) != own) {
-        let there = File::open(path).and_then(|file| inside(file, &work));
-        done.extend(there.ok().map(|there| (namespace, there)));
+        let there = enter(namespace, path, &work).transpose();
+        done.extend(there.map(|there| (namespace, there)));
     }
     done
+}
+
+/// Do something in the network namespace that a file of [`files`] was of; `None` if that is gone,
+/// or may not be entered.
+///
+/// # Errors
+///
+/// If the host is short of tasks or files.
+pub fn enter<T: Send>(
+    netns: NetnsInode,
+    path: &Path,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<Option<T>> {
+    let entered = File::open(path).and_then(|file| {
+        // The path is a process's, and may be another's by now.
+        let is_same = file.metadata()?.ino() == u64::from(netns.0);
+        is_same.then(|| inside(file, work)).transpose()
+    });
+    match entered {
+        Err(error) if is_gone_or_closed(&error) => Ok(None),
+        entered => entered,
+    }
+}
+
+fn is_gone_or_closed(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 /// Do something in another network namespace, on a thread that ends there: one that went elsewhere
@@ -105,7 +133,7 @@ pub fn in_each_of<T: Send>(
 /// # Errors
 ///
 /// If the namespace cannot be entered, which needs `CAP_SYS_ADMIN`, or the host is short of tasks.
-pub fn inside<T: Send>(netns: File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+fn inside<T: Send>(netns: File, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let there = || -> io::Result<T> {
         setns(netns, CloneFlags::CLONE_NEWNET)?;
         Ok(work())
@@ -161,7 +189,12 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
     };
     let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
     inside(file, || index_here(name))
-        .context("cannot enter it, which needs CAP_SYS_ADMIN")
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Error::new(error).context("cannot enter it, which needs CAP_SYS_ADMIN")
+            }
+            _ => Error::new(error).context("cannot enter it"),
+        })
         .and_then(|index| index)
         .with_context(|| format!("in network namespace {netns}"))
 }

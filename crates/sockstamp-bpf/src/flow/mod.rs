@@ -7,10 +7,9 @@
 mod walk;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
@@ -85,13 +84,13 @@ pub(crate) fn ask_datagram_sockets(
 /// connections it did not come to.
 fn walk_where_wanted(
     program: &ProgramMut<'_>,
-    netns: Option<NetnsInode>,
+    only: Option<NetnsInode>,
     step: &str,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
     let link = program.attach().tried(step)?;
-    let own = own_namespace().tried(step)?;
-    let wanted = |inode| netns.is_none_or(|netns| u64::from(netns.0) == inode);
+    let own = netns::own().map_err(io::Error::other).tried(step)?;
+    let wanted = |inode| only.is_none_or(|only| only == inode);
     let mut missed = 0;
     if wanted(own) {
         let before = visited();
@@ -100,17 +99,20 @@ fn walk_where_wanted(
             missed += unvisited(connections(), visited() - before);
         }
     }
-    let others = network_namespaces()
+    let others = netns::files()
         .into_iter()
         .filter(|&(inode, _)| inode != own && wanted(inode));
     for (inode, namespace) in others {
         let before = visited();
-        match walk_in(inode, &namespace, &link, visited) {
-            None | Some(Ok(Walk::Whole)) => {}
-            Some(Ok(Walk::Stuck) | Err(_)) => {
-                let there = enter(inode, &namespace, connections).unwrap_or_default();
-                missed += unvisited(there, visited() - before);
-            }
+        let open = || walk::open(&link);
+        let Some(opened) = netns::enter(inode, &namespace, open).tried(step)? else {
+            continue;
+        };
+        let walked = opened.and_then(|iterator| walk::run(iterator, visited));
+        if !matches!(walked, Ok(Walk::Whole)) {
+            let there = netns::enter(inode, &namespace, connections);
+            let there = there.unwrap_or_default().unwrap_or_default();
+            missed += unvisited(there, visited() - before);
         }
     }
     Ok(missed)
@@ -130,68 +132,39 @@ pub(crate) fn deselect(
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
     let here = walk::open(&link).and_then(|iterator| walk::run(iterator, visited));
     let mut ended = here.map(drop);
-    let own = own_namespace().unwrap_or_default();
-    for (inode, namespace) in network_namespaces() {
-        if inode != own
-            && let Some(Err(error)) = walk_in(inode, &namespace, &link, visited)
-        {
-            ended = ended.and(Err(error));
+    let own = netns::own().ok();
+    for (inode, namespace) in netns::files() {
+        if Some(inode) == own {
+            continue;
         }
+        let opened = netns::enter(inode, &namespace, || walk::open(&link));
+        let walked = opened.and_then(|opened| match opened {
+            Some(iterator) => walk::run(iterator?, visited).map(drop),
+            None => Ok(()),
+        });
+        ended = ended.and(walked);
     }
     ended.tried(STEP)
-}
-
-/// Walk over the sockets of another namespace; `None` if it cannot be entered: one that vanishes
-/// meanwhile takes its sockets along.
-fn walk_in(
-    inode: u64,
-    namespace: &Path,
-    link: &Link,
-    visited: &mut dyn FnMut() -> u64,
-) -> Option<io::Result<Walk>> {
-    let opened = enter(inode, namespace, || walk::open(link))?;
-    Some(opened.and_then(|iterator| walk::run(iterator, visited)))
-}
-
-/// Do something in another network namespace. The path is a process's, and may be another's by now.
-/// One that cannot be entered is left out, as one that is gone.
-fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
-    let file = File::open(namespace).ok()?;
-    if file.metadata().ok()?.ino() != inode {
-        return None;
-    }
-    netns::inside(file, work).ok()
-}
-
-/// Do something in this network namespace, and in each other that can be entered.
-pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> Vec<T> {
-    let own = own_namespace().unwrap_or_default();
-    let mut done = vec![work()];
-    for (inode, namespace) in network_namespaces() {
-        if inode != own {
-            done.extend(enter(inode, &namespace, &work));
-        }
-    }
-    done
 }
 
 /// Do something in each of these network namespaces that can be entered, with what is given for
 /// it.
 pub(crate) fn in_namespaces<G: Sync, T: Send>(
-    given: &BTreeMap<u64, G>,
+    given: &BTreeMap<NetnsInode, G>,
     work: impl Fn(&G) -> T + Sync,
-) -> BTreeMap<u64, T> {
-    let own = own_namespace().unwrap_or_default();
-    let is_elsewhere = given.keys().any(|&inode| inode != own);
+) -> BTreeMap<NetnsInode, T> {
+    let own = netns::own().ok();
+    let is_elsewhere = given.keys().any(|&inode| Some(inode) != own);
     let others = if is_elsewhere {
-        network_namespaces()
+        netns::files()
     } else {
         BTreeMap::new()
     };
+    let there = |inode, path: &Path, given| netns::enter(inode, path, || work(given)).ok()?;
     let done = given.iter().filter_map(|(&inode, given)| {
         let done = match others.get(&inode) {
-            _ if inode == own => work(given),
-            Some(namespace) => enter(inode, namespace, || work(given))?,
+            _ if Some(inode) == own => work(given),
+            Some(path) => there(inode, path, given)?,
             None => return None,
         };
         Some((inode, done))
@@ -220,26 +193,6 @@ fn is_connection(line: &str) -> bool {
     const STATES: [&str; 5] = ["01", "02", "04", "05", "08"];
     let state = line.split_whitespace().nth(3);
     state.is_some_and(|state| STATES.contains(&state))
-}
-
-fn own_namespace() -> io::Result<u64> {
-    fs::metadata("/proc/thread-self/ns/net").map(|found| found.ino())
-}
-
-/// A file for each network namespace that a process is in or that has a name (ip-netns(8)).
-fn network_namespaces() -> BTreeMap<u64, PathBuf> {
-    let of_processes = entries("/proc").map(|process| process.join("ns/net"));
-    of_processes
-        .chain(entries("/run/netns"))
-        .filter_map(|path| Some((fs::metadata(&path).ok()?.ino(), path)))
-        .collect()
-}
-
-fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 #[cfg(test)]

@@ -140,9 +140,9 @@ impl Names {
 }
 
 fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Name>)> {
-    let mut by_namespace: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    let mut by_namespace: BTreeMap<NetnsInode, Vec<u32>> = BTreeMap::new();
     for &(netns, index) in wanted {
-        by_namespace.entry(netns.0.into()).or_default().push(index);
+        by_namespace.entry(netns).or_default().push(index);
     }
     let names: BTreeMap<_, BTreeMap<_, _>> = in_namespaces(&by_namespace, |indexes| {
         indexes
@@ -150,7 +150,7 @@ fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Nam
             .map(|&index| (index, interface_name(index)))
             .collect()
     });
-    let name = |&(netns, index): &InterfaceIndex| names.get(&netns.0.into())?.get(&index)?.clone();
+    let name = |&(netns, index): &InterfaceIndex| names.get(&netns)?.get(&index)?.clone();
     wanted.iter().map(|index| (*index, name(index))).collect()
 }
 

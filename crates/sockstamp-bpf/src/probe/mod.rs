@@ -12,13 +12,14 @@ use libbpf_rs::ProgramType;
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::interface;
 use sockstamp_host::cgroup::mount;
+use sockstamp_host::netns;
 
 pub(crate) use self::hooks::obstacle;
 pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
 use crate::facts::{Capability, DatagramCallbacks, Facts, Function, ReceiveCallbacks, Tracepoint};
-use crate::{flow, plan, privilege, sched};
+use crate::{plan, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
@@ -72,8 +73,9 @@ fn by_looking(types: &KernelTypes) -> Facts {
         kernel_symbols: sched::symbols_are_shown(),
         mptcp: exists("/proc/sys/net/mptcp"),
         nic_clock: nic_clock(),
-        stamping_nics: flow::in_each_namespace(stamping_nics)
-            .into_iter()
+        stamping_nics: netns::in_each(None, stamping_nics)
+            .into_values()
+            .flatten()
             .flatten()
             .collect(),
         processors: processors(),

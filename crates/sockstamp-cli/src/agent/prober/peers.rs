@@ -32,7 +32,8 @@ pub(super) struct Peers {
     pub(super) local: usize,
     /// Addresses that mean something on one interface alone.
     pub(super) link_local: usize,
-    /// Network namespaces whose connections the kernel does not list.
+    /// Network namespaces whose connections the kernel does not list, or that cannot be entered
+    /// for a lack of tasks.
     pub(super) unlisted: usize,
 }
 
@@ -48,7 +49,7 @@ pub(super) fn find(target: &sockstamp_bpf::Target) -> anyhow::Result<Peers> {
     let files = netns::files();
     for (netns, connections) in netns::in_each_of(&files, target.netns, connection::here) {
         // A namespace whose connections the kernel does not list has peers that are not found.
-        let Ok(connections) = connections else {
+        let Ok(Ok(connections)) = connections else {
             peers.unlisted += 1;
             continue;
         };
