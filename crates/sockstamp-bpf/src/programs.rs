@@ -114,7 +114,7 @@ const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the
 const PEER_NAME: &str =
     "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
 const ONCE: &str = "none: once per socket, at the start or the end";
-const SWITCHED: &str = "each selected socket, before and after a window of measuring";
+const SWITCHED: &str = "every TCP socket, before and after a gap between windows of measuring";
 const FILES: &str = "none: once per open file, at the start, and at most once per second while UDP messages are in flight";
 
 /// Every program, in the order in which they are attached.
@@ -122,7 +122,7 @@ const FILES: &str = "none: once per open file, at the start, and at most once pe
 /// The end of a send comes before its beginning, so that sends in progress are not taken for new
 /// ones. Hooks of the cgroup come after those of the host: events of a marked UDP socket are seen
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
-/// first message are in place.
+/// first message are in place. Walks come after all of these.
 #[rustfmt::skip]
 pub const PROGRAMS: [Program; 54] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),

@@ -19,12 +19,15 @@ mod common;
 const ROUNDS: u64 = 200;
 /// Gaps of 0.4 to 3 seconds.
 const ONE_OF: u32 = 8;
+/// Connections of which a walk comes to some before a locked one, and to others after it.
+const MANY: usize = 8;
 
 /// A host that is measured in windows.
 struct Measured {
     host: Host,
     listener: TcpListener,
-    older: Connection,
+    /// Those before the measurement.
+    older: Vec<Connection>,
     session: Session,
 }
 
@@ -33,7 +36,8 @@ impl Measured {
     fn start(test: &str) -> Option<Self> {
         let host = Host::new("windows").unwrap();
         let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let older = Connection::open(&host, &listener);
+        let older = (0..MANY).map(|_| Connection::open(&host, &listener));
+        let older = older.collect();
         let options = Options {
             target: Target {
                 netns: Some(NetnsInode(u32::try_from(host.netns_inode()).unwrap())),
@@ -121,17 +125,21 @@ fn messages_of_selected_flows_run_no_program_between_windows_and_count_in_the_ne
     };
     let account = Account::open();
     measured.wait_released();
-    let ran = account.of(&measured.session, || measured.older.exchange(ROUNDS));
+    let ran = account.of(&measured.session, || measured.older[0].exchange(ROUNDS));
     assert!(ran.is_empty(), "{ran:?}");
+    // A new connection calls until the next gap.
     let mut newer = measured.connect();
     let ran = account.of(&measured.session, || newer.exchange(ROUNDS));
-    assert!(ran.is_empty(), "of a connection that is new: {ran:?}");
+    assert!(calls(&ran) >= 2 * ROUNDS, "{ran:?}");
+    measured.wait_released();
+    let ran = account.of(&measured.session, || newer.exchange(ROUNDS));
+    assert!(ran.is_empty(), "of the other connection: {ran:?}");
     let closed = measured.connect();
     drop(closed);
     let messages = measured.session.summary().tx.messages;
     // Each send calls again, of either.
     measured.wait_until("calls of the older connection", |measured| {
-        let ran = account.of(&measured.session, || measured.older.exchange(ROUNDS));
+        let ran = account.of(&measured.session, || measured.older[0].exchange(ROUNDS));
         calls(&ran) >= 2 * ROUNDS
     });
     measured.wait_until("calls of the newer connection", |measured| {
@@ -145,25 +153,32 @@ fn messages_of_selected_flows_run_no_program_between_windows_and_count_in_the_ne
     assert_eq!(measured.session.summary().lost.not_adopted, 0);
 }
 
-/// A walk that cannot go on at a locked socket is the last one.
+/// A walk that cannot go on at a locked socket is the last one for minutes.
 #[test]
 fn a_locked_socket_keeps_the_bits_of_all_sockets_and_windows_go_on() {
     let name = "a_locked_socket_keeps_the_bits_of_all_sockets_and_windows_go_on";
     let Some(mut measured) = Measured::start(name) else {
         return;
     };
-    let lock = HeldSocket::hold(measured.older.client.try_clone().unwrap()).unwrap();
-    measured.wait_released();
+    let account = Account::open();
+    let mut others = measured.older.split_off(1);
+    let lock = HeldSocket::hold(measured.older[0].client.try_clone().unwrap()).unwrap();
+    for _ in 0..2 {
+        let before = measured.windows();
+        measured.wait_until("two windows more", |measured| {
+            measured.windows().count >= before.count + 2
+        });
+    }
     let before = measured.windows();
-    measured.wait_until("two windows more", |measured| {
-        measured.windows().count >= before.count + 2
-    });
-    assert_eq!(measured.windows().released, before.released);
-    let mut newer = measured.connect();
+    for other in &mut others {
+        let ran = account.of(&measured.session, || other.exchange(ROUNDS));
+        assert!(calls(&ran) >= 2 * ROUNDS, "{ran:?}");
+    }
     let messages = measured.session.summary().tx.messages;
     measured.wait_until("messages", |measured| {
-        newer.exchange(1);
+        others[0].exchange(1);
         measured.session.summary().tx.messages > messages
     });
+    assert_eq!(measured.windows().released, before.released);
     drop(lock);
 }

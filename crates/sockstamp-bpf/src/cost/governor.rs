@@ -40,7 +40,8 @@ const WINDOW: f64 = WINDOW_NS as f64 / 1e9;
 /// The CPU time, in seconds, of two walks over few sockets, until two have been seen.
 const WALKS: f64 = 0.01;
 
-/// Walks must save as many times what they cost, and this part of the ceiling.
+/// Have sockets give their bits back only where that saves as many times the CPU time of the walks,
+/// and this part of the ceiling.
 const WORTH: f64 = 2.0;
 const WORTHWHILE: f64 = 0.05;
 
@@ -101,6 +102,8 @@ pub(crate) struct Governor {
     windows: &'static [u32],
     step: Step,
     over: bool,
+    /// Walks come to every socket, as far as is known.
+    can_release: bool,
     known: Known,
 }
 
@@ -116,6 +119,7 @@ impl Governor {
             windows: if windows { &WINDOWS } else { &[] },
             step: Step::WHOLE,
             over: false,
+            can_release: true,
             known: Known {
                 walks: WALKS,
                 ..Known::default()
@@ -145,6 +149,12 @@ impl Governor {
     /// Take the CPU time, in seconds, of walks there and back.
     pub(super) fn saw_walks(&mut self, seconds: f64) {
         self.known.walks = smoothed(self.known.walks, seconds);
+    }
+
+    /// Take whether selected sockets can give their bits back. If not, they call back from now on.
+    pub(super) fn can_release(&mut self, can: bool) {
+        self.can_release = can;
+        self.step.released &= can;
     }
 
     /// Take the process's cost in the last seconds.
@@ -197,15 +207,17 @@ impl Governor {
         self.known.walks / (WINDOW * f64::from(one_of.get()))
     }
 
-    /// Return whether callbacks between windows cost so much that walks are worth it. What is
-    /// switched off stays so until the walks cost more.
-    fn releases(&self, one_of: NonZeroU32) -> bool {
-        let (times, least) = match self.step.released {
+    /// Return whether callbacks between windows cost so much that walks are worth it. Those that
+    /// are off stay so until the walks cost more.
+    fn releases(&self, one_of: NonZeroU32, are_off: bool) -> bool {
+        let (times, least) = match are_off {
             true => (1.0, WORTHWHILE / 2.0),
             false => (WORTH, WORTHWHILE),
         };
         let saved = (self.known.gap - self.known.released) * (1.0 - self.part(one_of));
-        one_of.get() > 1 && saved > (times * self.walking(one_of)).max(least * self.ceiling)
+        self.can_release
+            && one_of.get() > 1
+            && saved > (times * self.walking(one_of)).max(least * self.ceiling)
     }
 
     fn expected(&self, step: Step) -> f64 {
@@ -238,22 +250,27 @@ impl Governor {
     /// Choose the first way that costs less than the ceiling. Callbacks that are off stay off more
     /// readily, so once they are, another way may come first.
     pub(super) fn choose(&mut self) -> Step {
-        let released = self.step.released;
-        match self.first_that_fits() {
-            step if step.released == released => step,
-            _ => self.first_that_fits(),
+        let mut step = self.first_that_fits(self.step.released);
+        if step.released != self.step.released {
+            step = self.first_that_fits(step.released);
         }
+        self.apply(step);
+        step
     }
 
-    fn first_that_fits(&mut self) -> Step {
+    fn first_that_fits(&self, are_off: bool) -> Step {
         let now = self.programs(self.step);
         let fits = |step: &Step| {
             let cost = self.programs(*step);
             let share = if cost > now { CALM } else { 1.0 };
             cost <= share * self.budget()
         };
-        let step = self.ways().find(fits);
-        let step = step.or_else(|| self.ways().last()).unwrap_or(Step::WHOLE);
+        let ways = || self.ways(are_off);
+        let step = ways().find(fits).or_else(|| ways().last());
+        step.unwrap_or(Step::WHOLE)
+    }
+
+    fn apply(&mut self, step: Step) {
         self.over = self.expected(step) > self.ceiling;
         // The known costs are those of the present rate.
         let ((rated, attached), (before, _)) =
@@ -263,12 +280,11 @@ impl Governor {
             self.known.measured *= rated / before;
         }
         self.step = step;
-        step
     }
 
     /// Return all settings, in order: the first that costs less than the ceiling applies, otherwise
     /// the last.
-    fn ways(&self) -> impl Iterator<Item = Step> {
+    fn ways(&self, are_off: bool) -> impl Iterator<Item = Step> {
         let enough = |rate: &&u32| {
             let (rated, attached) = self.attached(**rate);
             rated <= SMALL * attached
@@ -279,12 +295,12 @@ impl Governor {
         let whole = rates[..=lowest].iter().map(|&rate| (rate, 1));
         let last = rates[lowest];
         let ways = whole.chain(windows.iter().map(move |&one_of| (last, one_of)));
-        ways.filter_map(|(rate, one_of)| {
+        ways.filter_map(move |(rate, one_of)| {
             let one_of = NonZeroU32::new(one_of)?;
             Some(Step {
                 rate,
                 one_of,
-                released: self.releases(one_of),
+                released: self.releases(one_of, are_off),
             })
         })
     }
@@ -430,6 +446,22 @@ mod tests {
             }
             assert!(!governor.choose().released, "{gap} {walks}");
         }
+    }
+
+    #[test]
+    fn callbacks_that_cannot_be_switched_off_count_in_full() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.1, 0.0);
+        governor.saw_gap(0.015);
+        assert!(governor.choose().released);
+        governor.saw_released(0.0001);
+        governor.can_release(false);
+        assert!(governor.programs(governor.step()) > 0.014);
+        let step = governor.choose();
+        assert!(!step.released && governor.is_over(), "{step:?}");
+        governor.can_release(true);
+        assert!(governor.choose().released);
+        assert!(!governor.is_over());
     }
 
     #[test]

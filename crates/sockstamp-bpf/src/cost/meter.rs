@@ -77,6 +77,12 @@ impl Meter {
         Some((part(spent, time)?, time as f64 / 1e9))
     }
 
+    /// Leave out CPU time of the process that is accounted elsewhere.
+    pub(super) fn leave_out(&mut self, spent: Duration) {
+        let spent = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
+        self.process.1 = self.process.1.saturating_add(spent);
+    }
+
     /// Return the process's own part of one core's time since the last call that returned one, and
     /// the seconds since.
     pub(super) fn process(&mut self) -> Option<(f64, f64)> {

@@ -18,7 +18,7 @@ use crate::map_view::Traffic;
 use crate::options::{Ceiling, Options, Sampling};
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::window::{self, Attached};
+use crate::window::{self, Attached, Walks};
 
 pub use self::account::ProgramCost;
 pub(crate) use self::governor::Step;
@@ -125,8 +125,14 @@ impl Control {
     }
 
     /// Take the CPU time of giving the sockets' bits back, and asking for them again.
-    pub(crate) fn saw_walks(&mut self, took: Duration) {
-        self.governor.saw_walks(took.as_secs_f64());
+    pub(crate) fn saw_walks(&mut self, walks: &Walks) {
+        self.governor.saw_walks(walks.whole().as_secs_f64());
+        self.meter.leave_out(walks.here);
+    }
+
+    /// Take whether sockets can give their bits back.
+    pub(crate) fn can_release(&mut self, can: bool) {
+        self.governor.can_release(can);
     }
 
     pub(crate) fn until_run(&self) -> Duration {

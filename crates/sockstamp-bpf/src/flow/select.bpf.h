@@ -89,9 +89,6 @@ static __always_inline bool half_closed(int state)
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
 }
 
-/* Open sockets without their bit: after a walk that asks for it, those that it did not reach. */
-__s64 released_flows;
-
 static __always_inline void mark_release(struct mark *mark, bool released)
 {
 	if (mark->released == released)
@@ -113,11 +110,9 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 		wanted |= ASKED_SEGMENTS;
 	if (setting_tag)
 		wanted |= ASKED_TAGS;
-	if (window_released())
-		wanted &= ~ASKED_STAMPS;
 	if (setting_bit && !bits_ask(socket, tp, wanted, &mark->asked))
 		return false;
-	mark_release(mark, window_released());
+	mark_release(mark, false);
 	return true;
 }
 

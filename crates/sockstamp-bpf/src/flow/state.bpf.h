@@ -112,10 +112,13 @@ static __always_inline bool sock_selected(const struct sock *sk)
 	       !stopping;
 }
 
-/* For what is seen between windows, too: the socket may be selected. */
+/* Open sockets without their bit: after a walk that asks for it, those that it did not reach. */
+__s64 released_flows;
+
+/* As sock_selected(), also true while this may be a selected socket without its bit. */
 static __always_inline bool sock_may_be_selected(const struct sock *sk)
 {
-	return window_released() || sock_selected(sk);
+	return (setting_windows && released_flows) || sock_selected(sk);
 }
 
 /*

@@ -94,17 +94,19 @@ static __always_inline void packet_fill(struct packet_record *record, struct sk_
 				       stage < PACKET_SOCKET);
 }
 
-static __always_inline void packet_submit(struct packet_record *record)
+static __always_inline void packet_submit(struct packet_record *record, __u32 room)
 {
+	const __u64 step = BPF_RINGBUF_HDR_SZ + sizeof(*record) + room;
 	__u64 above = ~0ULL;
 
 	/*
 	 * As record_submit() in abi/ring.bpf.h. One packet in eight looks, which takes a helper;
-	 * one of the next 64 does, for other CPUs write too.
+	 * one of the next 64 of this size does, for other CPUs write too. It is chosen by a hash of
+	 * its time: clocks may step by a multiple of eight.
 	 */
-	if (!(record->time & 7))
+	if (!(record->time * 0x9e3779b97f4a7c15 >> 61))
 		above = bpf_ringbuf_query(&packet_ring, BPF_RB_AVAIL_DATA) - setting_ring_wakeup;
-	if (packet_reader_sleeps || above < 64 * sizeof(*record)) {
+	if (packet_reader_sleeps || above < 64 * step) {
 		packet_reader_sleeps = false;
 		bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	} else {
@@ -123,7 +125,7 @@ static __always_inline void packet_submit(struct packet_record *record)
 		}                                                                       \
 		record->time = now;                                                     \
 		packet_fill(record, skb, head, begin, flow, stage, (room), wanted);     \
-		packet_submit(record);                                                  \
+		packet_submit(record, (room));                                          \
 	} while (0)
 
 /* Return true if there was room. */

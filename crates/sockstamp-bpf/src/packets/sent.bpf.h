@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Packets that were recorded when a driver took them. One that stays on this host is received in
- * the same memory. It is written once, where it was seen first, so it is left out there, before its
- * flow is looked up. User space recognises packets in the same way, and with them those few whose
- * place another one took.
+ * the same memory. It is written once, where it was seen first, so it is left out there, before
+ * its flow is looked up. User space recognises packets by their fields (packet/ids.rs of the
+ * model), and with them those few whose place another one took.
  */
 #ifndef SOCKSTAMP_PACKETS_SENT_BPF_H
 #define SOCKSTAMP_PACKETS_SENT_BPF_H
@@ -53,7 +53,8 @@ static __always_inline void packet_note_sent(const struct sk_buff *skb,
 
 /*
  * Compare all but what routers change: the time to live with the checksum that covers it (RFC 1812,
- * section 5.3.1), and the marks of congestion (RFC 3168). IPv6 has no checksum.
+ * section 5.3.1), and the octet of the traffic class, which has the marks of congestion (RFC 3168).
+ * IPv6 has no checksum. The words behind options or extension headers are compared, too.
  */
 static __always_inline bool packet_same_ipv4(const __u64 *a, const __u64 *b)
 {

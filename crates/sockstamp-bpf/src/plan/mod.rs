@@ -179,8 +179,8 @@ impl Plan {
             .filter(|(stage, _)| !stage.is_between_hosts())
     }
 
-    /// Return whether messages may be measured in windows: between them the callbacks of selected
-    /// TCP sockets continue, and the other programs are not needed.
+    /// Return whether messages may be measured in windows: between them no program is needed but
+    /// the callbacks of selected TCP sockets.
     #[must_use]
     pub fn has_windows(&self) -> bool {
         let tcp = self.tx.is_some() || self.rx.is_some();

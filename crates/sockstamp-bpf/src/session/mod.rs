@@ -216,10 +216,13 @@ impl Session {
         let Some(cost) = &mut self.cost else {
             return;
         };
-        let attached = self.windows.as_ref();
-        let attached = attached.map_or(Attached::All, Windows::attached);
-        if let Some(took) = self.windows.as_mut().and_then(Windows::take_walks) {
-            cost.saw_walks(took);
+        let mut attached = Attached::All;
+        if let Some(windows) = &mut self.windows {
+            attached = windows.attached();
+            cost.can_release(windows.can_release());
+            if let Some(walks) = windows.take_walks() {
+                cost.saw_walks(&walks);
+            }
         }
         let Some(step) = cost.run(attached, || self.banks.traffic()) else {
             return;

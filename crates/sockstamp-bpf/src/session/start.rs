@@ -212,16 +212,15 @@ impl Session {
             if self.plan.measures_udp() {
                 udp::mark_existing(&programs.mark_datagram_sockets)?;
             }
-            if self.plan.udp == Ok(Datagrams::Callbacks) {
-                let counted = self.skeleton.maps.bss_data.as_ref();
-                let mut visited = || counted.map_or(0, |data| data.visited_sockets);
-                flow::ask_datagram_sockets(
-                    &programs.ask_datagram_sockets,
-                    target.netns,
-                    &mut visited,
-                )?;
-            }
             missed = self.adopt_flows(target)?;
+        }
+        if self.plan.udp == Ok(Datagrams::Callbacks) {
+            // Also one that was made when its hook was attached, and got its port when that for
+            // ports was not yet.
+            let counted = self.skeleton.maps.bss_data.as_ref();
+            let mut visited = || counted.map_or(0, |data| data.visited_sockets);
+            let program = &self.skeleton.progs.ask_datagram_sockets;
+            flow::ask_datagram_sockets(program, target.netns, &mut visited)?;
         }
         if self.plan.by_process {
             // Mark again: selected tasks may have accepted or opened sockets, and listeners, since.

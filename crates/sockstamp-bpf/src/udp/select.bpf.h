@@ -127,8 +127,10 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
 }
 
 /*
- * bind(2), connect(2), or the first send, which has yet to begin: from here on the socket can
- * receive, and is in the table that a walk at the end goes over.
+ * bind(2), connect(2), or a send of a socket without a port, which has yet to begin: from here on
+ * the socket can receive, and is in the table that a walk at the end goes over. A socket that is
+ * disconnected loses its port and leaves the table (`__udp_disconnect()`, net/ipv4/udp.c, v6.18),
+ * with its bits.
  */
 static __always_inline void udp_bound(struct bpf_sock_ops *ctx, struct sock *sk)
 {

@@ -15,6 +15,7 @@ use sockstamp_model::summary;
 
 use self::course::{Course, LENGTH, NO_END};
 use self::release::Release;
+pub(crate) use self::release::Walks;
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
@@ -58,7 +59,7 @@ pub(crate) enum Attached {
     All,
     /// Between windows: callbacks of selected sockets.
     Callbacks,
-    /// Between windows: nothing.
+    /// Between windows: those of connections that are new, and of the segments of half-closed ones.
     Released,
 }
 
@@ -84,7 +85,6 @@ impl Windows {
             course: Course::new(one_of, monotonic_now()),
             phase: Phase::Gone,
             links: Vec::new(),
-            // A part of the time that was chosen is for what comes by itself, too.
             release: Release::new(options.target.netns, options.windows.is_some()),
             attaching: ATTACHING,
             summary: summary::Windows::default(),
@@ -120,9 +120,14 @@ impl Windows {
         }
     }
 
+    /// Return whether selected sockets can give their bits back, as far as is known.
+    pub(crate) fn can_release(&self) -> bool {
+        self.release.is_possible()
+    }
+
     /// Take the CPU time of having sockets give their bits back and asking for them again, if it is
     /// new.
-    pub(crate) fn take_walks(&mut self) -> Option<Duration> {
+    pub(crate) fn take_walks(&mut self) -> Option<Walks> {
         self.release.take_walks()
     }
 
@@ -190,7 +195,7 @@ impl Windows {
             }
             Phase::Gone if now >= self.attach_at() => self.come(skeleton, plan, standby)?,
             // It may be wanted since the last window.
-            Phase::Gone => self.release.begin(skeleton),
+            Phase::Gone => self.release_bits(skeleton),
             _ => {}
         }
         Ok(())
@@ -277,7 +282,12 @@ impl Windows {
         self.links.clear();
         self.summary.detaching = self.summary.detaching + Nanos(monotonic_now() - begun);
         self.phase = Phase::Gone;
-        self.release.begin(skeleton);
+        self.release_bits(skeleton);
+    }
+
+    fn release_bits(&mut self, skeleton: &mut SockstampSkel<'static>) {
+        let left = self.attach_at().saturating_sub(monotonic_now());
+        self.release.begin(skeleton, Duration::from_nanos(left));
     }
 
     fn attach(

@@ -4,11 +4,10 @@
  * While a socket has its bit, each of its sends calls the sockops programs, which costs some 100 ns
  * even if the program returns at once.
  *
- * User space sets `window.released` and walks over the sockets, each time. Whatever reads it does
- * so with the socket locked, as the walk is (lock_sock() in bpf_iter_tcp_seq_show(), v6.5): a
- * socket that is selected meanwhile has read the new value, or the walk comes to it afterwards. It
- * is in the kernel's table by then (inet_hash_connect(), inet_ehash_nolisten(), v6.18). A walk that
- * was left behind at a locked socket goes by the value at that time.
+ * User space sets `window.released` and walks over the sockets, each time. A connection that is
+ * selected after the first walk keeps its bit until the next gap: a walk might not come back to it,
+ * as its network namespace need not be one that can be entered. A walk that was left behind at a
+ * locked socket goes by the value at that time.
  */
 #ifndef SOCKSTAMP_WINDOW_RELEASE_BPF_H
 #define SOCKSTAMP_WINDOW_RELEASE_BPF_H
@@ -24,7 +23,8 @@ static __always_inline void release_ends(const struct sock *sk)
 
 	if (!setting_windows || !released_flows)
 		return;
-	mark = flow_mark(sk);
+	/* Not by flow_mark(): one whose state found no room may be without its bit, too. */
+	mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 	if (mark)
 		mark_release(mark, false);
 }
@@ -58,7 +58,7 @@ static __always_inline void switch_flow(struct sock_common *common)
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || mark->kind != MARK_SELECTED)
 		return;
-	if (window_released())
+	if (setting_windows && window.released)
 		bit_release(tp, mark);
 	else if (mark->released)
 		bit_recall(tp, mark);

@@ -1,44 +1,98 @@
-//! Between windows, selected sockets give the bit back by which each of their sends calls
-//! (`release.bpf.h`), where the calls cost more than walking over the sockets twice.
+//! Between windows, selected sockets may give the bit back by which each of their sends calls
+//! (`release.bpf.h`): a walk over the sockets takes it when a window ends, and another one asks for
+//! it again before the next.
 
 use std::time::Duration;
 
 use sockstamp_model::flow::NetnsInode;
 
-use crate::clock::process_now;
+use crate::clock::{monotonic_now, process_now};
 use crate::error::Error;
 use crate::flow;
 use crate::privilege::with_capabilities;
 use crate::skeleton::sockstamp::SockstampSkel;
 
+/// A gap must last as many times what two walks take: where a governor has found that it pays, so
+/// that the window is not late, and else so that walks take a twentieth of it at most.
+const GOVERNED: u32 = 2;
+const ALWAYS: u32 = 20;
+
+/// The CPU time of two walks over few sockets, until two have been seen.
+const UNKNOWN: Duration = Duration::from_millis(10);
+
+/// The time until a walk is tried again after one that did not come to every socket: each of them
+/// may take a second, and leave a process behind. It doubles each time.
+const PAUSE: Duration = Duration::from_secs(300);
+
+/// The CPU time of two walks, there and back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walks {
+    /// Of this process.
+    pub(crate) here: Duration,
+    /// Of their own processes.
+    pub(crate) beside: Duration,
+}
+
+impl Walks {
+    const NONE: Self = Self {
+        here: Duration::ZERO,
+        beside: Duration::ZERO,
+    };
+
+    fn now() -> Self {
+        Self {
+            here: Duration::from_nanos(process_now()),
+            beside: flow::walking(),
+        }
+    }
+
+    fn add_since(&mut self, before: Self) {
+        let now = Self::now();
+        self.here += now.here - before.here;
+        self.beside += now.beside - before.beside;
+    }
+
+    pub(crate) fn whole(&self) -> Duration {
+        self.here + self.beside
+    }
+}
+
 /// The bits of selected sockets, between windows.
 pub(super) struct Release {
     netns: Option<NetnsInode>,
     pub(super) wanted: bool,
+    /// No governor finds out where it pays.
+    always: bool,
     is_on: bool,
-    /// A walk did not come to every socket: another might not, either.
-    given_up: bool,
-    /// The number of releases.
+    /// No walk is tried before this time of CLOCK_MONOTONIC.
+    blocked_until: u64,
+    /// The time until one is tried again after the next that fails.
+    pause: Duration,
+    /// The number of gaps in which bits were given back.
     pub(super) count: u64,
-    /// The most connections that kept no bit, because a walk did not come to them.
+    /// The most open connections that kept no bit, because a walk did not come to them.
     pub(super) missed: u64,
-    /// The CPU time of the last walk.
-    took: Duration,
-    /// The CPU time of two walks, there and back, until it is taken.
-    walks: Option<Duration>,
+    /// The CPU time of two walks, or of the first while the second is due.
+    walks: Walks,
+    /// The CPU time of the last two walks.
+    usual: Duration,
+    are_new: bool,
 }
 
 impl Release {
-    pub(super) fn new(netns: Option<NetnsInode>, wanted: bool) -> Self {
+    pub(super) fn new(netns: Option<NetnsInode>, always: bool) -> Self {
         Self {
             netns,
-            wanted,
+            wanted: always,
+            always,
             is_on: false,
-            given_up: false,
+            blocked_until: 0,
+            pause: PAUSE,
             count: 0,
             missed: 0,
-            took: Duration::ZERO,
-            walks: None,
+            walks: Walks::NONE,
+            usual: UNKNOWN,
+            are_new: false,
         }
     }
 
@@ -47,20 +101,29 @@ impl Release {
         self.is_on
     }
 
-    /// Take the CPU time of two walks, there and back, if it is new.
-    pub(super) fn take_walks(&mut self) -> Option<Duration> {
-        self.walks.take()
+    /// Return whether walks come to every socket, as far as is known.
+    pub(super) fn is_possible(&self) -> bool {
+        monotonic_now() >= self.blocked_until
     }
 
-    /// Have sockets give their bits back, if that is wanted. All keep them if one cannot be
-    /// reached.
-    pub(super) fn begin(&mut self, skeleton: &mut SockstampSkel<'static>) {
-        if self.is_on || !self.wanted || self.given_up {
+    /// Take the CPU time of two walks, there and back, if it is new.
+    pub(super) fn take_walks(&mut self) -> Option<Walks> {
+        std::mem::take(&mut self.are_new).then_some(self.walks)
+    }
+
+    /// Have sockets give their bits back, if that is wanted and this much is left of the gap. All
+    /// keep them if one cannot be reached.
+    pub(super) fn begin(&mut self, skeleton: &mut SockstampSkel<'static>, left: Duration) {
+        let times = if self.always { ALWAYS } else { GOVERNED };
+        let is_due = self.wanted && left >= times * self.usual;
+        if self.is_on || !is_due || !self.is_possible() {
             return;
         }
         self.is_on = true;
-        self.count += 1;
-        if !self.walk(skeleton) {
+        self.walks = Walks::NONE;
+        if self.walk(skeleton) {
+            self.count += 1;
+        } else {
             self.end(skeleton);
         }
     }
@@ -71,9 +134,8 @@ impl Release {
             return;
         }
         self.is_on = false;
-        let there = self.took;
         self.walk(skeleton);
-        self.walks = Some(there + self.took);
+        (self.usual, self.are_new) = (self.walks.whole(), true);
         let left = skeleton.maps.bss_data.as_ref();
         let left = left.map_or(0, |data| data.released_flows.max(0).unsigned_abs());
         self.missed = self.missed.max(left);
@@ -86,13 +148,23 @@ impl Release {
         }
         let counted = skeleton.maps.bss_data.as_ref();
         let mut visited = || counted.map_or(0, |data| data.visited_sockets);
-        let begun = Duration::from_nanos(process_now()) + flow::walking();
+        let begun = Walks::now();
         let walked: Result<u64, Error> = with_capabilities(|| {
             flow::switch(&skeleton.progs.switch_flows, self.netns, &mut visited)
         });
-        self.took = Duration::from_nanos(process_now()) + flow::walking() - begun;
+        self.walks.add_since(begun);
         let reached = walked.is_ok_and(|missed| missed == 0);
-        self.given_up |= !reached;
+        if !reached && self.is_possible() {
+            self.block();
+        }
         reached
+    }
+
+    fn block(&mut self) {
+        let pause = u64::try_from(self.pause.as_nanos()).unwrap_or(u64::MAX);
+        self.blocked_until = monotonic_now().saturating_add(pause);
+        self.pause = self.pause.saturating_mul(2);
+        // A governor knows of it, and chooses again.
+        self.wanted = self.always;
     }
 }

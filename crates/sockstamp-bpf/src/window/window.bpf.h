@@ -24,7 +24,7 @@ struct window {
 	__u32 number; /* of the window; 0: the first, which begins with the measurement */
 	__u32 weight; /* of each message in it */
 	__u32 off; /* programs are detached: written last before that, and before attaching */
-	__u32 released; /* selected sockets are without their bit, or about to be: written first */
+	__u32 released; /* a walk takes the bits of selected sockets; or else gives them back */
 };
 
 /* Written by user space. */
@@ -36,12 +36,6 @@ const volatile bool setting_windows;
 static __always_inline bool window_off(void)
 {
 	return setting_windows && window.off;
-}
-
-/* Selected sockets, old and new, do not call for each send. */
-static __always_inline bool window_released(void)
-{
-	return setting_windows && window.released;
 }
 
 /* Return true if only a part of the time is measured: then the time of each message matters. */

@@ -101,7 +101,8 @@ pub struct Lost {
     /// flight.
     pub skipped: u64,
     /// Connections that existed at the start and were not examined, because a task did not release
-    /// the lock of one: that connection, and those after it in the kernel's order.
+    /// the lock of one: that connection, and those after it in the kernel's order. Also the most
+    /// that lacked their bit after a gap between windows, for the same reason.
     pub not_adopted: u64,
 }
 
