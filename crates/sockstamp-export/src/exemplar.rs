@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
-use sockstamp_model::stage::{Direction, StageMap};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use crate::catalogue::{MESSAGE, Metric, STAGE};
 use crate::labels::Labels;
@@ -24,31 +24,46 @@ pub struct TraceContext {
     pub span: [u8; 8],
 }
 
-/// A message that has a trace.
-#[derive(Debug, Clone, PartialEq)]
+/// The last messages of a group in one direction that have a trace: of all, and with each stage.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traced {
-    context: TraceContext,
-    /// Its end, in nanoseconds since 1970.
-    end: u64,
-    /// Its whole time; a connection has none.
-    time: Option<Nanos>,
-    stages: StageMap<Option<Nanos>>,
+    /// A connection has no whole time.
+    whole: Option<Exemplar>,
+    stages: StageMap<Option<Exemplar>>,
 }
 
 impl Traced {
     /// Keep what distributions count of a message.
-    #[must_use]
-    pub fn new(message: &Message, context: TraceContext) -> Self {
-        Self {
+    pub fn add(&mut self, message: &Message, context: TraceContext) {
+        let exemplar = |time| Exemplar {
             context,
             end: message.time.as_nanos(),
-            time: (!message.is_connection()).then(|| message.time()),
-            stages: message.stages,
+            time,
+        };
+        if !message.is_connection() {
+            self.whole = Some(exemplar(message.time()));
+        }
+        for (stage, time) in message.stages.present() {
+            self.stages[stage] = Some(exemplar(*time));
+        }
+    }
+
+    /// Keep the later of two, and nothing that ended before this time.
+    fn merge(&mut self, other: &Self, since: u64) {
+        let latest = |place: &mut Option<Exemplar>, other: Option<Exemplar>| {
+            let both = [*place, other].into_iter().flatten();
+            *place = both
+                .filter(|exemplar| exemplar.end >= since)
+                .max_by_key(|exemplar| exemplar.end);
+        };
+        latest(&mut self.whole, other.whole);
+        for (stage, other) in other.stages.iter() {
+            latest(&mut self.stages[stage], *other);
         }
     }
 }
 
-/// The last traced message of a group in each direction.
+/// Those of both directions; none where no message had a trace.
 pub type OfGroup = [Option<Arc<Traced>>; Direction::ALL.len()];
 
 /// The last traced messages of all groups, by their labels.
@@ -62,17 +77,13 @@ impl Exemplars {
         groups: impl IntoIterator<Item = (&'a Arc<Labels>, &'a OfGroup)>,
         now: u64,
     ) -> Self {
+        let since = now.saturating_sub(u64::try_from(AGE.as_nanos()).unwrap_or(u64::MAX));
         let mut all = Self::default();
         for (labels, of_group) in groups {
             for (direction, traced) in of_group.iter().enumerate() {
-                let age = |traced: &Traced| Duration::from_nanos(now.saturating_sub(traced.end));
-                let Some(traced) = traced.as_ref().filter(|traced| age(traced) < AGE) else {
-                    continue;
-                };
-                let place = &mut all.0.entry(Arc::clone(labels)).or_default()[direction];
-                if place.as_ref().is_none_or(|other| other.end < traced.end) {
-                    *place = Some(Arc::clone(traced));
-                }
+                let Some(traced) = traced else { continue };
+                let merged = &mut all.0.entry(Arc::clone(labels)).or_default()[direction];
+                Arc::make_mut(merged.get_or_insert_default()).merge(traced, since);
             }
         }
         all
@@ -100,22 +111,15 @@ impl Exemplar {
             .into_iter()
             .find(|direction| values.first() == Some(&direction.name()))?;
         let traced = of_group[direction as usize].as_ref()?;
-        let time = if std::ptr::eq(metric, &MESSAGE) {
-            traced.time
+        if std::ptr::eq(metric, &MESSAGE) {
+            traced.whole
         } else if std::ptr::eq(metric, &STAGE) {
-            let (_, time) = traced
-                .stages
-                .iter()
-                .find(|(stage, _)| values.get(1) == Some(&stage.name()))?;
-            *time
+            let mut stages = traced.stages.iter();
+            let of_name = |stage: Stage| values.get(1) == Some(&stage.name());
+            *stages.find(|(stage, _)| of_name(*stage))?.1
         } else {
             None
-        };
-        Some(Self {
-            context: traced.context,
-            end: traced.end,
-            time: time?,
-        })
+        }
     }
 
     /// The names that OpenMetrics 1.0 gives them, section "Exemplars".
@@ -155,7 +159,6 @@ mod tests {
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::fixture;
     use sockstamp_model::group::{GroupHistogram, GroupKey, GroupSummary};
-    use sockstamp_model::stage::Stage;
 
     use super::*;
     use crate::exposition::{Exposition, Labelled};
@@ -174,7 +177,9 @@ mod tests {
             trace: [number; 16],
             span: [number; 8],
         };
-        [None, Some(Arc::new(Traced::new(&message, context)))]
+        let mut traced = Traced::default();
+        traced.add(&message, context);
+        [None, Some(Arc::new(traced))]
     }
 
     fn labels(port: &str) -> Arc<Labels> {
@@ -184,7 +189,7 @@ mod tests {
     fn number(exemplars: &Exemplars, port: &str) -> Option<u8> {
         let [tx, rx] = exemplars.of(&labels(port));
         assert_eq!(tx, None);
-        rx.map(|traced| traced.context.trace[0])
+        rx?.whole.map(|exemplar| exemplar.context.trace[0])
     }
 
     #[test]
@@ -200,6 +205,34 @@ mod tests {
         let exemplars = Exemplars::new(all, NOW);
         let numbers = ["1", "2", "3", "4"].map(|port| number(&exemplars, port));
         assert_eq!(numbers, [Some(1), None, Some(4), None]);
+    }
+
+    /// A stage that the last message had not.
+    #[test]
+    fn each_stage_has_the_last_message_with_it() {
+        let [[_, first], [_, later]] = [read(MINUTE, 1), read(0, 2)];
+        let mut rx = Traced::clone(&first.unwrap());
+        rx.stages[Stage::RxHol] = rx.whole;
+        rx.merge(&later.unwrap(), 0);
+        let numbers = [rx.whole, rx.stages[Stage::RxApp], rx.stages[Stage::RxHol]];
+        let numbers = numbers.map(|exemplar| exemplar.unwrap().context.trace[0]);
+        assert_eq!(numbers, [2, 2, 1]);
+    }
+
+    /// A connection is no message.
+    #[test]
+    fn a_connection_is_an_exemplar_of_its_stage_alone() {
+        let mut message = fixture::message(Direction::Rx);
+        message.stages = StageMap::default();
+        message.stages[Stage::ConnAccept] = Some(Nanos(3_000_000));
+        let context = TraceContext {
+            trace: [1; 16],
+            span: [1; 8],
+        };
+        let mut traced = Traced::default();
+        traced.add(&message, context);
+        assert_eq!(traced.whole, None);
+        assert_eq!(traced.stages[Stage::ConnAccept].unwrap().context, context);
     }
 
     /// The series of one read in these formats.

@@ -1,3 +1,5 @@
+//! The labels of a series.
+
 use std::borrow::Cow;
 
 /// Names and values, in the order in which they are printed.

@@ -212,6 +212,16 @@ impl Message {
             .map(|(_, duration)| *duration)
             .sum()
     }
+
+    /// Return the time that slow messages are chosen by: the total, or how long a connection took
+    /// to open.
+    #[must_use]
+    pub fn duration(&self) -> Nanos {
+        let stages = self.stages.present();
+        let opening = stages.filter(|(stage, _)| stage.is_of_connection());
+        let opening = opening.map(|(_, duration)| *duration);
+        opening.fold(self.total(), Nanos::max)
+    }
 }
 
 impl Message {

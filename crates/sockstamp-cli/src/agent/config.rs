@@ -337,10 +337,15 @@ impl Config {
     /// Return true if something depends on the names of containers.
     pub(super) fn needs_details(&self) -> bool {
         let is_detail = |label: &Label| matches!(label, Label::Detail(_));
-        let of_spans = self.otlp.as_ref().and_then(|table| table.slower_than);
         self.by.iter().any(is_detail)
             || self.rules.iter().any(|rule| rule.matches.needs_details())
-            || (of_spans.is_some() && self.grouped().by.contains(Dimension::Container))
+            || (self.has_traces() && self.grouped().by.contains(Dimension::Container))
+    }
+
+    /// Return true if slow messages are sent as spans.
+    pub(super) fn has_traces(&self) -> bool {
+        let table = self.otlp.as_ref();
+        table.is_some_and(|table| table.slower_than.is_some())
     }
 
     /// The scheme of the addresses that the agent serves.

@@ -175,7 +175,7 @@ impl Hindsight {
         // Without a time all are recorded, but those of groups that have one of their own.
         let least = owner.least(Some(self.slower_than.unwrap_or_default()));
         let least = least.filter(|least| *least > Nanos::ZERO);
-        if least.is_some_and(|least| !message.verdict.is_valid() || message.total() < least) {
+        if least.is_some_and(|least| !message.verdict.is_valid() || message.duration() < least) {
             return;
         }
         self.since.get_or_insert_with(Instant::now);

@@ -387,8 +387,8 @@ impl<'a> Agent<'a> {
             };
             let rule = namer.rule(&key);
             session.cap_group(slot, Rule::cap(rule))?;
-            let traces = self.takers.sender.is_some();
-            let labels = traces.then(|| Arc::new(namer.labels(&key)));
+            let traced = self.config.has_traces();
+            let labels = traced.then(|| Arc::new(namer.labels(&key)));
             let owner = Owner::new(&key, rule, details, labels);
             self.takers.owners.set(slot, owner);
         }

@@ -4,19 +4,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sockstamp_export::{Exemplars, Labels, OfGroup, Traced};
+use sockstamp_export::{Exemplars, Labels, OfGroup, TraceContext};
 use sockstamp_host::container::Details;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
-use sockstamp_model::stage::Direction;
 
 use super::rules::Rule;
 
 /// The group of a message.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Owner {
+    /// None: it came since the groups were last looked at.
+    key: Option<GroupKey>,
     /// The threshold of a rule, which replaces all others.
     slower_than: Option<Nanos>,
     /// The container, empty outside of one; unknown of groups that came just now.
@@ -33,6 +34,7 @@ impl Owner {
     /// The owner of a group whose names are not known yet.
     pub(super) fn unnamed(key: &GroupKey) -> Self {
         Self {
+            key: Some(key.clone()),
             container: key.container.clone(),
             ..Self::default()
         }
@@ -45,6 +47,7 @@ impl Owner {
         labels: Option<Arc<Labels>>,
     ) -> Self {
         Self {
+            key: Some(key.clone()),
             labels,
             traced: OfGroup::default(),
             slower_than: rule.and_then(|rule| rule.slower_than).map(Nanos::from),
@@ -68,18 +71,20 @@ pub(super) struct Owners {
 
 impl Owners {
     pub(super) fn set(&mut self, slot: u32, mut owner: Owner) {
-        // Keep messages that came before the names of the group were known.
+        // Keep messages of the same group: those that came before its names were known, too.
         let before = self.by_slot.remove(&slot);
-        if let Some(unnamed) = before.filter(|before| before.labels.is_none()) {
-            owner.traced = unnamed.traced;
+        let is_same = |before: &Owner| before.key.is_none() || before.key == owner.key;
+        if let Some(before) = before.filter(is_same) {
+            owner.traced = before.traced;
         }
         self.by_slot.insert(slot, owner);
     }
 
     /// Note a slow message of a group, which need not be known yet.
-    pub(super) fn trace(&mut self, slot: u32, traced: Traced, direction: Direction) {
+    pub(super) fn trace(&mut self, slot: u32, message: &Message, context: TraceContext) {
         let owner = self.by_slot.entry(slot).or_default();
-        owner.traced[direction as usize] = Some(Arc::new(traced));
+        let traced = owner.traced[message.direction as usize].get_or_insert_default();
+        Arc::make_mut(traced).add(message, context);
     }
 
     /// Return the last slow messages, as of this time in nanoseconds since 1970.

@@ -131,7 +131,8 @@ impl Agent<'_> {
         if let Some(measuring) = prepared.measuring {
             self.target = TargetWatch::of(&prepared.wanted);
             self.replace(measuring)?;
-        } else if is_renamed {
+        } else {
+            // Settings decide about what is kept of a group.
             self.look()?;
             self.measuring.session.renew_groups();
         }

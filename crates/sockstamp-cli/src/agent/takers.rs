@@ -1,6 +1,5 @@
 //! Those who take messages one by one.
 
-use sockstamp_export::Traced;
 use sockstamp_model::message::Message;
 
 use super::hindsight::Hindsight;
@@ -30,8 +29,7 @@ impl Takers {
         let sender = self.sender.as_mut();
         let context = sender.and_then(|sender| sender.push(message, owner));
         if let Some((context, slot)) = context.zip(message.group) {
-            self.owners
-                .trace(slot, Traced::new(message, context), message.direction);
+            self.owners.trace(slot, message, context);
         }
     }
 }

@@ -191,14 +191,18 @@ impl Sender {
     /// Send a message, if it is slow, and return its name then.
     pub(super) fn push(&mut self, message: &Message, owner: &Owner) -> Option<TraceContext> {
         let least = owner.least(self.table.slower_than.map(Nanos::from));
-        if least.is_none_or(|least| message.total() < least) || !message.verdict.is_valid() {
+        if least.is_none_or(|least| message.duration() < least) || !message.verdict.is_valid() {
             return None;
         }
         if !self.allowance.take() {
             self.totals.count(Signal::Spans, Fate::Rate, 1);
             return None;
         }
-        let (context, spans) = spans::spans(message, owner, &mut self.ids).ok()??;
+        let Ok(made) = spans::spans(message, owner, &mut self.ids) else {
+            self.totals.count(Signal::Spans, Fate::Failed, 1);
+            return None;
+        };
+        let (context, spans) = made?;
         self.spans.extend(spans);
         self.since.get_or_insert_with(Instant::now);
         if self.spans.len() >= SPANS {
