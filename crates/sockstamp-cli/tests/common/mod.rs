@@ -149,11 +149,15 @@ impl Trace {
 
     /// Wait until it has shown so many messages of a direction, or for ten seconds.
     pub fn wait_for(&self, direction: &str, count: usize) {
-        let wanted = format!(r#""direction":"{direction}""#);
+        self.wait_for_text(&format!(r#""direction":"{direction}""#), count);
+    }
+
+    /// Wait until it has shown this text so often, or for ten seconds.
+    pub fn wait_for_text(&self, wanted: &str, count: usize) {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(10) {
             let shown = fs::read_to_string(self.0.output.path()).unwrap();
-            if shown.matches(&wanted).count() >= count {
+            if shown.matches(wanted).count() >= count {
                 return;
             }
             thread::sleep(Duration::from_millis(50));
