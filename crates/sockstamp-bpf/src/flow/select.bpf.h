@@ -100,7 +100,8 @@ static __always_inline void mark_release(struct mark *mark, bool released)
 /* Have the socket call back, in the ways that are used. */
 static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
 {
-	__u8 wanted = ASKED_STAMPS | ASKED_STATES;
+	bool released = window_recalls(&((const struct sock *)tp)->__sk_common);
+	__u8 wanted = released ? ASKED_STATES : ASKED_STAMPS | ASKED_STATES;
 
 	if (setting_receive_bit)
 		wanted |= ASKED_READS;
@@ -112,7 +113,7 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 		wanted |= ASKED_TAGS;
 	if (setting_bit && !bits_ask(socket, tp, wanted, &mark->asked))
 		return false;
-	mark_release(mark, false);
+	mark_release(mark, released);
 	return true;
 }
 

@@ -59,7 +59,7 @@ pub(crate) enum Attached {
     All,
     /// Between windows: callbacks of selected sockets.
     Callbacks,
-    /// Between windows: those of connections that are new, and of the segments of half-closed ones.
+    /// Between windows: those of the segments of half-closed connections.
     Released,
 }
 

@@ -4,10 +4,12 @@
  * While a socket has its bit, each of its sends calls the sockops programs, which costs some 100 ns
  * even if the program returns at once.
  *
- * User space sets `window.released` and walks over the sockets, each time. A connection that is
- * selected after the first walk keeps its bit until the next gap: a walk might not come back to it,
- * as its network namespace need not be one that can be entered. A walk that was left behind at a
- * locked socket goes by the value at that time.
+ * User space sets `window.released` and walks over the sockets, each time. Whatever reads it does
+ * so with the socket locked, as the walk is (lock_sock() in bpf_iter_tcp_seq_show(), v6.5): a
+ * socket that is selected meanwhile has read the new value, or the walk comes to it afterwards. It
+ * is in the kernel's table by then (inet_hash_connect(), inet_ehash_nolisten(), v6.18). Where the
+ * first walk came to no socket of its network namespace, it has its bit: the second might not come
+ * there, either. A walk that was left behind at a locked socket goes by the value at that time.
  */
 #ifndef SOCKSTAMP_WINDOW_RELEASE_BPF_H
 #define SOCKSTAMP_WINDOW_RELEASE_BPF_H
@@ -47,6 +49,19 @@ static __always_inline void bit_recall(struct tcp_sock *tp, struct mark *mark)
 		count_loss(LOSS_FLOW);
 }
 
+/* The namespace that the walk was at. */
+__u32 walked_netns;
+
+static __always_inline void note_namespace(const struct sock_common *common)
+{
+	__u32 netns = netns_of(common), number = window.number;
+
+	if (walked_netns == netns)
+		return;
+	walked_netns = netns;
+	bpf_map_update_elem(&released_namespaces, &netns, &number, BPF_ANY);
+}
+
 static __always_inline void switch_flow(struct sock_common *common)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
@@ -55,10 +70,12 @@ static __always_inline void switch_flow(struct sock_common *common)
 	if (!tp)
 		return;
 	visited_sockets++;
+	if (window.released)
+		note_namespace(common);
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || mark->kind != MARK_SELECTED)
 		return;
-	if (setting_windows && window.released)
+	if (window.released)
 		bit_release(tp, mark);
 	else if (mark->released)
 		bit_recall(tp, mark);

@@ -145,6 +145,7 @@ impl Release {
     fn walk(&mut self, skeleton: &mut SockstampSkel<'static>) -> bool {
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
             data.window.released = u32::from(self.is_on);
+            data.walked_netns = 0;
         }
         let counted = skeleton.maps.bss_data.as_ref();
         let mut visited = || counted.map_or(0, |data| data.visited_sockets);

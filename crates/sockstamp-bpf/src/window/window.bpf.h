@@ -38,6 +38,36 @@ static __always_inline bool window_off(void)
 	return setting_windows && window.off;
 }
 
+/*
+ * The network namespaces that the last walk came to, as the next one can: few hosts have so many
+ * containers. Sockets of others keep their bit.
+ */
+#define RELEASED_NAMESPACES 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RELEASED_NAMESPACES);
+	__type(key, __u32); /* inode */
+	__type(value, __u32); /* the number of the window before the gap */
+} released_namespaces SEC(".maps");
+
+static __always_inline __u32 netns_of(const struct sock_common *common)
+{
+	return common->skc_net.net->ns.inum;
+}
+
+/* Return true if a socket that is selected now gets its bit by a walk, before the next window. */
+static __always_inline bool window_recalls(const struct sock_common *common)
+{
+	__u32 netns, *number;
+
+	if (!setting_windows || !window.released)
+		return false;
+	netns = netns_of(common);
+	number = bpf_map_lookup_elem(&released_namespaces, &netns);
+	return number && *number == window.number;
+}
+
 /* Return true if only a part of the time is measured: then the time of each message matters. */
 static __always_inline bool window_bounded(void)
 {
