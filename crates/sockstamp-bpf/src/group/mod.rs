@@ -32,7 +32,7 @@ use sockstamp_model::name::Name;
 use self::counts::{activity, in_flight, summary};
 pub use self::grouped::{GroupCap, Grouped};
 pub(crate) use self::grouped::{setting, size_maps};
-pub(crate) use self::names::Names;
+pub(crate) use self::names::{Names, Numbers};
 pub(crate) use self::slots::set_cap;
 use crate::abi::{self, raw};
 use crate::error::Error;
@@ -133,7 +133,9 @@ impl Table {
         for (slot, _) in slots::used(maps, self.grouped.slots())? {
             keys.push((slots::read_group(maps, slot)?.key, slot));
         }
-        self.learn_names(keys.iter().map(|(key, _)| key));
+        self.learn_names(keys.iter().map(|(key, _)| key))?;
+        // Those whose names are not known yet come with the next look: their keys would change.
+        keys.retain(|(key, _)| self.names.know(&self.numbers(key)));
         let named = keys.into_iter().map(|(key, slot)| (self.key(&key), slot));
         let mut slots: Vec<_> = named.collect();
         slots.sort_unstable();
@@ -164,11 +166,11 @@ impl Table {
     /// Return the groups that sweeps found since the last call, by slot. Sweeps find groups that
     /// have a cgroup, an interface or a network namespace.
     pub(crate) fn take_fresh(&mut self) -> Vec<(u32, GroupKey)> {
-        let slots = std::mem::take(&mut self.fresh);
-        let keys: Vec<_> = slots
-            .into_iter()
-            .filter_map(|slot| Some((slot, self.seen.get(&slot)?.key)))
-            .collect();
+        let slots = std::mem::take(&mut self.fresh).into_iter();
+        let keys = slots.filter_map(|slot| Some((slot, self.seen.get(&slot)?.key)));
+        let know = |(_, key): &(u32, raw::group_key)| self.names.know(&self.numbers(key));
+        let (keys, unknown): (Vec<_>, Vec<_>) = keys.partition(know);
+        self.fresh = unknown.into_iter().map(|(slot, _)| slot).collect();
         keys.into_iter()
             .map(|(slot, key)| (slot, self.key(&key)))
             .collect()
@@ -235,23 +237,31 @@ impl Table {
         setting(Some(&self.grouped)) & named != 0
     }
 
-    /// Learn the names that these keys need, and no others.
-    fn learn_names<'a>(&mut self, keys: impl Iterator<Item = &'a raw::group_key>) {
+    /// Return the numbers of a key that have names.
+    fn numbers(&self, key: &raw::group_key) -> Numbers {
         let asked = setting(Some(&self.grouped));
+        let has = |bit: raw::group_by::Type| asked & bit != 0;
+        let netns = NetnsInode(key.identity.netns);
+        Numbers {
+            cgroup: has(raw::group_by::GROUP_BY_CGROUP).then_some(key.identity.cgroup),
+            interface: has(raw::group_by::GROUP_BY_INTERFACE).then_some((netns, key.ifindex)),
+            netns: has(raw::group_by::GROUP_BY_NETNS).then_some(netns),
+        }
+    }
+
+    /// Learn the names that these keys need, and no others.
+    fn learn_names<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a raw::group_key>,
+    ) -> Result<(), Error> {
         let (mut cgroups, mut interfaces, mut namespaces) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        for key in keys {
-            if asked & raw::group_by::GROUP_BY_CGROUP != 0 {
-                cgroups.insert(key.identity.cgroup);
-            }
-            if asked & raw::group_by::GROUP_BY_INTERFACE != 0 {
-                interfaces.insert((NetnsInode(key.identity.netns), key.ifindex));
-            }
-            if asked & raw::group_by::GROUP_BY_NETNS != 0 {
-                namespaces.insert(NetnsInode(key.identity.netns));
-            }
+        for numbers in keys.map(|key| self.numbers(key)) {
+            cgroups.extend(numbers.cgroup);
+            interfaces.extend(numbers.interface);
+            namespaces.extend(numbers.netns);
         }
-        self.names.learn(&cgroups, &interfaces, &namespaces);
+        self.names.learn(&cgroups, &interfaces, &namespaces)
     }
 
     /// Learn the names of new groups. When slots run short, also find the groups that are idle: a
@@ -290,8 +300,7 @@ impl Table {
             }
         }
         let keys: Vec<_> = self.seen.values().map(|seen| seen.key).collect();
-        self.learn_names(keys.iter());
-        Ok(())
+        self.learn_names(keys.iter())
     }
 
     /// Retires idle groups, those that were so for longest first, down to three quarters.
@@ -374,7 +383,7 @@ impl Table {
                 netns: flow.netns,
                 index: key.ifindex,
                 name: self.names.interface((flow.netns, key.ifindex)),
-                netns_name: self.names.netns_name(flow.netns),
+                netns_name: self.names.netns_of((flow.netns, key.ifindex)),
             }),
             proto: has(Dimension::Proto).then_some(flow.protocol),
             netns: has(Dimension::Netns).then(|| GroupNetns {

@@ -1,6 +1,7 @@
 //! Names for what the kernel knows by number: those of the groups that there are, and no others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,7 +12,9 @@ use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
+use crate::error::Error;
 use crate::flow::in_namespaces;
+use crate::privilege::with_capabilities;
 
 /// Rests after a look for names, in units of the time that it took: messages wait meanwhile.
 const REST: u32 = 4;
@@ -19,19 +22,33 @@ const REST: u32 = 4;
 /// An interface by its namespace and its index there.
 pub(crate) type InterfaceIndex = (NetnsInode, u32);
 
-/// Every number is looked up once while messages are measured: where it is not found now, it will
-/// hardly be later, for the kernel gives no number of a cgroup twice. The kernel has room for a few
-/// thousand groups, so there are no more names than that.
+/// The numbers of a group that have names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbers {
+    pub(crate) cgroup: Option<u64>,
+    pub(crate) interface: Option<InterfaceIndex>,
+    pub(crate) netns: Option<NetnsInode>,
+}
+
+/// The names of an interface and of its namespace.
+#[derive(Debug, Clone)]
+struct InterfaceNames {
+    interface: Option<Name>,
+    netns: Option<Name>,
+}
+
+/// Every number is looked up once, and keeps the name, or the lack of one, that it had then: the
+/// key of a group has it, and a sum by keys would have a group twice whose key changes. The kernel
+/// has room for a few thousand groups, so there are no more names than that.
 #[derive(Debug)]
 pub(crate) struct Names {
     cgroup2: PathBuf,
     directories: usize,
     cgroups: FxHashMap<u64, Option<Name>>,
-    interfaces: HashMap<InterfaceIndex, Option<Name>>,
+    interfaces: HashMap<InterfaceIndex, InterfaceNames>,
     /// Names of network namespaces that groups differ by.
     namespaces: HashMap<NetnsInode, Option<Name>>,
     own: Option<NetnsInode>,
-    netns_names: BTreeMap<NetnsInode, Name>,
     rests_until: Instant,
 }
 
@@ -44,19 +61,22 @@ impl Names {
             interfaces: HashMap::new(),
             namespaces: HashMap::new(),
             own: netns::own().ok(),
-            netns_names: BTreeMap::new(),
             rests_until: Instant::now(),
         }
     }
 
     /// Learn the names of all these by one look at the host, and forget all others. While it rests
     /// it learns nothing new.
+    ///
+    /// # Errors
+    ///
+    /// If capabilities cannot be dropped again: other network namespaces are entered with them.
     pub(crate) fn learn(
         &mut self,
         cgroups: &BTreeSet<u64>,
         interfaces: &BTreeSet<InterfaceIndex>,
         namespaces: &BTreeSet<NetnsInode>,
-    ) {
+    ) -> Result<(), Error> {
         self.cgroups.retain(|id, _| cgroups.contains(id));
         self.namespaces
             .retain(|netns, _| namespaces.contains(netns));
@@ -64,46 +84,58 @@ impl Names {
             .retain(|index, _| interfaces.contains(index));
         let begun = Instant::now();
         if begun < self.rests_until {
-            return;
+            return Ok(());
         }
-        let unknown = cgroups.iter().filter(|id| !self.cgroups.contains_key(id));
+        self.learn_cgroups(cgroups);
+        let interfaces: Vec<_> = unknown(interfaces, &self.interfaces);
+        let namespaces: Vec<_> = unknown(namespaces, &self.namespaces);
+        if !interfaces.is_empty() || !namespaces.is_empty() {
+            with_capabilities(|| {
+                self.learn_of_namespaces(&interfaces, &namespaces);
+                Ok(())
+            })?;
+        }
+        self.rests_until = Instant::now() + begun.elapsed() * REST;
+        Ok(())
+    }
+
+    fn learn_cgroups(&mut self, wanted: &BTreeSet<u64>) {
+        let unknown = wanted.iter().filter(|id| !self.cgroups.contains_key(id));
         let unknown: BTreeSet<_> = unknown.copied().collect();
         if !unknown.is_empty() {
             self.cgroups
                 .extend(cgroup::paths(&self.cgroup2, unknown, self.directories));
         }
-        let unknown = interfaces
-            .iter()
-            .filter(|index| !self.interfaces.contains_key(index));
-        let unknown: Vec<_> = unknown.copied().collect();
-        if !unknown.is_empty() {
-            self.interfaces.extend(interface_names(&unknown));
-            if unknown.iter().any(|&(netns, _)| self.is_elsewhere(netns)) {
-                self.netns_names = netns::names();
-            }
-        }
-        self.learn_namespaces(namespaces);
-        self.rests_until = Instant::now() + begun.elapsed() * REST;
     }
 
-    fn learn_namespaces(&mut self, wanted: &BTreeSet<NetnsInode>) {
-        if wanted
+    fn learn_of_namespaces(&mut self, interfaces: &[InterfaceIndex], namespaces: &[NetnsInode]) {
+        let names = netns::names();
+        for (index, interface) in interface_names(interfaces) {
+            let (netns, _) = index;
+            let known = || names.get(&netns).cloned();
+            let name = || known().unwrap_or_else(|| netns.to_string().into());
+            let netns = self.is_elsewhere(netns).then(name);
+            self.interfaces
+                .insert(index, InterfaceNames { interface, netns });
+        }
+        let named = namespaces
             .iter()
-            .all(|netns| self.namespaces.contains_key(netns))
-        {
-            return;
-        }
-        self.netns_names = netns::names();
-        for netns in wanted {
-            let name = || self.netns_names.get(netns).cloned();
-            self.namespaces.entry(*netns).or_insert_with(name);
-        }
+            .map(|netns| (*netns, names.get(netns).cloned()));
+        self.namespaces.extend(named);
     }
 
-    /// End the rest: what is learned next is the last. Capabilities are back by then, so namespaces
-    /// that could not be entered are tried again.
+    /// Return true if all of these were looked up.
+    pub(crate) fn know(&self, numbers: &Numbers) -> bool {
+        let cgroup = |id| self.cgroups.contains_key(&id);
+        let interface = |index| self.interfaces.contains_key(&index);
+        let netns = |netns| self.namespaces.contains_key(&netns);
+        numbers.cgroup.is_none_or(cgroup)
+            && numbers.interface.is_none_or(interface)
+            && numbers.netns.is_none_or(netns)
+    }
+
+    /// End the rest: the next look is the last.
     pub(crate) fn wake(&mut self) {
-        self.interfaces.retain(|_, name| name.is_some());
         self.rests_until = Instant::now();
     }
 
@@ -116,7 +148,7 @@ impl Names {
     /// The name of an interface in a network namespace; `None` if it was gone, or we may not enter
     /// the namespace.
     pub(crate) fn interface(&self, index: InterfaceIndex) -> Option<Name> {
-        self.interfaces.get(&index).cloned().flatten()
+        self.interfaces.get(&index)?.interface.clone()
     }
 
     /// Return the name of a network namespace; `None` for ours, and where it had none when it was
@@ -125,18 +157,19 @@ impl Names {
         self.namespaces.get(&netns).cloned().flatten()
     }
 
-    /// The name of a network namespace that is not ours, or its inode.
-    pub(crate) fn netns_name(&self, netns: NetnsInode) -> Option<Name> {
-        let name = || {
-            let known = self.netns_names.get(&netns).cloned();
-            known.unwrap_or_else(|| netns.to_string().into())
-        };
-        self.is_elsewhere(netns).then(name)
+    /// The name of an interface's network namespace that is not ours, or its inode.
+    pub(crate) fn netns_of(&self, index: InterfaceIndex) -> Option<Name> {
+        self.interfaces.get(&index)?.netns.clone()
     }
 
     fn is_elsewhere(&self, netns: NetnsInode) -> bool {
         netns.0 != 0 && Some(netns) != self.own
     }
+}
+
+fn unknown<N: Copy + Eq + Hash + Ord, V>(wanted: &BTreeSet<N>, known: &HashMap<N, V>) -> Vec<N> {
+    let unknown = wanted.iter().filter(|number| !known.contains_key(number));
+    unknown.copied().collect()
 }
 
 fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Name>)> {
@@ -203,11 +236,9 @@ mod tests {
 
     fn learn(names: &mut Names, cgroups: &[u64]) {
         names.wake();
-        names.learn(
-            &cgroups.iter().copied().collect(),
-            &BTreeSet::new(),
-            &BTreeSet::new(),
-        );
+        let cgroups = cgroups.iter().copied().collect();
+        let learned = names.learn(&cgroups, &BTreeSet::new(), &BTreeSet::new());
+        learned.unwrap();
     }
 
     #[test]
@@ -266,11 +297,17 @@ mod tests {
 
         let another = hierarchy.make("another");
         names.rests_until = Instant::now() + Duration::from_secs(3600);
-        names.learn(
-            &BTreeSet::from([ids[0], another]),
-            &BTreeSet::new(),
-            &BTreeSet::new(),
-        );
+        let cgroups = BTreeSet::from([ids[0], another]);
+        let learned = names.learn(&cgroups, &BTreeSet::new(), &BTreeSet::new());
+        learned.unwrap();
+        let knows = |names: &Names, id| {
+            names.know(&Numbers {
+                cgroup: Some(id),
+                interface: None,
+                netns: None,
+            })
+        };
+        assert!(knows(&names, ids[0]) && !knows(&names, another));
         assert_eq!(names.cgroup(ids[0]), Some(&"/0".into()));
         assert_eq!(names.cgroup(another), None);
         learn(&mut names, &[ids[0], another]);
@@ -283,7 +320,8 @@ mod tests {
         let own = NetnsInode(own.try_into().unwrap());
         let mut names = Names::new(Path::new("/nowhere"));
         let wanted = [(own, 1), (own, u32::MAX), (NetnsInode(1), 1)];
-        names.learn(&BTreeSet::new(), &wanted.into(), &BTreeSet::new());
+        let learned = names.learn(&BTreeSet::new(), &wanted.into(), &BTreeSet::new());
+        learned.unwrap();
         assert_eq!(names.interface(wanted[0]), Some("lo".into()));
         assert_eq!(names.interface(wanted[1]), None);
         assert_eq!(names.interface(wanted[2]), None);

@@ -215,7 +215,7 @@ impl Packets {
         while self.more {
             self.read_and_hand_over(on_packet)?;
         }
-        self.hand_over(u64::MAX, on_packet);
+        self.hand_over(u64::MAX, on_packet)?;
         Ok(self.lost())
     }
 
@@ -254,18 +254,21 @@ impl Packets {
             true => self.ring.inbox().last(),
             false => begun,
         };
-        self.hand_over(read.saturating_sub(SETTLED.as_nanos()), on_packet);
-        Ok(())
+        self.hand_over(read.saturating_sub(SETTLED.as_nanos()), on_packet)
     }
 
     /// Hand over packets that were seen up to `settled`.
-    fn hand_over(&mut self, settled: u64, on_packet: &mut impl FnMut(&Packet<'_>)) {
+    fn hand_over(
+        &mut self,
+        settled: u64,
+        on_packet: &mut impl FnMut(&Packet<'_>),
+    ) -> Result<(), Error> {
         let mut held = self.ring.inbox();
         let cgroups = held.cgroups();
         if cgroups.len() > self.named {
             self.named = cgroups.len();
             self.names
-                .learn(cgroups, &BTreeSet::new(), &BTreeSet::new());
+                .learn(cgroups, &BTreeSet::new(), &BTreeSet::new())?;
         }
         let (mut cgroup, mut path) = (0, None);
         for (record, bytes) in held.until(settled) {
@@ -279,6 +282,7 @@ impl Packets {
             }
         }
         held.forget(settled);
+        Ok(())
     }
 }
 
