@@ -8,10 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
+use nix::sys::statfs::{NSFS_MAGIC, statfs};
 use sockstamp_model::container::{Runtime, container_of};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
@@ -40,9 +41,15 @@ pub fn own() -> Result<NetnsInode> {
 ///
 /// If there is none.
 pub fn existing(name: &str) -> Result<PathBuf> {
+    if name.contains('/') {
+        bail!("no network namespace {name}: it is a name of ip-netns(8), or a process");
+    }
     let path = path(name);
-    fs::metadata(&path)
+    let system = statfs(&path)
         .with_context(|| format!("no network namespace {name} ({})", path.display()))?;
+    if system.filesystem_type() != NSFS_MAGIC {
+        bail!("{} is no network namespace", path.display());
+    }
     Ok(path)
 }
 
@@ -187,7 +194,7 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
     let Some(netns) = netns else {
         return index_here(name);
     };
-    let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
+    let file = File::open(existing(netns)?)?;
     inside(file, || index_here(name))
         .map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -199,6 +206,7 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
         .with_context(|| format!("in network namespace {netns}"))
 }
 
+/// Return the path that a name would have.
 fn path(name: &str) -> PathBuf {
     let named = Path::new("/run/netns").join(name);
     let is_pid = name.parse::<u32>().is_ok();
@@ -229,6 +237,14 @@ mod tests {
     fn a_process_names_the_network_namespace_that_it_is_in() {
         let process = std::process::id().to_string();
         assert_eq!(named(&process).unwrap(), own().unwrap());
+    }
+
+    #[test]
+    fn a_file_elsewhere_is_no_network_namespace() {
+        for name in ["../../etc/passwd", "/proc/self/ns/net", "", "."] {
+            let error = named(name).unwrap_err().to_string();
+            assert!(error.contains("no network namespace"), "{name}: {error}");
+        }
     }
 
     #[test]
