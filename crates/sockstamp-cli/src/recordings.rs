@@ -1,6 +1,8 @@
 //! The files of a recording.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -175,10 +177,24 @@ pub(crate) fn packets_beside(messages: &Path) -> PathBuf {
     }
 }
 
-/// Return these files, and all of these directories.
+/// Return these files, and all of these directories, each once.
 pub(crate) fn all_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let files: Result<Vec<_>> = paths.iter().map(|path| files(path)).collect();
-    Ok(files?.concat())
+    Ok(without_duplicates(files?.concat()))
+}
+
+/// Return the device and the inode of a file: all of its names and links share them.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = path.metadata().ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+/// Keep the first name of each file, so that its messages count once. Names without a file stay:
+/// opening them says what is wrong.
+fn without_duplicates(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut known = HashSet::new();
+    files.retain(|path| identity(path).is_none_or(|file| known.insert(file)));
+    files
 }
 
 /// Return the path, or all files of a recording below it by time:
@@ -193,30 +209,46 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for _ in 0..=LEVELS {
         for directory in std::mem::take(&mut directories) {
-            let entries = directory
-                .read_dir()
-                .with_context(|| format!("cannot read {}", directory.display()))?;
-            for entry in entries {
-                let entry = entry
-                    .with_context(|| format!("cannot read {}", directory.display()))?
-                    .path();
-                if entry.is_dir() {
-                    directories.push(entry);
-                } else if entry
-                    .extension()
-                    .is_some_and(|extension| extension == MESSAGES)
-                    && is_begun(&entry)?
-                {
-                    files.push(entry);
-                }
-            }
+            let (below, found) = listed(&directory)?;
+            directories.extend(below);
+            files.extend(found);
         }
     }
     if files.is_empty() {
         bail!("{} contains no recording", path.display());
     }
     files.sort();
-    Ok(files)
+    Ok(without_duplicates(files))
+}
+
+/// Return the directories in a directory, and its files of messages. A link to a directory is
+/// reported and left out: it may lead back.
+fn listed(directory: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let failed = || format!("cannot read {}", directory.display());
+    let (mut directories, mut files) = (Vec::new(), Vec::new());
+    for entry in directory.read_dir().with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        let is_messages = || {
+            path.extension()
+                .is_some_and(|extension| extension == MESSAGES)
+        };
+        if path.is_dir() {
+            match path.is_symlink() {
+                true => tell_that_a_link_is_left_out(&path),
+                false => directories.push(path),
+            }
+        } else if is_messages() && is_begun(&path)? {
+            files.push(path);
+        }
+    }
+    Ok((directories, files))
+}
+
+fn tell_that_a_link_is_left_out(path: &Path) {
+    escape::complain(format_args!(
+        "{} is left out: it is a link to a directory; name that directory to read it",
+        path.display()
+    ));
 }
 
 fn is_begun(path: &Path) -> Result<bool> {
@@ -233,6 +265,7 @@ fn is_begun(path: &Path) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use sockstamp_record::Writer;
     use tempfile::tempdir;
@@ -258,6 +291,24 @@ mod tests {
         fs::remove_file(&good).unwrap();
         let told = files(directory.path()).unwrap_err().to_string();
         assert!(told.contains("contains no recording"), "{told}");
+    }
+
+    #[test]
+    fn a_file_with_several_names_is_read_once() {
+        let directory = tempdir().unwrap();
+        let whole = directory.path().to_owned();
+        let [file, link] = ["a", "b"].map(|name| whole.join(name).with_extension(MESSAGES));
+        Writer::create(&file, &[]).unwrap().finish().unwrap();
+        symlink(&file, &link).unwrap();
+        let back = whole.join("back");
+        symlink(&whole, &back).unwrap();
+        assert_eq!(files(&whole).unwrap(), std::slice::from_ref(&file));
+        // By its name, a link to a directory is what the user wants.
+        assert_eq!(files(&back).unwrap(), [back.join("a.parquet")]);
+        let named = [link.clone(), file, whole.clone(), link.clone(), back];
+        assert_eq!(all_files(&named).unwrap(), [link]);
+        let missing = [whole.join("missing"), whole.join("missing")];
+        assert_eq!(all_files(&missing).unwrap(), missing);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use crate::hints::FILTER_WORDS;
 use crate::target::Target;
@@ -47,6 +48,17 @@ fn is_bare(word: &str) -> bool {
     !word.contains(['/', '.'])
 }
 
+/// Return an option as it is typed.
+fn typed(id: &str) -> String {
+    let target = Target::augment_args(Command::new("target"));
+    let option = target.get_arguments().find(|option| option.get_id() == id);
+    match (option.and_then(Arg::get_long), id) {
+        (Some(long), _) => format!("--{long}"),
+        (None, "command") => "a command".to_owned(),
+        (None, _) => format!("--{}", id.replace('_', "-")),
+    }
+}
+
 impl FromArgMatches for Source {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let words = matches.get_many::<String>(WORDS).unwrap_or_default();
@@ -57,10 +69,12 @@ impl FromArgMatches for Source {
                 target: Target::from_arg_matches(matches)?,
             });
         }
-        let files: Vec<_> = words.iter().map(PathBuf::from).collect();
+        // The bytes of a name need not be UTF-8: the words may differ from them.
+        let names = matches.get_raw(WORDS).into_iter().flatten();
+        let files: Vec<PathBuf> = names.map(PathBuf::from).collect();
         if is_bare(words[0]) && !files[0].exists() {
             let reason = format!(
-                "no recording is named {:?}, and no filter begins with it\n",
+                "no recording is named {:?}, and no filter begins with it",
                 words[0]
             );
             return Err(Error::raw(ErrorKind::ValueValidation, reason));
@@ -72,9 +86,9 @@ impl FromArgMatches for Source {
             .find(|id| !OF_BOTH.contains(id) && !id.starts_with(|c: char| c.is_ascii_uppercase()));
         if let Some(option) = measuring {
             let reason = format!(
-                "{:?} is read as a recording, and {} is for measuring\n",
+                "{:?} is read as a recording, and {} is for measuring: leave out one of them",
                 words[0],
-                option.replace('_', "-")
+                typed(option)
             );
             return Err(Error::raw(ErrorKind::ArgumentConflict, reason));
         }
@@ -94,7 +108,10 @@ impl Args for Source {
     fn augment_args(command: Command) -> Command {
         Target::augment_args(command).mut_arg(WORDS, |words| {
             let help = words.get_help().map(ToString::to_string).unwrap_or_default();
+            // A filter with other characters is refused as such.
+            let lossy = OsStringValueParser::new().map(|word| word.to_string_lossy().into_owned());
             words
+                .value_parser(lossy)
                 .value_name("FILE|FILTER")
                 .help("Recordings to read; or a filter expression, if the first word is one of its words")
                 .long_help(format!(
@@ -111,7 +128,35 @@ impl Args for Source {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
+
+    fn read(words: &[&OsStr]) -> Result<Source, Error> {
+        let command = Source::augment_args(Command::new("explain").no_binary_name(true));
+        Source::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn names_of_files_may_have_any_bytes() {
+        let names = [&b"a.parquet"[..], b"./\xff.parquet"].map(OsStr::from_bytes);
+        assert_eq!(read(&names).unwrap().files, names.map(PathBuf::from));
+        let filter = [&b"port"[..], b"\xff"].map(OsStr::from_bytes);
+        assert!(read(&filter).is_err());
+    }
+
+    #[test]
+    fn options_of_measuring_are_refused_by_their_names() {
+        for (option, value) in [("--pid", "1"), ("--comm", "nginx"), ("--netns", "blue")] {
+            let words = ["a.parquet", option, value].map(OsStr::new);
+            let told = read(&words).unwrap_err().to_string();
+            let expected = format!("and {option} is for measuring: leave out one of them");
+            assert!(told.ends_with(&expected), "{told}");
+        }
+        assert_eq!(typed("rate_cap"), "--rate-cap");
+        assert_eq!(typed("command"), "a command");
+    }
 
     #[test]
     fn words_of_a_filter_are_no_files() {

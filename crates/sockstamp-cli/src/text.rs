@@ -264,7 +264,8 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
     writeln!(output, "{}", wrapped(&format!(" {name}:"), figures, ","))
 }
 
-fn counted(count: u64, noun: &str) -> String {
+/// Return a number with its noun.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

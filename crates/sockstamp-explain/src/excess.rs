@@ -77,7 +77,7 @@ pub struct Carried {
 pub enum Claim {
     /// The first component makes slow messages slow.
     First,
-    /// Too few flows and too few seconds had slow messages.
+    /// Too few flows and too few seconds had slow messages, or none had any.
     TooFew,
     /// Slow messages are hardly slower, or no component carries a large share for sure.
     Nothing,
@@ -162,8 +162,9 @@ impl Excess {
         let mean = whole / weight;
         let norm: f64 = norms.iter().sum();
         let claim = match () {
-            () if mean < LEAST || mean < norm => Claim::Nothing,
+            // Without a slow message there is no excess, and nothing to judge.
             () if !enough => Claim::TooFew,
+            () if mean < LEAST || mean < norm => Claim::Nothing,
             () if carried
                 .first()
                 .is_some_and(|first| first.stands_out(mean >= FAR * norm)) =>
@@ -343,4 +344,55 @@ impl Explanation {
 )]
 fn nanos(mean: f64) -> Nanos {
     Nanos(mean.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::fixture;
+    use sockstamp_model::flow::SocketCookie;
+    use sockstamp_model::stage::{Direction, Stage};
+
+    use super::*;
+    use crate::{Border, Times};
+
+    /// Return a read that took this long, on a connection of its own.
+    fn read(flow: u64, time: Nanos) -> Message {
+        let mut message = fixture::message(Direction::Rx);
+        message.flow.cookie = SocketCookie(flow);
+        message.stages[Stage::RxApp] = Some(time);
+        message
+    }
+
+    /// Return the number of slow reads, and the conclusion.
+    fn claimed(reads: &[Message], border: Border) -> (u64, Claim) {
+        let mut times = Times::new(Kind::Read);
+        reads.iter().for_each(|read| times.add(read));
+        let mut excess = Excess::new(Kind::Read, times.limits(border).unwrap());
+        reads.iter().for_each(|read| excess.add(read));
+        let explanation = excess.explanation();
+        (explanation.slow, explanation.claim)
+    }
+
+    #[test]
+    fn too_few_slow_messages_are_told_before_a_small_excess() {
+        let mut few: Vec<Message> = (0..60)
+            .map(|flow| read(flow, Nanos::from_micros(200)))
+            .collect();
+        few[30] = read(30, Nanos::from_secs(3));
+        // The 99th percentile is the longest time: no message exceeds it.
+        let claim = claimed(&few, Border::default());
+        assert_eq!(claim, (0, Claim::TooFew));
+        let claim = claimed(&few, Border::Time(Nanos::from_secs(10)));
+        assert_eq!(claim, (0, Claim::TooFew));
+        let claim = claimed(&few, Border::Time(Nanos::from_secs(1)));
+        assert_eq!(claim, (1, Claim::TooFew));
+    }
+
+    #[test]
+    fn enough_slow_messages_that_are_hardly_slower_do_not_stand_out() {
+        let reads: Vec<Message> = (0..3000)
+            .map(|flow| read(flow, Nanos(1000 + flow)))
+            .collect();
+        assert_eq!(claimed(&reads, Border::default()), (30, Claim::Nothing));
+    }
 }

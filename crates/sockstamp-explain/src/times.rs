@@ -49,7 +49,8 @@ pub struct Limits {
     pub p75: Nanos,
     /// The 99th percentile.
     pub p99: Nanos,
-    /// Slow ones take longer.
+    /// Slow ones take longer. Fewer than 100 messages have none above their 99th percentile, which
+    /// is the longest time.
     pub slow: Nanos,
     /// There were too many different times to hold: percentiles are up to 0.05 % too long.
     pub are_rounded: bool,
@@ -196,6 +197,14 @@ mod tests {
             are_rounded: false,
         };
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn few_messages_have_none_above_their_99th_percentile() {
+        for (count, has_slow) in [(60, false), (99, false), (100, true)] {
+            let all = limits(1000, 1..=count);
+            assert_eq!(all.is_slow(Nanos(count)), has_slow, "{count}");
+        }
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub const RULES: &[Rule] = &[
                     that took three quarters of that time. If at least nine tenths of the answers were recorded, \
                     as with a command, this is the share of all answers, and the average is the peer's own; \
                     otherwise it is the share of the recorded slow answers.",
-        sentence: "PEER takes T to answer, of which the path is at least R (TCP)",
+        sentence: "PEER takes T to answer on average, of which the path is at least R (TCP)",
         check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
         find: peer,
@@ -515,14 +515,14 @@ fn peer(figures: &Figures) -> Option<Finding> {
     }
     let (answered, way) = (whole.mean(), network.mean());
     let takes = match (of_one, slowest) {
-        (Some((peer, _)), _) => format!("{} takes {answered} to answer", Service(peer)),
+        (Some((peer, _)), _) => format!("{} takes {answered} to answer on average", Service(peer)),
         (None, Some(Slowest { peer, .. })) => {
             format!(
-                "peers take {answered} to answer, most of it {}",
+                "peers take {answered} to answer on average, most of it {}",
                 Service(peer)
             )
         }
-        (None, None) => format!("peers take {answered} to answer"),
+        (None, None) => format!("peers take {answered} to answer on average"),
     };
     let sentence = if network.ns == 0 {
         takes
@@ -531,7 +531,7 @@ fn peer(figures: &Figures) -> Option<Finding> {
             Some((peer, _)) => (format!(" of {}", Service(peer)), ""),
             None => (String::new(), " to the peers"),
         };
-        format!("answers{of} take {answered}, of which the path{to} is at least {way}")
+        format!("answers{of} take {answered} on average, of which the path{to} is at least {way}")
     } else {
         format!("{takes}, of which the path is at least {way}")
     };

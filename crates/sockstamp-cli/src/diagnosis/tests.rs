@@ -208,14 +208,14 @@ fn slow_answers_are_the_peers_or_the_paths() {
         });
         summary
     };
-    says(&slow(0), "peers take 60.0 ms to answer");
+    says(&slow(0), "peers take 60.0 ms to answer on average");
     says(
         &slow(10 * MS),
-        "peers take 60.0 ms to answer, of which the path is at least 10.0 ms",
+        "peers take 60.0 ms to answer on average, of which the path is at least 10.0 ms",
     );
     says(
         &slow(55 * MS),
-        "answers take 60.0 ms, of which the path to the peers is at least 55.0 ms",
+        "answers take 60.0 ms on average, of which the path to the peers is at least 55.0 ms",
     );
 }
 
@@ -296,7 +296,7 @@ fn if_only_some_answers_are_known_the_average_is_that_of_all() {
     let sentence = of(&summary, &owners).unwrap();
     assert_eq!(
         sentence,
-        "peers take 60.0 ms to answer, most of it 10.0.0.1:53 (DNS)"
+        "peers take 60.0 ms to answer on average, most of it 10.0.0.1:53 (DNS)"
     );
 }
 
@@ -320,9 +320,12 @@ fn a_peer_that_has_most_of_the_time_is_named() {
         owners
     };
     let sentence = of(&summary, &owners([90, 10])).unwrap();
-    assert_eq!(sentence, "10.0.0.1:53 (DNS) takes 60.0 ms to answer");
+    assert_eq!(
+        sentence,
+        "10.0.0.1:53 (DNS) takes 60.0 ms to answer on average"
+    );
     let sentence = of(&summary, &owners([50, 50])).unwrap();
-    assert_eq!(sentence, "peers take 60.0 ms to answer");
+    assert_eq!(sentence, "peers take 60.0 ms to answer on average");
 }
 
 #[test]

@@ -7,18 +7,19 @@ use sockstamp_model::clock::Nanos;
 
 use super::difference::{Difference, side};
 use crate::paragraph::wrapped;
+use crate::text::counted;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
     let changes = &difference.changes;
     writeln!(
         output,
-        "\n before: {} messages, after: {}\n",
-        difference.before.messages(),
+        "\n before: {}, after: {}\n",
+        counted(difference.before.messages(), "message"),
         difference.after.messages()
     )?;
     writeln!(
         output,
-        "   {:<12}{:>6}{:>12}{:>12}{:>10}{:>23}",
+        "   {:<14}{:>6}{:>12}{:>12}{:>10}{:>23}",
         "stage", "", "before", "after", "change", "interval"
     )?;
     for change in changes {
@@ -62,7 +63,7 @@ fn row(output: &mut dyn Write, change: &Change) -> io::Result<()> {
     );
     writeln!(
         output,
-        " {star} {:<12}{:>6}{:>12}{:>12}{:>10}{interval:>23}",
+        " {star} {:<14}{:>6}{:>12}{:>12}{:>10}{interval:>23}",
         change.measure.name(),
         change.figure(),
         nanos(change.before),
@@ -78,10 +79,11 @@ fn one_sided(output: &mut dyn Write, one: &OneSided) -> io::Result<()> {
         true => ["-", &median],
         false => [&median, "-"],
     };
-    let (name, side, messages) = (one.measure.name(), side(one), one.messages);
+    let (name, side) = (one.measure.name(), side(one));
+    let messages = counted(one.messages, "message");
     writeln!(
         output,
-        "   {name:<12}{:>6}{before:>12}{after:>12}  only {side}: {messages} messages",
+        "   {name:<14}{:>6}{before:>12}{after:>12}  only {side}: {messages}",
         "p50"
     )
 }
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn the_widest_row_fits_a_terminal() {
         let change = Change {
-            measure: Measure::Stage(Stage::PeerAnswer),
+            measure: Measure::Stage(Stage::ConnHandshake),
             quantile: 3,
             before: 123_456_789.0,
             after: 123_456_789_000.0,
@@ -135,27 +137,37 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(
             text,
-            "   peer.answer  p99.9      123 ms       123 s     ×1000        -100 % to ×1e13\n"
+            "   conn.handshake p99.9      123 ms       123 s     ×1000        -100 % to ×1e13\n"
         );
         assert!(text.trim_end().chars().count() <= 80);
     }
 
     #[test]
+    fn every_name_fits_its_column() {
+        let stages = Stage::ALL.into_iter().map(Measure::Stage);
+        for measure in stages.chain([Measure::Sent, Measure::Read, Measure::Life]) {
+            assert!(measure.name().len() <= 14, "{measure}");
+        }
+    }
+
+    #[test]
     fn a_stage_of_one_side_is_told_with_its_side() {
-        for (is_new, expected) in [
+        for (is_new, messages, expected) in [
             (
                 true,
-                "   rx.hol         p50           -     1.50 ms  only after: 12345 messages\n",
+                12_345,
+                "   rx.hol           p50           -     1.50 ms  only after: 12345 messages\n",
             ),
             (
                 false,
-                "   rx.hol         p50     1.50 ms           -  only before: 12345 messages\n",
+                1,
+                "   rx.hol           p50     1.50 ms           -  only before: 1 message\n",
             ),
         ] {
             let one = OneSided {
                 measure: Measure::Stage(Stage::RxHol),
                 is_new,
-                messages: 12_345,
+                messages,
                 median: 1_500_000.0,
             };
             let mut text = Vec::new();

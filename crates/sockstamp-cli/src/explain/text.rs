@@ -11,6 +11,7 @@ use super::{Told, advice, waterfall};
 use crate::diagnosis;
 use crate::line::time_of_day;
 use crate::paragraph::wrapped;
+use crate::text::counted;
 use crate::utc::utc;
 
 /// Components that carry less of the excess are not listed.
@@ -58,32 +59,42 @@ fn failures(output: &mut dyn Write, failed: &Failed) -> io::Result<()> {
     Ok(())
 }
 
-fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
-    let explanation = &explained.explanation;
+/// Say how many messages there are, how many of them are slow, and by how much.
+fn head(explanation: &Explanation) -> String {
     let limits = &explanation.limits;
-    let head = format!(
-        "p99 is {} where p50 is {}; {} {}, of which the slowest {} (above {}) took {} more than normal ones, in {} flows and {} seconds",
+    let noun = match explanation.kind {
+        Kind::Connect | Kind::Accept => "connection",
+        _ => "message",
+    };
+    let all = format!(
+        "p99 is {} where p50 is {}; {}",
         limits.p99,
         limits.p50,
-        limits.messages,
-        match explanation.kind {
-            Kind::Connect | Kind::Accept => "connections",
-            _ => "messages",
-        },
+        counted(limits.messages, noun),
+    );
+    if explanation.slow == 0 {
+        return format!("{all}; none took longer than {}", limits.slow);
+    }
+    format!(
+        "{all}, of which the slowest {} (above {}) took {} more than normal ones, in {} and {}",
         explanation.slow,
         limits.slow,
         explanation.excess(),
-        explanation.flows,
-        explanation.seconds,
-    );
+        counted(explanation.flows as u64, "flow"),
+        counted(explanation.seconds as u64, "second"),
+    )
+}
+
+fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
+    let explanation = &explained.explanation;
     writeln!(output)?;
     let without = if explained.rest { " without these" } else { "" };
     sentence(
         output,
         &format!(" {}{without}:", explanation.kind.name()),
-        &head,
+        &head(explanation),
     )?;
-    if limits.are_rounded {
+    if explanation.limits.are_rounded {
         let why =
             "there are too many different times to hold: percentiles are up to 0.05 % too long";
         sentence(output, "  ", why)?;
@@ -200,4 +211,70 @@ fn actions(output: &mut dyn Write, check: &str, cure: &str) -> io::Result<()> {
 
 fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {
     writeln!(output, "{}", wrapped(head, words.split(' '), ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_explain::{Border, Excess, Times};
+    use sockstamp_model::fixture;
+    use sockstamp_model::message::Message;
+    use sockstamp_model::stage::{Direction, Stage};
+
+    use super::*;
+
+    /// Return the words about so many reads of 200 µs, and one of 3 s, of one flow and one second.
+    fn told(others: usize, border: Border) -> String {
+        let read = |time: Nanos| {
+            let mut message = fixture::message(Direction::Rx);
+            message.stages[Stage::RxApp] = Some(time);
+            message
+        };
+        let mut reads: Vec<Message> = vec![read(Nanos::from_micros(200)); others];
+        reads.push(read(Nanos::from_secs(3)));
+        let mut times = Times::new(Kind::Read);
+        reads.iter().for_each(|read| times.add(read));
+        let mut excess = Excess::new(Kind::Read, times.limits(border).unwrap());
+        reads.iter().for_each(|read| excess.add(read));
+        let explained = Explained {
+            explanation: excess.explanation(),
+            leaders: Vec::new(),
+            lives: Vec::new(),
+            rest: false,
+        };
+        let mut text = Vec::new();
+        one(&mut text, &explained).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn few_messages_support_no_conclusion() {
+        let too_few = "too few flows and seconds for a conclusion: 20 of either are needed";
+        for (others, border, expected) in [
+            (
+                59,
+                Border::default(),
+                "60 messages; none took longer than 3.00 s",
+            ),
+            (
+                59,
+                Border::Time(Nanos::from_secs(10)),
+                "60 messages; none took longer than 10.0 s",
+            ),
+            (
+                0,
+                Border::default(),
+                "1 message; none took longer than 3.00 s",
+            ),
+            (
+                59,
+                Border::Time(Nanos::from_secs(1)),
+                "more than normal ones, in 1 flow and 1 second 100 % of the excess is rx.app",
+            ),
+        ] {
+            let text = told(others, border);
+            assert!(text.contains(expected), "{text}");
+            assert!(text.contains(too_few), "{text}");
+        }
+    }
 }

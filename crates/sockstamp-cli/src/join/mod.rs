@@ -10,13 +10,15 @@ mod sums;
 mod text;
 mod waterfall;
 
-use std::io;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::output::Format;
-use crate::recordings::files;
+use crate::recordings::{files, identity};
 
 use joined::Joined;
 use lives::Lives;
@@ -24,6 +26,9 @@ pub use options::Options;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let paths = [files(&options.first)?, files(&options.second)?];
+    refuse_one_for_both(&paths)?;
+    let outputs = [&options.output, &options.lives, &options.clocks];
+    refuse_one_twice(outputs.map(|path| path.as_deref()))?;
     let mut lives = Lives::create(options, &paths.concat())?;
     let joined = Joined::of(options, &paths, &mut |life| lives.write(life))?;
     lives.finish()?;
@@ -41,5 +46,89 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Err(error).context("cannot print")
         }
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Refuse a file as a recording of both hosts: a message is sent by one and read by the other.
+fn refuse_one_for_both([first, second]: &[Vec<PathBuf>; 2]) -> Result<()> {
+    let of_first: HashSet<_> = first.iter().filter_map(|path| identity(path)).collect();
+    let is_of_both = |path: &&PathBuf| identity(path).is_some_and(|file| of_first.contains(&file));
+    match second.iter().find(is_of_both) {
+        Some(path) => bail!(
+            "{} is named as a recording of both hosts: name one recording of each host",
+            path.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Refuse a file for two outputs: the later one would replace the other. A pipe or a device takes
+/// both.
+fn refuse_one_twice(outputs: [Option<&Path>; 3]) -> Result<()> {
+    let mut places = HashSet::new();
+    for path in outputs.into_iter().flatten() {
+        let is_file = path.metadata().map_or(true, |there| there.is_file());
+        if is_file && !places.insert(place(path)) {
+            bail!(
+                "{} is named for two outputs: write each to a file of its own",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Return a path without links, also that of a file to create.
+fn place(path: &Path) -> PathBuf {
+    let created = || {
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let directory = fs::canonicalize(directory)?;
+        io::Result::Ok(directory.join(path.file_name().unwrap_or_default()))
+    };
+    fs::canonicalize(path)
+        .or_else(|_| created())
+        .unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_no_recording_of_both_hosts() {
+        let directory = tempdir().unwrap();
+        let [a, b, link] = ["a", "b", "link"].map(|name| directory.path().join(name));
+        fs::write(&a, "a").unwrap();
+        fs::write(&b, "b").unwrap();
+        symlink(&a, &link).unwrap();
+        assert!(refuse_one_for_both(&[vec![a.clone()], vec![b.clone()]]).is_ok());
+        for same in [&a, &link] {
+            let paths = [vec![a.clone()], vec![b.clone(), same.clone()]];
+            let told = refuse_one_for_both(&paths).unwrap_err().to_string();
+            assert!(told.contains("a recording of both hosts"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_file_takes_one_output() {
+        let directory = tempdir().unwrap();
+        let [x, y, link] = ["x", "y", "link"].map(|name| directory.path().join(name));
+        let refuse =
+            |outputs: [&Path; 2]| refuse_one_twice([Some(outputs[0]), None, Some(outputs[1])]);
+        assert!(refuse([&x, &y]).is_ok());
+        assert!(refuse([&x, &x]).is_err());
+        assert!(refuse([&x, &directory.path().join("./x")]).is_err());
+        fs::write(&x, "before").unwrap();
+        symlink(&x, &link).unwrap();
+        let told = refuse([&x, &link]).unwrap_err().to_string();
+        assert!(told.contains("is named for two outputs"), "{told}");
+        assert!(refuse([Path::new("/dev/null"); 2]).is_ok());
     }
 }

@@ -8,13 +8,17 @@ use super::joined::Joined;
 use super::waterfall;
 use crate::figures::share;
 use crate::paragraph::wrapped;
+use crate::text::counted;
 use crate::text::row;
+
+/// The places of the hosts among the arguments.
+const PLACES: [&str; 2] = ["first", "second"];
 
 pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     writeln!(output)?;
-    for (host, place) in joined.hosts.iter().zip(["first", "second"]) {
-        let (name, messages) = (escaped(&host.name), host.messages);
-        writeln!(output, " {place:<7} {name}, {messages} messages")?;
+    for (host, place) in joined.hosts.iter().zip(PLACES) {
+        let (name, messages) = (escaped(&host.name), counted(host.messages, "message"));
+        writeln!(output, " {place:<7} {name}, {messages}")?;
     }
     writeln!(output, "{}", clocks(joined))?;
     for host in Host::ALL {
@@ -32,10 +36,11 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     }
     let translated = joined.join.translations().len();
     if translated > 0 {
-        writeln!(
-            output,
-            " NAT: the addresses of {translated} directions of connections differ"
-        )?;
+        let directions = match translated {
+            1 => "one direction of a connection".to_owned(),
+            directions => format!("{directions} directions of connections"),
+        };
+        writeln!(output, " NAT: the addresses of {directions} differ")?;
     }
     let clamped = joined.join.clamped();
     let clamped = [("net.forward", clamped.forward), ("net.back", clamped.back)];
@@ -84,23 +89,30 @@ fn clocks(joined: &Joined) -> String {
     };
     let late = match clocks.late() {
         0 => String::new(),
-        late => format!(", without {late} bounds that came late"),
+        late => format!(", without {} that came late", counted(late, "bound")),
     };
     let words = format!("{words}{steps}{late}");
     wrapped(" clocks:", words.split(' '), "")
 }
 
-fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<()> {
-    let (sums, to) = (joined.from(from), &joined.hosts[from.peer() as usize].name);
-    let names = (escaped(&joined.hosts[from as usize].name), escaped(to));
-    if sums.total.is_empty() {
-        return writeln!(
-            output,
-            "\n {} → {}: no message was joined",
-            names.0, names.1
-        );
+/// Name a direction: by the places of the hosts as well, if their names are equal.
+fn way(names: [&str; 2], from: Host) -> String {
+    let ends = [from as usize, from.peer() as usize];
+    let [here, there] = ends.map(|host| escaped(names[host]));
+    let way = format!("{here} → {there}");
+    match here == there {
+        true => format!("{way} ({} to {})", PLACES[ends[0]], PLACES[ends[1]]),
+        false => way,
     }
-    writeln!(output, "\n {} → {}", names.0, names.1)?;
+}
+
+fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<()> {
+    let sums = joined.from(from);
+    let way = way([&joined.hosts[0].name, &joined.hosts[1].name], from);
+    if sums.total.is_empty() {
+        return writeln!(output, "\n {way}: no message was joined");
+    }
+    writeln!(output, "\n {way}")?;
     writeln!(
         output,
         " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
@@ -125,4 +137,19 @@ fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<
         waterfall::one(output, life)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_between_hosts_of_one_name_can_be_told_apart() {
+        let ways = |names| Host::ALL.map(|from| way(names, from));
+        assert_eq!(ways(["a", "b"]), ["a → b", "b → a"]);
+        assert_eq!(
+            ways(["web", "web"]),
+            ["web → web (first to second)", "web → web (second to first)"]
+        );
+    }
 }
