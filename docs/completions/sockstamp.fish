@@ -264,8 +264,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamp
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-than -d 'Record only messages whose total exceeds this time; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this new file, or files in this directory if it exists or ends with /' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included [default: 256]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time, 1s or longer [default: 60m]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes, packets included' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free -d 'Stop when the file system has less than this many megabytes free' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'

@@ -122,8 +122,9 @@ pub enum Subcommand {
     /// Record messages in Parquet files, one row each
     ///
     /// docs/recordings.md describes the columns. A file is readable up to its last row group
-    /// whenever the recording is killed: at most the last 2 seconds are lost, or 3 % of a long
-    /// file. `sockstamp recover` cuts the rest, for other readers.
+    /// whenever the recording is killed: at most the last 10 seconds are lost, or 2 seconds if 4096
+    /// messages came in them; of a single file 1/256 of its time, if that is longer. `sockstamp
+    /// recover` cuts the rest, for other readers.
     Record(record::Options),
     /// Print the table of `stat` from recordings
     ///

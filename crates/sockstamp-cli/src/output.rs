@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +19,78 @@ pub enum Format {
     Json,
 }
 
-/// Open the file that `-o` names.
+/// Open the file that `-o` names. An earlier one keeps its content until something is written.
 pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(Box::new(BufWriter::new(file)))
+    let destination = Destination::open(path);
+    let destination = destination.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Box::new(BufWriter::new(destination)))
+}
+
+/// A file whose errors name it. The first write or flush empties it: a command that cannot be
+/// started leaves an earlier file as it was. A new file without either is removed.
+#[derive(Debug)]
+struct Destination {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+    is_begun: bool,
+}
+
+impl Destination {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = File::options();
+        options.write(true);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (options.create(true).truncate(false).open(path)?, false)
+            }
+            created => (created?, true),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_new,
+            is_begun: false,
+        })
+    }
+
+    /// Empty the file, unless that was done.
+    fn begin(&mut self) -> io::Result<()> {
+        if self.is_begun {
+            return Ok(());
+        }
+        // A pipe or a device has nothing to empty.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.is_begun = true;
+        Ok(())
+    }
+
+    fn named(&self, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.begin().and_then(|()| self.file.write(bytes));
+        written.map_err(|error| self.named(error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.begin().and_then(|()| self.file.flush());
+        flushed.map_err(|error| self.named(error))
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_begun {
+            // The reason why nothing was written is reported, not a file that remains.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Do the same, but refuse to write over a file that is read.
@@ -80,6 +148,18 @@ impl Unfinished {
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 
+    /// Create the file to write to; its errors name it.
+    pub(crate) fn destination(&self) -> Result<Box<dyn Write>> {
+        let file = File::create(self.path());
+        let file = file.with_context(|| format!("cannot write {}", self.path.display()))?;
+        Ok(Box::new(BufWriter::new(Destination {
+            path: self.path.clone(),
+            file,
+            is_new: false,
+            is_begun: true,
+        })))
+    }
+
     /// Give the file its name.
     pub(crate) fn finish(mut self) -> Result<()> {
         let Some(temporary) = self.temporary.take() else {
@@ -125,6 +205,41 @@ mod tests {
         drop(write(&path, "half of another"));
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert_eq!(directory.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_keeps_its_content_until_something_is_written() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("trace");
+        drop(create(&path).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "of yesterday").unwrap();
+        let mut file = create(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"of yesterday");
+        file.write_all(b"new").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        // An output without a line empties it, too.
+        create(&path).unwrap().flush().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn an_error_of_writing_names_the_file() {
+        let path = Path::new("/dev/full");
+        for file in [
+            create(path),
+            Unfinished::new(path, &[]).unwrap().destination(),
+        ] {
+            let mut file = file.unwrap();
+            let told = file.write_all(b"text").and_then(|()| file.flush());
+            let told = told.unwrap_err();
+            assert_eq!(told.kind(), io::ErrorKind::StorageFull);
+            assert!(
+                told.to_string().starts_with("/dev/full: No space"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

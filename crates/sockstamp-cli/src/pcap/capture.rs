@@ -96,9 +96,9 @@ impl Capture {
         self.failure.is_some() || self.count.is_some_and(|count| self.written >= count)
     }
 
-    /// Return the number of packets that were written. A closed pipe is success: its reader has
-    /// seen enough.
-    pub(super) fn finish(mut self, lost: Lost) -> Result<u64> {
+    /// Return the number of packets that were written. `unwritten` are those that a recording
+    /// could not take. A closed pipe is success: its reader has seen enough.
+    pub(super) fn finish(mut self, lost: Lost, unwritten: u64) -> Result<u64> {
         let Lost {
             ring,
             headers,
@@ -106,13 +106,16 @@ impl Capture {
             flows,
             forgotten,
         } = lost;
-        let all = ring + headers + fragments + flows;
+        let all = ring + headers + fragments + flows + unwritten;
         if all + forgotten > 0 && !self.places.is_empty() && self.failure.is_none() {
-            let comment = format!(
+            let mut comment = format!(
                 "missing at all interfaces: buffer full {ring}, headers apart {headers}, \
                  fragments without their first {fragments}, no room for flows {flows}; \
                  flows forgotten {forgotten}"
             );
+            if unwritten > 0 {
+                comment.push_str(&format!("; not written into the recording {unwritten}"));
+            }
             let told = self.writer.lost(0, self.last.as_nanos(), all, &comment);
             self.failure = told.err();
         }

@@ -95,6 +95,8 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
         snaplen: options.snaplen,
         ring_bytes: options.buffer.next_power_of_two() << 20,
     };
+    // A pipe waits here for its reader: until then, signals end the process as usual.
+    let output = create(output)?;
     let mut signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])
         .context("cannot catch signals")?;
     let prepared = match options.command.as_slice() {
@@ -108,13 +110,10 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
-    let mut capture = Capture::start(
-        create(output)?,
-        Some(Namespaces::look()),
-        options.all_stages,
-        options.count,
-    )?;
+    let namespaces = Some(Namespaces::look());
     let mut running = prepared.map(Prepared::start).transpose()?;
+    // Only now is the file emptied: a command that cannot be started costs nothing.
+    let mut capture = Capture::start(output, namespaces, options.all_stages, options.count)?;
     let dropped = drop_capabilities()?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);
     let mut status = None;
@@ -135,7 +134,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     }
     drop(dropped);
     let lost = packets.stop(&mut |packet| capture.packet(packet))?;
-    let written = capture.finish(lost)?;
+    let written = capture.finish(lost, 0)?;
     tell(written, lost);
     if let (Some(running), None) = (&mut running, status) {
         status = Some(outlive(running, &mut signals)?);

@@ -12,10 +12,11 @@ use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
 use sockstamp_record::PacketReader;
 
 use super::capture::Capture;
-use super::destination::{create, tell};
+use super::destination::{create, refuse_recording, tell, tell_unwritten};
 use crate::escape::complain;
 use crate::output::Unfinished;
 use crate::progress::Progress;
+use crate::record::UNWRITTEN;
 use crate::recordings::{RECORDING, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.
@@ -39,16 +40,19 @@ pub(super) fn run(
         true => (None, create(output)?),
         false => {
             let file = Unfinished::new(output, &read)?;
-            let output = Box::new(file.create()?);
+            refuse_recording(output)?;
+            let output = file.destination()?;
             (Some(file), output)
         }
     };
     let mut capture = Capture::start(output, None, all_stages, count)?;
     pass_on(&files, all_stages, &mut capture)?;
     let lost = files.iter().map(lost_packets).fold(Lost::default(), sum);
-    let written = capture.finish(lost)?;
+    let unwritten = files.iter().map(unwritten).fold(0, u64::saturating_add);
+    let written = capture.finish(lost, unwritten)?;
     unfinished.map_or(Ok(()), Unfinished::finish)?;
     tell(written, lost);
+    tell_unwritten(unwritten);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,6 +169,13 @@ fn recordings(files: &[PacketReader]) -> Vec<Recording<'_>> {
         .zip(all)
         .map(|(number, files)| Recording::new(number, files))
         .collect()
+}
+
+/// Return the packets that a recording could not take; 0 in files of older programs, which have
+/// them in `lost_ring`.
+fn unwritten(file: &PacketReader) -> u64 {
+    let count = file.fact(UNWRITTEN).and_then(|count| count.parse().ok());
+    count.unwrap_or(0)
 }
 
 fn sum(one: Lost, other: Lost) -> Lost {
@@ -324,6 +335,16 @@ mod tests {
                 std::fs::remove_file(file.unwrap().path()).unwrap();
             });
         }
+    }
+
+    #[test]
+    fn packets_that_a_full_disk_cost_are_no_fault_of_the_buffer() {
+        let directory = tempfile::tempdir().unwrap();
+        let facts = [("lost_ring", "2".to_owned()), (UNWRITTEN, "5".to_owned())];
+        let file = write(&directory.path().join("file"), &facts, vec![sent(1, 10)]);
+        assert_eq!((lost_packets(&file).ring, unwritten(&file)), (2, 5));
+        let older = write(&directory.path().join("older"), &[], vec![sent(1, 10)]);
+        assert_eq!(unwritten(&older), 0);
     }
 
     #[test]

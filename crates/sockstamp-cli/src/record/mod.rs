@@ -4,9 +4,10 @@ mod host;
 mod patience;
 mod place;
 mod recorder;
+mod turn;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,9 +22,15 @@ use crate::recordings::PACKETS;
 use crate::target::Target;
 use crate::{command, escape};
 
-use place::{Choice, Limits, Missing, Place};
+use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;
 
+/// The fact that says how many packets were measured, and could not be written. Absent if all were.
+pub(crate) const UNWRITTEN: &str = "lost_unwritten";
+
+/// The limits of a file in a directory, unless options say otherwise.
+const ROTATE_SIZE: u64 = 256;
+const ROTATE_TIME: Duration = Duration::from_secs(3600);
 /// Row groups of a file in a directory.
 const GROUPS: usize = 100;
 
@@ -70,17 +77,17 @@ pub struct Options {
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
     /// In a directory: begin a new file when one has this many megabytes, packets included
+    /// [default: 256]
     #[arg(
         long,
         value_name = "MB",
-        default_value_t = 256,
         value_parser = clap::value_parser!(u64).range(1..),
         help_heading = "Files",
     )]
-    pub rotate_size: u64,
-    /// In a directory: begin a new file after this time
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60m", help_heading = "Files")]
-    pub rotate_time: Duration,
+    pub rotate_size: Option<u64>,
+    /// In a directory: begin a new file after this time, 1s or longer [default: 60m]
+    #[arg(long, value_name = "TIME", value_parser = rotate_time, help_heading = "Files")]
+    pub rotate_time: Option<Duration>,
     /// Keep the recording below this many megabytes, packets included
     ///
     /// In a directory, the oldest files of this recording are removed; a single file ends the
@@ -100,7 +107,32 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
+/// Read the time of a file: a shorter one would have few rows for what a file costs.
+fn rotate_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    match time >= Duration::from_secs(1) {
+        true => Ok(time),
+        false => Err("a file lasts 1s or longer".to_owned()),
+    }
+}
+
+/// Refuse options of a directory for a single file.
+fn refuse_rotation(options: &Options) -> Result<()> {
+    let option = match (options.rotate_size, options.rotate_time) {
+        (Some(_), _) => "--rotate-size",
+        (None, Some(_)) => "--rotate-time",
+        (None, None) => return Ok(()),
+    };
+    let path: &Path = &options.output;
+    if is_directory(path) {
+        return Ok(());
+    }
+    let path = path.display();
+    bail!("{option} is for a directory, and {path} is a single file: write -o {path}/")
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    refuse_rotation(options)?;
     if options.packets
         && options
             .output
@@ -176,8 +208,8 @@ fn tell_lost(summary: &Summary) {
 
 fn start(options: &Options) -> Result<Recorder> {
     let limits = Limits {
-        file_bytes: megabytes(options.rotate_size),
-        file_time: options.rotate_time,
+        file_bytes: megabytes(options.rotate_size.unwrap_or(ROTATE_SIZE)),
+        file_time: options.rotate_time.unwrap_or(ROTATE_TIME),
         file_groups: GROUPS,
         all_bytes: options.max_size.map(megabytes),
         free_bytes: megabytes(options.min_free),
@@ -192,4 +224,50 @@ fn start(options: &Options) -> Result<Recorder> {
 
 const fn megabytes(count: u64) -> u64 {
     count.saturating_mul(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Words {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(words: &[&str]) -> Result<Options, clap::Error> {
+        let words = iter::once("record").chain(words.iter().copied());
+        Words::try_parse_from(words).map(|words| words.options)
+    }
+
+    #[test]
+    fn a_file_lasts_a_second_or_longer() {
+        for time in ["0", "0s", "1ms", "999ms"] {
+            let told = options(&["-o", "x/", "--rotate-time", time]).unwrap_err();
+            let told = told.to_string();
+            assert!(told.contains("a file lasts 1s or longer"), "{told}");
+        }
+        let options = options(&["-o", "x/", "--rotate-time", "1s"]).unwrap();
+        assert_eq!(options.rotate_time, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_single_file_does_not_rotate() {
+        for (option, value) in [("--rotate-size", "1"), ("--rotate-time", "5m")] {
+            let of = |path| options(&["-o", path, option, value]).unwrap();
+            let told = refuse_rotation(&of("some-file")).unwrap_err().to_string();
+            let expected = format!(
+                "{option} is for a directory, and some-file is a single file: write -o some-file/"
+            );
+            assert_eq!(told, expected);
+            assert!(refuse_rotation(&of("some-directory/")).is_ok());
+            assert!(refuse_rotation(&of("/tmp")).is_ok());
+        }
+        assert!(refuse_rotation(&options(&["-o", "some-file"]).unwrap()).is_ok());
+    }
 }

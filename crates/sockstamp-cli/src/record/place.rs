@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
@@ -13,7 +13,8 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
 
-use super::host;
+use super::turn::{HOUR, Turn};
+use super::{UNWRITTEN, host};
 use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, packets_beside};
 use crate::utc::utc;
 
@@ -84,7 +85,7 @@ pub(crate) struct Place {
 struct Current {
     messages: FileWriter<Batch>,
     packets: Option<FileWriter<Packets>>,
-    since: Instant,
+    /// Since 1970.
     hour: u64,
 }
 
@@ -96,6 +97,10 @@ impl Current {
     /// The bytes of both files once they are finished.
     fn length(&self) -> u64 {
         self.messages.length() + self.packets.as_ref().map_or(0, FileWriter::length)
+    }
+
+    fn rows(&self) -> u64 {
+        self.messages.rows() + self.packets.as_ref().map_or(0, FileWriter::rows)
     }
 
     fn groups(&self) -> usize {
@@ -136,8 +141,14 @@ impl Place {
             packets: has_packets.then(Written::default),
             missing: Missing::default(),
         };
+        if !place.is_directory {
+            refuse_special(path)?;
+            if has_packets {
+                refuse_special(&packets_beside(path))?;
+            }
+        }
         // A path that cannot be written is reported before anything is measured.
-        place.begin()?;
+        place.begin(now())?;
         if let Err(error) = place.check_free() {
             place.discard();
             return Err(error);
@@ -147,6 +158,12 @@ impl Place {
 
     pub(crate) fn is_directory(&self) -> bool {
         self.is_directory
+    }
+
+    /// Return the time of the files of a directory.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        let current = self.current.as_ref().filter(|_| self.is_directory)?;
+        Some(Turn::new(current.hour, self.limits.file_time))
     }
 
     /// Append messages.
@@ -200,10 +217,10 @@ impl Place {
         Ok(())
     }
 
-    /// Note what the recording lacks, in its last file. Missing rows count as lost.
-    pub(crate) fn note_lost(&mut self, mut messages: Lost, mut packets: packets::Lost) {
+    /// Note what the recording lacks, in its last file. Missing messages count as lost; packets
+    /// have a fact of their own, because a larger buffer would not have kept them.
+    pub(crate) fn note_lost(&mut self, mut messages: Lost, packets: packets::Lost) {
         messages.ring += self.missing.messages;
-        packets.ring += self.missing.packets;
         let Some(current) = &mut self.current else {
             return;
         };
@@ -216,15 +233,15 @@ impl Place {
             for (key, of) in LOST_PACKETS {
                 file.add_fact(key, of(packets).to_string());
             }
+            if self.missing.packets > 0 {
+                file.add_fact(UNWRITTEN, self.missing.packets.to_string());
+            }
         }
     }
 
     /// Return true if no row was written.
     pub(crate) fn is_empty(&self) -> bool {
-        let rows = |current: &Current| {
-            current.messages.rows() + current.packets.as_ref().map_or(0, FileWriter::rows)
-        };
-        self.messages.files <= 1 && self.current.as_ref().map_or(0, rows) == 0
+        self.messages.files <= 1 && self.current.as_ref().map_or(0, Current::rows) == 0
     }
 
     /// Remove the current files: nothing was measured.
@@ -232,9 +249,13 @@ impl Place {
         let Some(current) = self.current.take() else {
             return;
         };
+        self.discard_files(current);
+    }
+
+    fn discard_files(&mut self, files: Current) {
         // The reason why nothing was measured is reported, not a file that remains.
-        let _ = current.messages.discard();
-        let _ = current.packets.map(FileWriter::discard);
+        let _ = files.messages.discard();
+        let _ = files.packets.map(FileWriter::discard);
         self.messages.files -= 1;
         if let Some(written) = &mut self.packets {
             written.files -= 1;
@@ -268,17 +289,30 @@ impl Place {
         Ok(())
     }
 
-    /// Begin new files, and finish the last ones. If that is refused, these can still note it.
-    fn begin_next(&mut self) -> Result<()> {
+    /// Begin new files for rows of this time, in seconds since 1970, and finish the last ones, or
+    /// remove them if they have no row. If that is refused, these can still note it.
+    pub(crate) fn begin_next(&mut self, seconds: u64) -> Result<()> {
         let last = self.current.take();
-        if let Err(error) = self.begin() {
+        if let Err(error) = self.begin(seconds) {
             self.current = last;
             return Err(error);
         }
-        last.map_or(Ok(()), |last| self.finish(last))
+        match last {
+            Some(last) if last.rows() == 0 => self.discard_files(last),
+            Some(last) => self.finish(last)?,
+            None => {}
+        }
+        Ok(())
     }
 
-    /// Begin new files if the last ones have reached a limit.
+    /// Begin new files in the hour of the last ones: their rows have waited since then.
+    fn begin_another(&mut self) -> Result<()> {
+        let begin = self.current.as_ref().map(|current| current.hour * HOUR);
+        let seconds = begin.map_or_else(now, |begin| now().clamp(begin, begin + HOUR - 1));
+        self.begin_next(seconds)
+    }
+
+    /// Begin new files if the last ones have reached a limit of size. [`Turn`] has those of time.
     fn make_ready(&mut self) -> Result<()> {
         if self.is_directory
             && self
@@ -286,13 +320,12 @@ impl Place {
                 .as_ref()
                 .is_some_and(|current| self.is_over(current))
         {
-            self.begin_next()?;
+            self.begin_another()?;
         }
         self.check_free()
     }
 
-    fn begin(&mut self) -> Result<()> {
-        let (seconds, hour) = now();
+    fn begin(&mut self, seconds: u64) -> Result<()> {
         let (messages, packets) = match self.is_directory {
             false => self.create(&self.path)?,
             true => self.create_in_directory(seconds)?,
@@ -304,8 +337,7 @@ impl Place {
         self.current = Some(Current {
             messages,
             packets,
-            since: Instant::now(),
-            hour,
+            hour: seconds / HOUR,
         });
         Ok(())
     }
@@ -362,10 +394,7 @@ impl Place {
     }
 
     fn is_over(&self, current: &Current) -> bool {
-        current.bytes() >= self.limits.file_bytes
-            || current.groups() >= self.limits.file_groups
-            || current.since.elapsed() >= self.limits.file_time
-            || current.hour != now().1
+        current.bytes() >= self.limits.file_bytes || current.groups() >= self.limits.file_groups
     }
 
     fn check_free(&self) -> Result<()> {
@@ -399,7 +428,7 @@ impl Place {
             // Only files that this process has made are removed.
             let Some(oldest) = self.finished.pop_front() else {
                 // This one makes room for the next batch.
-                return self.begin_next();
+                return self.begin_another();
             };
             self.remove(&oldest)?;
             all -= oldest.bytes;
@@ -429,14 +458,24 @@ impl Place {
 }
 
 /// Return true if files are made in this directory, and none of this name.
-fn is_directory(path: &Path) -> bool {
+pub(super) fn is_directory(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// The seconds since 1970, and the hours.
-fn now() -> (u64, u64) {
-    let seconds = since_1970().as_secs();
-    (seconds, seconds / 3600)
+/// Refuse a pipe or a device: a pipe waits for its reader, and neither can be read back.
+fn refuse_special(path: &Path) -> Result<()> {
+    match path.metadata() {
+        Ok(there) if !there.is_file() => bail!(
+            "{} is not a regular file, as a recording has to be: name a new file or a directory",
+            path.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The seconds since 1970.
+fn now() -> u64 {
+    since_1970().as_secs()
 }
 
 fn since_1970() -> Duration {
@@ -510,23 +549,81 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ends_with_its_size_and_its_time() {
-        let small = Limits {
+    fn a_file_ends_with_its_size() {
+        let limits = Limits {
             file_bytes: 1,
             ..ALL
         };
-        let short = Limits {
-            file_time: Duration::ZERO,
-            ..ALL
+        let (directory, mut place) = recorded(limits, 3);
+        place.end().unwrap();
+        let rows = rows(&files(&directory));
+        // Each batch of messages, and of packets, finds the file before it over.
+        assert_eq!(rows.iter().sum::<u64>(), 30);
+        assert!(rows.len() >= 3, "{rows:?}");
+    }
+
+    #[test]
+    fn rows_that_waited_stay_in_their_hour_and_a_file_without_rows_goes() {
+        let directory = TempDir::new().unwrap();
+        let mut place = Place::new(directory.path(), true, ALL, Choice::default()).unwrap();
+        let hour = place.current.as_ref().unwrap().hour;
+        // Nothing came in the first hour.
+        place.begin_next((hour - 2) * HOUR).unwrap();
+        place.write(&messages(10)).unwrap();
+        // A batch of this hour is written after it.
+        place.begin_another().unwrap();
+        place.write(&messages(5)).unwrap();
+        place.begin_next((hour - 1) * HOUR).unwrap();
+        place.write(&messages(1)).unwrap();
+        assert_eq!(place.current.as_ref().unwrap().hour, hour - 1);
+        place.end().unwrap();
+        let files = files(&directory);
+        assert_eq!((place.messages.files, files.len()), (3, 3));
+        let of = |hour: u64| {
+            let [date, hour, _] = utc(hour * HOUR);
+            let parent = directory.path().join(format!("date={date}/hour={hour}"));
+            let files = files.iter().filter(|file| file.starts_with(&parent));
+            rows(&files.cloned().collect::<Vec<_>>())
+                .iter()
+                .sum::<u64>()
         };
-        for limits in [small, short] {
-            let (directory, mut place) = recorded(limits, 3);
-            place.end().unwrap();
-            let rows = rows(&files(&directory));
-            // Each batch of messages, and of packets, finds the file before it over.
-            assert_eq!(rows.iter().sum::<u64>(), 30);
-            assert!(rows.len() >= 3, "{rows:?}");
+        assert_eq!([hour - 2, hour - 1, hour].map(of), [15, 1, 0]);
+    }
+
+    #[test]
+    fn devices_and_directories_cannot_be_files_of_rows() {
+        for path in ["/dev/null", "/dev/full"] {
+            let place = Place::new(Path::new(path), false, ALL, Choice::default());
+            let told = place.unwrap_err().to_string();
+            let expected = format!("{path} is not a regular file");
+            assert!(told.starts_with(&expected), "{told}");
         }
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("file");
+        fs::create_dir(packets_beside(&path)).unwrap();
+        let place = Place::new(&path, true, ALL, Choice::default());
+        let told = place.unwrap_err().to_string();
+        assert!(
+            told.contains("file.packets is not a regular file"),
+            "{told}"
+        );
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn packets_that_could_not_be_written_are_noted_apart() {
+        let (directory, mut place) = recorded(ALL, 1);
+        place.missing.packets = 5;
+        let lost = packets::Lost {
+            ring: 2,
+            ..packets::Lost::default()
+        };
+        place.note_lost(Lost::default(), lost);
+        place.end().unwrap();
+        let packets = files(&directory)[0].with_extension(PACKETS);
+        let packets = PacketReader::open(&packets).unwrap();
+        assert_eq!(packets.fact("lost_ring"), Some("2"));
+        assert_eq!(packets.fact(UNWRITTEN), Some("5"));
     }
 
     #[test]

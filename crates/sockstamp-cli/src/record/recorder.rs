@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use sockstamp_bpf::packets;
+use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 use sockstamp_model::summary::Lost;
@@ -18,6 +19,7 @@ use sockstamp_record::{Batch, Packets, Rows};
 
 use super::patience::Patience;
 use super::place::{Missing, Place, Written};
+use super::turn::Turn;
 use crate::measure::Observer;
 use crate::pcap;
 use crate::ways::Ways;
@@ -30,6 +32,8 @@ const WAITING: usize = 1;
 enum Order {
     Messages(Box<Batch>),
     Packets(Box<Packets>),
+    /// Begin the next files, for rows of this time, in seconds since 1970.
+    Next(u64),
     /// Note what the recording lacks: messages, and packets.
     Lost(Lost, packets::Lost),
     /// The measurement has failed: what the recording lacks is unknown.
@@ -89,6 +93,8 @@ pub(super) struct Recorder {
     messages: Waiting<Batch>,
     packets: Option<OfPackets>,
     patience: Patience,
+    /// The time of the files; `None` for a single one.
+    turn: Option<Turn>,
     begun: Instant,
     /// None once the writer must end.
     orders: Option<SyncSender<Order>>,
@@ -140,6 +146,7 @@ impl Recorder {
         let patience = Patience {
             is_single: !place.is_directory(),
         };
+        let turn = place.turn();
         let of_packets = place.packets.map(|_| OfPackets {
             ways: Ways::default(),
             waiting: Waiting::new(empty_of_packets),
@@ -155,6 +162,7 @@ impl Recorder {
             messages: Waiting::new(empty),
             packets: of_packets,
             patience,
+            turn,
             begun: Instant::now(),
             orders: Some(orders),
             writer: Some(writer),
@@ -203,8 +211,20 @@ impl Recorder {
         }
     }
 
+    /// Begin the next files if a row of this time does not belong to the last ones. The rows that
+    /// wait do.
+    fn make_way(&mut self, time: Timestamp<Realtime>) {
+        let next = self.turn.as_mut().and_then(|turn| turn.next(time));
+        if let Some(seconds) = next {
+            self.hand_over_messages();
+            self.hand_over_packets();
+            self.order(Order::Next(seconds));
+        }
+    }
+
     fn push_packets(&mut self, ways: Vec<Way>) {
         for way in ways {
+            self.make_way(way.packet.time);
             let Some(packets) = self.packets.as_mut().filter(|_| !self.stopped) else {
                 return;
             };
@@ -223,6 +243,7 @@ impl Observer for Recorder {
         if let Some(packets) = &mut self.packets {
             packets.ways.message(message);
         }
+        self.make_way(message.time);
         if self.messages.push(|batch| batch.push(message)) {
             self.hand_over_messages();
         }
@@ -232,11 +253,14 @@ impl Observer for Recorder {
     fn round_is_over(&mut self) -> bool {
         let ready = self.packets.as_mut().map(|packets| packets.ways.ready());
         self.push_packets(ready.unwrap_or_default());
-        if self.messages.is_over(self.patience, self.begun) {
+        let is_late = self.turn.as_mut().is_some_and(Turn::look);
+        if is_late || self.messages.is_over(self.patience, self.begun) {
             self.hand_over_messages();
         }
         let packets = self.packets.as_ref();
-        if packets.is_some_and(|packets| packets.waiting.is_over(self.patience, self.begun)) {
+        if is_late
+            || packets.is_some_and(|packets| packets.waiting.is_over(self.patience, self.begun))
+        {
             self.hand_over_packets();
         }
         !self.stopped && !self.failed.load(Ordering::Relaxed)
@@ -294,6 +318,8 @@ fn write(
                 batch.clear();
                 let _ = packets.send(batch);
             }
+            Order::Next(seconds) if failure.is_none() => done = place.begin_next(seconds),
+            Order::Next(_) => {}
             Order::Lost(messages, packets) => place.note_lost(messages, packets),
             Order::Failed => is_measured = false,
         }
@@ -368,6 +394,60 @@ mod tests {
             ..Lost::default()
         };
         Order::Lost(lost, packets::Lost::default())
+    }
+
+    /// Record messages that end at these seconds; return the rows of each file, by its path.
+    fn rows_of(path: &Path, file_time: Duration, rounds: &[&[u64]]) -> Vec<(String, u64)> {
+        let limits = Limits {
+            file_bytes: u64::MAX,
+            file_time,
+            file_groups: usize::MAX,
+            all_bytes: None,
+            free_bytes: 0,
+        };
+        let place = Place::new(path, false, limits, Choice::default()).unwrap();
+        let mut recorder = Recorder::start(place).unwrap();
+        for round in rounds {
+            for seconds in *round {
+                let mut message = fixture::message(Direction::Tx);
+                message.time = Timestamp::from_nanos(seconds * 1_000_000_000);
+                recorder.message(&message);
+            }
+            assert!(recorder.round_is_over());
+        }
+        let ended = recorder.finish(Some(Lost::default())).unwrap();
+        assert!(ended.failure.is_none());
+        let files = crate::recordings::files(path).unwrap();
+        let rows = files.iter().map(|file| {
+            let of = file.strip_prefix(path).unwrap().display().to_string();
+            (of, Reader::open(file).unwrap().rows())
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn rows_that_wait_are_written_to_the_file_of_their_hour() {
+        // 2099-12-31, 20:00.
+        const BEGIN: u64 = 4_102_444_799 - 4 * 3600 + 1;
+        let directory = tempfile::tempdir().unwrap();
+        let end = BEGIN + 3600;
+        let rounds: [&[u64]; 2] = [&[BEGIN, BEGIN + 1, end - 1, end], &[end + 1]];
+        let rows = rows_of(directory.path(), Duration::MAX, &rounds);
+        let [(first, 3), (second, 2)] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        assert!(first.starts_with("date=2099-12-31/hour=20/"), "{rows:?}");
+        assert!(second.starts_with("date=2099-12-31/hour=21/"), "{rows:?}");
+    }
+
+    #[test]
+    fn a_file_ends_with_its_time_however_few_rows_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        let rounds: [&[u64]; 3] = [&[1, 1], &[1], &[1, 1, 1]];
+        let rows = rows_of(directory.path(), Duration::ZERO, &rounds);
+        let mut rows: Vec<_> = rows.into_iter().map(|(_, rows)| rows).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, [1, 2, 3]);
     }
 
     #[test]
