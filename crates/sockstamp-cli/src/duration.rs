@@ -12,13 +12,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" => 60.0,
+        _ if number.is_empty() => return Err("it is not a number with ms, s or m".to_owned()),
         _ => return Err(format!("unknown unit {unit:?}: use ms, s or m")),
     };
     let seconds = number
         .parse::<f64>()
         .map_err(|_| format!("{number:?} is not a number"))?
         * scale;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is too long"))
 }
 
 /// As [`duration`], but without a default unit: a bare number would rarely mean seconds.
@@ -50,7 +51,12 @@ mod tests {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert!(duration("2h").is_err());
         assert!(duration("s").is_err());
-        assert!(duration("-1").is_err());
+        assert_eq!(
+            duration("-1").unwrap_err(),
+            "it is not a number with ms, s or m"
+        );
+        let ages = "9".repeat(20);
+        assert_eq!(duration(&ages).unwrap_err(), format!("{ages} is too long"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Stdout, Write, stdout};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
 use std::sync::Once;
@@ -80,7 +81,9 @@ impl AsFd for KeyInput {
 /// The terminal while it is ours; dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Not dropped: it would show the cursor again, which is done here, and panic where neither the
+    /// terminal nor standard error is there any more.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -89,7 +92,9 @@ impl Screen {
         give_back_on_panic();
         take()?;
         match draw_on_terminal() {
-            Ok(terminal) => Ok(Self { terminal }),
+            Ok(terminal) => Ok(Self {
+                terminal: ManuallyDrop::new(terminal),
+            }),
             Err(error) => {
                 give_back()?;
                 Err(error)
@@ -116,7 +121,9 @@ impl Screen {
 
     /// Forget the last screen: other output may have overwritten it.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not by clear(): it asks the terminal where its cursor is, and fails if no answer comes.
+        let area = self.terminal.get_frame().area();
+        self.terminal.resize(area)
     }
 
     /// Restore the terminal and stop this process, as the default of SIGTSTP does; take over the

@@ -44,6 +44,9 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Show only messages whose total exceeds this time; every message is measured
+    ///
+    /// The total of a read has no time before the message arrived: a peer that answers late
+    /// (peer.answer) does not make it slow. `explain` looks for that.
     #[arg(
         long,
         value_name = "TIME",
