@@ -1,13 +1,12 @@
 //! Find and open what the settings name outside of their file: whatever is wrong with it is
 //! said before anything starts, or changes.
 
-use std::fs;
-
-use anyhow::Result;
+use anyhow::{Context, Result};
 use sockstamp_bpf::Options as SessionOptions;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::config::Config;
+use super::files::{PEM, TOKEN, content};
 use super::otlp::client::Client;
 use super::{hindsight, otlp, session_options, tls};
 
@@ -31,21 +30,33 @@ pub(super) struct Secrets([Option<Vec<u8>>; 2]);
 impl Secrets {
     fn of(config: &Config) -> Self {
         let table = config.otlp.as_ref();
-        let files = table.map(|table| [&table.token_file, &table.ca_file].map(Option::as_deref));
+        let files = table.map(|table| {
+            [
+                (table.token_file.as_deref(), TOKEN),
+                (table.ca_file.as_deref(), PEM),
+            ]
+        });
+        let files = files.unwrap_or_default();
         // They have been read: what fails now differs.
-        Self(files.unwrap_or_default().map(|file| fs::read(file?).ok()))
+        Self(files.map(|(file, most)| content(file?, most).ok()))
     }
 }
 
 impl Checked {
     pub(super) fn new(config: &Config) -> Result<Self> {
+        let wanted = session_options(config).with_context(|| config.table("[target]"))?;
+        Self::with(config, wanted)
+    }
+
+    /// Do the same for a target that has been found before.
+    pub(super) fn with(config: &Config, wanted: SessionOptions) -> Result<Self> {
         config
             .hindsight
             .as_ref()
             .map(hindsight::check)
             .transpose()?;
         Ok(Self {
-            wanted: session_options(config)?,
+            wanted,
             token: config.token()?,
             key: config.tls.as_ref().map(tls::certified).transpose()?,
             receiver: config.otlp.as_ref().map(otlp::receiver).transpose()?,

@@ -14,7 +14,9 @@ use sockstamp_bpf::Grouped;
 use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
+use toml::de::DeTable;
 
+use super::files::{TOKEN, content};
 use super::hindsight::watch::KeepWhen;
 use super::labels::Label;
 use super::otlp::client::{Endpoint, Protocol};
@@ -27,6 +29,9 @@ use crate::measuring::{MaxCost, max_cost};
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Config {
+    /// The file that the settings are from.
+    #[serde(skip)]
+    pub(super) file: Option<PathBuf>,
     /// The address of the HTTP server.
     pub(super) listen: SocketAddr,
     /// Clients must have the token in this file.
@@ -53,7 +58,7 @@ pub(super) struct Config {
     #[serde(deserialize_with = "series")]
     pub(super) max_series: usize,
     /// Time without a message after which the series of a vanished group end.
-    #[serde(deserialize_with = "duration", serialize_with = "seconds")]
+    #[serde(deserialize_with = "expiry", serialize_with = "seconds")]
     pub(super) expire: Duration,
     /// Measure UDP.
     pub(super) udp: bool,
@@ -87,6 +92,7 @@ pub(super) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            file: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 9776)),
             token_file: None,
             by: [Dimension::Container, Dimension::Proto]
@@ -126,13 +132,13 @@ const RUNTIME_SOCKETS: [&str; 3] = [
 pub(super) struct TargetTable {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "comms")]
     pub(super) comm: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub(super) cgroup: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub(super) container: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub(super) netns: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub(super) interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "filter")]
     pub(super) filter: Option<String>,
@@ -157,6 +163,7 @@ impl PageTable {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HindsightTable {
+    #[serde(deserialize_with = "directory")]
     pub(super) directory: PathBuf,
     #[serde(
         default = "ten_minutes",
@@ -269,6 +276,9 @@ impl HindsightTable {
     }
 }
 
+/// The path of a setting: the tables that it is in, and its key.
+type Setting = &'static [&'static str];
+
 impl Config {
     /// Read a file; without one, all settings have their defaults. An error names line and column.
     pub(super) fn read(path: Option<&Path>) -> Result<Self> {
@@ -277,48 +287,58 @@ impl Config {
         };
         let text =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
+        let config = Self::parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))?;
+        Ok(Self {
+            file: Some(path.to_owned()),
+            ..config
+        })
     }
 
     /// Parse the text of a file; the error begins with line and column.
     fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start).min(text.len());
-            let before = text.get(..at).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            let column = before
-                .chars()
-                .rev()
-                .take_while(|&character| character != '\n')
-                .count()
-                + 1;
-            // The parser explains syntax on several lines.
-            let message = error.message().trim().replace('\n', ", ");
-            format!("{line}:{column}: {message}")
+            let at = error.span().map_or(0, |span| span.start);
+            located(text, at, error.message())
         })?;
         match config.contradiction() {
-            Some((key, message)) => Err(format!("{}:1: {message}", line_of(text, key))),
+            Some((setting, message)) => Err(located(text, place_of(text, setting), message)),
             None => Ok(config),
         }
     }
 
     /// Return a setting that another one excludes, and why.
-    fn contradiction(&self) -> Option<(&'static str, &'static str)> {
-        let hindsight = self.hindsight.as_ref();
+    fn contradiction(&self) -> Option<(Setting, &'static str)> {
+        let is_partial =
+            |table: &HindsightTable| !table.keep_when.is_empty() && table.slower_than.is_some();
+        let is_plain =
+            |table: &OtlpTable| table.ca_file.is_some() && !table.endpoint.is_encrypted();
         if self.netstacklat && !self.by.contains(&Label::Dimension(Dimension::Proto)) {
             return Some((
-                "netstacklat",
+                &["netstacklat"],
                 "netstacklat needs \"proto\" in by: names of hooks begin with the protocol",
             ));
         }
-        let watched =
-            hindsight.filter(|table| !table.keep_when.is_empty() && table.slower_than.is_some());
-        watched.map(|_| {
-            (
-                "[[hindsight.keep_when]]",
+        if self.hindsight.as_ref().is_some_and(is_partial) {
+            return Some((
+                &["hindsight", "keep_when"],
                 "keep_when needs all messages: remove slower_than of [hindsight]",
-            )
-        })
+            ));
+        }
+        if self.otlp.as_ref().is_some_and(is_plain) {
+            return Some((
+                &["otlp", "ca_file"],
+                "ca_file of [otlp] needs an endpoint that begins with https://",
+            ));
+        }
+        None
+    }
+
+    /// Name a table and its file, for errors that are found after the file was read.
+    pub(super) fn table(&self, name: &str) -> String {
+        match &self.file {
+            Some(file) => format!("{}: {name}", file.display()),
+            None => name.to_owned(),
+        }
     }
 
     /// The dimensions by which the kernel separates groups: also those that only rules use, and the
@@ -403,13 +423,29 @@ impl Config {
     }
 }
 
-/// Return the number of the line that begins so.
-fn line_of(text: &str, key: &str) -> usize {
-    let mut lines = text.lines();
-    lines
-        .position(|line| line.trim_start().starts_with(key))
-        .unwrap_or_default()
-        + 1
+/// Put line and column of a byte before a message. Columns count characters.
+fn located(text: &str, at: usize, message: &str) -> String {
+    let before = text.get(..at.min(text.len())).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    let column = last.chars().count() + 1;
+    format!("{line}:{column}: {}", message.trim())
+}
+
+/// Return the byte at which the key of a setting begins.
+fn place_of(text: &str, setting: Setting) -> usize {
+    let document = DeTable::parse(text).ok();
+    let place = document.and_then(|document| place_in(document.get_ref(), setting));
+    place.unwrap_or_default()
+}
+
+fn place_in(table: &DeTable<'_>, setting: Setting) -> Option<usize> {
+    let (&name, below) = setting.split_first()?;
+    let (key, value) = table.get_key_value(name)?;
+    match below.is_empty() {
+        true => Some(key.span().start),
+        false => place_in(value.get_ref().as_table()?, below),
+    }
 }
 
 /// Read the token in a file.
@@ -417,9 +453,8 @@ pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let token = text.trim();
+    let content = content(path, TOKEN)?;
+    let token = str::from_utf8(&content).unwrap_or_default().trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         bail!(
             "{} has no token: write one line of visible characters",
@@ -459,6 +494,15 @@ fn within<'de, D: Deserializer<'de>>(
         false => Err(D::Error::custom(format!(
             "it is a number from {least} to {most}"
         ))),
+    }
+}
+
+fn expiry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let expire = duration(deserializer)?;
+    match expire >= Duration::from_secs(1) {
+        true => Ok(expire),
+        // Series would end before a scrape.
+        false => Err(D::Error::custom("it is a time of 1s or longer")),
     }
 }
 
@@ -521,9 +565,31 @@ fn megabytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
 
 fn sockets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
     let paths = Vec::<PathBuf>::deserialize(deserializer)?;
-    match paths.iter().find(|path| !path.is_absolute()) {
-        Some(path) => Err(D::Error::custom(format!("{path:?} does not begin with /"))),
-        None => Ok(paths),
+    paths.into_iter().map(absolute).collect()
+}
+
+fn directory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    absolute(PathBuf::deserialize(deserializer)?)
+}
+
+/// Refuse a path whose meaning depends on the directory that the agent is started in.
+fn absolute<E: serde::de::Error>(path: PathBuf) -> Result<PathBuf, E> {
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(E::custom(format!("{path:?} does not begin with /"))),
+    }
+}
+
+/// Read a name or path.
+fn name<'de, D: Deserializer<'de>, T: From<String>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.is_empty() {
+        true => Err(D::Error::custom(
+            "it is empty: write a name, or remove the key",
+        )),
+        false => Ok(Some(text.into())),
     }
 }
 
@@ -535,8 +601,15 @@ fn comms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse::<Filter>().map_err(D::Error::custom)?;
-    Ok(Some(text))
+    match text.parse::<Filter>() {
+        Ok(_) => Ok(Some(text)),
+        // Leave out the lines that draw the place: a log has one line per error.
+        Err(error) => Err(D::Error::custom(format!(
+            "filter, column {}: {}",
+            error.column(),
+            error.problem()
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -623,9 +696,6 @@ mod tests {
             "{needs}"
         );
         assert!(Config::parse("netstacklat = true").unwrap().netstacklat);
-        let watched = "[hindsight]\ndirectory = \"/a\"\nslower_than = \"1s\"\n\
-            [[hindsight.keep_when]]\nstage = \"rx.app\"\nabove = \"1s\"";
-        assert!(refusal(watched).starts_with("4:1: keep_when needs all messages"));
         let relative = refusal("runtime_sockets = [\"/a\", \"b\"]");
         assert!(
             relative.starts_with("1:19: \"b\" does not begin with /"),
@@ -634,13 +704,27 @@ mod tests {
         assert!(refusal("max_series = 3").contains("one group may need"));
         assert!(refusal("max_groups = 5000").contains("1 to 4095"));
         assert!(refusal("expire = \"5\"").contains("needs a unit"));
+        assert!(refusal("expire = \"-5s\"").contains("a number with ms, s or m"));
         assert!(refusal("[hindsight]").contains("missing field `directory`"));
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
-        assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
+        let relative = refusal("[hindsight]\ndirectory = \"a\"");
+        assert!(
+            relative.starts_with("2:13: \"a\" does not begin with /"),
+            "{relative}"
+        );
+        let filter = refusal("[target]\nfilter = \"port x\"");
+        assert!(
+            filter.starts_with("2:10: filter, column 6: expected ") && !filter.contains('\n'),
+            "{filter}"
+        );
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
         assert!(
             refusal("[otlp]\nendpoint = \"ftp://a\"")
                 .starts_with("2:12: \"ftp://a\" does not begin")
+        );
+        assert!(
+            refusal("[otlp]\nendpoint = \"http://127.0.0.1:99999/x\"")
+                .starts_with("2:12: \":99999\" is no port")
         );
         assert!(refusal("[tls]\nkey_file = \"/a\"").contains("missing field `certificate_file`"));
         assert!(
@@ -654,5 +738,64 @@ mod tests {
         assert!(refusal("[probe]\nmax_targets = 0").contains("1 to 10000"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));
         assert!(refusal("listen =").starts_with("1:9: "));
+    }
+
+    #[test]
+    fn settings_that_exclude_each_other_are_named_by_line_and_column() {
+        let recorded = "directory = \"/a\"\nslower_than = \"1s\"";
+        let condition = "stage = \"rx.app\", above = \"1s\"";
+        let rows = condition.replace(", ", "\n");
+        for (text, place) in [
+            (
+                format!("[hindsight]\n{recorded}\n[[hindsight.keep_when]]\n{rows}"),
+                "4:13: keep_when needs all messages",
+            ),
+            (
+                format!("[[ hindsight.\"keep_when\" ]]\n{rows}\n[hindsight]\n{recorded}"),
+                "1:14: keep_when needs all messages",
+            ),
+            (
+                format!("[hindsight]\n{recorded}\nkeep_when = [{{ {condition} }}]"),
+                "4:1: keep_when needs all messages",
+            ),
+            (
+                format!(
+                    "hindsight = {{ {}, keep_when = [{{ {condition} }}] }}",
+                    recorded.replace('\n', ", ")
+                ),
+                "1:53: keep_when needs all messages",
+            ),
+            (
+                "by = [\"port\"]\n  \"netstacklat\" = true".to_owned(),
+                "2:3: netstacklat needs",
+            ),
+            (
+                "[otlp]\nendpoint = \"http://a\"\nca_file = \"/a\"".to_owned(),
+                "3:1: ca_file of [otlp] needs an endpoint",
+            ),
+        ] {
+            let refusal = refusal(&text);
+            assert!(refusal.starts_with(place), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn series_live_for_a_second_or_longer() {
+        for short in ["0s", "0ms", "0.9s", "999ms"] {
+            let refusal = refusal(&format!("\nexpire = \"{short}\""));
+            assert_eq!(refusal, "2:10: it is a time of 1s or longer", "{short}");
+        }
+        assert!(Config::parse("expire = \"1s\"").is_ok());
+    }
+
+    #[test]
+    fn names_of_a_target_are_not_empty() {
+        for key in ["cgroup", "container", "netns", "interface"] {
+            let refusal = refusal(&format!("[target]\n{key} = \"\""));
+            assert!(refusal.starts_with("2:"), "{refusal}");
+            assert!(refusal.contains("it is empty: write a name"), "{refusal}");
+        }
+        assert!(refusal("[target]\ncomm = [\"\"]").contains("a process has a name"));
+        assert!(refusal("[target]\nfilter = \"\"").contains("found the end"));
     }
 }

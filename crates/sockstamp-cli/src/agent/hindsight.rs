@@ -5,13 +5,14 @@
 
 mod explanation;
 mod files;
+mod lock;
 pub(super) mod watch;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,11 @@ use sockstamp_record::{Batch, Rows};
 use tokio::sync::oneshot;
 
 use self::files::Files;
+use self::lock::Lock;
 use self::watch::Watch;
 use super::config::HindsightTable;
 use super::owners::Owner;
-use super::server::Answer;
+use super::server::{Answer, Outcome, Refusal};
 use crate::containers::Containers;
 use crate::escape::complain;
 
@@ -49,11 +51,11 @@ enum Order {
     Begin(Option<JoinHandle<()>>),
     Write(Box<Batch>),
     /// Keep the existing messages; reply to the client, if there is one.
-    Snapshot(Option<oneshot::Sender<Answer>>),
+    Snapshot(Option<oneshot::Sender<Outcome>>),
     /// Keep them, because a condition was met.
     Keep(String),
     /// Reply to the client with the reasons of slow messages.
-    Explain(oneshot::Sender<Answer>),
+    Explain(oneshot::Sender<Outcome>),
 }
 
 /// Counts of messages and snapshots, by their fate.
@@ -123,7 +125,8 @@ impl fmt::Debug for Hindsight {
     }
 }
 
-/// Find out whether a recording can be there.
+/// Find out whether a recording can be there. One that is there already is no error: the agent that
+/// runs may have the same settings.
 pub(super) fn check(table: &HindsightTable) -> Result<()> {
     Files::new(table).map(|_| ())
 }
@@ -132,11 +135,15 @@ impl Hindsight {
     /// Start the thread of a recording. It writes nothing before [`begin`](Self::begin).
     pub(super) fn start(table: &HindsightTable, totals: &Totals) -> Result<Self> {
         let files = Files::new(table)?;
+        let lock = Lock::take(&table.directory)?;
         let (orders, received) = sync_channel(WAITING);
         let counts = Arc::clone(&totals.0);
         let thread = thread::Builder::new()
             .name("hindsight".to_owned())
-            .spawn(move || work(files, &received, &counts))
+            .spawn(move || {
+                work(files, &received, &counts);
+                drop(lock);
+            })
             .context("cannot start a thread")?;
         Ok(Self {
             batch: Box::new(Batch::new()),
@@ -210,26 +217,27 @@ impl Hindsight {
     }
 
     /// Keep the files that there are.
-    pub(super) fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
+    pub(super) fn snapshot(&mut self, client: Option<oneshot::Sender<Outcome>>) {
         self.hand_over();
         self.order(Order::Snapshot(client));
     }
 
-    /// Order a snapshot.
-    fn order(&self, order: Order) {
-        let orders = self.orders.as_ref();
-        if orders.is_some_and(|orders| orders.try_send(order).is_err()) {
-            self.totals.0.refused.fetch_add(1, Ordering::Relaxed);
-            complain("no snapshot: the disk is too slow");
-        }
+    /// Explain the newest files.
+    pub(super) fn explain(&mut self, client: oneshot::Sender<Outcome>) {
+        self.hand_over();
+        self.order(Order::Explain(client));
     }
 
-    /// Explain the newest files.
-    pub(super) fn explain(&mut self, client: oneshot::Sender<Answer>) {
-        self.hand_over();
-        // The client sees the connection end if the disk is too slow.
-        let orders = self.orders.as_ref();
-        let _ = orders.map(|orders| orders.try_send(Order::Explain(client)));
+    /// Hand an order over; refuse it if there is no room.
+    fn order(&self, order: Order) {
+        let Some(orders) = &self.orders else {
+            return;
+        };
+        if let Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) =
+            orders.try_send(order)
+        {
+            refuse(order, &self.totals.0);
+        }
     }
 
     fn hand_over(&mut self) {
@@ -271,12 +279,11 @@ fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
             }
             Some(Order::Write(batch)) => write(&mut files, &batch, counts),
             Some(Order::Snapshot(client)) => {
-                snapshot(files.snapshot(), client, counts);
+                tell(files.snapshot(), None, client, counts);
                 continue;
             }
             Some(Order::Keep(why)) => {
-                complain(format_args!("the last minutes are kept: {why}"));
-                snapshot(files.keep(), None, counts);
+                tell(files.keep(), Some(&why), None, counts);
                 continue;
             }
             Some(Order::Explain(client)) => {
@@ -319,21 +326,84 @@ fn write(files: &mut Files, batch: &Batch, counts: &Counts) -> Result<()> {
     }
 }
 
-fn snapshot(kept: Result<PathBuf>, client: Option<oneshot::Sender<Answer>>, counts: &Counts) {
-    match kept {
-        Ok(path) => {
-            counts.taken.fetch_add(1, Ordering::Relaxed);
-            complain(format_args!("the last minutes are in {}", path.display()));
+/// Refuse an order for which the thread has no time.
+fn refuse(order: Order, counts: &Counts) {
+    let slow = "the disk is too slow";
+    match order {
+        Order::Snapshot(client) => tell(Err(anyhow!(slow)), None, client, counts),
+        Order::Keep(why) => tell(Err(anyhow!(slow)), Some(&why), None, counts),
+        Order::Explain(client) => {
             // The client may have gone.
-            let _ = client.map(|client| client.send(told(&path)));
+            let _ = client.send(Err(Refusal::unavailable(format!("{slow}: ask again\n"))));
         }
-        Err(error) => {
-            counts.refused.fetch_add(1, Ordering::Relaxed);
-            complain(format_args!("no snapshot: {error:#}"));
-        }
+        // They are handed over otherwise.
+        Order::Begin(_) | Order::Write(_) => {}
     }
 }
 
-fn told(path: &Path) -> Answer {
-    format!("{}\n", path.display()).into()
+/// Tell the log and the client what has become of a snapshot, and count it.
+fn tell(
+    kept: Result<PathBuf>,
+    why: Option<&str>,
+    client: Option<oneshot::Sender<Outcome>>,
+    counts: &Counts,
+) {
+    complain(line(&kept, why));
+    let counter = match &kept {
+        Ok(_) => &counts.taken,
+        Err(_) => &counts.refused,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    let outcome = kept
+        .map(|path| Answer::from(format!("{}\n", path.display())))
+        .map_err(|error| Refusal::unavailable(format!("{error:#}\n")));
+    // The client may have gone.
+    let _ = client.map(|client| client.send(outcome));
+}
+
+/// Return the line of the log about a snapshot, with the condition that was met, if nobody has
+/// asked for it.
+fn line(kept: &Result<PathBuf>, why: Option<&str>) -> String {
+    match (kept, why) {
+        (Ok(path), None) => format!("the last minutes are in {}", path.display()),
+        (Ok(path), Some(why)) => format!("the last minutes are in {}: {why}", path.display()),
+        (Err(error), None) => format!("no snapshot: {error:#}"),
+        (Err(error), Some(why)) => format!("no snapshot, although {why}: {error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_that_the_last_minutes_are_kept_only_if_they_are() {
+        let condition = Some("rx.app took more than 1s in 2 of 20 messages");
+        let kept = Ok(PathBuf::from("/a/b"));
+        assert_eq!(line(&kept, None), "the last minutes are in /a/b");
+        assert_eq!(
+            line(&kept, condition),
+            "the last minutes are in /a/b: rx.app took more than 1s in 2 of 20 messages"
+        );
+        let refused = Err(anyhow!("remove some"));
+        assert_eq!(line(&refused, None), "no snapshot: remove some");
+        assert_eq!(
+            line(&refused, condition),
+            "no snapshot, although rx.app took more than 1s in 2 of 20 messages: remove some"
+        );
+    }
+
+    #[test]
+    fn a_client_of_an_order_without_room_learns_why() {
+        let counts = Counts::default();
+        let asked: [fn(oneshot::Sender<Outcome>) -> Order; 2] =
+            [|client| Order::Snapshot(Some(client)), Order::Explain];
+        for order in asked {
+            let (client, mut answered) = oneshot::channel();
+            refuse(order(client), &counts);
+            let told = format!("{:?}", answered.try_recv().unwrap().unwrap_err());
+            assert!(told.contains("the disk is too slow"), "{told}");
+        }
+        assert_eq!(counts.refused.load(Ordering::Relaxed), 1);
+    }
 }

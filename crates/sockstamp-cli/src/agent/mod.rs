@@ -9,6 +9,7 @@ mod checked;
 mod config;
 mod ending;
 mod figures;
+mod files;
 mod full;
 mod grpc;
 mod hindsight;
@@ -71,7 +72,7 @@ use self::otlp::client::Client;
 use self::owners::{Owner, Owners};
 use self::prober::Prober;
 use self::rules::{Namer, Rule};
-use self::server::{Answer, Question, Server, Want};
+use self::server::{Answer, Outcome, Question, Refusal, Server, Want};
 use self::slow::Slow;
 use self::takers::Takers;
 use self::target_watch::TargetWatch;
@@ -464,24 +465,32 @@ impl<'a> Agent<'a> {
                 self.snapshot(Some(question.answer));
                 return Ok(());
             }
-            Want::Explain => match &mut self.takers.hindsight {
-                Some(hindsight) => {
-                    hindsight.explain(question.answer);
-                    return Ok(());
-                }
-                None => Answer::from("nothing is recorded: the configuration has no [hindsight]\n"),
-            },
+            Want::Explain => {
+                self.explain(question.answer);
+                return Ok(());
+            }
         };
         // It may have gone just now.
-        let _ = question.answer.send(answer);
+        let _ = question.answer.send(Ok(answer));
         Ok(())
     }
 
-    /// Keep the last minutes; without an answer the client learns that there are none.
-    fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
+    /// Keep the last minutes.
+    fn snapshot(&mut self, client: Option<oneshot::Sender<Outcome>>) {
+        if let Some(hindsight) = &mut self.takers.hindsight {
+            hindsight.snapshot(client);
+            return;
+        }
+        complain(format_args!("no snapshot: {UNRECORDED}"));
+        if let Some(client) = client {
+            refuse_unrecorded(client);
+        }
+    }
+
+    fn explain(&mut self, client: oneshot::Sender<Outcome>) {
         match &mut self.takers.hindsight {
-            Some(hindsight) => hindsight.snapshot(client),
-            None => complain("no snapshot: the configuration has no [hindsight]"),
+            Some(hindsight) => hindsight.explain(client),
+            None => refuse_unrecorded(client),
         }
     }
 
@@ -530,6 +539,14 @@ impl<'a> Agent<'a> {
         lines.into_iter().flatten().for_each(complain);
         Ok(())
     }
+}
+
+const UNRECORDED: &str = "nothing is recorded, because the configuration has no [hindsight]";
+
+fn refuse_unrecorded(client: oneshot::Sender<Outcome>) {
+    let why = format!("{UNRECORDED}\n");
+    // The client may have gone.
+    let _ = client.send(Err(Refusal::unavailable(why)));
 }
 
 /// Names are kept until series have ended, and for the look before that.

@@ -59,13 +59,21 @@ impl Agent<'_> {
 
     /// Measure the target again, if it has started again: with the settings that are in force.
     pub(super) fn follow_target(&mut self) -> Result<()> {
+        if self.target.is_absent() {
+            if self.target.tell() {
+                complain(
+                    "the cgroup of the target is gone: it is measured again once there is one",
+                );
+            }
+            return Ok(());
+        }
         match self.prepare(self.config.clone()) {
             Ok(prepared) => {
                 self.apply(prepared)?;
                 complain("the target has another cgroup now, which is measured");
             }
             Err(error) if self.target.tell() => {
-                complain(format_args!("the cgroup of the target is gone: {error:#}"));
+                complain(format_args!("the target is not measured: {error:#}"));
             }
             Err(_) => {}
         }
@@ -75,7 +83,12 @@ impl Agent<'_> {
     /// Do everything that may fail.
     fn prepare(&mut self, config: Config) -> Result<Prepared> {
         self.refuse_a_restart(&config)?;
-        let checked = Checked::new(&config)?;
+        // While the target is gone, settings that need no target hold at once, and others with it.
+        let waits = config.target == self.config.target && self.target.is_absent();
+        let checked = match waits {
+            true => Checked::with(&config, self.wanted.clone()),
+            false => Checked::new(&config),
+        }?;
         // Threads before the session: they have the capabilities that are in effect here, and a
         // session raises them.
         let hindsight = match config.hindsight == self.config.hindsight {
@@ -87,7 +100,8 @@ impl Agent<'_> {
             true => Place::Stays,
             false => Place::Gets(start_sender(&config, checked.receiver, &self.figures)?),
         };
-        let is_another = checked.wanted != self.wanted || self.target.differs();
+        let differs = checked.wanted != self.wanted || self.target.differs();
+        let is_another = !waits && differs;
         let measuring = is_another
             .then(|| self.measure(&checked.wanted))
             .transpose()?;

@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fs;
 use std::io::{self, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,12 +22,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
+    HeaderMap, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use sockstamp_export::{Format, Pieces};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -57,6 +58,10 @@ const EXPLAIN_HEADER: &str = "sockstamp-explain";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
+const PATHS: &str = "there is /, /metrics, /slow, /config, /healthz and /readyz, and by POST \
+    /snapshot and /explain\n";
+const MISDIRECTED: &str = "without a token the agent answers requests to an IP address, to \
+    localhost and to the host's own name alone: use one of them, or set token_file\n";
 
 /// The request of a client to the thread that measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +82,40 @@ pub(super) enum Want {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) want: Want,
-    pub(super) answer: oneshot::Sender<Answer>,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+/// The outcome of a question.
+pub(super) type Outcome = Result<Answer, Refusal>;
+
+/// The reason why there is no answer, as a line of text.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    why: Bytes,
+}
+
+impl Refusal {
+    /// Another client has asked for the same.
+    pub(super) fn busy(why: impl Into<Bytes>) -> Self {
+        Self::of(StatusCode::CONFLICT, why)
+    }
+
+    /// There is none now, and there may be one later.
+    pub(super) fn unavailable(why: impl Into<Bytes>) -> Self {
+        Self::of(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+
+    pub(super) fn failed(why: impl Into<Bytes>) -> Self {
+        Self::of(StatusCode::INTERNAL_SERVER_ERROR, why)
+    }
+
+    fn of(status: StatusCode, why: impl Into<Bytes>) -> Self {
+        Self {
+            status,
+            why: why.into(),
+        }
+    }
 }
 
 /// The body of an answer.
@@ -143,6 +181,7 @@ impl Server {
         identity: Option<&Arc<Identity>>,
     ) -> Result<Self> {
         listener.set_nonblocking(true).context("cannot listen")?;
+        let ip = listener.local_addr().context("cannot listen")?.ip();
         let (ask, questions) = mpsc::channel();
         let (wake, waker) = UnixStream::pair().context("cannot create a pipe")?;
         for end in [&wake, &waker] {
@@ -154,6 +193,7 @@ impl Server {
             ask,
             waker,
             token: Arc::clone(&token),
+            is_local: ip.to_canonical().is_loopback() && identity.is_none(),
         };
         let acceptor = identity.map(Identity::acceptor).transpose()?;
         let counter = Arc::clone(&dropped);
@@ -207,9 +247,19 @@ struct Asker {
     ask: mpsc::Sender<Question>,
     waker: UnixStream,
     token: Token,
+    /// Only this host reaches it, without encryption.
+    is_local: bool,
 }
 
 impl Asker {
+    /// Return true if nothing but the address keeps others out. A page in a browser of this host
+    /// gets around that, if it makes its own name resolve to the address (DNS rebinding): then its
+    /// requests have its name.
+    fn relies_on_the_address(&self) -> bool {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        self.is_local && token.is_none()
+    }
+
     /// Return true if the client may see and do everything. The comparison takes as long whatever
     /// is wrong.
     fn admits(&self, headers: &HeaderMap) -> bool {
@@ -226,7 +276,7 @@ impl Asker {
         given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
     }
 
-    async fn ask(&self, want: Want) -> Option<Answer> {
+    async fn ask(&self, want: Want) -> Option<Outcome> {
         let (answer, answered) = oneshot::channel();
         self.ask.send(Question { want, answer }).ok()?;
         // A full pipe has woken it already.
@@ -238,12 +288,21 @@ impl Asker {
 /// Return the token in a value of `Authorization`: a program gives it as such, a browser as the
 /// password of a user, whatever its name (RFC 7617).
 fn given(value: &[u8]) -> Option<Cow<'_, [u8]>> {
-    if let Some(token) = value.strip_prefix(b"Bearer ") {
+    if let Some(token) = credentials(value, "Bearer") {
         return Some(token.into());
     }
-    let pair = from_base64(value.strip_prefix(b"Basic ")?)?;
+    let pair = from_base64(credentials(value, "Basic")?)?;
     let colon = pair.iter().position(|&byte| byte == b':')?;
     Some(pair[colon + 1..].to_vec().into())
+}
+
+/// Return the rest of a value that begins with this scheme, in any case (RFC 9110, section 11.1).
+fn credentials<'a>(value: &'a [u8], scheme: &str) -> Option<&'a [u8]> {
+    let (begin, rest) = value.split_at_checked(scheme.len())?;
+    let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
+    begin
+        .eq_ignore_ascii_case(scheme.as_bytes())
+        .then_some(rest)
 }
 
 /// Decode what was encoded by RFC 4648, section 4.
@@ -317,6 +376,8 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc
     let mut protocol = http1::Builder::new();
     protocol
         .keep_alive(false)
+        // Some clients close their side after the request, and wait.
+        .half_close(true)
         .max_buf_size(REQUEST_BYTES)
         .max_headers(HEADERS);
     // The client caused the error and sees it; no other client is affected.
@@ -326,73 +387,135 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc
 }
 
 async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
+    let headers = request.headers();
+    let path = request.uri().path();
     // Probes of a cluster have no token.
-    let is_probe = ["/healthz", "/readyz"].contains(&request.uri().path());
-    if !is_probe && !asker.admits(request.headers()) {
-        let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
-        for scheme in [
-            "Bearer",
-            "Basic realm=\"sockstamp agent: the token is the password\"",
-        ] {
-            let scheme = HeaderValue::from_static(scheme);
-            response.headers_mut().append(WWW_AUTHENTICATE, scheme);
-        }
-        return response;
+    let is_probe = ["/healthz", "/readyz"].contains(&path);
+    if !is_probe && !asker.admits(headers) {
+        return unauthorized();
     }
-    let dear = match request.uri().path() {
-        "/snapshot" => Some((SNAPSHOT_HEADER, Want::Snapshot)),
-        "/explain" => Some((EXPLAIN_HEADER, Want::Explain)),
-        _ => None,
+    if asker.relies_on_the_address() && !is_to_this_host(request) {
+        return reply(StatusCode::MISDIRECTED_REQUEST, TEXT, MISDIRECTED);
+    }
+    let Some(resource) = Resource::at(path, headers) else {
+        return reply(StatusCode::NOT_FOUND, TEXT, PATHS);
     };
-    if let Some((header, want)) = dear.filter(|_| request.method() == Method::POST) {
+    let methods = resource.methods();
+    let method = request.method().as_str();
+    if methods.split(", ").all(|other| method != other) {
+        return not_allowed(methods);
+    }
+    match resource {
+        Resource::Alive => reply(StatusCode::OK, TEXT, "ok\n"),
+        Resource::Page(kind, text) => page(kind, text),
+        Resource::State(want, kind) => ask(asker, want, kind).await,
         // Pages of other sites cannot send this header unasked, but could send the rest.
-        if !request.headers().contains_key(header) {
-            return reply(
-                StatusCode::FORBIDDEN,
-                TEXT,
-                format!("it needs the header {header}\n"),
-            );
-        }
-        return ask(asker, want, TEXT).await;
-    }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return reply(
-            StatusCode::METHOD_NOT_ALLOWED,
+        Resource::Deed(_, header) if !headers.contains_key(header) => reply(
+            StatusCode::FORBIDDEN,
             TEXT,
-            "GET is all there is\n",
-        );
+            format!("it needs the header {header}\n"),
+        ),
+        Resource::Deed(want, _) => ask(asker, want, TEXT).await,
     }
-    let (want, kind) = match request.uri().path() {
-        "/healthz" => return reply(StatusCode::OK, TEXT, "ok\n"),
-        "/readyz" => (Want::Ready, TEXT),
-        "/config" => (Want::Config, TEXT),
-        "/slow" => (Want::Slow, "application/json"),
-        "/metrics" => {
-            let format = accepted(request.headers());
-            (Want::Metrics(format), format.content_type())
-        }
-        "/" => return page("text/html; charset=utf-8", include_str!("page/page.html")),
-        "/page.css" => return page("text/css; charset=utf-8", include_str!("page/page.css")),
-        "/page.js" => {
-            return page(
+}
+
+/// The thing that a path names.
+enum Resource {
+    /// A sign of life of this thread.
+    Alive,
+    /// A file of the page: its kind and its text.
+    Page(&'static str, &'static str),
+    /// An answer of the measuring thread, of this kind.
+    State(Want, &'static str),
+    /// Something that is done for clients that send this header.
+    Deed(Want, &'static str),
+}
+
+impl Resource {
+    fn at(path: &str, headers: &HeaderMap) -> Option<Self> {
+        Some(match path {
+            "/" => Self::Page("text/html; charset=utf-8", include_str!("page/page.html")),
+            "/page.css" => Self::Page("text/css; charset=utf-8", include_str!("page/page.css")),
+            "/page.js" => Self::Page(
                 "text/javascript; charset=utf-8",
                 include_str!("page/page.js"),
-            );
+            ),
+            "/healthz" => Self::Alive,
+            "/readyz" => Self::State(Want::Ready, TEXT),
+            "/config" => Self::State(Want::Config, TEXT),
+            "/slow" => Self::State(Want::Slow, "application/json"),
+            "/metrics" => {
+                let format = accepted(headers);
+                Self::State(Want::Metrics(format), format.content_type())
+            }
+            "/snapshot" => Self::Deed(Want::Snapshot, SNAPSHOT_HEADER),
+            "/explain" => Self::Deed(Want::Explain, EXPLAIN_HEADER),
+            _ => return None,
+        })
+    }
+
+    /// The methods that it has, as `Allow` names them.
+    const fn methods(&self) -> &'static str {
+        match self {
+            Self::Deed(..) => "POST",
+            Self::Alive | Self::Page(..) | Self::State(..) => "GET, HEAD",
         }
-        _ => {
-            return reply(
-                StatusCode::NOT_FOUND,
-                TEXT,
-                "there is /metrics, /slow, /config, /healthz, /readyz\n",
-            );
-        }
+    }
+}
+
+fn unauthorized() -> Response<Answer> {
+    let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
+    for scheme in [
+        "Bearer",
+        "Basic realm=\"sockstamp agent: the token is the password\"",
+    ] {
+        let scheme = HeaderValue::from_static(scheme);
+        response.headers_mut().append(WWW_AUTHENTICATE, scheme);
+    }
+    response
+}
+
+/// Name the methods that there are (RFC 9110, section 15.5.6).
+fn not_allowed(methods: &'static str) -> Response<Answer> {
+    let text = format!("methods of this path: {methods}\n");
+    let mut response = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+/// Return true if the client has asked for an address, or for a name of this host. Browsers always
+/// say it; clients of HTTP 1.0 need not.
+fn is_to_this_host(request: &Request<Incoming>) -> bool {
+    let target = request.uri().authority();
+    let mut hosts = request.headers().get_all(HOST).iter();
+    target.is_none_or(|target| is_of_this_host(target.as_str()))
+        && hosts.all(|host| host.to_str().is_ok_and(is_of_this_host))
+}
+
+/// Return true for an address, and for a name of this host; a port may follow.
+fn is_of_this_host(host: &str) -> bool {
+    let host = match host.rsplit_once(':') {
+        // The colons of an address are in brackets.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
     };
-    ask(asker, want, kind).await
+    let address = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_address = address.unwrap_or(host).parse::<IpAddr>().is_ok();
+    is_address || host.eq_ignore_ascii_case("localhost") || is_own_name(host)
+}
+
+fn is_own_name(host: &str) -> bool {
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    !host.is_empty() && host.eq_ignore_ascii_case(own.trim_end())
 }
 
 async fn ask(asker: &Asker, want: Want, kind: &'static str) -> Response<Answer> {
     match asker.ask(want).await {
-        Some(body) => reply(StatusCode::OK, kind, body),
+        Some(Ok(body)) => reply(StatusCode::OK, kind, body),
+        Some(Err(Refusal { status, why })) => reply(status, TEXT, why),
         None => reply(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
@@ -430,7 +553,7 @@ fn accepted(headers: &HeaderMap) -> Format {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::{SocketAddr, TcpStream};
+    use std::net::{Shutdown, SocketAddr, TcpStream};
     use std::time::Instant;
 
     use super::*;
@@ -441,16 +564,27 @@ mod tests {
     }
 
     fn asking_for(token: Option<&str>) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        serving("127.0.0.1:0", token, |want, dropped| {
+            Ok(format!("{want:?} {dropped}\n").into())
+        })
+    }
+
+    /// A server whose questions are answered so, by the number of clients that made room.
+    fn serving(
+        listen: &str,
+        token: Option<&str>,
+        answer: impl Fn(Want, u64) -> Outcome + Send + 'static,
+    ) -> SocketAddr {
+        let listener = TcpListener::bind(listen).unwrap();
+        let port = listener.local_addr().unwrap().port();
         let server = Server::start(listener, token.map(str::to_owned), None).unwrap();
         thread::spawn(move || {
             for question in &server.questions {
-                let text = format!("{:?} {}\n", question.want, server.dropped());
-                let _ = question.answer.send(text.into());
+                let answer = answer(question.want, server.dropped());
+                let _ = question.answer.send(answer);
             }
         });
-        address
+        SocketAddr::from(([127, 0, 0, 1], port))
     }
 
     fn exchange(address: SocketAddr, request: &[u8]) -> String {
@@ -458,16 +592,22 @@ mod tests {
         client.set_read_timeout(Some(PATIENCE * 2)).unwrap();
         // The server may have refused before it has read all.
         let _ = client.write_all(request);
+        rest(client)
+    }
+
+    fn rest(mut client: TcpStream) -> String {
         let mut text = Vec::new();
         let _ = client.read_to_end(&mut text);
         String::from_utf8(text).unwrap()
     }
 
+    fn request(address: SocketAddr, method: &str, path: &str, header: &str) -> String {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
+        exchange(address, request.as_bytes())
+    }
+
     fn get(address: SocketAddr, path: &str, header: &str) -> String {
-        exchange(
-            address,
-            format!("GET {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n").as_bytes(),
-        )
+        request(address, "GET", path, header)
     }
 
     #[test]
@@ -476,18 +616,9 @@ mod tests {
         assert!(get(address, "/healthz", "").ends_with("\r\n\r\nok\n"));
         assert!(get(address, "/readyz", "").contains("Ready"));
         assert!(get(address, "/config", "").contains("Config"));
-        assert!(get(address, "/nothing", "").starts_with("HTTP/1.1 404 "));
-        assert!(
-            exchange(address, b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
-                .starts_with("HTTP/1.1 405 ")
-        );
-        let post = |header: &str| {
-            let request = format!("POST /snapshot HTTP/1.1\r\nHost: a\r\n{header}\r\n");
-            exchange(address, request.as_bytes())
-        };
+        let post = |header: &str| request(address, "POST", "/snapshot", header);
         assert!(post("").starts_with("HTTP/1.1 403 "));
         assert!(post("Sockstamp-Snapshot: 1\r\n").contains("Snapshot"));
-        assert!(get(address, "/snapshot", "").starts_with("HTTP/1.1 404 "));
         let plain = get(address, "/metrics", "");
         assert!(
             plain.contains("version=0.0.4") && plain.contains("Metrics(Plain)"),
@@ -499,6 +630,121 @@ mod tests {
             "Accept: text/html, application/openmetrics-text;version=1.0.0\r\n",
         );
         assert!(open.contains("Metrics(OpenMetrics)"), "{open}");
+    }
+
+    #[test]
+    fn other_methods_learn_which_there_are_and_other_paths_as_well() {
+        let address = answering();
+        for (method, path, allowed) in [
+            ("POST", "/metrics", "GET, HEAD"),
+            ("DELETE", "/", "GET, HEAD"),
+            ("GET", "/snapshot", "POST"),
+            ("HEAD", "/explain", "POST"),
+        ] {
+            let refused = request(address, method, path, "");
+            assert!(
+                refused.starts_with("HTTP/1.1 405 ")
+                    && refused.contains(&format!("\r\nallow: {allowed}\r\n")),
+                "{method} {path}: {refused}"
+            );
+        }
+        assert!(request(address, "HEAD", "/healthz", "").starts_with("HTTP/1.1 200 "));
+        for method in ["GET", "POST"] {
+            let refused = request(address, method, "/nothing", "");
+            assert!(refused.starts_with("HTTP/1.1 404 "), "{refused}");
+            for path in [
+                "/,",
+                "/metrics",
+                "/slow",
+                "/config",
+                "/healthz",
+                "/readyz",
+                "/snapshot",
+                "/explain",
+            ] {
+                assert!(refused.contains(path), "{path}: {refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_its_status_and_its_reason() {
+        let address = serving("127.0.0.1:0", None, |want, _| {
+            Err(match want {
+                Want::Snapshot => Refusal::unavailable("remove some\n"),
+                Want::Explain => Refusal::busy("ask again\n"),
+                _ => Refusal::failed("it is damaged\n"),
+            })
+        });
+        let [snapshot, explain] = ["snapshot", "explain"].map(|name| {
+            let header = format!("Sockstamp-{name}: 1\r\n");
+            request(address, "POST", &format!("/{name}"), &header)
+        });
+        let slow = get(address, "/slow", "");
+        for (refused, status, why) in [
+            (snapshot, 503, "remove some\n"),
+            (explain, 409, "ask again\n"),
+            (slow, 500, "it is damaged\n"),
+        ] {
+            assert!(
+                refused.starts_with(&format!("HTTP/1.1 {status} "))
+                    && refused.contains("content-type: text/plain")
+                    && refused.ends_with(why),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_that_closes_its_side_after_the_request_is_answered() {
+        let mut client = TcpStream::connect(answering()).unwrap();
+        client.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let answer = rest(client);
+        assert!(answer.contains("Metrics(Plain)"), "{answer}");
+    }
+
+    /// Pages of other sites have such names resolve to this host.
+    #[test]
+    fn requests_to_names_of_others_are_refused_where_the_address_alone_protects() {
+        let asked = |address, target: &str, host: &str, header: &str| {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n");
+            let answer = exchange(address, request.as_bytes());
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let (local, target) = (answering(), "/config");
+        for host in [
+            "127.0.0.1:9776",
+            "10.0.0.1",
+            "[::1]:9776",
+            "[::1]",
+            "localhost",
+            "LocalHost:80",
+            own.trim_end(),
+        ] {
+            assert_eq!(asked(local, target, host, ""), "200", "{host}");
+        }
+        for host in [
+            "example.org",
+            "example.org:9776",
+            "127.0.0.1.example.org:9776",
+            "localhost.example.org",
+            "127.0.0.1:9776\r\nHost: example.org",
+        ] {
+            assert_eq!(asked(local, target, host, ""), "421", "{host}");
+        }
+        let target = "http://example.org/config";
+        assert_eq!(asked(local, target, "localhost", ""), "421");
+        let old = exchange(local, b"GET /config HTTP/1.0\r\n\r\n");
+        assert!(old.starts_with("HTTP/1.0 200 "), "{old}");
+
+        let header = "Authorization: Bearer secret\r\n";
+        let with_a_token = asking_for(Some("secret"));
+        assert_eq!(asked(with_a_token, "/", "example.org", header), "200");
+        let of_the_network = serving("0.0.0.0:0", None, |_, _| Ok("".into()));
+        assert_eq!(asked(of_the_network, "/", "example.org", ""), "200");
     }
 
     #[test]
@@ -522,12 +768,14 @@ mod tests {
                 );
             }
         }
-        let post = "POST /snapshot HTTP/1.1\r\nHost: a\r\nSockstamp-Snapshot: 1\r\n\r\n";
-        assert!(exchange(address, post.as_bytes()).starts_with("HTTP/1.1 401 "));
-        assert!(
-            get(address, "/metrics", "Authorization: Bearer secret\r\n")
-                .starts_with("HTTP/1.1 200 ")
-        );
+        let post = request(address, "POST", "/snapshot", "Sockstamp-Snapshot: 1\r\n");
+        assert!(post.starts_with("HTTP/1.1 401 "), "{post}");
+        // Case makes no difference in the name of a scheme.
+        for scheme in ["Bearer", "bearer", "BEARER "] {
+            let header = format!("Authorization: {scheme} secret\r\n");
+            let answer = get(address, "/metrics", &header);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{scheme}: {answer}");
+        }
         // A browser asks for a name and a password where it is offered that.
         let refused = get(address, "/", "");
         assert!(
@@ -535,8 +783,8 @@ mod tests {
             "{refused}"
         );
         // a:secret and :secret
-        for pair in ["YTpzZWNyZXQ=", "OnNlY3JldA=="] {
-            let header = format!("Authorization: Basic {pair}\r\n");
+        for pair in ["Basic YTpzZWNyZXQ=", "basic OnNlY3JldA=="] {
+            let header = format!("Authorization: {pair}\r\n");
             assert!(
                 get(address, "/", &header).starts_with("HTTP/1.1 200 "),
                 "{pair}"

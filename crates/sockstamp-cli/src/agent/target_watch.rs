@@ -46,6 +46,11 @@ impl TargetWatch {
             .is_some_and(|path| inode(path) != self.inode)
     }
 
+    /// Return true if the cgroup is gone, and none has its path.
+    pub(super) fn is_absent(&self) -> bool {
+        self.inode.is_some() && self.path.as_deref().and_then(inode).is_none()
+    }
+
     /// Return the time until the next look, if there is one.
     pub(super) fn due(&self) -> Option<std::time::Duration> {
         let left = TARGET.saturating_sub(self.looked.elapsed());
@@ -78,8 +83,8 @@ mod tests {
         assert!(!watch.differs());
         // The kernel may reuse the number of an inode that is free.
         fs::rename(&path, parent.path().join("old")).unwrap();
-        assert!(watch.differs());
+        assert!(watch.differs() && watch.is_absent());
         fs::create_dir(&path).unwrap();
-        assert!(watch.differs());
+        assert!(watch.differs() && !watch.is_absent());
     }
 }

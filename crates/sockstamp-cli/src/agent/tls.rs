@@ -1,7 +1,5 @@
 //! Encryption of what the agent serves and sends, by rustls.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,6 +20,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
     ServerConfig, SignatureScheme, WantsVerifier,
 };
+
+use super::files::{PEM, content};
 
 /// The files that the agent's identity is in, as PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -66,7 +66,7 @@ impl ResolvesServerCert for Identity {
 /// Read certificate and key; they must belong together.
 pub(super) fn certified(table: &TlsTable) -> Result<CertifiedKey> {
     let chain = certificates(&table.certificate_file)?;
-    let key = PrivateKeyDer::from_pem_file(&table.key_file)
+    let key = PrivateKeyDer::from_pem_slice(&content(&table.key_file, PEM)?)
         .map_err(|error| anyhow!("{} has no key: {error}", table.key_file.display()))?;
     CertifiedKey::from_der(chain, key, &provider()).with_context(|| {
         let [certificate, key] =
@@ -76,8 +76,8 @@ pub(super) fn certified(table: &TlsTable) -> Result<CertifiedKey> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
+    let content = content(path, PEM)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
     match found {
         Ok(found) if found.is_empty() => bail!("{} has no certificate", path.display()),
         found => found.map_err(|error| anyhow!("{} has no certificate: {error}", path.display())),

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::Host;
 
@@ -35,16 +37,68 @@ fn check(settings: &str) -> (bool, String) {
 #[test]
 fn a_file_is_checked_without_starting() {
     assert_eq!(check("rate_cap = 5\n"), (true, "FILE: good\n".to_owned()));
-    let (good, text) = check("rate_cap = 5\n\n[target]\nfilter = \"tcp port\"\n");
-    assert!(
-        !good && text.starts_with("sockstamp: FILE:4:10: "),
-        "{text}"
-    );
-    let (good, text) = check("ratecap = 5\n");
-    assert!(
-        !good && text.starts_with("sockstamp: FILE:1:1: unknown field `ratecap`"),
-        "{text}"
-    );
+    for (wrong, reason) in [
+        (
+            "rate_cap = 5\n\n[target]\nfilter = \"tcp port\"\n",
+            "4:10: filter, column 9: expected ",
+        ),
+        ("ratecap = 5\n", "1:1: unknown field `ratecap`"),
+        ("expire = \"0s\"", "1:10: it is a time of 1s or longer"),
+        (
+            "expire = \"-5s\"",
+            "1:10: it is not a number with ms, s or m",
+        ),
+        (
+            "by = [\"port\"]\n\"netstacklat\" = true",
+            "2:1: netstacklat needs ",
+        ),
+        ("[target]\ncgroup = \"\"", "2:10: it is empty"),
+        ("[hindsight]\ndirectory = \"a\"", "2:13: \"a\" does not "),
+        (
+            "[otlp]\nendpoint = \"http://127.0.0.1:99999/x\"",
+            "2:12: \":99999\" is no port: ",
+        ),
+        (
+            "[otlp]\nendpoint = \"http://:80\"",
+            "2:12: \"http://:80\" has no host: ",
+        ),
+        (
+            "[otlp]\nendpoint = \"http://a\"\nca_file = \"/a\"",
+            "3:1: ca_file of [otlp] needs ",
+        ),
+    ] {
+        let (good, text) = check(wrong);
+        let begin = format!("sockstamp: FILE:{reason}");
+        assert!(!good && text.starts_with(&begin), "{wrong}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(!text.contains("\\n"), "{text}");
+    }
+}
+
+/// Opening a pipe waits for a writer, and there is none.
+#[test]
+fn secrets_are_read_from_regular_files_of_a_bounded_size() {
+    let authority = Authority::new();
+    let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
+    let folder = TempDir::new().unwrap();
+    let [pipe, large] = ["pipe", "large"].map(|name| folder.path().join(name));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    fs::write(&large, vec![b'a'; (1 << 20) + 1]).unwrap();
+    for (file, reason) in [
+        (pipe, "pipe is not a regular file: "),
+        (large, "large has more than "),
+    ] {
+        for settings in [
+            format!("token_file = {file:?}"),
+            format!("[tls]\ncertificate_file = {file:?}\nkey_file = {key:?}"),
+            format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {file:?}"),
+            format!("[otlp]\nendpoint = \"http://a\"\ntoken_file = {file:?}"),
+            format!("[otlp]\nendpoint = \"https://a\"\nca_file = {file:?}"),
+        ] {
+            let (good, text) = check(&settings);
+            assert!(!good && text.contains(reason), "{settings}: {text}");
+        }
+    }
 }
 
 /// As the unit does before the start, which would end for the same reason.
@@ -85,14 +139,13 @@ fn what_the_file_names_is_checked_too() {
             "cannot read /nowhere",
         ),
         (
-            format!("{endpoint} \"http://a\"\nca_file = {ca:?}"),
-            "begins with https://",
-        ),
-        (
             format!("[hindsight]\ndirectory = {token:?}"),
             "cannot create ",
         ),
-        ("[target]\nnetns = \"nowhere\"".to_owned(), "nowhere"),
+        (
+            "[target]\nnetns = \"nowhere\"".to_owned(),
+            "sockstamp: FILE: [target]: ",
+        ),
     ] {
         let (is_good, text) = check(&wrong);
         assert!(!is_good && text.contains(reason), "{wrong}: {text}");

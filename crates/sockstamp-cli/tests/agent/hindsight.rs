@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use sockstamp_record::Reader;
-use tempfile::TempDir;
-use testbed::{Host, PATIENCE};
+use tempfile::{NamedTempFile, TempDir};
+use testbed::{Host, PATIENCE, Process};
 
 use crate::common::sockstamp;
 use crate::packaging::run;
-use crate::running::{Agent, Scrape, post, talk};
+use crate::running::{Agent, Scrape, exchange, post, talk, wait_for_line};
+use crate::tls::Authority;
 
 fn settings(directory: &Path, more: &str) -> String {
     format!("[hindsight]\ndirectory = {directory:?}\nmin_free = 1\n{more}")
@@ -152,18 +153,17 @@ fn the_page_explains_what_was_recorded_and_refuses_other_sites() {
     let host = Host::new("agent").unwrap();
     let directory = TempDir::new().unwrap();
     let agent = Agent::of(&host, &settings(directory.path(), ""));
-    let ask = |header: &str| post(agent.address, "/explain", header);
-    let (head, _) = ask("");
+    let (head, _) = post(agent.address, "/explain", "");
     assert!(head.starts_with("HTTP/1.0 403 "), "{head}");
-    let (head, body) = ask("Sockstamp-Explain: 1\r\n");
+    let (head, body) = explain(&agent);
     assert!(
-        head.starts_with("HTTP/1.0 200 ") && body.contains("no message"),
+        head.starts_with("HTTP/1.0 503 ") && body.contains("no message"),
         "{head} {body}"
     );
     answer_one_of_fifty_late(&host);
     let start = Instant::now();
     loop {
-        let (head, body) = ask("Sockstamp-Explain: 1\r\n");
+        let (head, body) = explain(&agent);
         assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
         if body.contains("of the excess is peer.answer peer") {
             break;
@@ -171,6 +171,184 @@ fn the_page_explains_what_was_recorded_and_refuses_other_sites() {
         assert!(start.elapsed() < PATIENCE, "{body}");
         thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Ask for an explanation until the agent has rested after the one before.
+fn explain(agent: &Agent) -> (String, String) {
+    let start = Instant::now();
+    loop {
+        let (head, body) = post(agent.address, "/explain", "Sockstamp-Explain: 1\r\n");
+        if !head.starts_with("HTTP/1.0 409 ") {
+            return (head, body);
+        }
+        assert!(body.contains("ask again"), "{body}");
+        assert!(start.elapsed() < PATIENCE, "{body}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Each explanation ends a file.
+#[test]
+fn files_that_are_gone_or_damaged_are_left_out_of_an_explanation() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &settings(directory.path(), ""));
+    for _ in 0..3 {
+        let before = written(&agent.scrape());
+        talk_until(&host, &agent, |scrape| written(scrape) > before);
+        let (head, body) = explain(&agent);
+        assert!(head.starts_with("HTTP/1.0 200 "), "{head} {body}");
+        assert!(!body.contains("damaged"), "{body}");
+    }
+    let place = directory.path().join("recent");
+    let recent = files(&place);
+    assert!(recent.len() >= 3, "{recent:?}");
+    fs::remove_file(&recent[0]).unwrap();
+    fs::write(&recent[1], "no recording").unwrap();
+    let (head, body) = explain(&agent);
+    assert!(head.starts_with("HTTP/1.0 200 "), "{head} {body}");
+    let note = "damaged files, which are left out: 1 ";
+    assert!(body.starts_with(note) && body.lines().count() > 1, "{body}");
+    let said = agent.process.stderr();
+    let line = format!("left out of an explanation: {}: ", recent[1].display());
+    assert!(said.contains(&line), "{said}");
+
+    // Late messages may begin another file.
+    let start = Instant::now();
+    loop {
+        for file in files(&place) {
+            fs::write(file, "no recording").unwrap();
+        }
+        let (head, body) = explain(&agent);
+        if head.starts_with("HTTP/1.0 500 ") {
+            assert!(body.starts_with("damaged files, "), "{body}");
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{head} {body}");
+    }
+}
+
+/// Run `sockstamp agent snapshot` with these settings; return its complaint.
+fn complaint(agent: &Agent, settings: &str) -> String {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), settings).unwrap();
+    let output = Command::new(sockstamp())
+        .args(["agent", "snapshot", "--listen", &agent.address.to_string()])
+        .arg("--config")
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(!output.status.success() && output.stdout.is_empty());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    errors
+}
+
+#[test]
+fn a_request_for_a_snapshot_that_is_refused_says_why() {
+    let host = Host::new("agent").unwrap();
+    let authority = Authority::new();
+    let [own, other] = ["secret", "other"].map(|name| {
+        let token = authority.file(name);
+        fs::write(&token, name).unwrap();
+        format!("token_file = {token:?}\n")
+    });
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &format!("{own}{}", settings(directory.path(), "")));
+    let why = complaint(&agent, "");
+    assert!(why.contains(" needs a token: "), "{why}");
+    let why = complaint(&agent, &other);
+    assert!(why.contains(" refuses the token "), "{why}");
+    let why = complaint(&agent, &own);
+    let line = "kept no snapshot: no message was recorded yet";
+    assert!(why.contains(line), "{why}");
+    let header = "Authorization: Bearer secret\r\nAccept: application/openmetrics-text\r\n";
+    let start = Instant::now();
+    loop {
+        talk(&host, 10, Duration::ZERO);
+        let (_, text) = exchange(agent.address, "/metrics", header);
+        if written(&Scrape(text)) > 0.0 {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
+    }
+    for number in 0..16 {
+        fs::create_dir(directory.path().join(format!("snapshots/{number}"))).unwrap();
+    }
+    let why = complaint(&agent, &own);
+    let line = format!(
+        "kept no snapshot: {}/snapshots has 16 snapshots: remove some",
+        directory.path().display()
+    );
+    assert!(why.contains(&line), "{why}");
+
+    let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
+    let tls = format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n");
+    let agent = Agent::of(&host, &tls);
+    let why = complaint(&agent, "");
+    assert!(
+        why.contains(" answers no HTTP: does it serve TLS? "),
+        "{why}"
+    );
+    let why = complaint(&agent, &tls);
+    let line =
+        "kept no snapshot: nothing is recorded, because the configuration has no [hindsight]";
+    assert!(why.contains(line), "{why}");
+}
+
+/// Each would remove the files of the other.
+#[test]
+fn a_second_agent_is_refused_the_directory_of_the_first() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let target = format!("[target]\nnetns = \"{}\"", host.netns_name());
+    let settings = format!("{}\n{target}", settings(directory.path(), ""));
+    let mut first = Agent::start(&settings);
+    let reason = format!("another agent records in {}: ", directory.path().display());
+
+    let begin = |arguments: &[&str]| {
+        let mut command = Command::new(sockstamp());
+        command.arg("agent").args(arguments);
+        let mut process = Process::spawn(command).unwrap();
+        let status = process.wait_status(PATIENCE).unwrap();
+        (status.success(), process.stderr())
+    };
+    let file = first.file();
+    let file = file.to_str().unwrap();
+    let (succeeded, said) = begin(&["--listen", "127.0.0.1:0", "--config", file]);
+    assert!(!succeeded && said.contains(&reason), "{said}");
+    // A check of settings is no second agent.
+    let (succeeded, said) = begin(&["--check", "--config", file]);
+    assert!(succeeded, "{said}");
+
+    let second = Agent::start(&target);
+    let said = second.reload(&settings);
+    let is_refused = |said: &str| said.contains("is unchanged: ") && said.contains(&reason);
+    assert!(is_refused(&said), "{said}");
+    // The same agent may go on in its directory.
+    let said = first.reload(&settings.replace("min_free = 1", "min_free = 2"));
+    assert!(said.contains("read again"), "{said}");
+    let said = second.reload(&settings);
+    assert!(is_refused(&said), "{said}");
+    first.process.signal(Signal::SIGTERM).unwrap();
+    first.process.wait_status(PATIENCE).unwrap();
+    let said = second.reload(&settings);
+    assert!(said.contains("read again"), "{said}");
+}
+
+#[test]
+fn recording_goes_on_after_somebody_has_removed_the_files() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &settings(directory.path(), ""));
+    let before = talk_until(&host, &agent, |scrape| written(scrape) > 0.0);
+    fs::remove_dir_all(directory.path().join("recent")).unwrap();
+    let more = written(&before) + 40.0;
+    let after = talk_until(&host, &agent, |scrape| written(scrape) >= more);
+    assert_eq!(lost(&after), 0.0, "{}", agent.process.stderr());
+    let (head, kept) = post(agent.address, "/snapshot", "Sockstamp-Snapshot: 1\r\n");
+    assert!(head.contains(" 200 "), "{head} {kept}");
+    assert!(rows(&files(Path::new(kept.trim_end()))) > 0);
 }
 
 /// Nothing is written, everything is counted, and measuring continues.
@@ -324,12 +502,14 @@ fn the_last_minutes_are_kept_when_a_stage_takes_long() {
         assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
         thread::sleep(Duration::from_millis(50));
     }
-    let said = agent.process.stderr();
-    assert!(
-        said.contains("app.service took more than 40ms in "),
-        "{said}"
-    );
     let kept = files(&snapshots);
+    wait_for_line(
+        &agent.process,
+        &format!(
+            "the last minutes are in {}: app.service took more than 40ms in ",
+            kept[0].display()
+        ),
+    );
     assert!(
         kept[0].to_str().unwrap().ends_with("-auto") && rows(&files(&kept[0])) > 0,
         "{kept:?}"

@@ -139,6 +139,35 @@ fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
     assert!(status.success(), "{status}: {}", agent.process.stderr());
 }
 
+/// To enter the namespace takes a capability that measuring goes without; and a group that had two
+/// names would be counted twice.
+#[test]
+fn an_interface_of_another_namespace_has_one_name_also_after_a_reload() {
+    let host = Host::new("named").unwrap();
+    let settings = |rate: u32| {
+        format!(
+            "rate_cap = {rate}\nmax_cost = \"none\"\nudp = {}\nby = [\"interface\"]\n\
+             [target]\nnetns = {:?}",
+            rate > 1000,
+            host.netns_name()
+        )
+    };
+    let agent = Agent::start(&settings(1000));
+    let label = format!("interface=\"lo@{}\"", host.netns_name());
+    let messages = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
+    for round in 1..=2 {
+        talk(&host, 25, Duration::ZERO);
+        let expected = f64::from(100 * round);
+        let scrape = agent.scrape_until(|scrape| messages(scrape) >= expected);
+        let named = scrape.sum("sockstamp_messages_total", &[&label]);
+        assert_eq!([messages(&scrape), named], [expected; 2], "{}", scrape.0);
+        let said = agent.reload(&settings(2000));
+        assert!(said.contains("read again"), "{said}");
+    }
+    let scrape = agent.scrape();
+    assert_eq!(messages(&scrape), 200.0, "{}", scrape.0);
+}
+
 /// A service that starts again has another cgroup, at the same path.
 #[test]
 fn a_target_that_starts_again_is_measured_again() {
@@ -160,6 +189,12 @@ fn a_target_that_starts_again_is_measured_again() {
     ask(&cgroup);
     agent.scrape_until(|scrape| messages(scrape) == 10.0);
     drop(cgroup);
+    // Settings can be changed meanwhile; another cgroup that is not there is refused.
+    let settings = |rest: &str| format!("rate_cap = 50\n[target]\ncgroup = {rest}");
+    let said = agent.reload(&settings("\"/nowhere\""));
+    assert!(said.contains("is unchanged"), "{said}");
+    let said = agent.reload(&settings(&format!("{path:?}")));
+    assert!(said.contains("read again"), "{said}");
     let again = parent.below("service").unwrap();
     let said = "the target has another cgroup now, which is measured";
     let begin = Instant::now();

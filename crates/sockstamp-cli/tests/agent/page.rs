@@ -84,6 +84,21 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
 }
 
 #[test]
+fn the_page_says_why_nothing_is_explained() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    let mut page = Page::at(&format!("http://{}/", agent.address));
+    page.click("#explain");
+    wait_until(
+        &mut page,
+        "document.getElementById('explained').textContent.startsWith(\
+         'No explanation: nothing is recorded, because the configuration has no [hindsight]')",
+    );
+    let is_disabled = "document.getElementById('explain').disabled";
+    assert_eq!(page.value(is_disabled), false);
+}
+
+#[test]
 fn the_page_shows_groups_stages_and_cost() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "by = [\"comm\"]");

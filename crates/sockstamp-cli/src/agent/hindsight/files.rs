@@ -62,14 +62,8 @@ impl Files {
             finished: VecDeque::new(),
             early: 0,
         };
-        for directory in [&files.recent, &files.snapshots] {
-            DirBuilder::new()
-                .recursive(true)
-                // Files name programs and addresses.
-                .mode(0o700)
-                .create(directory)
-                .with_context(|| format!("cannot create {}", directory.display()))?;
-        }
+        make(&files.recent)?;
+        make(&files.snapshots)?;
         Ok(Self {
             finished: earlier(&files.recent)?,
             ..files
@@ -78,6 +72,7 @@ impl Files {
 
     /// Find the files of an earlier recording again: it may have ended since.
     pub(super) fn take_over(&mut self) -> Result<()> {
+        make(&self.recent)?;
         self.finished = earlier(&self.recent)?;
         Ok(())
     }
@@ -100,6 +95,7 @@ impl Files {
     /// Append a batch; return false if the file system has no room for it.
     pub(super) fn write(&mut self, batch: &Batch) -> Result<bool> {
         self.age()?;
+        self.make_again()?;
         if !self.make_room()? {
             return Ok(false);
         }
@@ -165,6 +161,7 @@ impl Files {
 
     /// As [`snapshot`](Self::snapshot), unasked: the oldest of this kind makes room.
     pub(super) fn keep(&mut self) -> Result<PathBuf> {
+        make(&self.snapshots)?;
         let kept = fs::read_dir(&self.snapshots)
             .with_context(|| format!("cannot read {}", self.snapshots.display()))?;
         let is_unasked = |path: &PathBuf| path.to_string_lossy().ends_with(UNASKED_END);
@@ -182,9 +179,11 @@ impl Files {
     fn snapshot_as(&mut self, end: &str) -> Result<PathBuf> {
         self.end()?;
         self.age()?;
-        if self.finished.is_empty() {
+        // Somebody may have removed them.
+        if !self.finished.iter().any(|file| file.path.exists()) {
             bail!("no message was recorded yet");
         }
+        make(&self.snapshots)?;
         let kept = fs::read_dir(&self.snapshots)
             .with_context(|| format!("cannot read {}", self.snapshots.display()))?;
         if kept.count() >= SNAPSHOTS {
@@ -215,12 +214,14 @@ impl Files {
         Ok(())
     }
 
-    /// Return the newest files of up to this many bytes together, at least one if there is any. The
-    /// file being written is ended, so its messages are among them.
+    /// Return the newest files of up to this many bytes together, at least one if there is any, and
+    /// none that somebody has removed. The file being written is ended, so its messages are among
+    /// them.
     pub(super) fn newest(&mut self, most: u64) -> Result<Vec<PathBuf>> {
         self.end()?;
         let mut bytes = 0;
-        let newest = self.finished.iter().rev().take_while(|file| {
+        let there = self.finished.iter().rev().filter(|file| file.path.exists());
+        let newest = there.take_while(|file| {
             let fits = bytes == 0 || bytes + file.bytes <= most;
             bytes += file.bytes;
             fits
@@ -240,6 +241,16 @@ impl Files {
     /// Return the files that were removed before their time since the last call.
     pub(super) fn take_early(&mut self) -> u64 {
         std::mem::take(&mut self.early)
+    }
+
+    /// Make `recent` again, if somebody has removed it with all of its files.
+    fn make_again(&mut self) -> Result<()> {
+        if self.recent.is_dir() {
+            return Ok(());
+        }
+        self.current = None;
+        self.finished.clear();
+        make(&self.recent)
     }
 
     /// Remove files until enough room is free; return false if that was not enough.
@@ -275,6 +286,16 @@ impl Files {
             _ => Ok(true),
         }
     }
+}
+
+/// Make a directory, unless it is there.
+fn make(directory: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        // Files name programs and addresses.
+        .mode(0o700)
+        .create(directory)
+        .with_context(|| format!("cannot create {}", directory.display()))
 }
 
 /// Return the files that an earlier recording has left, the oldest first.
@@ -404,6 +425,39 @@ mod tests {
         files.keep = Duration::ZERO;
         files.age().unwrap();
         assert_eq!(count(directory.path().join("recent")), 0);
+    }
+
+    #[test]
+    fn directories_that_somebody_removes_are_made_again() {
+        let directory = TempDir::new().unwrap();
+        let mut files = Files::new(&table(&directory, Duration::from_secs(60))).unwrap();
+        for _ in 0..2 {
+            assert!(files.write(&batch()).unwrap());
+            files.end().unwrap();
+            assert!(files.write(&batch()).unwrap());
+            fs::remove_dir_all(directory.path().join("recent")).unwrap();
+            fs::remove_dir_all(directory.path().join("snapshots")).unwrap();
+            let told = files.keep().unwrap_err().to_string();
+            assert!(told.contains("no message"), "{told}");
+        }
+        assert!(files.write(&batch()).unwrap());
+        assert_eq!(count(files.snapshot().unwrap()), 1);
+    }
+
+    #[test]
+    fn files_that_somebody_removes_are_not_among_the_newest() {
+        let directory = TempDir::new().unwrap();
+        let mut files = Files::new(&table(&directory, Duration::from_secs(60))).unwrap();
+        for _ in 0..3 {
+            assert!(files.write(&batch()).unwrap());
+            files.end().unwrap();
+        }
+        let all = files.newest(u64::MAX).unwrap();
+        assert_eq!(all.len(), 3);
+        fs::remove_file(&all[0]).unwrap();
+        assert_eq!(files.newest(u64::MAX).unwrap(), all[1..]);
+        // One is returned whatever its size.
+        assert_eq!(files.newest(1).unwrap(), all[1..2]);
     }
 
     #[test]

@@ -99,17 +99,35 @@ impl FromStr for Endpoint {
         if uri.query().is_some() || authority.as_str().contains('@') {
             return Err("it is http://HOST:PORT, and a path at most".to_owned());
         }
+        let host = authority.host();
+        if matches!(host, "" | "[]") {
+            return Err(format!("{text:?} has no host: it is http://HOST:PORT"));
+        }
         Ok(Self {
             encrypted,
-            host: authority.host().to_owned(),
-            port: authority.port_u16(),
+            host: host.to_owned(),
+            port: port(&authority.as_str()[host.len()..])?,
             path: uri.path().trim_end_matches('/').to_owned(),
         })
     }
 }
 
+/// Read the text between host and path. `Uri` takes a number that is no port, and returns none.
+fn port(text: &str) -> Result<Option<u16>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let number = text.strip_prefix(':').map(str::parse::<u16>);
+    match number {
+        Some(Ok(port)) if port > 0 => Ok(Some(port)),
+        _ => Err(format!(
+            "{text:?} is no port: write a colon and a number from 1 to 65535"
+        )),
+    }
+}
+
 impl Endpoint {
-    pub(super) const fn is_encrypted(&self) -> bool {
+    pub(in crate::agent) const fn is_encrypted(&self) -> bool {
         self.encrypted
     }
 
@@ -327,6 +345,18 @@ mod tests {
         assert!(refused("http://user:secret@a").contains("HOST:PORT"));
         assert!(refused("http://a/?b=c").contains("HOST:PORT"));
         assert!(refused("").contains("is no address"));
+        for wrong in ["http://:80", "http://[]:80", "https://:/v1"] {
+            assert!(refused(wrong).contains("has no host"), "{wrong}");
+        }
+        for (wrong, part) in [
+            ("http://127.0.0.1:99999/x", "\":99999\" is no port"),
+            ("http://a:0", "\":0\" is no port"),
+            ("http://a:otlp", "\":otlp\" is no port"),
+            ("http://a:", "\":\" is no port"),
+            ("http://[::1]4317", "\"4317\" is no port"),
+        ] {
+            assert!(refused(wrong).starts_with(part), "{wrong}");
+        }
     }
 
     #[test]

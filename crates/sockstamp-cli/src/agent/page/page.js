@@ -228,8 +228,8 @@ async function explain() {
 	place.textContent = "The recordings are read.";
 	try {
 		const answer = await fetch(own("/explain"), { method: "POST", headers: { "Sockstamp-Explain": "1" } });
-		if (!answer.ok) throw new Error(`the agent answers ${answer.status}`);
-		place.textContent = await answer.text();
+		const text = await answer.text();
+		place.textContent = answer.ok ? text : `No explanation: ${text || answer.status}`;
 	} catch (error) {
 		place.textContent = `No explanation: ${error.message}`;
 	}
