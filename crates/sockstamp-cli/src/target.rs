@@ -18,7 +18,14 @@ use crate::filter::{FilterWords, HEADING};
 pub struct Target {
     /// Messages that these processes send or read, on connections they opened, listened for or hold
     /// at the start
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = HEADING)]
+    #[arg(
+        short,
+        long = "pid",
+        value_name = "PID",
+        value_delimiter = ',',
+        value_parser = process,
+        help_heading = HEADING,
+    )]
     pub pids: Vec<u32>,
     /// The same, for processes of this name (as ps -C), including those that start later
     #[arg(
@@ -43,10 +50,21 @@ pub struct Target {
     )]
     pub container: Option<String>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
-    #[arg(long, value_name = "NAME|PID", help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "NAME|PID",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = HEADING,
+    )]
     pub netns: Option<String>,
     /// Sockets whose route leaves by this interface, of this network namespace or that of --netns
-    #[arg(short, long, value_name = "IFACE", help_heading = HEADING)]
+    #[arg(
+        short,
+        long,
+        value_name = "IFACE",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = HEADING,
+    )]
     pub interface: Option<String>,
     /// Ignore connections that exist at the start
     #[arg(long, help_heading = HEADING)]
@@ -58,6 +76,11 @@ pub struct Target {
 
 /// Bytes of a process name: TASK_COMM_LEN of include/linux/sched.h, without the zero at its end.
 const LONGEST_NAME: usize = 15;
+
+fn process(text: &str) -> Result<u32, String> {
+    let number = text.parse();
+    number.map_err(|_| "a process is a number (--comm has names)".to_owned())
+}
 
 pub(crate) fn process_name(text: &str) -> Result<String, String> {
     match text.len() {

@@ -50,13 +50,19 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
         .enumerate()
         .find_map(|(place, (name, _))| Some((place, figure.strip_suffix(name)?.strip_suffix('.')?)))
         .ok_or_else(|| format!("{figure:?} does not end with p50, p90, p99 or p99.9: {shape}"))?;
+    let read = read_limit(limit)
+        .ok_or_else(|| format!("{limit:?} is not a signed percentage or time: {shape}"))?;
+    if !above && matches!(read, Limit::Relative(least) if least <= -1.0) {
+        return Err(format!(
+            "{text:?} cannot hold: no time falls by more than all of it"
+        ));
+    }
     Ok(Condition {
         text: text.to_owned(),
         measure: measure.parse()?,
         quantile: place,
         above,
-        limit: read_limit(limit)
-            .ok_or_else(|| format!("{limit:?} is not a signed percentage or time: {shape}"))?,
+        limit: read,
     })
 }
 
@@ -168,6 +174,21 @@ mod tests {
             "tx.qdisc.p99 > +ä",
         ] {
             assert!(condition(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_nothing_can_pass_is_refused() {
+        for text in ["rx.total.p50 < -100%", "rx.total.p50 < -500%"] {
+            let told = condition(text).unwrap_err();
+            assert!(told.contains("cannot hold"), "{told}");
+        }
+        for text in [
+            "rx.total.p50 < -99%",
+            "rx.total.p50 > -100%",
+            "rx.total.p50 < -2ms",
+        ] {
+            assert!(condition(text).is_ok(), "{text}");
         }
     }
 }
