@@ -122,6 +122,9 @@ impl Agent<'_> {
         if config.listen != self.config.listen {
             bail!("a new address to listen on needs a restart");
         }
+        if config.tls.is_some() != self.config.tls.is_some() {
+            bail!("to begin or to end with TLS needs a restart");
+        }
         if config.tls != self.config.tls {
             bail!("new file names in [tls] need a restart; new content of the same files does not");
         }
