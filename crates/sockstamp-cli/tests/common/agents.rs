@@ -20,7 +20,7 @@ pub fn start(host: &Host, address: SocketAddr) -> Process {
 /// Request the figures of the agent at the other end of a connection.
 pub fn scrape(mut connection: TcpStream) {
     connection
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
