@@ -174,7 +174,9 @@ fn serve_ssh(host: &Host, folder: &Path, port: u16) -> Process {
     server
 }
 
-/// The time between the clocks that the remote command prints before and after its sleep.
+/// The time between the clocks that the remote command reads before and after its sleep. It begins
+/// by a line that the client sends: sshd answers a request for a command before that runs, and the
+/// client's end of input comes before or after the answer.
 #[test]
 fn sshs_wait_for_a_remote_command_is_separate_from_its_own_time() {
     let host = Host::new("ssh").unwrap();
@@ -190,9 +192,13 @@ fn sshs_wait_for_a_remote_command_is_separate_from_its_own_time() {
     ] {
         login.extend(["-o", option]);
     }
-    login.extend(["root@127.0.0.1", "date +%s%N; sleep 0.5; date +%s%N"]);
+    let remote = "read line; begin=$(date +%s%N); sleep 0.5; echo $begin; date +%s%N";
+    let local = format!(
+        "(sleep 0.3; echo) | {} root@127.0.0.1 '{remote}'",
+        login.join(" ")
+    );
     within_attempts(|| {
-        let measured = stat_command(&host, &login);
+        let measured = stat_command(&host, &["sh", "-c", &local]);
         assert!(measured.status.success(), "{measured:?}");
         let times: Vec<u64> = measured
             .stdout
