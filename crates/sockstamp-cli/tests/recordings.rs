@@ -6,17 +6,19 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
 use sockstamp_model::flow::Opened;
 use sockstamp_model::stage::Stage;
 use sockstamp_record::{Batch, PacketReader, Reader, Writer};
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 use testbed::{Cgroup, PATIENCE, Process};
 
 use common::{Stat, number, recording, wait_attached};
@@ -607,6 +609,12 @@ fn a_recording_is_not_written_over() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
+fn pipe_in(directory: &TempDir) -> PathBuf {
+    let pipe = directory.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    pipe
+}
+
 /// Return true if a process waits for the other end of a pipe that it opens (fs/pipe.c).
 fn opens_a_pipe(pid: u32) -> bool {
     let waits_in = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap();
@@ -616,14 +624,7 @@ fn opens_a_pipe(pid: u32) -> bool {
 #[test]
 fn a_signal_ends_packets_that_wait_for_the_reader_of_a_pipe() {
     let directory = tempdir().unwrap();
-    let pipe = directory.path().join("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let pipe = pipe_in(&directory);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut command = Command::new(common::sockstamp());
         command.args(["pcap", "-w"]).arg(&pipe);
@@ -642,14 +643,7 @@ fn a_signal_ends_packets_that_wait_for_the_reader_of_a_pipe() {
 #[test]
 fn a_pipe_cannot_be_a_recording() {
     let directory = tempdir().unwrap();
-    let pipe = directory.path().join("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let pipe = pipe_in(&directory);
     let output = Command::new(common::sockstamp())
         .args(["record", "-o"])
         .arg(&pipe)
