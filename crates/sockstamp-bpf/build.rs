@@ -22,6 +22,7 @@ fn main() -> Result<()> {
         "src/group",
         "src/histogram",
         "src/host_path",
+        "src/kernel",
         "src/ledger",
         "src/packets",
         "src/sample",

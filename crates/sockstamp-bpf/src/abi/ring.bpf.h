@@ -16,6 +16,8 @@ struct {
 	__uint(max_entries, RING_SIZE);
 } records SEC(".maps");
 
+const volatile __u64 setting_ring_wakeup; /* wake the reader when this many bytes wait */
+
 /* Written by user space while the programs run: true while it wants records. */
 volatile bool recording;
 

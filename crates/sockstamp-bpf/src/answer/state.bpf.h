@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_ANSWER_STATE_BPF_H
 #define SOCKSTAMP_ANSWER_STATE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* In the upper half of `state`. */
 #define EXCHANGE_ANSWERED  (1ULL << 32)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* `sockstamp completions`: error queues of registered sockets, in memory of their applications. */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "completions/queue.bpf.h"
 #include "completions/tcp.bpf.h"
 #include "completions/alive.bpf.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* `sockstamp pcap`: every packet of selected flows. Loaded for that alone. */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "packets/flows.bpf.h"
 #include "packets/record.bpf.h"
 

@@ -4,7 +4,7 @@
  * whether the kernel accepts them; their targets are exported functions, which no compiler inlines.
  * On each hook of cgroups that sockstamp uses, they show whether the target's cgroup admits it.
  */
-#include "bpf/vmlinux.h"
+#include "kernel/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 

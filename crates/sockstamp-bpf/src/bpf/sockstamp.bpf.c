@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "flow/adopt.bpf.h"
 #include "flow/select.bpf.h"
 #include "flow/sockets.bpf.h"
@@ -14,6 +14,18 @@
 #include "udp/send.bpf.h"
 #include "window/release.bpf.h"
 #include "window/resume.bpf.h"
+
+/*
+ * Numbers of callbacks that kernel/series adds, as in the running kernel; 0: not used. Those of
+ * receiving replace tracepoints that run for every segment and every read.
+ */
+const volatile __u32 setting_begin_callback; /* a send call of TCP begins */
+const volatile __u32 setting_segment_callback;
+const volatile __u32 setting_ready_callback;
+const volatile __u32 setting_read_callback;
+const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
+const volatile __u32 setting_end_callback; /* ... and ends */
+const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
 
 /*
  * Callbacks that need much of the stack are functions of their own, so that what each needs does

@@ -4,7 +4,7 @@
  * text for each of its hundred thousand symbols. It tells programs what it shows there
  * (bpf_kallsyms_lookup_name(), kernel/bpf/syscall.c, v5.16).
  */
-#include "bpf/vmlinux.h"
+#include "kernel/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 /* 0: the kernel has no such function. */

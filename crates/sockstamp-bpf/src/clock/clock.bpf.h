@@ -8,7 +8,7 @@
 #ifndef SOCKSTAMP_CLOCK_CLOCK_BPF_H
 #define SOCKSTAMP_CLOCK_CLOCK_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* Written by user space while the programs run: each field is one aligned word. */
 volatile struct clock_offsets clock_offsets;

@@ -7,7 +7,7 @@
 #ifndef SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 #define SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "completions/completions.h"
 #include "flow/mark.bpf.h"
 

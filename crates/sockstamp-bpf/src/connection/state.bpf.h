@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_CONNECTION_STATE_BPF_H
 #define SOCKSTAMP_CONNECTION_STATE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* Written under the socket lock. */
 struct opening {

@@ -7,7 +7,7 @@
 #ifndef SOCKSTAMP_DEMAND_DEMAND_BPF_H
 #define SOCKSTAMP_DEMAND_DEMAND_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* Write the time of use at most this often: CPUs that only read it share its cache line. */
 #define DEMAND_NOTED_NS 100000000ULL

@@ -6,7 +6,7 @@
 #ifndef SOCKSTAMP_FILTER_FILTER_BPF_H
 #define SOCKSTAMP_FILTER_FILTER_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "filter/filter.h"
 
 const volatile bool setting_filtered; /* there is an expression */

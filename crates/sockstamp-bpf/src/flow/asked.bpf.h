@@ -13,8 +13,12 @@
 #ifndef SOCKSTAMP_FLOW_ASKED_BPF_H
 #define SOCKSTAMP_FLOW_ASKED_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "flow/mark.bpf.h"
+
+/* Bits that kernel/series adds, as in the running kernel; 0: not used. */
+const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */
+const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
 
 /* The number of storages that are examined per socket. */
 #define STORAGES_MAX 64

@@ -8,7 +8,7 @@
 #ifndef SOCKSTAMP_FLOW_SELECT_BPF_H
 #define SOCKSTAMP_FLOW_SELECT_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "connection/connection.bpf.h"
 #include "filter/filter.bpf.h"
 #include "flow/asked.bpf.h"

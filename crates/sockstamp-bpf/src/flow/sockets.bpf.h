@@ -5,6 +5,8 @@
 
 #include "flow/select.bpf.h"
 
+const volatile bool setting_adopt; /* also existing connections */
+
 /* Sockets that a walk has come to: user space sees by it that the walk goes on. */
 volatile __u64 visited_sockets;
 

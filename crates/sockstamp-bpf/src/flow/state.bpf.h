@@ -7,7 +7,7 @@
 #define SOCKSTAMP_FLOW_STATE_BPF_H
 
 #include "answer/state.bpf.h"
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "connection/state.bpf.h"
 #include "filter/filter.bpf.h"
 #include "flow/mark.bpf.h"
@@ -18,6 +18,11 @@
 #include "tcp/send/state.bpf.h"
 #include "tcp/tag/state.bpf.h"
 #include "window/window.bpf.h"
+
+const volatile bool setting_record; /* send a record per message to the ring buffer */
+const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
+const volatile bool setting_entry; /* the entry of send calls is seen */
+const volatile bool setting_entry_callback; /* ... by the callback for header options */
 
 /* Everything is written under the socket lock, except as noted. */
 struct flow {

@@ -3,11 +3,17 @@
 #ifndef SOCKSTAMP_FLOW_TARGET_BPF_H
 #define SOCKSTAMP_FLOW_TARGET_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* Cgroups may be nested as deep as one likes; deeper ones are not found. */
 #define CGROUP_LEVELS 64
 
+const volatile bool setting_by_pid; /* only messages of processes that were named: */
+const volatile bool setting_pids; /* by id, in `pids` */
+const volatile bool setting_comms; /* by name, in `comms` */
+const volatile bool setting_spare_own; /* no messages of this or other sockstamps */
+const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
+const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 /* The id of the target cgroup, for walks over sockets, which are attached to no cgroup. */
 const volatile __u64 setting_cgroup;
 

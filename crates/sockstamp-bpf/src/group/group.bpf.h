@@ -7,10 +7,12 @@
 #ifndef SOCKSTAMP_GROUP_GROUP_BPF_H
 #define SOCKSTAMP_GROUP_GROUP_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "group/group.h"
 #include "histogram/histogram.bpf.h"
 #include "sample/sample.bpf.h"
+
+const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
 
 /* User space sets the size of the five maps: one more than there may be groups, or 1 if none. */
 struct {

@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
 #define SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "histogram_bounds.h"
 
 /* One bank per possible CPU (set before load), about 100 kB each. */

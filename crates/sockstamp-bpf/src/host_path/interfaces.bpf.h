@@ -8,7 +8,7 @@
 #ifndef SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
 #define SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "histogram/histogram.bpf.h"
 
 /* Limit of probes for an interface before it counts as one without room. */

@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_PACKETS_HEADERS_BPF_H
 #define SOCKSTAMP_PACKETS_HEADERS_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "packets/packets.h"
 
 #define ETH_P_IP	 0x0800 /* include/uapi/linux/if_ether.h */

@@ -14,6 +14,8 @@ struct {
 const volatile __u32 setting_snaplen; /* bytes of each packet; 0: its headers alone */
 const volatile bool setting_paged; /* bytes can be read that are not in linear memory (v6.12) */
 
+const volatile __u64 setting_ring_wakeup; /* wake the reader when this many bytes wait */
+
 /* Set by user space before it sleeps until the next record, taken back by the first that comes. */
 volatile bool packet_reader_sleeps;
 

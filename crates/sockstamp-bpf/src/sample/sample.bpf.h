@@ -15,7 +15,7 @@
 #ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 #define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 const volatile __u32 setting_rate_cap; /* measured messages per second; 0: no cap */
 volatile __u32 rate_divisor; /* of the cap; 0 is 1: written by user space */

@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
 #define SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /*
  * The scheduler's clock is sched_clock(); a program cannot read it. The sample of a perf event

@@ -9,7 +9,7 @@
 #ifndef SOCKSTAMP_SCHED_SCHED_BPF_H
 #define SOCKSTAMP_SCHED_SCHED_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "sched/quota.bpf.h"
 #include "sched/run_clock.bpf.h"
 

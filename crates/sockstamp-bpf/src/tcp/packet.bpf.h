@@ -3,7 +3,9 @@
 #ifndef SOCKSTAMP_TCP_PACKET_BPF_H
 #define SOCKSTAMP_TCP_PACKET_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
+
+const volatile bool setting_by_packets; /* stamps of TCP are taken where its packets pass */
 
 /* A callback is for one byte alone, the last of a send call. */
 struct packet {

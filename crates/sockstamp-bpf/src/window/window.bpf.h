@@ -16,7 +16,7 @@
 #ifndef SOCKSTAMP_WINDOW_WINDOW_BPF_H
 #define SOCKSTAMP_WINDOW_WINDOW_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 struct window {
 	__u64 opens; /* calls that end after this count; written last while programs run */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Evaluate the filter, for tests that compare the result with sockstamp-model's. */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "filter/filter.bpf.h"
 
 struct filter_question {

@@ -3,7 +3,7 @@
  * The floor of each of our measurements: empty programs on the hooks of sockstamp.bpf.c. They only
  * select, so the same callbacks come, and request the same stamps.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;

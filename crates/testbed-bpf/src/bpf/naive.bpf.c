@@ -3,7 +3,7 @@
  * Write a TCP option with the segment's number into every segment, in the plain way: for benchmarks
  * of tags, and tests of tags next to another program.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 struct naive_option {
 	__u8 kind;

@@ -4,7 +4,7 @@
  * the reader: count the packets of one network namespace there, and the time since their RX
  * software stamp. For tests, which compare our times with these.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 enum point {
 	POINT_IP_START,

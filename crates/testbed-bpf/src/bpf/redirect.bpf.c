@@ -3,7 +3,7 @@
  * Be a proxy inside the kernel: bytes that one socket receives, or that its program sends, leave by
  * another socket. For tests of sends without a call of a program.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 #define BPF_MAP_TYPE_SOCKMAP 15 /* include/uapi/linux/bpf.h */
 

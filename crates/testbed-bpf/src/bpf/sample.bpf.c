@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Run the sampler, for tests, on messages of known number, times and values. */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "sample/sample.bpf.h"
 
 volatile struct {

@@ -7,7 +7,7 @@
  * (Shortening a packet would copy all of it first: bpf_skb_change_tail() in net/core/filter.c.)
  * Handshakes pass, so the connection is with a socket of the peer.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 #define TC_ACT_OK   0 /* include/uapi/linux/pkt_cls.h */
 #define TC_ACT_SHOT 2

@@ -3,7 +3,7 @@
  * Another user of the bits that sockstamp sets on sockets, and an observer of them: for tests of
  * what a measurement leaves behind.
  */
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 const volatile __u32 stranger_netns;
 const volatile __u32 stranger_port; /* of connections whose callbacks it requests, at either end */

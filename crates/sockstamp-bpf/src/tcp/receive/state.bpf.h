@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* The bytes up to seq_end, from the seq_end of the arrival before. */
 struct arrival {

@@ -11,6 +11,8 @@
 
 #include "flow/state.bpf.h"
 
+const volatile bool setting_causes = true; /* tell causes in the write queue apart */
+
 #define TCP_CA_RECOVERY	 3 /* include/uapi/linux/tcp.h; 4 is loss */
 #define TCP_NAGLE_CORK	 2 /* include/net/tcp.h */
 #define TCP_NAGLE_PUSH	 4

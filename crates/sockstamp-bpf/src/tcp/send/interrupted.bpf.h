@@ -6,7 +6,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_INTERRUPTED_BPF_H
 #define SOCKSTAMP_TCP_SEND_INTERRUPTED_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /*
  * Two tasks that share a slot seem to be interrupted together: their sends that wait meanwhile are

@@ -7,6 +7,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
 #define SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
 
+#include "tcp/packet.bpf.h"
 #include "tcp/send/cause.bpf.h"
 
 #define ACK_SMALL   (1 << 16) /* in flow.ack_flags: for less than two full segments, and no data */

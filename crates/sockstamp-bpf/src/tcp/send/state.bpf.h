@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_STATE_BPF_H
 #define SOCKSTAMP_TCP_SEND_STATE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /*
  * Measured messages between send and ACK that the flow itself has room for: one request. More of

@@ -3,7 +3,7 @@
 #ifndef SOCKSTAMP_TCP_TAG_STATE_BPF_H
 #define SOCKSTAMP_TCP_TAG_STATE_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 const volatile bool setting_tag; /* --tag: write and read them */
 

@@ -13,7 +13,7 @@
 #ifndef SOCKSTAMP_TCP_TAG_TAG_BPF_H
 #define SOCKSTAMP_TCP_TAG_TAG_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "flow/asked.bpf.h"
 #include "flow/state.bpf.h"
 #include "histogram/histogram.bpf.h"

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Constants of the kernel that no BTF carries, and the loaders' settings. */
-#ifndef SOCKSTAMP_BPF_COMMON_BPF_H
-#define SOCKSTAMP_BPF_COMMON_BPF_H
+/*
+ * The kernel as programs see it: constants that no BTF carries, and reads of memory that has no
+ * type.
+ *
+ * Settings of each feature (`const volatile`) are constant once loaded: the verifier removes the
+ * code that they turn off.
+ */
+#ifndef SOCKSTAMP_KERNEL_KERNEL_BPF_H
+#define SOCKSTAMP_KERNEL_KERNEL_BPF_H
 
-#include "bpf/vmlinux.h"
+#include "kernel/vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -47,36 +53,6 @@
 
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
 #define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: no task waits */
-
-/* Settings, constant once loaded: the verifier removes the code that they turn off. */
-const volatile bool setting_record; /* send a record per message to the ring buffer */
-const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
-const volatile bool setting_by_packets; /* stamps of TCP are taken where its packets pass */
-const volatile bool setting_causes = true; /* tell causes in the write queue apart */
-const volatile bool setting_entry; /* the entry of send calls is seen */
-const volatile bool setting_entry_callback; /* ... by the callback for header options */
-const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */
-/*
- * Numbers and bits that kernel/series adds, as in the running kernel; 0 if they are not used. The
- * callbacks of receiving replace tracepoints that run for every segment and every read.
- */
-const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */
-const volatile __u32 setting_segment_callback;
-const volatile __u32 setting_ready_callback;
-const volatile __u32 setting_read_callback;
-const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
-const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
-const volatile __u32 setting_end_callback; /* ... and ends */
-const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
-const volatile bool setting_adopt; /* also existing connections */
-const volatile bool setting_by_pid; /* only messages of processes that were named: */
-const volatile bool setting_pids; /* by id, in `pids` */
-const volatile bool setting_comms; /* by name, in `comms` */
-const volatile bool setting_spare_own; /* no messages of this or other sockstamps */
-const volatile __u64 setting_ring_wakeup; /* wake the reader when this many bytes wait */
-const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
-const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
-const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 
 /*
  * Reject request sockets and TIME_WAIT sockets, to which a packet may belong: they have only the
