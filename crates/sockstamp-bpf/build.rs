@@ -12,6 +12,7 @@ fn main() -> Result<()> {
     for sources in [
         "src/abi",
         "src/answer",
+        "src/arrival",
         "src/bpf",
         "src/clock",
         "src/completions",

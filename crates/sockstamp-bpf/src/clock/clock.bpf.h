@@ -8,6 +8,7 @@
 #ifndef SOCKSTAMP_CLOCK_CLOCK_BPF_H
 #define SOCKSTAMP_CLOCK_CLOCK_BPF_H
 
+#include "arrival/arrival.bpf.h"
 #include "kernel/kernel.bpf.h"
 
 /* Written by user space while the programs run: each field is one aligned word. */
@@ -58,49 +59,27 @@ __noinline __u64 clock_distance(void)
 	return realtime - before;
 }
 
-/* Return the time from the skb's RX software stamp to `now`, or one of the ARRIVAL_ codes. */
-static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 now)
+/* Return how far `now` is behind the skb's RX software stamp, or why that is unknown. */
+static __always_inline __u32 clock_lag(const struct sk_buff *skb, __u64 now)
 {
 	__s64 offset = clock_offsets.realtime_minus_monotonic;
 	__s64 stamp = skb->tstamp;
 	__s64 since = now + offset - stamp;
 
 	if (!stamp)
-		return ARRIVAL_NO_STAMP;
+		return LAG_NO_STAMP;
 	if (stamp_of_departure(skb))
-		return ARRIVAL_MISMATCH;
+		return LAG_CLOCK_MISMATCH;
 	if ((__u64)since > CLOCK_PLAUSIBLE_NS) {
 		__s64 fresh = clock_distance();
 
 		if (distance(fresh, offset) > CLOCK_STEP_NS)
-			return ARRIVAL_STEP;
+			return LAG_CLOCK_STEP;
 		since = now + fresh - stamp;
 	}
-	if (since < 0 || since > ARRIVAL_LONGEST)
-		return ARRIVAL_MISMATCH;
+	if (since < 0 || !lag_known(since))
+		return LAG_CLOCK_MISMATCH;
 	return since;
-}
-
-/* Turn the result of clock_since_stamp() into a verdict. */
-static __always_inline enum verdict clock_verdict(__u32 stack_ns)
-{
-	switch (stack_ns) {
-	case ARRIVAL_NO_STAMP:
-		return VERDICT_NO_RX_STAMP;
-	case ARRIVAL_MISMATCH:
-		return VERDICT_CLOCK_MISMATCH;
-	case ARRIVAL_STEP:
-		return VERDICT_CLOCK_STEP;
-	case ARRIVAL_HOL:
-		return VERDICT_HOL;
-	case ARRIVAL_ADOPTED:
-		return VERDICT_ADOPTED;
-	case ARRIVAL_CROWDED:
-		return VERDICT_EVICTED;
-	case ARRIVAL_WINDOW:
-		return VERDICT_WINDOW;
-	}
-	return VERDICT_VALID;
 }
 
 #endif

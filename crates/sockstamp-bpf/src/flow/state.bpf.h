@@ -282,7 +282,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx.done = rx_seq;
 	flow->rx.ooopack = mark->ooopack;
 	flow->rx.adopted = mark->adopted;
-	flow->rx.filler_ns = ARRIVAL_HOL;
+	flow->rx.filler_lag = LAG_HOL;
 	flow->directions = mark->directions;
 	/* The time before this window is unknown. */
 	if (setting_windows) {

@@ -71,7 +71,7 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 	arrival.time = bpf_ktime_get_ns();
 	if (!setting_packet_bit)
 		demand_used(DEMAND_DATAGRAMS, arrival.time);
-	arrival.stack_ns = clock_since_stamp(skb, arrival.time);
+	arrival.lag = clock_lag(skb, arrival.time);
 	arrival.length = udp_length(skb);
 	arrival.skb = udp_name(sk, skb);
 	arrival.stamp = skb->tstamp;
@@ -366,7 +366,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	if (udp_doubtful(flow, read))
 		return VERDICT_UNMATCHED_READ;
 	flow->rx_ahead = 0;
-	return clock_verdict(read->arrival.stack_ns);
+	return arrival_verdict(read->arrival.lag);
 }
 
 /*
@@ -403,14 +403,14 @@ __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 	/* Threads side by side may end their reads in another order. */
 	if ((__s64)(counter - tail) >= 0)
 		udp_tail_set(flow, counter + 1);
-	return clock_verdict(read->arrival.stack_ns);
+	return arrival_verdict(read->arrival.lag);
 }
 
 static __always_inline void udp_read_record(struct udp_flow *flow, const struct sock *sk,
 					    const struct udp_read *read, enum verdict verdict)
 {
 	const struct udp_arrival *arrival = &read->arrival;
-	__u64 total = arrival->stack_ns + read->now - arrival->time;
+	__u64 total = arrival->lag + read->now - arrival->time;
 	struct message_record *record;
 
 	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
@@ -428,10 +428,10 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 	record->bytes = read->length;
 	record->seq_end = arrival->number;
 	if (verdict == VERDICT_VALID) {
-		record->stamps.rx.software = arrival->time - arrival->stack_ns;
+		record->stamps.rx.software = arrival->time - arrival->lag;
 		record->stamps.rx.ready = arrival->time;
 		record->stamps.rx.oldest = record->stamps.rx.software;
-		record->stages[STAGE_RX_STACK] = arrival->stack_ns;
+		record->stages[STAGE_RX_STACK] = arrival->lag;
 		spent_record(record, &read->spent, read->wakeup);
 		answer_record(record, &read->answer);
 	}
@@ -453,12 +453,12 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 		return 0;
 	arrival = &read->arrival;
 	waited = read->now - arrival->time;
-	total = arrival->stack_ns + waited;
+	total = arrival->lag + waited;
 	read->wakeup =
 		sched_read(&flow->waiter, read->counter, arrival->time, read->now, &read->spent);
 	sched_quota(&read->spent, read->counter, read->wakeup, read->now);
-	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,
-			 arrival->stack_ns, read->weight);
+	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK, arrival->lag,
+			 read->weight);
 	account_spent(bank, read->group, &read->spent, read->wakeup, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_TOTAL,
 			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);

@@ -23,7 +23,7 @@ struct udp_arrival {
 	__u64 next; /* the counter after its own, as rx_head; 0: it is being written */
 	__u64 time; /* when it reached the socket */
 	__u64 skb; /* udp_name(); 0: dropped since */
-	__u32 stack_ns; /* RX software stamp to time, or one of the ARRIVAL_ codes */
+	__u32 lag; /* from the RX software stamp to time */
 	__u32 length;
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */

@@ -42,11 +42,10 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
 	rx->done = tp->copied_seq;
 	arrivals_restart(rx, bpf_ktime_get_ns());
 	rx->serial++;
-	added = arrivals_add(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(),
-			     ARRIVAL_WINDOW);
+	added = arrivals_add(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(), LAG_WINDOW);
 	arrivals_close(rx, added, tp->rcv_nxt);
 	rx->latest.seq_end = rx->latest.seq;
-	rx->filler_ns = ARRIVAL_HOL;
+	rx->filler_lag = LAG_HOL;
 	rx->unknown = false;
 	if (rx->reordered)
 		hol_release(rx);

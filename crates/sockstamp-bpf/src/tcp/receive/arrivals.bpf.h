@@ -96,10 +96,10 @@ static __always_inline bool arrivals_merge(const struct arrival *before, struct 
 	__u64 range = difference(before->ready, next->ready) + RANGE_NS - 1;
 	__u64 span = difference(before->hol, next->hol);
 
-	if (before->stack_ns != next->stack_ns) {
-		if (before->stack_ns > ARRIVAL_LONGEST || next->stack_ns > ARRIVAL_LONGEST)
+	if (before->lag != next->lag) {
+		if (!lag_known(before->lag) || !lag_known(next->lag))
 			return false;
-		span += difference(before->stack_ns, next->stack_ns);
+		span += difference(before->lag, next->lag);
 	}
 	range = larger(next->range, before->range + range / RANGE_NS);
 	span = larger(next->span_ns, before->span_ns + span);
@@ -270,7 +270,7 @@ static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 
 
 /* Write the arrival of the bytes up to `end`. Return how many were added: one, or none. */
 static __always_inline __u32 arrivals_add(struct receiving *rx, struct unread *grown, __u32 end,
-					  __u64 ready, __u32 stack_ns)
+					  __u64 ready, __u32 lag)
 {
 	struct arrival *arrival = arrival_at(rx, grown, arrivals_count(rx));
 
@@ -280,7 +280,7 @@ static __always_inline __u32 arrivals_add(struct receiving *rx, struct unread *g
 	arrival->hol = 0;
 	arrival->range = 0;
 	arrival->seq_end = end;
-	arrival->stack_ns = stack_ns;
+	arrival->lag = lag;
 	arrival->serial = rx->serial;
 	arrival->span_ns = 0;
 	return 1;

@@ -29,9 +29,9 @@ const volatile bool setting_half_closed; /* tcp_rcv_state_process() is traced */
 static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 since = clock_since_stamp(skb, now);
+	__u32 since = clock_lag(skb, now);
 
-	return since <= ARRIVAL_LONGEST ? now - since : 0;
+	return lag_known(since) ? now - since : 0;
 }
 
 static __always_inline struct reordered *hol_known(struct receiving *rx)
@@ -332,13 +332,13 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
 		return;
 	if (rx->latest.seq != rx->latest.seq_end)
 		hol_settle(tp, rx);
-	rx->filler_ns = ARRIVAL_HOL;
+	rx->filler_lag = LAG_HOL;
 	if (seq_after(cb->seq, tp->rcv_nxt)) {
 		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))
 			hol_queue(tp, rx, skb, cb);
 	} else if (tp->out_of_order_queue.rb_node) {
 		rx->filler = bpf_ktime_get_ns();
-		rx->filler_ns = clock_since_stamp(skb, rx->filler);
+		rx->filler_lag = clock_lag(skb, rx->filler);
 		rx->filler_end = cb->end_seq;
 	}
 }
@@ -366,7 +366,7 @@ struct release {
 	__u64 floor;
 	__u32 end; /* of the readable bytes */
 	__u32 added;
-	__u32 stack_ns;
+	__u32 lag;
 };
 
 /*
@@ -392,7 +392,7 @@ __noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct a
 		added++;
 	} else if (last && added) {
 		to = last;
-		next->stack_ns = ARRIVAL_CROWDED;
+		next->lag = LAG_CROWDED;
 	}
 	if (to)
 		*to = *next;
@@ -400,14 +400,14 @@ __noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct a
 }
 
 /* Add an arrival of the bytes up to `seq_end`. */
-static __always_inline void hol_add(struct release *release, __u32 seq_end, __u64 hol,
-				    __u32 stack_ns, __u32 span_ns)
+static __always_inline void hol_add(struct release *release, __u32 seq_end, __u64 hol, __u32 lag,
+				    __u32 span_ns)
 {
 	struct arrival *next = &release->arrival;
 
 	next->hol = hol;
 	next->seq_end = seq_end;
-	next->stack_ns = stack_ns;
+	next->lag = lag;
 	next->span_ns = span_ns;
 	release->added =
 		hol_append(release->rx, release->grown, next, release->floor, release->added);
@@ -427,9 +427,9 @@ static __always_inline void hol_fill(struct release *release, __u32 end)
 	__u32 filled = seq_least(release->rx->filler_end, end);
 
 	if (seq_after(filled, release->arrival.seq_end))
-		hol_add(release, filled, 0, release->stack_ns, 0);
+		hol_add(release, filled, 0, release->lag, 0);
 	if (seq_after(end, release->arrival.seq_end))
-		hol_add(release, end, 0, ARRIVAL_HOL, 0);
+		hol_add(release, end, 0, LAG_HOL, 0);
 }
 
 static long hol_release_step(__u32 index, struct release *release)
@@ -448,8 +448,7 @@ static long hol_release_step(__u32 index, struct release *release)
 		hol = release->filled - segment->stamped;
 	known = segment->stamped && hol <= HOL_LONGEST;
 	if (seq_after(end, release->arrival.seq_end))
-		hol_add(release, end, hol, known ? release->stack_ns : ARRIVAL_HOL,
-			segment->span_ns);
+		hol_add(release, end, hol, known ? release->lag : LAG_HOL, segment->span_ns);
 	if (seq_after(segment->seq_end, release->end)) {
 		segment->seq = release->end;
 		return 1;
@@ -459,13 +458,13 @@ static long hol_release_step(__u32 index, struct release *release)
 }
 
 /* Return the rx.stack time of a segment that came while others waited for it. */
-static __always_inline __u32 hol_stack_ns(const struct receiving *rx, __u64 ready)
+static __always_inline __u32 hol_filler_lag(const struct receiving *rx, __u64 ready)
 {
-	__u64 since = rx->filler_ns + ready - rx->filler;
+	__u64 since = rx->filler_lag + ready - rx->filler;
 
-	if (rx->filler_ns > ARRIVAL_LONGEST)
-		return rx->filler_ns;
-	return since > ARRIVAL_LONGEST ? ARRIVAL_HOL : since;
+	if (!lag_known(rx->filler_lag))
+		return rx->filler_lag;
+	return !lag_known(since) ? LAG_HOL : since;
 }
 
 /*
@@ -482,21 +481,21 @@ __noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 
 		return 0;
 	release.grown = arrivals_grown(rx);
 	release.known = hol_known(rx);
-	release.stack_ns = hol_stack_ns(rx, ready);
+	release.lag = hol_filler_lag(rx, ready);
 	release.arrival.ready = ready;
 	release.arrival.serial = rx->serial;
 	release.arrival.seq_end = start;
 	if (release.known)
 		waiting = release.known->end - release.known->first;
-	release.filled = ready - release.stack_ns;
+	release.filled = ready - release.lag;
 	if (waiting) {
 		const struct out_of_order *oldest = hol_at(release.known, release.known->first);
 
 		if (oldest && oldest->stamped && oldest->stamped < release.filled)
 			release.floor = hol_floor(release.filled - oldest->stamped);
 	}
-	if (release.stack_ns > ARRIVAL_LONGEST)
-		hol_add(&release, end, 0, release.stack_ns, 0);
+	if (!lag_known(release.lag))
+		hol_add(&release, end, 0, release.lag, 0);
 	if (waiting)
 		bpf_loop(waiting, hol_release_step, &release, 0);
 	hol_fill(&release, end);

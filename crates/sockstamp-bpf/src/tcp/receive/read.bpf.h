@@ -40,9 +40,9 @@ static __always_inline __u32 rx_released(const struct sock *sk, struct receiving
 	__u32 added;
 
 	if (rx_unprobed(sk))
-		rx->filler_ns = ARRIVAL_HOL;
+		rx->filler_lag = LAG_HOL;
 	added = hol_released(rx, start, tcp_of(sk)->rcv_nxt, ready);
-	rx->filler_ns = ARRIVAL_HOL;
+	rx->filler_lag = LAG_HOL;
 	if (!rx->gap) {
 		rx->unknown = false;
 		if (rx->reordered && ready - rx->needed > GROWN_FOR_NS)
@@ -97,7 +97,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	if (waited)
 		added = rx_released(sk, rx, start, ready);
 	else
-		added = arrivals_add(rx, grown, end, ready, clock_since_stamp(skb, ready));
+		added = arrivals_add(rx, grown, end, ready, clock_lag(skb, ready));
 	arrivals_close(rx, added, end);
 	sched_note(sk, &flow->waiter, rx->serial, ready);
 }
@@ -106,7 +106,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
 {
 	rx->serial++;
-	arrivals_close(rx, arrivals_add(rx, NULL, end, bpf_ktime_get_ns(), ARRIVAL_ADOPTED), end);
+	arrivals_close(rx, arrivals_add(rx, NULL, end, bpf_ktime_get_ns(), LAG_ADOPTED), end);
 }
 
 struct read {
@@ -117,7 +117,7 @@ struct read {
 	__u32 adopted;
 	__u32 pid;
 	__u32 weight;
-	__u32 stack_ns;
+	__u32 lag;
 	__u32 serial; /* of the arrival of its last byte */
 	__u64 ready;
 	__u64 wakeup; /* STAGE_ABSENT: no task waited */
@@ -132,7 +132,7 @@ struct read {
 static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 start)
 {
 	return arrival_ready(arrival, start + 1) - arrival->hol -
-	       (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
+	       (lag_known(arrival->lag) ? arrival->lag : 0);
 }
 
 /* A CPU moves arrivals in some microseconds: this many looks take longer. */
@@ -168,13 +168,13 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 		return LOOK_NONE;
 	read->serial = arrival->serial;
 	read->ready = arrival_ready(arrival, read->end);
-	read->stack_ns = arrival->stack_ns;
+	read->lag = arrival->lag;
 	read->hol = arrival->hol;
 	read->oldest = 0;
 	if (evicted && seq_before(read->start, rx->lost))
 		return LOOK_FOUND;
 	arrival = arrival_at(rx, grown, arrivals_search(rx, grown, count, read->start));
-	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED && arrival->stack_ns != ARRIVAL_WINDOW)
+	if (arrival && arrival->lag != LAG_ADOPTED && arrival->lag != LAG_WINDOW)
 		read->oldest = rx_stamped(arrival, read->start);
 	return LOOK_FOUND;
 }
@@ -244,9 +244,9 @@ static __always_inline enum verdict rx_hol(struct read *read)
 		return VERDICT_HOL;
 	if (setting_hol != HOL_INCLUDE)
 		return VERDICT_VALID;
-	if (read->hol + read->stack_ns > ARRIVAL_LONGEST)
+	if (!lag_known(read->hol + read->lag))
 		return VERDICT_HOL;
-	read->stack_ns += read->hol;
+	read->lag += read->hol;
 	read->hol = 0;
 	return VERDICT_VALID;
 }
@@ -264,7 +264,7 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	    BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data_acked))
 		return VERDICT_FAST_OPEN;
 	if (verdict == VERDICT_VALID)
-		verdict = clock_verdict(read->stack_ns);
+		verdict = arrival_verdict(read->lag);
 	if (verdict == VERDICT_VALID && window_exceeded(read->now - read->ready, WINDOW_LEAD_NS))
 		return VERDICT_WINDOW;
 	if (verdict == VERDICT_VALID && read->hol)
@@ -281,7 +281,7 @@ static __always_inline __u32 rx_number(const struct flow *flow, __u32 seq)
 static __always_inline void rx_record(const struct flow *flow, const struct read *read,
 				      enum verdict verdict)
 {
-	__u64 total = read->now - read->ready + read->stack_ns + read->hol;
+	__u64 total = read->now - read->ready + read->lag + read->hol;
 	struct message_record *record;
 
 	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
@@ -300,10 +300,10 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
 		answer_record(record, &read->answer);
-		record->stamps.rx.software = read->ready - read->stack_ns - read->hol;
-		record->stages[STAGE_RX_STACK] = read->stack_ns;
+		record->stamps.rx.software = read->ready - read->lag - read->hol;
+		record->stages[STAGE_RX_STACK] = read->lag;
 		if (read->hol) {
-			record->stamps.rx.filled = read->ready - read->stack_ns;
+			record->stamps.rx.filled = read->ready - read->lag;
 			record->stages[STAGE_RX_HOL] = read->hol;
 		}
 		spent_record(record, &read->spent, read->wakeup);
@@ -328,12 +328,12 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 	read->wakeup =
 		sched_read(&flow->waiter, read->serial, read->ready, read->now, &read->spent);
 	sched_quota(&read->spent, read->serial, read->wakeup, read->now);
-	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
+	account_stage(bank, group, STAGE_RX_STACK, read->lag, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
 	account_spent(bank, group, &read->spent, read->wakeup, read->weight);
-	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
-		      read->stack_ns + read->hol + waited, read->weight);
+	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read->lag + read->hol + waited,
+		      read->weight);
 	answer_add(bank, group, &read->answer, read->weight);
 }
 

@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 
+#include "arrival/arrival.bpf.h"
 #include "kernel/kernel.bpf.h"
 
 /* The bytes up to seq_end, from the seq_end of the arrival before. */
@@ -11,7 +12,7 @@ struct arrival {
 	__u64 hol : 40; /* how long they waited for a missing segment: up to 18 min */
 	__u64 range : 24; /* after merging, bytes may have come this much earlier */
 	__u32 seq_end;
-	__u32 stack_ns; /* RX software stamp, or that of the missing segment, to ready, or a code */
+	__u32 lag; /* from the RX software stamp, or that of the missing segment, to ready */
 	__u32 serial; /* counts the calls of sk_data_ready() */
 	__u32 span_ns; /* after merging, waits and stack times may differ by this */
 };
@@ -20,16 +21,6 @@ struct arrival {
 #define RANGE_NS      256
 #define RANGE_LONGEST 0xffffff
 #define HOL_LONGEST   ((1ULL << 40) - 1)
-
-/* Codes in stack_ns. */
-#define ARRIVAL_NO_STAMP 0xffffffff
-#define ARRIVAL_MISMATCH 0xfffffffe
-#define ARRIVAL_STEP	 0xfffffffd
-#define ARRIVAL_HOL	 0xfffffffc
-#define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
-#define ARRIVAL_CROWDED	 0xfffffffa /* a missing segment released more than there was room for */
-#define ARRIVAL_WINDOW	 0xfffffff9 /* it was there before a window (window/window.bpf.h) */
-#define ARRIVAL_LONGEST	 0xfffffff8 /* 4.29 s: a longer one counts as a mismatch */
 
 /* A segment that came while an earlier one was missing. */
 struct out_of_order {
@@ -62,7 +53,7 @@ struct receiving {
 	__u32 lost;
 	__u32 ooopack; /* segments that had come out of order at the last arrival */
 	__u32 filler_end;
-	__u32 filler_ns; /* from its stamp to `filler`, or a code; ARRIVAL_HOL: none was seen */
+	__u32 filler_lag; /* from its stamp to `filler`; LAG_HOL: none was seen */
 	__u64 filler; /* when the segment being processed came, if others wait for it */
 	/* TCP queued this segment out of order if its count has changed. */
 	struct out_of_order latest;

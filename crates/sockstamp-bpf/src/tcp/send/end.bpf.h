@@ -280,9 +280,9 @@ static __always_inline void ack_came(struct ack *ack, const struct sock *sk,
 	__u32 waited;
 
 	ack->now = bpf_ktime_get_ns();
-	waited = clock_since_stamp(skb, ack->now);
-	if (waited > ARRIVAL_LONGEST)
-		ack->verdict = sk->sk_lock.owned ? clock_verdict(waited) : VERDICT_VALID;
+	waited = clock_lag(skb, ack->now);
+	if (!lag_known(waited))
+		ack->verdict = sk->sk_lock.owned ? arrival_verdict(waited) : VERDICT_VALID;
 	else if (waited > CLOCK_PLAUSIBLE_NS)
 		ack->now -= waited;
 }
