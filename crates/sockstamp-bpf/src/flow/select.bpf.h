@@ -41,11 +41,15 @@ static __always_inline bool netns_selected(const struct sock *sk)
  */
 static __always_inline bool route_selected(const struct sock *sk)
 {
+	const struct dst_entry *route;
+
 	if (!setting_interface)
 		return true;
-	if (!sk->sk_dst_cache)
-		count_loss(LOSS_FLOW);
-	return sk->sk_dst_cache->dev->ifindex == setting_interface;
+	route = sk->sk_dst_cache;
+	if (route)
+		return route->dev->ifindex == setting_interface;
+	count_loss(LOSS_FLOW);
+	return false;
 }
 
 /*
