@@ -138,10 +138,10 @@ static __always_inline void group_retransmitted(__u32 index, __u32 segments)
 		count(&group->retransmits, segments);
 }
 
-/*
- * A global function, so that the verifier walks it once. Other CPUs may raise the maximum at the
- * same time; each turn lost means that one did.
- */
+/* Turns where all CPUs write at once. */
+#define TURNS_OF_CPUS 16
+
+/* A global function, so that the verifier walks it once. */
 __noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight)
 {
 	/* Neighbours of the bank's slots are one here; the zero bucket and the overflow stay alone.
@@ -157,12 +157,7 @@ __noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight
 	sums = &group->distributions[distribution];
 	count(&sums->counts[slot], weight);
 	count(&sums->sum_ns, ns * weight);
-	for (int i = 0; i < 16; i++) {
-		__u64 max = sums->max_ns;
-
-		if (ns <= max || __sync_val_compare_and_swap(&sums->max_ns, max, ns) == max)
-			break;
-	}
+	maximum_raise(&sums->max_ns, ns, TURNS_OF_CPUS);
 	return 0;
 }
 

@@ -87,20 +87,32 @@ static __always_inline __u32 histogram_slot(__u64 ns)
 }
 
 /*
+ * Raise a maximum to a duration, in at most this many turns: one fails only if another program
+ * writes the maximum in between.
+ */
+static __always_inline void maximum_raise(__u64 *maximum, __u64 ns, int turns)
+{
+	for (int i = 0; i < turns; i++) {
+		__u64 max = *maximum;
+
+		if (ns <= max || __sync_val_compare_and_swap(maximum, max, ns) == max)
+			break;
+	}
+}
+
+/* Turns where only programs of this CPU write: a softirq, or a task that preempts another. */
+#define TURNS_OF_CPU 4
+
+/*
  * Extend a bucket: rare once it has seen a few durations. A global function, so the verifier walks
- * it once. A turn fails only if another program of this CPU came in between.
+ * it once.
  */
 __noinline int bucket_extend(struct bucket *bucket, __u64 ns)
 {
 	if (!bucket)
 		return 0;
-	for (int i = 0; i < 4; i++) {
-		__u64 max = bucket->max_ns;
-
-		if (ns <= max || __sync_val_compare_and_swap(&bucket->max_ns, max, ns) == max)
-			break;
-	}
-	for (int i = 0; i < 4; i++) {
+	maximum_raise(&bucket->max_ns, ns, TURNS_OF_CPU);
+	for (int i = 0; i < TURNS_OF_CPU; i++) {
 		__u64 min = bucket->min_ns;
 
 		if ((min && ns >= min) ||
@@ -133,14 +145,8 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 /* Rare, and a global function, like bucket_extend(). */
 __noinline int part_extend(struct part_sum *sum, __u64 ns)
 {
-	if (!sum)
-		return 0;
-	for (int i = 0; i < 4; i++) {
-		__u64 max = sum->max_ns;
-
-		if (ns <= max || __sync_val_compare_and_swap(&sum->max_ns, max, ns) == max)
-			break;
-	}
+	if (sum)
+		maximum_raise(&sum->max_ns, ns, TURNS_OF_CPU);
 	return 0;
 }
 
