@@ -18,16 +18,16 @@ fn main() -> Result<()> {
         "src/completions",
         "src/connection",
         "src/demand",
-        "src/filter",
-        "src/flow",
         "src/group",
         "src/histogram",
         "src/host_path",
         "src/kernel",
         "src/ledger",
         "src/packets",
+        "src/record",
         "src/sample",
         "src/sched",
+        "src/select",
         "src/tcp",
         "src/udp",
         "src/window",
@@ -59,7 +59,7 @@ fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .clang_arg("-iquotesrc")
         .header("src/group/group.h")
-        .header("src/filter/filter.h")
+        .header("src/select/filter.h")
         .header("src/completions/completions.h")
         .header("src/packets/packets.h")
         .allowlist_file(".*/(abi|group|filter|completions|packets)\\.h")

@@ -12,7 +12,7 @@ const HEADERS: &str = "../sockstamp-bpf/src";
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=src/bpf");
-    for folder in ["abi", "filter", "kernel", "sample"] {
+    for folder in ["abi", "kernel", "sample", "select"] {
         println!("cargo:rerun-if-changed={HEADERS}/{folder}");
     }
     let clang = Clang::find()?;

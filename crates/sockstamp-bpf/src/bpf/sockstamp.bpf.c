@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "kernel/kernel.bpf.h"
-#include "flow/adopt.bpf.h"
-#include "flow/select.bpf.h"
-#include "flow/sockets.bpf.h"
-#include "flow/state.bpf.h"
 #include "tcp/receive/read.bpf.h"
-#include "tcp/send/queued.bpf.h"
+#include "tcp/flows/adopt.bpf.h"
+#include "tcp/flows/select.bpf.h"
+#include "tcp/flows/sockets.bpf.h"
 #include "tcp/send/by_packets.bpf.h"
+#include "tcp/send/queued.bpf.h"
 #include "tcp/tag/tag.bpf.h"
+#include "tcp/gap/release.bpf.h"
+#include "tcp/gap/resume.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
-#include "window/release.bpf.h"
-#include "window/resume.bpf.h"
 
 /*
  * Numbers of callbacks that kernel/series adds, as in the running kernel; 0: not used. Those of

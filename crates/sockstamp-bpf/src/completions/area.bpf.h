@@ -7,9 +7,9 @@
 #ifndef SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 #define SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 
-#include "kernel/kernel.bpf.h"
 #include "completions/completions.h"
-#include "flow/mark.bpf.h"
+#include "kernel/kernel.bpf.h"
+#include "select/mark.bpf.h"
 
 /* The number of slots for sockets per application: the element count of each inner map. */
 const volatile __u32 setting_sockets = 1;

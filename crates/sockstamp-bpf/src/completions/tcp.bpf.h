@@ -14,7 +14,7 @@
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 
 #include "completions/area.bpf.h"
-#include "flow/asked.bpf.h"
+#include "select/asked.bpf.h"
 
 #define IPPROTO_IP 0 /* include/uapi/linux/in.h */
 #define IP_TTL	   2

@@ -8,13 +8,13 @@
  * address, as most do, runs the programs of cgroup/getpeername (inet_accept() calls getname(),
  * net/socket.c, v6.18). Other accepts are refused (VERDICT_UNSEEN_ACCEPT).
  */
-#ifndef SOCKSTAMP_CONNECTION_BPF_H
-#define SOCKSTAMP_CONNECTION_BPF_H
+#ifndef SOCKSTAMP_CONNECTION_CONNECTION_BPF_H
+#define SOCKSTAMP_CONNECTION_CONNECTION_BPF_H
 
-#include "abi/ring.bpf.h"
-#include "flow/state.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "record/record.bpf.h"
+#include "select/select.bpf.h"
 
 #define SOCK_DEAD 0 /* enum sock_flags, include/net/sock.h */
 

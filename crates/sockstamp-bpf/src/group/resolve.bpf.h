@@ -3,8 +3,9 @@
 #ifndef SOCKSTAMP_GROUP_RESOLVE_BPF_H
 #define SOCKSTAMP_GROUP_RESOLVE_BPF_H
 
-#include "flow/state.bpf.h"
 #include "group/group.bpf.h"
+#include "record/identity.bpf.h"
+#include "select/select.bpf.h"
 
 #define GROUP_BY_TASK (GROUP_BY_PID | GROUP_BY_COMM)
 /* Dimensions in which the messages of one UDP socket may differ, if it is not connected. */
@@ -176,14 +177,15 @@ static __always_inline __u32 group_of_task(__u64 *last, const struct sock *sk)
 	return token & GROUP_INDEX_MASK;
 }
 
-static __always_inline __u32 group_of_socket(struct flow *flow, const struct sock *sk)
+/* `last`, as above; NULL where the socket has no state. */
+static __always_inline __u32 group_of_socket(const __u64 *last, const struct sock *sk)
 {
 	__u32 token = 0;
 
 	if (!setting_groups)
 		return GROUP_OTHER;
-	if (flow)
-		token = *(volatile __u64 *)&flow->group;
+	if (last)
+		token = *(const volatile __u64 *)last;
 	if (!group_valid(token))
 		token = group_resolve(sk, 0);
 	return token & GROUP_INDEX_MASK;

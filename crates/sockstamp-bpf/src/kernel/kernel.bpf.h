@@ -121,6 +121,20 @@ static __always_inline __u64 word_at(const void *address)
 	return kernel_read(address, struct timespec64, tv_sec);
 }
 
+static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
+{
+	return setting_casts ? cast_kernel(sk, struct tcp_sock) : (const struct tcp_sock *)sk;
+}
+
+/*
+ * Return the socket as a TCP socket, or NULL for another one. Where there are no casts, the
+ * verifier must know the type before tcp_of() may be used: it learns it here, once per program.
+ */
+static __always_inline const struct sock *tcp_known(const struct sock *sk)
+{
+	return setting_casts ? sk : (const struct sock *)bpf_skc_to_tcp_sock((void *)sk);
+}
+
 /* The verifier allows skb->cb to be read as any type: btf_struct_walk(), kernel/bpf/btf.c, v6.1. */
 static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
 {

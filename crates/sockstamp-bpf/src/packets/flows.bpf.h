@@ -8,9 +8,9 @@
 #ifndef SOCKSTAMP_PACKETS_FLOWS_BPF_H
 #define SOCKSTAMP_PACKETS_FLOWS_BPF_H
 
-#include "filter/filter.bpf.h"
-#include "flow/target.bpf.h"
 #include "packets/headers.bpf.h"
+#include "select/filter.bpf.h"
+#include "select/target.bpf.h"
 
 struct packet_flow {
 	__u64 cookie;

@@ -102,9 +102,9 @@ static __always_inline void packet_submit(struct packet_record *record, __u32 ro
 	__u64 above = ~0ULL;
 
 	/*
-	 * As record_submit() in abi/ring.bpf.h. One packet in eight looks, which takes a helper;
-	 * one of the next 64 of this size does, for other CPUs write too. It is chosen by a hash of
-	 * its time: clocks may step by a multiple of eight.
+	 * As record_submit() in record/record.bpf.h. One packet in eight looks, which takes a
+	 * helper; one of the next 64 of this size does, for other CPUs write too. It is chosen by a
+	 * hash of its time: clocks may step by a multiple of eight.
 	 */
 	if (!(record->time * 0x9e3779b97f4a7c15 >> 61))
 		above = bpf_ringbuf_query(&packet_ring, BPF_RB_AVAIL_DATA) - setting_ring_wakeup;

@@ -63,4 +63,12 @@ static __always_inline bool packet_read(const struct sk_buff *skb, struct packet
 	return length > 0;
 }
 
+/* Return how many bytes after rcv_nxt TCP takes: tcp_receive_window(). */
+static __always_inline __u32 receive_window(const struct tcp_sock *tp)
+{
+	__s32 window = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
+
+	return window < 0 ? 0 : window;
+}
+
 #endif

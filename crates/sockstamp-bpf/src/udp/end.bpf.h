@@ -3,9 +3,9 @@
 #ifndef SOCKSTAMP_UDP_END_BPF_H
 #define SOCKSTAMP_UDP_END_BPF_H
 
-#include "abi/ring.bpf.h"
 #include "host_path/interfaces.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "record/record.bpf.h"
 #include "udp/state.bpf.h"
 #include "window/window.bpf.h"
 

@@ -11,7 +11,6 @@
 #define SOCKSTAMP_UDP_IN_STEP_BPF_H
 
 #include "sample/sample.bpf.h"
-#include "udp/state.bpf.h"
 
 /* Words of the payload that count: fewer than any driver puts behind the headers it copies. */
 #define DATAGRAM_WORDS 8

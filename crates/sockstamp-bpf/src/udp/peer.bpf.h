@@ -3,8 +3,8 @@
 #ifndef SOCKSTAMP_UDP_PEER_BPF_H
 #define SOCKSTAMP_UDP_PEER_BPF_H
 
-#include "filter/filter.bpf.h"
 #include "group/resolve.bpf.h"
+#include "select/filter.bpf.h"
 #include "udp/state.bpf.h"
 
 #define ETH_P_IP 0x0800 /* include/uapi/linux/if_ether.h */

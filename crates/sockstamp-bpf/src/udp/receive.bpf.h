@@ -18,11 +18,9 @@
 #ifndef SOCKSTAMP_UDP_RECEIVE_BPF_H
 #define SOCKSTAMP_UDP_RECEIVE_BPF_H
 
-#include "abi/ring.bpf.h"
 #include "clock/clock.bpf.h"
-#include "flow/select.bpf.h"
-#include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "record/record.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/arrivals.bpf.h"
 #include "udp/in_step.bpf.h"
@@ -416,7 +414,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
 		return;
 	udp_identify(&flow->identity, sk, &arrival->remote);
-	udp_remember_task(&flow->identity, read->pid);
+	identity_set_task(&flow->identity, read->pid);
 	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
 	if (!record)
 		return;

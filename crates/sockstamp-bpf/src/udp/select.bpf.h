@@ -8,8 +8,8 @@
 #ifndef SOCKSTAMP_UDP_SELECT_BPF_H
 #define SOCKSTAMP_UDP_SELECT_BPF_H
 
-#include "flow/select.bpf.h"
-#include "flow/sockets.bpf.h"
+#include "select/asked.bpf.h"
+#include "select/select.bpf.h"
 #include "udp/arrivals.bpf.h"
 
 static __always_inline void udp_select(void *sk)

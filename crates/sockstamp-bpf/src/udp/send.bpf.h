@@ -14,11 +14,9 @@
 #ifndef SOCKSTAMP_UDP_SEND_BPF_H
 #define SOCKSTAMP_UDP_SEND_BPF_H
 
-#include "abi/ring.bpf.h"
-#include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
-#include "tcp/send/queued.bpf.h"
+#include "record/record.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/end.bpf.h"
 #include "udp/hops.bpf.h"
@@ -518,7 +516,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	send->bytes = result;
 	if (setting_record) {
 		udp_identify(&flow->identity, sk, &send->remote);
-		udp_remember_task(&flow->identity, send->pid);
+		identity_set_task(&flow->identity, send->pid);
 	}
 	if (udp_pending(sk)) {
 		udp_cork(send);

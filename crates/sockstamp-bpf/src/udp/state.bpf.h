@@ -4,8 +4,13 @@
 #define SOCKSTAMP_UDP_STATE_BPF_H
 
 #include "demand/demand.bpf.h"
-#include "flow/state.bpf.h"
+#include "group/group.bpf.h"
+#include "record/identity.bpf.h"
+#include "sample/sample.bpf.h"
 #include "sched/sched.bpf.h"
+#include "select/admit.bpf.h"
+#include "select/asked.bpf.h"
+#include "select/select.bpf.h"
 
 #define SOCK_DGRAM 2 /* include/linux/net.h */
 
@@ -268,14 +273,6 @@ static __always_inline void udp_sample_refresh(struct sampler *sampler, __u64 no
 	group_sample_refresh(sampler, now, group);
 	if (sampling() && sampler->skip > 2 * sampler->weight)
 		sample_start(sampler);
-}
-
-static __always_inline void udp_remember_task(struct flow_identity *identity, __u32 pid)
-{
-	if (identity->pid == pid)
-		return;
-	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
-	identity->pid = pid;
 }
 
 #endif

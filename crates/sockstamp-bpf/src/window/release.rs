@@ -1,6 +1,6 @@
 //! Between windows, selected sockets may give the bit back by which each of their sends calls
-//! (`release.bpf.h`): a walk over the sockets takes it when a window ends, and another one asks for
-//! it again before the next.
+//! (`tcp/gap/release.bpf.h`): a walk over the sockets takes it when a window ends, and another one
+//! asks for it again before the next.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@
  * Programs are attached WINDOW_LEAD_NS before a window and stay up to WINDOW_TAIL_NS after it, to
  * follow messages to their end. A message that began before they were attached, or takes longer
  * than they stay, is refused (`window`). Between windows nothing updates a flow's state: its first
- * event after a gap resets it (resume.bpf.h). Selected sockets may give the bit back meanwhile, by
- * which each of their sends calls (release.bpf.h).
+ * event after a gap resets it (resume.bpf.h of each protocol). Selected sockets may give the bit
+ * back meanwhile, by which each of their sends calls (tcp/gap/release.bpf.h).
  *
  * The weight 1 belongs to a window without an end: then all messages are measured again.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Evaluate the filter, for tests that compare the result with sockstamp-model's. */
 #include "kernel/kernel.bpf.h"
-#include "filter/filter.bpf.h"
+#include "select/filter.bpf.h"
 
 struct filter_question {
 	struct filter_end source;

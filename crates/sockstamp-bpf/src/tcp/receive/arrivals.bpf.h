@@ -11,7 +11,7 @@
 #ifndef SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
 
-#include "flow/state.bpf.h"
+#include "tcp/flow.bpf.h"
 
 /* Free added memory once it has not been needed for this long. */
 #define GROWN_FOR_NS 1000000000ULL

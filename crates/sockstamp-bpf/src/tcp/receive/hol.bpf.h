@@ -12,7 +12,7 @@
 #define SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
 
 #include "clock/clock.bpf.h"
-#include "flow/state.bpf.h"
+#include "tcp/packet.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 
 enum hol_view {
@@ -301,14 +301,6 @@ static __always_inline void hol_adopt(struct receiving *rx, const struct tcp_soc
 	hol_forget(rx, skb_tcp(tp->ooo_last_skb)->end_seq);
 }
 
-/* tcp_receive_window() */
-static __always_inline __u32 hol_window(const struct tcp_sock *tp)
-{
-	__s32 window = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
-
-	return window < 0 ? 0 : window;
-}
-
 static __always_inline void hol_queue(const struct tcp_sock *tp, struct receiving *rx,
 				      const struct sk_buff *skb, const struct tcp_skb_cb *cb)
 {
@@ -334,7 +326,7 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
 		hol_settle(tp, rx);
 	rx->filler_lag = LAG_HOL;
 	if (seq_after(cb->seq, tp->rcv_nxt)) {
-		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))
+		if (seq_before(cb->seq, tp->rcv_nxt + receive_window(tp)))
 			hol_queue(tp, rx, skb, cb);
 	} else if (tp->out_of_order_queue.rb_node) {
 		rx->filler = bpf_ktime_get_ns();

@@ -9,16 +9,15 @@
 #ifndef SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
 
-#include "abi/ring.bpf.h"
-#include "answer/answer.bpf.h"
 #include "clock/clock.bpf.h"
-#include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "record/record.bpf.h"
 #include "sched/sched.bpf.h"
+#include "select/asked.bpf.h"
+#include "tcp/answer.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
-#include "window/resume.bpf.h"
 
 /*
  * Return true if no hook sees segments of the connection: its own side is closed, no function is
@@ -286,9 +285,10 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 
 	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
 		return;
-	record = record_reserve(flow, DIRECTION_RX, verdict);
+	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
 	if (!record)
 		return;
+	record->group = flow->group & GROUP_INDEX_MASK;
 	record->weight = read->weight;
 	record->time = read->now;
 	record->stamps.rx.ready = read->ready;
@@ -456,7 +456,8 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 	/* Reads between windows are not seen either. */
 	if (flow_in_gap(flow) || (setting_windows && flow->read_window != window.number))
 		return;
-	account_missed(bank, group_of_socket(flow, sk), DIRECTION_RX, VERDICT_UNSEEN_READ, 1);
+	account_missed(bank, group_of_socket(&flow->group, sk), DIRECTION_RX, VERDICT_UNSEEN_READ,
+		       1);
 }
 
 #endif

@@ -8,7 +8,6 @@
 #ifndef SOCKSTAMP_TCP_SEND_BY_PACKETS_BPF_H
 #define SOCKSTAMP_TCP_SEND_BY_PACKETS_BPF_H
 
-#include "tcp/receive/hol.bpf.h"
 #include "tcp/send/queued.bpf.h"
 
 /*

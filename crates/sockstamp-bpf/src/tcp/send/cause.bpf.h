@@ -9,7 +9,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
 #define SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
 
-#include "flow/state.bpf.h"
+#include "tcp/flow.bpf.h"
 
 const volatile bool setting_causes = true; /* tell causes in the write queue apart */
 

@@ -3,11 +3,13 @@
 #ifndef SOCKSTAMP_TCP_SEND_END_BPF_H
 #define SOCKSTAMP_TCP_SEND_END_BPF_H
 
-#include "abi/ring.bpf.h"
-#include "host_path/host_path.bpf.h"
+#include "clock/clock.bpf.h"
+#include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
-#include "tcp/receive/hol.bpf.h"
-#include "tcp/send/departure.bpf.h"
+#include "record/record.bpf.h"
+#include "tcp/packet.bpf.h"
+#include "tcp/send/cause.bpf.h"
+#include "tcp/send/host_path.bpf.h"
 #include "tcp/send/network.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/tag/tag.bpf.h"
@@ -54,7 +56,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 
 	if (!record_wanted(verdict, end - stamps->entry))
 		return;
-	record = record_reserve(flow, DIRECTION_TX, verdict);
+	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
 	if (!record)
 		return;
 	record->time = stamps->ack ? stamps->ack : stamps->queued;
@@ -266,7 +268,7 @@ static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const str
 	if (!seq_after(cb->ack_seq, tp->snd_una) || seq_after(cb->ack_seq, tp->snd_nxt))
 		return false;
 	return !seq_before(cb->end_seq, tp->rcv_wup) &&
-	       !seq_after(cb->seq, tp->rcv_nxt + hol_window(tp));
+	       !seq_after(cb->seq, tp->rcv_nxt + receive_window(tp));
 }
 
 /*
@@ -388,7 +390,7 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	if (setting_tag)
 		tag_resent(bank, sk, &mark->tag, skb_tcp(skb));
 	flow = flow_lookup(sk);
-	account_retransmits(bank, group_of_socket(flow, sk), segments);
+	account_retransmits(bank, group_of_socket(flow ? &flow->group : NULL, sk), segments);
 	if (flow)
 		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }

@@ -3,9 +3,9 @@
 #ifndef SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 #define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 
-#include "flow/select.bpf.h"
+#include "group/resolve.bpf.h"
+#include "tcp/flow.bpf.h"
 #include "tcp/send/interrupted.bpf.h"
-#include "window/resume.bpf.h"
 
 /* tcp_notsent_lowat(): without one of its own, the socket has that of its network namespace. */
 static __always_inline __u32 tx_notsent_lowat(const struct tcp_sock *tp)

@@ -7,8 +7,8 @@
 #ifndef SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
 #define SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
 
+#include "tcp/flow.bpf.h"
 #include "tcp/packet.bpf.h"
-#include "tcp/send/cause.bpf.h"
 
 #define ACK_SMALL   (1 << 16) /* in flow.ack_flags: for less than two full segments, and no data */
 #define ACK_DELAYED (1 << 17) /* ... and late enough for a timer */

@@ -10,16 +10,16 @@
 #ifndef SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 #define SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 
-#include "answer/answer.bpf.h"
-#include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "tcp/answer.bpf.h"
+#include "tcp/packet.bpf.h"
 #include "tcp/send/cause.bpf.h"
+#include "tcp/send/departure.bpf.h"
 #include "tcp/send/end.bpf.h"
 #include "tcp/send/entry.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/send/stamps.bpf.h"
-#include "window/resume.bpf.h"
 
 /*
  * The flags in shinfo->tx_flags that a program requests by SO_TIMESTAMPING (include/linux/skbuff.h,

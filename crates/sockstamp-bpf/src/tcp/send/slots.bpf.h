@@ -7,7 +7,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_SLOTS_BPF_H
 #define SOCKSTAMP_TCP_SEND_SLOTS_BPF_H
 
-#include "flow/state.bpf.h"
+#include "tcp/flow.bpf.h"
 
 /* Messages of a chunk, a power of two: with its head it takes a slab object of 2 kB. */
 #define TX_CHUNK 8

@@ -8,9 +8,9 @@
 #ifndef SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
 #define SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
 
-#include "host_path/host_path.bpf.h"
 #include "tcp/packet.bpf.h"
 #include "tcp/send/departure.bpf.h"
+#include "tcp/send/host_path.bpf.h"
 #include "tcp/send/slots.bpf.h"
 
 /* A callback comes only where one was asked for; a packet need not be the last of its message. */
@@ -60,7 +60,7 @@ static __always_inline struct packet tx_packet(const struct sock *sk, const stru
 	return packet;
 }
 
-/* The name by which a packet is known at its next devices, and to host_path.bpf.h. */
+/* The name by which a packet is known at its next devices, and in `paths`. */
 static __always_inline __u32 tx_packet_key(const struct sk_buff *skb, const struct packet *packet)
 {
 	const struct skb_shared_info *shared;

@@ -13,10 +13,9 @@
 #ifndef SOCKSTAMP_TCP_TAG_TAG_BPF_H
 #define SOCKSTAMP_TCP_TAG_TAG_BPF_H
 
-#include "kernel/kernel.bpf.h"
-#include "flow/asked.bpf.h"
-#include "flow/state.bpf.h"
 #include "histogram/histogram.bpf.h"
+#include "select/asked.bpf.h"
+#include "tcp/flow.bpf.h"
 
 #define TAG_KIND   253 /* RFC 4727 */
 #define TAG_LENGTH 8

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Sockets that exist already, visited at the start and at the end. */
-#ifndef SOCKSTAMP_FLOW_SOCKETS_BPF_H
-#define SOCKSTAMP_FLOW_SOCKETS_BPF_H
+#ifndef SOCKSTAMP_TCP_FLOWS_SOCKETS_BPF_H
+#define SOCKSTAMP_TCP_FLOWS_SOCKETS_BPF_H
 
-#include "flow/select.bpf.h"
+#include "tcp/flows/select.bpf.h"
 
 const volatile bool setting_adopt; /* also existing connections */
-
-/* Sockets that a walk has come to: user space sees by it that the walk goes on. */
-volatile __u64 visited_sockets;
 
 struct listening {
 	__u32 netns;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Send one record per message to user space. */
-#ifndef SOCKSTAMP_ABI_RING_BPF_H
-#define SOCKSTAMP_ABI_RING_BPF_H
+#ifndef SOCKSTAMP_RECORD_RECORD_BPF_H
+#define SOCKSTAMP_RECORD_RECORD_BPF_H
 
-#include "flow/state.bpf.h"
-#include "group/group.h"
 #include "histogram/histogram.bpf.h"
 #include "host_path/interfaces.bpf.h"
+#include "record/identity.bpf.h"
 
 /* Room for some 30 000 records; user space may set another size before load. */
 #define RING_SIZE (8 << 20)
@@ -123,16 +122,6 @@ static __always_inline void record_interface(struct interface_name *name, __u32 
 	name->index = interface->id;
 	name->netns = interface->id >> 32;
 	__builtin_memcpy(name->name, interface->name, sizeof(name->name));
-}
-
-static __always_inline struct message_record *
-record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
-{
-	struct message_record *record = record_begin(&flow->identity, direction, verdict);
-
-	if (record)
-		record->group = flow->group & GROUP_INDEX_MASK;
-	return record;
 }
 
 #endif

@@ -5,60 +5,15 @@
  * storage, which is freed with the socket. Without the bit, the test is whether the socket has any
  * storage of that kind.
  */
-#ifndef SOCKSTAMP_FLOW_SELECT_BPF_H
-#define SOCKSTAMP_FLOW_SELECT_BPF_H
+#ifndef SOCKSTAMP_TCP_FLOWS_SELECT_BPF_H
+#define SOCKSTAMP_TCP_FLOWS_SELECT_BPF_H
 
-#include "kernel/kernel.bpf.h"
 #include "connection/connection.bpf.h"
-#include "filter/filter.bpf.h"
-#include "flow/asked.bpf.h"
-#include "flow/state.bpf.h"
-#include "flow/target.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
-
-/* Return true if messages of the current task, of this thread group, are measured. */
-static __always_inline bool pid_selected(__u32 tgid)
-{
-	return !setting_by_pid || task_selected(bpf_get_current_task_btf(), tgid);
-}
-
-/* Sockops programs may not ask for the id by its own helper before v6.10. */
-static __always_inline __u32 current_process(void)
-{
-	return bpf_get_current_task_btf()->tgid;
-}
-
-static __always_inline bool netns_selected(const struct sock *sk)
-{
-	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
-}
-
-/*
- * Return the socket's cached route. It is set before the SYN and in an accepted socket:
- * tcp_v4_connect(), tcp_v6_connect(), tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock() call
- * sk_setup_caps() or ip6_dst_store() (v6.18). The socket is locked.
- */
-static __always_inline bool route_selected(const struct sock *sk)
-{
-	const struct dst_entry *route;
-
-	if (!setting_interface)
-		return true;
-	route = sk->sk_dst_cache;
-	if (route)
-		return route->dev->ifindex == setting_interface;
-	count_loss(LOSS_FLOW);
-	return false;
-}
-
-/*
- * Return the directions in which messages of a connected socket are selected; called once per flow.
- */
-static __always_inline __u8 flow_directions(const struct sock *sk)
-{
-	return netns_selected(sk) && route_selected(sk) ? filter_flow(sk) : 0;
-}
+#include "select/asked.bpf.h"
+#include "select/select.bpf.h"
+#include "tcp/flow.bpf.h"
 
 /* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */
 static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp,
@@ -91,14 +46,6 @@ static __always_inline void flow_count_segments(const struct mark *mark, const s
 static __always_inline bool half_closed(int state)
 {
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
-}
-
-static __always_inline void mark_release(struct mark *mark, bool released)
-{
-	if (mark->released == released)
-		return;
-	mark->released = released;
-	__sync_fetch_and_add(&released_flows, released ? 1 : -1);
 }
 
 /* Have the socket call back, in the ways that are used. */
@@ -204,18 +151,6 @@ static __always_inline void flow_forget(struct bpf_sock *sk)
 	}
 }
 
-/* Of a sockstamp: neither it nor what it accepts is selected, now or when sockets are walked. */
-static __always_inline void mark_own(void *sk)
-{
-	struct mark *mark =
-		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (mark)
-		mark->kind = MARK_OWN;
-	else
-		count_loss(LOSS_FLOW);
-}
-
 static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct bpf_sock *connecting = ctx->sk;
@@ -271,17 +206,6 @@ static __always_inline void flow_peer_named(const struct sock *sk)
 		connection_ends(mark, sk, VERDICT_VALID);
 	else
 		mark->opening.began = 0;
-}
-
-static __always_inline void mark_listener(void *sk)
-{
-	struct mark *mark =
-		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (mark)
-		mark->kind = MARK_LISTENER;
-	else
-		count_loss(LOSS_FLOW);
 }
 
 static __always_inline void flow_listen(struct bpf_sock_ops *ctx)

@@ -10,11 +10,11 @@
  *
  * The socket is locked throughout, so only one sockstamp at a time works on it.
  */
-#ifndef SOCKSTAMP_FLOW_ASKED_BPF_H
-#define SOCKSTAMP_FLOW_ASKED_BPF_H
+#ifndef SOCKSTAMP_SELECT_ASKED_BPF_H
+#define SOCKSTAMP_SELECT_ASKED_BPF_H
 
 #include "kernel/kernel.bpf.h"
-#include "flow/mark.bpf.h"
+#include "select/mark.bpf.h"
 
 /* Bits that kernel/series adds, as in the running kernel; 0: not used. */
 const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */

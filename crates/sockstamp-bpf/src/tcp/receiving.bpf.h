@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Keep the state of received bytes until they are read. */
-#ifndef SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
-#define SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
+#ifndef SOCKSTAMP_TCP_RECEIVING_BPF_H
+#define SOCKSTAMP_TCP_RECEIVING_BPF_H
 
 #include "arrival/arrival.bpf.h"
 #include "kernel/kernel.bpf.h"

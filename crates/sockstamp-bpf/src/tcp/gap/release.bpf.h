@@ -11,12 +11,11 @@
  * first walk came to no socket of its network namespace, it has its bit: the second might not come
  * there, either. A walk that was left behind at a locked socket goes by the value at that time.
  */
-#ifndef SOCKSTAMP_WINDOW_RELEASE_BPF_H
-#define SOCKSTAMP_WINDOW_RELEASE_BPF_H
+#ifndef SOCKSTAMP_TCP_GAP_RELEASE_BPF_H
+#define SOCKSTAMP_TCP_GAP_RELEASE_BPF_H
 
-#include "flow/asked.bpf.h"
-#include "flow/sockets.bpf.h"
-#include "flow/state.bpf.h"
+#include "select/asked.bpf.h"
+#include "select/select.bpf.h"
 
 /* A socket is closed. */
 static __always_inline void release_ends(const struct sock *sk)

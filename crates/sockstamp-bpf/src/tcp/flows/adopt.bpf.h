@@ -5,13 +5,12 @@
  * that is being established meanwhile is therefore selected once, by the first of the two, and
  * nothing that is measured later has begun before.
  */
-#ifndef SOCKSTAMP_FLOW_ADOPT_BPF_H
-#define SOCKSTAMP_FLOW_ADOPT_BPF_H
+#ifndef SOCKSTAMP_TCP_FLOWS_ADOPT_BPF_H
+#define SOCKSTAMP_TCP_FLOWS_ADOPT_BPF_H
 
-#include "flow/select.bpf.h"
-#include "flow/sockets.bpf.h"
 #include "tcp/receive/read.bpf.h"
-#include "tcp/send/queued.bpf.h"
+#include "tcp/flows/select.bpf.h"
+#include "tcp/flows/sockets.bpf.h"
 #include "tcp/tag/tag.bpf.h"
 
 /* Flows selected by adopt_flows(), of which one runs at a time. */

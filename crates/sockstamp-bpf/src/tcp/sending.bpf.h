@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Keep the state of messages that a flow sends, until they are acknowledged. */
-#ifndef SOCKSTAMP_TCP_SEND_STATE_BPF_H
-#define SOCKSTAMP_TCP_SEND_STATE_BPF_H
+#ifndef SOCKSTAMP_TCP_SENDING_BPF_H
+#define SOCKSTAMP_TCP_SENDING_BPF_H
 
 #include "kernel/kernel.bpf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The target: tasks and a cgroup. */
-#ifndef SOCKSTAMP_FLOW_TARGET_BPF_H
-#define SOCKSTAMP_FLOW_TARGET_BPF_H
+#ifndef SOCKSTAMP_SELECT_TARGET_BPF_H
+#define SOCKSTAMP_SELECT_TARGET_BPF_H
 
 #include "kernel/kernel.bpf.h"
 
@@ -47,6 +47,23 @@ static __always_inline bool task_selected(const struct task_struct *task, __u32 
 	if (setting_pids && !bpf_map_lookup_elem(&pids, &tgid))
 		return false;
 	return !setting_comms || comm_selected(task);
+}
+
+/* Return true if messages of the current task, of this thread group, are measured. */
+static __always_inline bool pid_selected(__u32 tgid)
+{
+	return !setting_by_pid || task_selected(bpf_get_current_task_btf(), tgid);
+}
+
+/* Sockops programs may not ask for the id by its own helper before v6.10. */
+static __always_inline __u32 current_process(void)
+{
+	return bpf_get_current_task_btf()->tgid;
+}
+
+static __always_inline bool netns_selected(const struct sock *sk)
+{
+	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
 }
 
 /*

@@ -8,11 +8,11 @@
  * (tcp_gso_tstamp()). The key is a sequence number, so the hash of the connection that the sender
  * put on the packet (skb_set_hash_from_sk()) tells equal keys apart.
  */
-#ifndef SOCKSTAMP_HOST_PATH_HOST_PATH_BPF_H
-#define SOCKSTAMP_HOST_PATH_HOST_PATH_BPF_H
+#ifndef SOCKSTAMP_TCP_SEND_HOST_PATH_BPF_H
+#define SOCKSTAMP_TCP_SEND_HOST_PATH_BPF_H
 
-#include "flow/state.bpf.h"
 #include "host_path/interfaces.bpf.h"
+#include "tcp/flow.bpf.h"
 #include "tcp/packet.bpf.h"
 
 #define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.15 */

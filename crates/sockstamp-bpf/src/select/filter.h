@@ -3,8 +3,8 @@
  * The filter expression in the form that programs evaluate: sockstamp-model's filter::Table. Parses
  * alone, like abi.h.
  */
-#ifndef SOCKSTAMP_FILTER_FILTER_H
-#define SOCKSTAMP_FILTER_FILTER_H
+#ifndef SOCKSTAMP_SELECT_FILTER_H
+#define SOCKSTAMP_SELECT_FILTER_H
 
 #ifndef SOCKSTAMP_VMLINUX_H
 #include <linux/types.h>

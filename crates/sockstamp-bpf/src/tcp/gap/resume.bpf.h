@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reset the state of a flow after a gap between windows. */
-#ifndef SOCKSTAMP_WINDOW_RESUME_BPF_H
-#define SOCKSTAMP_WINDOW_RESUME_BPF_H
+#ifndef SOCKSTAMP_TCP_GAP_RESUME_BPF_H
+#define SOCKSTAMP_TCP_GAP_RESUME_BPF_H
 
-#include "flow/state.bpf.h"
+#include "tcp/flow.bpf.h"
 #include "tcp/receive/hol.bpf.h"
 #include "tcp/send/end.bpf.h"
 
@@ -73,13 +73,6 @@ __noinline int flow_resume(struct flow *flow, __u32 calls)
 	barrier();
 	flow->window = window.number;
 	return 0;
-}
-
-/* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
-static __always_inline void flow_enter(struct flow *flow, bool calls)
-{
-	if (setting_windows && flow->window != window.number)
-		flow_resume(flow, calls);
 }
 
 #endif

@@ -3,11 +3,11 @@
  * Evaluate the filter expression: once per flow, for each of its directions. A message's source is
  * the end that sends it.
  */
-#ifndef SOCKSTAMP_FILTER_FILTER_BPF_H
-#define SOCKSTAMP_FILTER_FILTER_BPF_H
+#ifndef SOCKSTAMP_SELECT_FILTER_BPF_H
+#define SOCKSTAMP_SELECT_FILTER_BPF_H
 
 #include "kernel/kernel.bpf.h"
-#include "filter/filter.h"
+#include "select/filter.h"
 
 const volatile bool setting_filtered; /* there is an expression */
 const volatile struct filter_test setting_filter[FILTER_TESTS];

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Fill in whose messages are. */
+#ifndef SOCKSTAMP_RECORD_IDENTITY_BPF_H
+#define SOCKSTAMP_RECORD_IDENTITY_BPF_H
+
+#include "kernel/kernel.bpf.h"
+
+const volatile bool setting_record; /* send a record per message to the ring buffer */
+
+static __always_inline void flow_identify(struct flow_identity *identity, const struct sock *sk)
+{
+	const struct sock_common *common = &sk->__sk_common;
+
+	identity->cookie = common->skc_cookie.counter;
+	identity->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	identity->netns = common->skc_net.net->ns.inum;
+	identity->family = common->skc_family;
+	identity->protocol = sk->sk_protocol;
+	identity->local_port = common->skc_num;
+	identity->remote_port = bpf_ntohs(common->skc_dport);
+	if (bpf_core_field_exists(common->skc_v6_daddr) && identity->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&identity->local_address, common,
+				   skc_v6_rcv_saddr.in6_u.u6_addr8);
+		BPF_CORE_READ_INTO(&identity->remote_address, common, skc_v6_daddr.in6_u.u6_addr8);
+	} else {
+		*(__be32 *)identity->local_address = common->skc_rcv_saddr;
+		*(__be32 *)identity->remote_address = common->skc_daddr;
+	}
+}
+
+/* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
+static __always_inline void identity_set_task(struct flow_identity *identity, __u32 pid)
+{
+	if (identity->pid == pid)
+		return;
+	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
+	identity->pid = pid;
+}
+
+#endif

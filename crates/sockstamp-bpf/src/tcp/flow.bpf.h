@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Keep the state of TCP flows in socket storage, which dies with the socket. */
+#ifndef SOCKSTAMP_TCP_FLOW_BPF_H
+#define SOCKSTAMP_TCP_FLOW_BPF_H
+
+#include "kernel/kernel.bpf.h"
+#include "record/identity.bpf.h"
+#include "sample/sample.bpf.h"
+#include "sched/sched.bpf.h"
+#include "select/admit.bpf.h"
+#include "select/select.bpf.h"
+#include "tcp/receiving.bpf.h"
+#include "tcp/sending.bpf.h"
+#include "window/window.bpf.h"
+
+const volatile bool setting_tag; /* --tag: write tags and read them (tcp/tag) */
+const volatile bool setting_entry; /* the entry of send calls is seen */
+const volatile bool setting_entry_callback; /* ... by the callback for header options */
+
+/* In the upper half of `state` of an exchange. */
+#define EXCHANGE_ANSWERED  (1ULL << 32)
+#define EXCHANGE_PIPELINED (1ULL << 33)
+
+/*
+ * The last question of a flow, and its answer. Written with the socket locked, except `state`,
+ * which a reader clears.
+ */
+struct exchange {
+	__u64 asked; /* when the last send was queued; 0: it has been answered, or was not seen */
+	__u64 ns; /* how long its answer took */
+	__u64 state; /* sequence number of the answer's first byte; 0: it was read */
+	bool asks; /* this end is the one that asks */
+	bool pipelined; /* bytes were left unread when it asked */
+};
+
+/* Everything is written under the socket lock, except as noted. */
+struct flow {
+	/* Counters, not positions: slots.bpf.h finds the slot of each. */
+	__u32 tx_head;
+	__u32 tx_tail;
+	__u32 tx_sched; /* first message that has not left TCP */
+	__u32 tx_snd; /* first message that no driver has taken; written without the lock */
+	__u32 tx_seq; /* where the next message starts */
+	__u32 tx_chunks; /* how many hold messages of the flow */
+	__u32 interface; /* slot in `interfaces` of the one that packets go to first */
+	__u32 window; /* number of the one that its state is of */
+	__u32 read_window; /* as `window`, of rx.seq; written as that */
+	__u8 tx_crowded; /* no entry is noted: enum crowded */
+	__u8 directions; /* as the mark's */
+	__u8 ended; /* its state is not counted any more */
+	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
+	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
+	__u32 rx_shift; /* received numbers less the sender's own (tcp/tag) */
+	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
+	struct exchange exchange;
+	struct sampler tx_sampler;
+	struct sampler rx_sampler; /* of readers, without the lock */
+	struct waiting waiting;
+	struct waiter waiter;
+	struct flow_identity identity; /* only where records are sent */
+	struct sender senders[SENDERS];
+	struct tx_message tx[TX_SLOTS];
+	struct receiving rx;
+};
+
+/* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* Slab of a flow. */
+#define FLOW_BYTES 1024
+_Static_assert(sizeof(struct flow) + STORAGE_HEAD <= FLOW_BYTES, "a flow takes more slab");
+
+/*
+ * Outside ESTABLISHED data, or an ACK of data, may come as well: after the first FIN (RFC 9293,
+ * section 3.3.2), and for a server's answer by TCP Fast Open (RFC 7413).
+ */
+static __always_inline bool sock_transfers_unprobed(const struct sock *sk)
+{
+	switch (sk->__sk_common.skc_state) {
+	case TCP_SYN_RECV:
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSE_WAIT:
+	case TCP_LAST_ACK:
+	case TCP_CLOSING:
+		return true;
+	}
+	return false;
+}
+
+static __always_inline void remember_task(struct flow *flow, __u32 pid)
+{
+	if (setting_record)
+		identity_set_task(&flow->identity, pid);
+}
+
+static __always_inline struct flow *flow_lookup(const struct sock *sk)
+{
+	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
+}
+
+static __always_inline bool flow_wants(const struct flow *flow, enum direction direction)
+{
+	return !setting_filtered || flow->directions & DIRECTION_BIT(direction);
+}
+
+/* Keep a rejected flow rejected: its messages under way would not be known later. */
+static __always_inline bool flow_admitted(struct mark *mark)
+{
+	bool admitted = state_admitted(FLOW_BYTES);
+
+	if (!admitted)
+		mark->directions = 0;
+	return admitted;
+}
+
+/*
+ * Allocate the state of a flow. A reader and a hook under the socket lock may be the first at once:
+ * one of them allocates. A closed socket gets no state, because nothing would count its end.
+ */
+static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
+{
+	struct mark *mark = flow_mark(sk);
+	struct flow *flow;
+
+	if (!mark || sk->__sk_common.skc_state == TCP_CLOSE || !flow_admitted(mark))
+		return NULL;
+	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow)
+		count_loss(LOSS_FLOW);
+	if (!flow || __sync_val_compare_and_swap(&flow->rx.key, 0, (__u64)sk)) {
+		state_given_back(FLOW_BYTES);
+		return flow;
+	}
+	receiving_clear(flow->rx.key);
+	flow->tx_seq = mark->tx_seq;
+	flow->rx.seq = rx_seq;
+	flow->rx_shift = mark->tag.shift;
+	flow->rx.done = rx_seq;
+	flow->rx.ooopack = mark->ooopack;
+	flow->rx.adopted = mark->adopted;
+	flow->rx.filler_lag = LAG_HOL;
+	flow->directions = mark->directions;
+	/* The time before this window is unknown. */
+	if (setting_windows) {
+		flow->window = window.number ? window.number - 1 : 0;
+		flow->read_window = flow->window;
+	}
+	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
+	sample_start(&flow->tx_sampler);
+	sample_start(&flow->rx_sampler);
+	if (setting_record) {
+		flow_identify(&flow->identity, untrusted(sk, struct sock));
+		flow->identity.opened_by = mark->opened_by;
+	}
+	return flow;
+}
+
+/* Called once per flow, with the socket locked. */
+static __always_inline void flow_ended(struct flow *flow)
+{
+	if (flow->ended)
+		return;
+	flow->ended = true;
+	state_given_back(FLOW_BYTES);
+}
+
+/*
+ * Return the flow, for hooks that run under the socket lock, before the message that they are
+ * about.
+ */
+static __always_inline struct flow *flow_of(const struct sock *sk)
+{
+	struct flow *flow = flow_lookup(sk);
+
+	return flow ? flow : flow_create(sk, tcp_of(sk)->copied_seq);
+}
+
+/* Return true if nothing is known of a flow since another window, or nothing will be any more. */
+static __always_inline bool flow_in_gap(const struct flow *flow)
+{
+	return setting_windows && (window.off || flow->window != window.number);
+}
+
+/* Reset a flow's state after a gap (tcp/gap/resume.bpf.h). */
+int flow_resume(struct flow *flow, __u32 calls);
+
+/* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
+static __always_inline void flow_enter(struct flow *flow, bool calls)
+{
+	if (setting_windows && flow->window != window.number)
+		flow_resume(flow, calls);
+}
+
+#endif
