@@ -1,5 +1,5 @@
 //! Compiles the programs and generates what Rust and C share: the skeleton, the Rust types of
-//! `abi.h`, and the C table of the model's histogram bounds.
+//! `abi.h`, and in C the model's lists and histogram bounds.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -39,6 +39,8 @@ fn main() -> Result<()> {
         out.join("histogram_bounds.h"),
         sockstamp_model::histogram::c_header(),
     )?;
+    fs::write(out.join("lists.h"), sockstamp_model::lists::c_header())?;
+    println!("cargo:include={}", out.display());
     generate_types(&out)?;
     let clang = Clang::find()?;
     println!("cargo:rustc-env=CLANG_VERSION={}", clang.version()?);
@@ -58,16 +60,17 @@ fn main() -> Result<()> {
 fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .clang_arg("-iquotesrc")
+        .clang_arg(format!("-iquote{}", out.display()))
         .header("src/group/group.h")
         .header("src/select/filter.h")
         .header("src/completions/completions.h")
         .header("src/packets/packets.h")
-        .allowlist_file(".*/(abi|group|filter|completions|packets)\\.h")
+        .allowlist_file(".*/(abi|lists|group|filter|completions|packets)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)
         .formatter(bindgen::Formatter::None)
         .generate()?
         .write_to_file(out.join("abi.rs"))
-        .context("cannot write the types of abi.h and filter.h")
+        .context("cannot write the types of abi.h")
 }

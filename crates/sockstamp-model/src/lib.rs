@@ -37,6 +37,7 @@ pub mod group;
 pub mod histogram;
 pub mod interface;
 pub mod listener;
+pub mod lists;
 pub mod message;
 pub mod name;
 pub mod packet;

@@ -26,6 +26,9 @@ macro_rules! parts {
             /// The number of parts.
             pub const COUNT: usize = [$($name),*].len();
 
+            /// The names of the variants, from which the kernel side has its constants.
+            const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
+
             /// The name used in options, metrics and JSON, such as `"cwnd"`.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -125,6 +128,42 @@ impl Part {
                 | Self::Peer
                 | Self::RoundTrip
         )
+    }
+
+    /// The number of parts that are counted: each but the rests.
+    pub const COUNTED: usize = {
+        let mut count = 0;
+        let mut at = 0;
+        while at < Self::COUNT {
+            count += !Self::ALL[at].is_rest() as usize;
+            at += 1;
+        }
+        count
+    };
+
+    /// The place among the parts that are counted, in the order of [`Part::ALL`]; shared with the
+    /// kernel side. `None` for the rest of a stage.
+    #[must_use]
+    pub const fn counted_index(self) -> Option<usize> {
+        if self.is_rest() {
+            return None;
+        }
+        let mut index = 0;
+        let mut at = 0;
+        while at < self as usize {
+            index += !Self::ALL[at].is_rest() as usize;
+            at += 1;
+        }
+        Some(index)
+    }
+
+    /// The names of the variants that are counted.
+    pub(crate) fn counted_variants() -> impl Iterator<Item = &'static str> {
+        Self::ALL
+            .into_iter()
+            .zip(Self::VARIANTS)
+            .filter(|(part, _)| !part.is_rest())
+            .map(|(_, variant)| variant)
     }
 
     /// The parts of a stage, in the order of [`Part::ALL`].

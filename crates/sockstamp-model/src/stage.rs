@@ -57,55 +57,144 @@ impl Serialize for Direction {
     }
 }
 
-/// A stretch of a message's path, between two stamps.
-///
-/// The value of a stage is the difference of its two stamps, never a time since the start, so that
-/// the stages of a message add up to its total. The discriminants are shared with the kernel side
-/// and index arrays there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u32)]
-pub enum Stage {
+/// The owner of a stage: a message, or what lies between two of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Message,
+    BetweenMessages,
+    Connection,
+    BetweenHosts,
+}
+
+macro_rules! stages {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident = $name:literal, $direction:ident, $owner:ident, $description:literal;
+    )*) => {
+        /// A stretch of a message's path, between two stamps.
+        ///
+        /// The value of a stage is the difference of its two stamps, never a time since the start,
+        /// so that the stages of a message add up to its total. The discriminants are shared with
+        /// the kernel side and index arrays there.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum Stage {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Stage {
+            /// Every stage, in the order of the discriminants: that of a message's path, on one
+            /// host.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
+
+            /// The number of stages.
+            pub const COUNT: usize = [$($name),*].len();
+
+            /// The names of the variants, from which the kernel side has its constants.
+            const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
+
+            /// The name used in options, metrics and JSON, such as `"tx.copy"`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The direction whose messages have this stage.
+            ///
+            /// [`AppService`](Self::AppService) lies between a read and a send of the same socket.
+            /// It counts as [`Direction::Tx`], because it is only known once the send call that
+            /// ends it is made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as
+            /// [`Direction::Rx`]. Opening a connection counts as [`Direction::Tx`], accepting one
+            /// as [`Direction::Rx`]. A whole life is a message that was sent, with stages of both
+            /// hosts.
+            #[must_use]
+            pub const fn direction(self) -> Direction {
+                match self {
+                    $(Self::$variant => Direction::$direction,)*
+                }
+            }
+
+            const fn owner(self) -> Owner {
+                match self {
+                    $(Self::$variant => Owner::$owner,)*
+                }
+            }
+
+            /// Return the begin and the end of the stage, in one line of plain text.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $description,)*
+                }
+            }
+        }
+    };
+}
+
+// Stages between hosts come last: one host measures those before them.
+stages! {
     /// Send call enters TCP or UDP → its last byte is queued.
-    TxCopy = 0,
+    TxCopy = "tx.copy", Tx, Message,
+        "from the entry of the send call into TCP or UDP to the queueing of its last byte";
     /// Queued → enters the packet scheduler.
-    TxQueue = 1,
+    TxQueue = "tx.queue", Tx, Message,
+        "from there to the entry of the packet scheduler";
     /// Enters the packet scheduler → handed to the driver.
-    TxQdisc = 2,
+    TxQdisc = "tx.qdisc", Tx, Message,
+        "from there to the hand-over to the driver";
     /// Handed to the driver → sent by the NIC, where the NIC stamps.
-    TxNic = 3,
+    TxNic = "tx.nic", Tx, Message,
+        "from there to the NIC's transmission";
     /// Last of the send stamps → acknowledgement of the last byte.
-    TxNetwork = 4,
+    TxNetwork = "tx.network", Tx, Message,
+        "from transmission to the acknowledgement of the last byte";
     /// Received by the NIC → stamped by the kernel, where the NIC stamps.
-    RxNic = 5,
+    RxNic = "rx.nic", Rx, Message,
+        "from reception by the NIC to the kernel's stamp";
     /// Stamped by the kernel → the socket can be read.
-    RxStack = 6,
+    RxStack = "rx.stack", Rx, Message,
+        "from the kernel's stamp to the socket being readable";
     /// Arrived → the segment missing before it arrived.
-    RxHol = 7,
+    RxHol = "rx.hol", Rx, Message,
+        "from arrival to the arrival of the missing segment before it";
     /// Readable → the waiting reader runs. Only messages whose reader was waiting have it.
-    RxWakeup = 8,
+    RxWakeup = "rx.wakeup", Rx, Message,
+        "from readable to the reader running, if it was waiting for the data";
     /// Readable while no task waits, or the waiting reader runs → the read call.
-    RxApp = 9,
+    RxApp = "rx.app", Rx, Message,
+        "from readable, or the waiting reader running, to the read call";
     /// Last read → next send on the same socket.
-    AppService = 10,
+    AppService = "app.service", Tx, BetweenMessages,
+        "from the last read to the next send on the same socket";
     /// Last send → the first byte that answers it can be read, on the side that asks.
-    PeerAnswer = 11,
+    PeerAnswer = "peer.answer", Rx, BetweenMessages,
+        "on the asking side, from the last send being queued to its answer being readable";
     /// connect() → the connection is established, on the side that opens it.
-    ConnHandshake = 12,
+    ConnHandshake = "conn.handshake", Tx, Connection,
+        "on the connecting side, from connect() to the connection being established";
     /// The connection is established → accept() returns it, on the side that listens.
-    ConnAccept = 13,
+    ConnAccept = "conn.accept", Rx, Connection,
+        "on the listening side, from the connection being established to its accept()";
     /// Last stamp of the sender → first stamp of the reader's host. Only whole lives have it, which
     /// `sockstamp join` makes of the recordings of both hosts.
-    NetForward = 14,
+    NetForward = "net.forward", Tx, BetweenHosts,
+        "in whole lives, from the sender's last stamp to the first of the reader's host";
     /// Readable on the reader's host → acknowledgement of the last byte. Only whole lives have it.
-    NetBack = 15,
+    NetBack = "net.back", Tx, BetweenHosts,
+        "in whole lives, from readable on the reader's host to the acknowledgement of the last byte";
 }
 
 impl Stage {
-    /// The number of stages.
-    pub const COUNT: usize = 16;
-
     /// The number of stages that one host measures: the first ones.
-    pub const OF_ONE_HOST: usize = 14;
+    pub const OF_ONE_HOST: usize = {
+        let mut count = 0;
+        while count < Self::COUNT && !Self::ALL[count].is_between_hosts() {
+            count += 1;
+        }
+        count
+    };
 
     /// The stages of a message's path from the send call to the read call, in their order.
     pub const WAY: [Self; 10] = [
@@ -121,94 +210,22 @@ impl Stage {
         Self::RxApp,
     ];
 
-    /// Every stage, in the order of the discriminants: that of a message's path, on one host.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::TxCopy,
-        Self::TxQueue,
-        Self::TxQdisc,
-        Self::TxNic,
-        Self::TxNetwork,
-        Self::RxNic,
-        Self::RxStack,
-        Self::RxHol,
-        Self::RxWakeup,
-        Self::RxApp,
-        Self::AppService,
-        Self::PeerAnswer,
-        Self::ConnHandshake,
-        Self::ConnAccept,
-        Self::NetForward,
-        Self::NetBack,
-    ];
-
-    /// The name used in options, metrics and JSON, such as `"tx.copy"`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TxCopy => "tx.copy",
-            Self::TxQueue => "tx.queue",
-            Self::TxQdisc => "tx.qdisc",
-            Self::TxNic => "tx.nic",
-            Self::TxNetwork => "tx.network",
-            Self::RxNic => "rx.nic",
-            Self::RxStack => "rx.stack",
-            Self::RxHol => "rx.hol",
-            Self::RxWakeup => "rx.wakeup",
-            Self::RxApp => "rx.app",
-            Self::AppService => "app.service",
-            Self::PeerAnswer => "peer.answer",
-            Self::ConnHandshake => "conn.handshake",
-            Self::ConnAccept => "conn.accept",
-            Self::NetForward => "net.forward",
-            Self::NetBack => "net.back",
-        }
-    }
-
-    /// The direction whose messages have this stage.
-    ///
-    /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It
-    /// counts as [`Direction::Tx`], because it is only known once the send call that ends it is
-    /// made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as [`Direction::Rx`]. Opening
-    /// a connection counts as [`Direction::Tx`], accepting one as [`Direction::Rx`]. A whole life
-    /// is a message that was sent, with stages of both hosts.
-    #[must_use]
-    pub const fn direction(self) -> Direction {
-        match self {
-            Self::TxCopy
-            | Self::TxQueue
-            | Self::TxQdisc
-            | Self::TxNic
-            | Self::TxNetwork
-            | Self::AppService
-            | Self::ConnHandshake
-            | Self::NetForward
-            | Self::NetBack => Direction::Tx,
-            Self::RxNic
-            | Self::RxStack
-            | Self::RxHol
-            | Self::RxWakeup
-            | Self::RxApp
-            | Self::PeerAnswer
-            | Self::ConnAccept => Direction::Rx,
-        }
-    }
-
     /// Return true for a stage before or between messages, which is not part of any one's total.
     #[must_use]
     pub const fn is_between_messages(self) -> bool {
-        matches!(self, Self::AppService | Self::PeerAnswer) || self.is_of_connection()
+        matches!(self.owner(), Owner::BetweenMessages | Owner::Connection)
     }
 
     /// Return true for a stage of a connection, which no message has.
     #[must_use]
     pub const fn is_of_connection(self) -> bool {
-        matches!(self, Self::ConnHandshake | Self::ConnAccept)
+        matches!(self.owner(), Owner::Connection)
     }
 
     /// Return true for a stage between two hosts, which only whole lives have.
     #[must_use]
     pub const fn is_between_hosts(self) -> bool {
-        matches!(self, Self::NetForward | Self::NetBack)
+        matches!(self.owner(), Owner::BetweenHosts)
     }
 
     /// Return true for a stage of the time that a message is judged by: until it left the host, or
@@ -219,39 +236,9 @@ impl Stage {
         !self.is_between_messages() && !matches!(self, Self::TxNetwork | Self::NetBack)
     }
 
-    /// Return the begin and the end of the stage, in one line of plain text.
-    #[must_use]
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::TxCopy => {
-                "from the entry of the send call into TCP or UDP to the queueing of its last byte"
-            }
-            Self::TxQueue => "from there to the entry of the packet scheduler",
-            Self::TxQdisc => "from there to the hand-over to the driver",
-            Self::TxNic => "from there to the NIC's transmission",
-            Self::TxNetwork => "from transmission to the acknowledgement of the last byte",
-            Self::RxNic => "from reception by the NIC to the kernel's stamp",
-            Self::RxStack => "from the kernel's stamp to the socket being readable",
-            Self::RxHol => "from arrival to the arrival of the missing segment before it",
-            Self::RxWakeup => "from readable to the reader running, if it was waiting for the data",
-            Self::RxApp => "from readable, or the waiting reader running, to the read call",
-            Self::AppService => "from the last read to the next send on the same socket",
-            Self::PeerAnswer => {
-                "on the asking side, from the last send being queued to its answer being readable"
-            }
-            Self::ConnHandshake => {
-                "on the connecting side, from connect() to the connection being established"
-            }
-            Self::ConnAccept => {
-                "on the listening side, from the connection being established to its accept()"
-            }
-            Self::NetForward => {
-                "in whole lives, from the sender's last stamp to the first of the reader's host"
-            }
-            Self::NetBack => {
-                "in whole lives, from readable on the reader's host to the acknowledgement of the last byte"
-            }
-        }
+    /// The names of the variants of those that one host measures.
+    pub(crate) fn variants() -> &'static [&'static str] {
+        &Self::VARIANTS[..Self::OF_ONE_HOST]
     }
 
     /// The stage with this discriminant, `None` if there is none.

@@ -9,8 +9,7 @@ use crate::UnknownName;
 
 macro_rules! verdicts {
     ($(
-        $(#[$doc:meta])*
-        $variant:ident = $value:literal, $name:literal, $description:literal;
+        $variant:ident = $name:literal, $description:literal;
     )*) => {
         /// The result of measuring a message.
         ///
@@ -20,7 +19,7 @@ macro_rules! verdicts {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Verdict {
-            $(#[doc = $description] $variant = $value,)*
+            $(#[doc = $description] $variant,)*
         }
 
         impl Verdict {
@@ -29,6 +28,9 @@ macro_rules! verdicts {
 
             /// The number of verdicts.
             pub const COUNT: usize = [$($name),*].len();
+
+            /// The names of the variants, from which the kernel side has its constants.
+            pub(crate) const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
 
             /// The name used in options, metrics and JSON, such as `"no-rx-stamp"`.
             #[must_use]
@@ -50,65 +52,65 @@ macro_rules! verdicts {
 }
 
 verdicts! {
-    Valid = 0, "valid",
+    Valid = "valid",
         "Every stage that this host can give was measured.";
-    NoEntry = 1, "no-entry",
+    NoEntry = "no-entry",
         "The entry of the send call was not seen, so there is no stamp to start from.";
-    AlreadySent = 2, "already-sent",
+    AlreadySent = "already-sent",
         "The message was marked after its packet had left, so its scheduler and driver stamps never come.";
-    AppStamp = 3, "app-stamp",
+    AppStamp = "app-stamp",
         "The same packet carries the application's own SO_TIMESTAMPING id, which marking would change.";
-    FastOpen = 4, "fast-open",
+    FastOpen = "fast-open",
         "The data was sent or received together with the SYN (TCP Fast Open).";
-    InflightFull = 5, "inflight-full",
+    InflightFull = "inflight-full",
         "More messages of the flow were in flight than there are slots for.";
-    NoSched = 6, "no-sched-stamp",
+    NoSched = "no-sched-stamp",
         "The stamp at the entry of the packet scheduler never came.";
-    NoSnd = 7, "no-snd-stamp",
+    NoSnd = "no-snd-stamp",
         "The stamp at the hand-over to the driver never came, as with a driver that does not stamp.";
-    Reset = 8, "reset",
+    Reset = "reset",
         "The connection was reset while the message was in flight.";
-    Closed = 9, "closed",
+    Closed = "closed",
         "The socket was gone while the message was in flight.";
-    StampOrder = 10, "stamp-order",
+    StampOrder = "stamp-order",
         "The stamps are out of order.";
-    NoRxStamp = 11, "no-rx-stamp",
+    NoRxStamp = "no-rx-stamp",
         "The packet carried no receive stamp.";
-    ClockMismatch = 12, "clock-mismatch",
+    ClockMismatch = "clock-mismatch",
         "A stamp was of another clock, or would have given a negative time.";
-    ClockStep = 13, "clock-step",
+    ClockStep = "clock-step",
         "CLOCK_REALTIME was stepped between a stamp and its use.";
-    Evicted = 14, "evicted",
+    Evicted = "evicted",
         "The record of an arrival was overwritten before the message was read.";
-    UnmatchedRead = 15, "unmatched-read",
+    UnmatchedRead = "unmatched-read",
         "The read does not continue where the last one ended, as with parallel readers of one socket.";
-    UnseenRead = 16, "unseen-read",
+    UnseenRead = "unseen-read",
         "Bytes left the socket without a read call: by splice, TCP_ZEROCOPY_RECEIVE or a sockmap.";
-    MapFull = 17, "map-full",
+    MapFull = "map-full",
         "There was no memory for the state of the socket.";
-    LostEvent = 18, "lost-event",
+    LostEvent = "lost-event",
         "A hook did not fire for the message: the kernel reported no arrival, or no acknowledgement of its own.";
-    Hol = 19, "hol",
+    Hol = "hol",
         "The message waited for a missing segment, and that wait could not be separated from the rest.";
-    Adopted = 20, "adopted",
+    Adopted = "adopted",
         "The call was in progress, or its last byte had arrived, when the open connection was adopted.";
-    Dropped = 21, "dropped",
+    Dropped = "dropped",
         "A packet of the message was dropped on its way out of this host.";
-    Split = 22, "split",
+    Split = "split",
         "TCP split the packet that carries the stamps, and the departure of the message's last byte was not seen.";
-    Window = 23, "window",
+    Window = "window",
         "The message, measured in windows, began before the programs were attached, or took longer than they stay.";
-    ConnectRefused = 24, "connect-refused",
+    ConnectRefused = "connect-refused",
         "The peer refused the connection: nothing listens on the port, or a firewall rejects it.";
-    ConnectTimeout = 25, "connect-timeout",
+    ConnectTimeout = "connect-timeout",
         "No SYN of the connection was answered until the kernel gave up.";
-    ConnectFailed = 26, "connect-failed",
+    ConnectFailed = "connect-failed",
         "The connection failed for another reason, such as an unreachable host.";
-    ConnectAborted = 27, "connect-aborted",
+    ConnectAborted = "connect-aborted",
         "The application closed the socket before the connection was established.";
-    Unaccepted = 28, "unaccepted",
+    Unaccepted = "unaccepted",
         "The connection was reset, or its listener closed, before the application accepted it.";
-    UnseenAccept = 29, "unseen-accept",
+    UnseenAccept = "unseen-accept",
         "The application accepted the connection without asking for the peer's address, which no hook shows.";
 }
 

@@ -13,97 +13,18 @@
 #include <linux/types.h>
 #endif
 
-/* The stages in the order of the message's path. The names users see are in sockstamp-model. */
-enum stage {
-	STAGE_TX_COPY,
-	STAGE_TX_QUEUE,
-	STAGE_TX_QDISC,
-	STAGE_TX_NIC,
-	STAGE_TX_NETWORK,
-	STAGE_RX_NIC,
-	STAGE_RX_STACK,
-	STAGE_RX_HOL,
-	STAGE_RX_WAKEUP,
-	STAGE_RX_APP,
-	STAGE_APP_SERVICE,
-	STAGE_PEER_ANSWER,
-	STAGE_CONN_HANDSHAKE,
-	STAGE_CONN_ACCEPT,
-	STAGE_COUNT,
-};
+/*
+ * Stages, parts and verdicts, and the slots of a histogram: build.rs writes them from the lists of
+ * sockstamp-model, which have the names that users see. Parts that are the rest of their stage
+ * (copy, other, path, unknown, peer, round-trip) are formed in user space and have no constant.
+ */
+#include "lists.h"
 
 enum direction {
 	DIRECTION_TX,
 	DIRECTION_RX,
 	DIRECTION_COUNT,
 };
-
-/* The result of a measured message: valid, or refused for one reason. */
-enum verdict {
-	VERDICT_VALID,
-	VERDICT_NO_ENTRY,
-	VERDICT_ALREADY_SENT,
-	VERDICT_APP_STAMP,
-	VERDICT_FAST_OPEN,
-	VERDICT_INFLIGHT_FULL,
-	VERDICT_NO_SCHED,
-	VERDICT_NO_SND,
-	VERDICT_RESET,
-	VERDICT_CLOSED,
-	VERDICT_STAMP_ORDER,
-	VERDICT_NO_RX_STAMP,
-	VERDICT_CLOCK_MISMATCH,
-	VERDICT_CLOCK_STEP,
-	VERDICT_EVICTED,
-	VERDICT_UNMATCHED_READ,
-	VERDICT_UNSEEN_READ,
-	VERDICT_MAP_FULL,
-	VERDICT_LOST_EVENT,
-	VERDICT_HOL,
-	VERDICT_ADOPTED,
-	VERDICT_DROPPED,
-	VERDICT_SPLIT,
-	VERDICT_WINDOW,
-	/* Of connections: */
-	VERDICT_CONNECT_REFUSED,
-	VERDICT_CONNECT_TIMEOUT,
-	VERDICT_CONNECT_FAILED,
-	VERDICT_CONNECT_ABORTED,
-	VERDICT_UNACCEPTED,
-	VERDICT_UNSEEN_ACCEPT,
-	VERDICT_COUNT,
-};
-
-/*
- * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path,
- * unknown, peer, round-trip) are formed in user space. The causes of waiting in tx.queue come one
- * after the other.
- */
-enum part {
-	PART_SNDBUF,
-	PART_CWND,
-	PART_RWND,
-	PART_PACING,
-	PART_TSQ,
-	PART_NAGLE,
-	PART_CORK,
-	PART_RETRANSMIT,
-	PART_DELAYED_ACK,
-	PART_EXCESS,
-	PART_NETWORK,
-	PART_SYN_AGAIN,
-	PART_RUNQUEUE,
-	PART_WAKEUP_THROTTLED,
-	PART_RUNNING,
-	PART_RUNNABLE,
-	PART_APP_THROTTLED,
-	PART_BLOCKED,
-	PART_SERVICE_THROTTLED,
-	PART_COUNT,
-};
-
-#define CAUSE_FIRST PART_CWND
-#define CAUSE_COUNT (PART_RETRANSMIT - PART_CWND + 1)
 
 /* Losses on the way to user space or for lack of room. */
 enum loss {
@@ -169,9 +90,6 @@ struct interface {
 	__u32 medium;
 	__u32 padding;
 };
-
-/* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
-#define HISTOGRAM_SLOTS 242
 
 /*
  * The distributions of a bank: one per stage, one per direction for the total of its stages, and

@@ -33,26 +33,6 @@ pub(crate) mod raw {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-/// Check that the lists in C and in the model agree.
-const _: () = {
-    assert!(raw::stage::STAGE_COUNT as usize == Stage::OF_ONE_HOST);
-    assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
-    assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
-    assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
-    assert!(raw::stage::STAGE_PEER_ANSWER as usize == Stage::PeerAnswer as usize);
-    assert!(raw::stage::STAGE_CONN_ACCEPT as usize == Stage::ConnAccept as usize);
-    assert!(raw::verdict::VERDICT_COUNT as usize == Verdict::ALL.len());
-    assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
-    assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
-    assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
-    assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
-    assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
-    assert!(raw::verdict::VERDICT_SPLIT as usize == Verdict::Split as usize);
-    assert!(raw::verdict::VERDICT_WINDOW as usize == Verdict::Window as usize);
-    assert!(raw::verdict::VERDICT_UNSEEN_ACCEPT as usize == Verdict::UnseenAccept as usize);
-    assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
-};
-
 /// `STAGE_ABSENT` of abi.h; bindgen does not evaluate its `~`.
 const STAGE_ABSENT: u64 = u64::MAX;
 
@@ -166,53 +146,18 @@ fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
     u32::from(record.flags) & flag != 0
 }
 
-/// The part's place in the kernel's arrays; the rest of a stage has none.
-pub(crate) const fn part_index(part: Part) -> Option<usize> {
-    let index = match part {
-        Part::Copy
-        | Part::Other
-        | Part::Path
-        | Part::WakeupUnknown
-        | Part::Unknown
-        | Part::ServiceOther
-        | Part::Peer
-        | Part::RoundTrip => return None,
-        Part::Sndbuf => raw::part::PART_SNDBUF,
-        Part::Cwnd => raw::part::PART_CWND,
-        Part::Rwnd => raw::part::PART_RWND,
-        Part::Pacing => raw::part::PART_PACING,
-        Part::Tsq => raw::part::PART_TSQ,
-        Part::Nagle => raw::part::PART_NAGLE,
-        Part::Cork => raw::part::PART_CORK,
-        Part::Retransmit => raw::part::PART_RETRANSMIT,
-        Part::DelayedAck => raw::part::PART_DELAYED_ACK,
-        Part::Excess => raw::part::PART_EXCESS,
-        Part::Network => raw::part::PART_NETWORK,
-        Part::SynAgain => raw::part::PART_SYN_AGAIN,
-        Part::Runqueue => raw::part::PART_RUNQUEUE,
-        Part::WakeupThrottled => raw::part::PART_WAKEUP_THROTTLED,
-        Part::Running => raw::part::PART_RUNNING,
-        Part::Runnable => raw::part::PART_RUNNABLE,
-        Part::AppThrottled => raw::part::PART_APP_THROTTLED,
-        Part::Blocked => raw::part::PART_BLOCKED,
-        Part::ServiceThrottled => raw::part::PART_SERVICE_THROTTLED,
-    };
-    Some(index as usize)
-}
-
 /// The parts by their places in the kernel's arrays.
-static PARTS: [Part; PART_COUNT] = {
-    let mut parts = [Part::Copy; PART_COUNT];
+static PARTS: [Part; Part::COUNTED] = {
+    let mut parts = [Part::Copy; Part::COUNTED];
     let mut at = 0;
     while at < Part::COUNT {
-        if let Some(index) = part_index(Part::ALL[at]) {
+        if let Some(index) = Part::ALL[at].counted_index() {
             parts[index] = Part::ALL[at];
         }
         at += 1;
     }
     parts
 };
-const PART_COUNT: usize = raw::part::PART_COUNT as usize;
 
 /// The rest of each stage that has parts.
 static RESTS: [Option<Part>; Stage::OF_ONE_HOST] = {
@@ -312,7 +257,7 @@ mod tests {
             let record = Record { stages, parts: counted, ..Record::default() };
             let parts = parts(&record);
             for part in Part::ALL.into_iter().filter(|part| !part.is_rest()) {
-                let duration = part_index(part).map(|index| Nanos(counted[index]));
+                let duration = part.counted_index().map(|index| Nanos(counted[index]));
                 prop_assert_eq!(parts[part], duration.filter(|duration| *duration > Nanos::ZERO));
             }
             for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
@@ -329,7 +274,7 @@ mod tests {
     fn a_refused_message_has_no_parts() {
         let record = Record {
             verdict: u8::try_from(raw::verdict::VERDICT_RESET).unwrap(),
-            parts: [7; PART_COUNT],
+            parts: [7; Part::COUNTED],
             ..Record::default()
         };
         assert_eq!(parts(&record), PartMap::default());

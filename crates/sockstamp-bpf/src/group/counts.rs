@@ -35,7 +35,9 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Direction::Rx => 0,
         },
         parts: PartMap::from_fn(|part| {
-            let index = abi::part_index(part).filter(|_| stages[part.stage()].is_some())?;
+            let index = part
+                .counted_index()
+                .filter(|_| stages[part.stage()].is_some())?;
             Some(abi::part_summary(&group.parts[index]))
         }),
         stages,

@@ -11,7 +11,7 @@ use sockstamp_model::summary::{
 };
 use sockstamp_model::verdict::Verdict;
 
-use crate::abi::{self, Bank, SENT, part_index, part_summary, raw};
+use crate::abi::{self, Bank, SENT, part_summary, raw};
 use crate::plan::Plan;
 
 /// Sum the banks. A stage that the plan lacks remains absent, with its reason.
@@ -137,7 +137,9 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
 /// Return the parts of measured stages.
 fn parts(banks: &[Bank], stages: &StageMap<Option<Histogram>>) -> PartMap<Option<PartSummary>> {
     PartMap::from_fn(|part| {
-        let index = part_index(part).filter(|_| stages[part.stage()].is_some())?;
+        let index = part
+            .counted_index()
+            .filter(|_| stages[part.stage()].is_some())?;
         let mut whole = PartSummary::default();
         for bank in banks {
             whole.merge(&part_summary(&bank.parts[index]));
