@@ -61,7 +61,7 @@ sql-spark)
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
-	inputs=(crates/sockstamp-{bpf,export,host,model}
+	inputs=(crates/sockstamp-{bpf,host,metrics,model}
 		crates/sockstamp-cli/{src,tests/common,tests/otel_collector}
 		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector
 		Cargo.lock Cargo.toml

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sockstamp_bpf::Grouped;
-use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
+use sockstamp_metrics::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 use toml::de::DeTable;

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
-use sockstamp_export::catalogue::{
+use sockstamp_metrics::catalogue::{
     ABSENT, COST, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP, RELOADS,
     WINDOWS_ONE_OF,
 };
-use sockstamp_export::counters::{Count, Counters};
-use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
-use sockstamp_export::{Exposition, Labels, Value, host_counters};
+use sockstamp_metrics::counters::{Count, Counters};
+use sockstamp_metrics::ledger::{Ledger, Limits, Look, Naming};
+use sockstamp_metrics::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;

@@ -17,10 +17,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use sockstamp_export::catalogue::{
+use sockstamp_metrics::catalogue::{
     HINDSIGHT_BYTES, HINDSIGHT_EARLY, HINDSIGHT_LOST, HINDSIGHT_MESSAGES, SNAPSHOTS,
 };
-use sockstamp_export::{Exposition, Labels, Value};
+use sockstamp_metrics::{Exposition, Labels, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Batch, Rows};

@@ -49,10 +49,10 @@ use sockstamp_bpf::{
     Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities,
     probe,
 };
-use sockstamp_export::catalogue::MAX_MEMORY;
-use sockstamp_export::ledger::Naming;
-use sockstamp_export::otlp::{Origin, unix_nanos};
-use sockstamp_export::{Exposition, Format, Labels, Pieces, Value};
+use sockstamp_metrics::catalogue::MAX_MEMORY;
+use sockstamp_metrics::ledger::Naming;
+use sockstamp_metrics::otlp::{Origin, unix_nanos};
+use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;

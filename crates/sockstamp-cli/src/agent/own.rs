@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp_bpf::Session;
-use sockstamp_export::catalogue::{
+use sockstamp_metrics::catalogue::{
     BUILD, CPU, DESCRIPTORS, MEMORY, PROGRAM_RUNS, PROGRAM_STATISTICS, PROGRAM_TIME, START,
 };
-use sockstamp_export::counters::Count;
-use sockstamp_export::{Exposition, Labels, Value};
+use sockstamp_metrics::counters::Count;
+use sockstamp_metrics::{Exposition, Labels, Value};
 
 /// Return the cost of the programs of a session.
 pub(super) fn programs(session: &Session) -> Vec<Count> {

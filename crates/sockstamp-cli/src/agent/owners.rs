@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sockstamp_export::{Exemplars, Labels, OfGroup, TraceContext};
+use sockstamp_metrics::{Exemplars, Labels, OfGroup, TraceContext};
 use sockstamp_host::container::Details;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use sockstamp_explain::timeline::{Placed, Span, Timeline};
-use sockstamp_export::wire::Fields;
+use sockstamp_metrics::wire::Fields;
 use sockstamp_model::flow::{Flow, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;

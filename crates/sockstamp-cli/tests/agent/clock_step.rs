@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
-use sockstamp_export::wire::{Field, fields};
+use sockstamp_metrics::wire::{Field, fields};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::Reader;
 use tempfile::TempDir;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use sockstamp_export::catalogue::{ALL, Metric};
+use sockstamp_metrics::catalogue::{ALL, Metric};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::common::{python, skip, sockstamp};

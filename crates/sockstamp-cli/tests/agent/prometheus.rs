@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use sockstamp_export::catalogue::{ALL, Kind, Metric};
+use sockstamp_metrics::catalogue::{ALL, Kind, Metric};
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process, within_attempts};
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use sockstamp_export::wire::{Field, Fields, fields};
+use sockstamp_metrics::wire::{Field, Fields, fields};
 use sockstamp_host::container::Details;
 use sockstamp_model::name::Name;
 

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use sockstamp_export::Exposition;
+use sockstamp_metrics::Exposition;
 use sockstamp_host::container::{self, Details};
 
 use self::runtimes::{Counts, Runtimes};

@@ -16,7 +16,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, T
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::{Deserialize, Serialize};
-use sockstamp_export::wire;
+use sockstamp_metrics::wire;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -324,7 +324,7 @@ fn rejected(answer: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_export::wire::Fields;
+    use sockstamp_metrics::wire::Fields;
 
     use super::*;
 

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hyper::body::Bytes;
-use sockstamp_export::catalogue::OTLP_ITEMS;
-use sockstamp_export::otlp::{Origin, Request, Requests, request, scope};
-use sockstamp_export::wire::Fields;
-use sockstamp_export::{Exposition, TraceContext, Value};
+use sockstamp_metrics::catalogue::OTLP_ITEMS;
+use sockstamp_metrics::otlp::{Origin, Request, Requests, request, scope};
+use sockstamp_metrics::wire::Fields;
+use sockstamp_metrics::{Exposition, TraceContext, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use sockstamp_export::catalogue::{
+use sockstamp_metrics::catalogue::{
     Metric, PROBE_LOSSES, PROBED_PEERS, UNANSWERED_METHODS, UNPROBED_PEERS,
 };
-use sockstamp_export::{Exposition, Value};
+use sockstamp_metrics::{Exposition, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::TargetId;
 

@@ -16,8 +16,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use sockstamp_export::Exposition;
-use sockstamp_export::ledger::SERIES_PER_HISTOGRAM;
+use sockstamp_metrics::Exposition;
+use sockstamp_metrics::ledger::SERIES_PER_HISTOGRAM;
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
     End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker,

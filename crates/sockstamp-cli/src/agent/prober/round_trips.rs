@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sockstamp_export::catalogue::{CONTAINER_LATENCY, PROBE_TIME, PROBES};
-use sockstamp_export::{Exposition, Labels, Value};
+use sockstamp_metrics::catalogue::{CONTAINER_LATENCY, PROBE_TIME, PROBES};
+use sockstamp_metrics::{Exposition, Labels, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupHistogram;
 use sockstamp_ping::Outcome;
