@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use sockstamp_cli::advice;
-use sockstamp_cli::diagnosis::RULES;
+use sockstamp_explain::diagnosis::RULES;
 use sockstamp_metrics::catalogue::{self, Metric};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};

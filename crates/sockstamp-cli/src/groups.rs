@@ -4,16 +4,16 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use sockstamp_explain::diagnosis;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{
     Dimension, GroupDirection, GroupHistogram, GroupSummary, Grouping, Groups,
 };
 use sockstamp_model::part::Part;
+use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
 
 use crate::colour::Brush;
-use crate::diagnosis;
-use crate::figures::share;
 use crate::paragraph::{WIDTH, wrapped};
 
 /// Columns of the names of directions and stages.

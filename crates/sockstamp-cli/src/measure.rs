@@ -19,6 +19,7 @@ use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Ceiling, Grouped, Options, Packets, Sampling, Session, drop_capabilities};
+use sockstamp_explain::diagnosis::Owners;
 use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
@@ -156,6 +157,16 @@ pub(crate) trait Observer {
 /// Waits for the end.
 impl Observer for () {
     fn message(&mut self, _: &Message) {}
+
+    fn round_is_over(&mut self) -> bool {
+        true
+    }
+}
+
+impl Observer for Owners {
+    fn message(&mut self, message: &Message) {
+        self.record(message);
+    }
 
     fn round_is_over(&mut self) -> bool {
         true

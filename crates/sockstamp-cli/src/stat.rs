@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use sockstamp_explain::diagnosis::Owners;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
 use crate::colour::{Brush, Color};
-use crate::diagnosis::Owners;
 use crate::duration::duration;
 use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};

@@ -2,17 +2,17 @@
 
 use std::io::{self, Write};
 
+use sockstamp_explain::diagnosis::{self, Owners};
 use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
+use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
-use crate::diagnosis::{self, Owners};
-use crate::figures::share;
 use crate::paragraph::wrapped;
 use crate::{interfaces, listeners};
 

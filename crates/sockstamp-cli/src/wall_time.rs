@@ -10,17 +10,17 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use sockstamp_explain::diagnosis::Owners;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::{NetnsInode, SocketCookie, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
+use sockstamp_model::service::Service;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::diagnosis::Owners;
 use crate::measure::Observer;
 use crate::paragraph;
-use crate::service::Service;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;

@@ -18,7 +18,8 @@
 //! [`Slices`] and [`Comparison`] then find the messages that the first component makes slow, always
 //! or at times, and [`Lives`] show some of them.
 //!
-//! [`timeline`] places the stages of a message in time.
+//! [`timeline`] places the stages of a message in time. [`diagnosis`] needs no messages: it says in
+//! one sentence where the time of a measurement goes.
 //!
 //! Nothing here does I/O. Pass messages to [`Times`], then to [`Excess`], and again to each of the
 //! latter.
@@ -28,6 +29,7 @@
 mod cause;
 mod clusters;
 mod component;
+pub mod diagnosis;
 pub mod diff;
 mod episode;
 mod excess;

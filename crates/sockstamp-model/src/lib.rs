@@ -12,6 +12,7 @@
 //! | [`clock`] | durations and points in time that cannot be mixed up |
 //! | [`histogram`] | the bucket layout shared with the kernel side |
 //! | [`flow`] | the connected socket a message went over |
+//! | [`service`] | the address of a service, with its protocol where the port tells it |
 //! | [`filter`] | which flows are meant, in the words of pcap-filter(7) |
 //! | [`container`] | containers and services, by the paths of their cgroups |
 //! | [`interface`] | the network interfaces by which messages leave |
@@ -19,6 +20,7 @@
 //! | [`message`] | the timeline of one message, and its JSON |
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
+//! | [`percent`] | shares as text |
 //!
 //! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display`
 //! scales them for people.
@@ -42,6 +44,8 @@ pub mod message;
 pub mod name;
 pub mod packet;
 pub mod part;
+pub mod percent;
+pub mod service;
 pub mod size;
 pub mod stage;
 pub mod summary;

@@ -49,11 +49,11 @@ use sockstamp_bpf::{
     Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities,
     probe,
 };
+use sockstamp_host::cgroup;
 use sockstamp_metrics::catalogue::MAX_MEMORY;
 use sockstamp_metrics::ledger::Naming;
 use sockstamp_metrics::otlp::{Origin, unix_nanos};
 use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
-use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use tokio::sync::oneshot;

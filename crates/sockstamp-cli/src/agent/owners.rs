@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sockstamp_metrics::{Exemplars, Labels, OfGroup, TraceContext};
 use sockstamp_host::container::Details;
+use sockstamp_metrics::{Exemplars, Labels, OfGroup, TraceContext};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;

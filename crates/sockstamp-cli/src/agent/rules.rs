@@ -14,10 +14,10 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sockstamp_bpf::GroupCap;
+use sockstamp_host::container::Details;
 use sockstamp_metrics::Labels;
 use sockstamp_metrics::catalogue;
 use sockstamp_metrics::ledger::Naming;
-use sockstamp_host::container::Details;
 use sockstamp_model::group::{Dimension, GroupKey};
 use sockstamp_model::name::Name;
 

@@ -1,10 +1,9 @@
 //! Advise what to look at and to do if a stage or a part of one makes messages slow.
 
 use sockstamp_explain::Component;
+use sockstamp_explain::diagnosis::{RULES, Rule};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
-
-use crate::diagnosis::{RULES, Rule};
 
 /// The meaning of a stage or a part, ways to check it, and its cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
+use sockstamp_explain::diagnosis;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_model::clock::Nanos;
 
 use super::causes::Explained;
 use super::failed::Failed;
 use super::{Told, advice, waterfall};
-use crate::diagnosis;
 use crate::line::time_of_day;
 use crate::paragraph::wrapped;
 use crate::text::counted;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use sockstamp_join::{Host, Quality, Reason};
+use sockstamp_model::percent::share;
 
 use super::joined::Joined;
 use super::waterfall;
-use crate::figures::share;
 use crate::paragraph::wrapped;
 use crate::text::counted;
 use crate::text::row;

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
+use sockstamp_model::percent::share;
 use sockstamp_ping::Counters;
 
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
-use crate::{figures, text};
+use crate::text;
 
 /// The data of a summary.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Summary<'_> {
         let row = |output: &mut dyn Write, name: &str, histogram: &Histogram| {
             write!(output, " {name:<15}")?;
             text::cells(output, histogram)?;
-            writeln!(output, "{:>8}", figures::share(histogram.sum_ns(), whole))
+            writeln!(output, "{:>8}", share(histogram.sum_ns(), whole))
         };
         writeln!(
             output,

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use sockstamp_explain::diagnosis;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, Groups};
 use sockstamp_model::part::{Part, PartMap};
@@ -11,7 +12,6 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::Summary;
 
 use super::units;
-use crate::diagnosis;
 
 /// A snapshot of the counters.
 #[derive(Debug, Clone)]

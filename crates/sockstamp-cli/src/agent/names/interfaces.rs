@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use sockstamp_metrics::wire::{Field, Fields, fields};
 use sockstamp_host::container::Details;
+use sockstamp_metrics::wire::{Field, Fields, fields};
 use sockstamp_model::name::Name;
 
 /// Return a container's status, in Kubernetes' interface.

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use sockstamp_metrics::Exposition;
 use sockstamp_host::container::{self, Details};
+use sockstamp_metrics::Exposition;
 
 use self::runtimes::{Counts, Runtimes};
 

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 
 use anyhow::{Context, Result};
 use sockstamp_explain::timeline::{Placed, Span, Timeline};
+use sockstamp_host::container::Details;
 use sockstamp_metrics::TraceContext;
 use sockstamp_metrics::otlp::{number, text};
 use sockstamp_metrics::wire::Fields;
-use sockstamp_host::container::Details;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;

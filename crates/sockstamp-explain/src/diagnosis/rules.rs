@@ -3,13 +3,13 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::part::Part;
+use sockstamp_model::percent::share;
+use sockstamp_model::service::Service;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
 use super::figures::{Answers, Figures, Slowest, Sum};
 use super::{Cause, Finding};
-use crate::figures::share;
-use crate::service::Service;
 
 /// A condition on a measurement, and the sentence to report if it holds.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
-//! Print figures that several outputs have.
+//! Shares as text, the same in all outputs.
 
 /// Return a share of a whole in percent.
-pub(crate) fn share(part: u128, whole: u128) -> String {
+#[must_use]
+pub fn share(part: u128, whole: u128) -> String {
     if whole == 0 {
         return "-".to_owned();
     }

@@ -13,7 +13,6 @@ use sockstamp_model::stage::{Stage, StageMap};
 
 use super::Cause;
 use super::figures::{Answers, Slowest, Sum};
-use crate::measure::Observer;
 
 /// Most peers that are kept: half a megabyte.
 const MOST_PEERS: usize = 4096;
@@ -42,25 +41,20 @@ impl Times {
 
 /// The time of messages, by owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Owners {
+pub struct Owners {
     answers: BTreeMap<SocketAddr, Answers>,
     programs: BTreeMap<Program, Times>,
 }
 
-impl Observer for Owners {
-    fn message(&mut self, message: &Message) {
+impl Owners {
+    /// Add a message.
+    pub fn record(&mut self, message: &Message) {
         self.record_answer(message);
         self.record_program(message);
     }
 
-    fn round_is_over(&mut self) -> bool {
-        true
-    }
-}
-
-impl Owners {
     /// Add the answer that a message is, if it is one.
-    pub(crate) fn record_answer(&mut self, message: &Message) {
+    pub fn record_answer(&mut self, message: &Message) {
         let Some(answer) = message.stages[Stage::PeerAnswer].filter(|_| message.verdict.is_valid())
         else {
             return;

@@ -13,7 +13,7 @@ use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 
 use figures::Figures;
-pub(crate) use owners::Owners;
+pub use owners::Owners;
 pub use rules::{RULES, Rule, full_queue};
 
 /// A rule whose condition holds.
@@ -36,7 +36,8 @@ enum Cause {
 
 /// Return the sentence of the rule whose cause took the most time, with the program that it holds
 /// for if that is one; `None` if no condition holds.
-pub(crate) fn of(summary: &Summary, owners: &Owners) -> Option<String> {
+#[must_use]
+pub fn of(summary: &Summary, owners: &Owners) -> Option<String> {
     let mut figures = Figures::from(summary);
     figures.slowest_peer = owners.slowest_peer(figures.stages[Stage::PeerAnswer]);
     let Finding {
@@ -49,7 +50,8 @@ pub(crate) fn of(summary: &Summary, owners: &Owners) -> Option<String> {
 }
 
 /// Do the same for a group, of which less is known; also return the time that the cause took.
-pub(crate) fn of_group(group: &GroupSummary) -> Option<(u128, String)> {
+#[must_use]
+pub fn of_group(group: &GroupSummary) -> Option<(u128, String)> {
     largest(&Figures::from(group)).map(|finding| (finding.ns, finding.sentence))
 }
 

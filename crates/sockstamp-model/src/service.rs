@@ -8,7 +8,7 @@ const DNS: u16 = 53;
 
 /// An address and, if its port is known, the protocol.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Service(pub(crate) SocketAddr);
+pub struct Service(pub SocketAddr);
 
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
