@@ -278,7 +278,8 @@ step_miri() {
 		return
 	fi
 	PROPTEST_CASES=1 MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=$target/miri \
-		cargo +nightly miri test --locked --package sockstamp --lib -- "${pure[@]}"
+		cargo +nightly miri test --locked --package sockstamp-clock --package sockstamp --lib -- \
+		"${pure[@]}"
 }
 
 if [ -n "${only:-}" ]; then

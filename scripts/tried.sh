@@ -25,13 +25,13 @@ msrv)
 	;;
 # Without what runs of the step leave there.
 fuzz)
-	inputs=(fuzz crates/sockstamp crates/sockstamp-{model,ping,record} scripts/fuzz.sh
+	inputs=(fuzz crates/sockstamp crates/sockstamp-{clock,model,ping,record} scripts/fuzz.sh
 		! -path 'fuzz/artifacts/*' ! -path 'fuzz/corpus/*' ! -path 'fuzz/coverage/*'
 		! -path 'fuzz/target/*'
 		! -path 'crates/*/tests/*')
 	;;
 miri)
-	inputs=(crates/sockstamp crates/sockstamp-model Cargo.lock Cargo.toml
+	inputs=(crates/sockstamp crates/sockstamp-clock Cargo.lock Cargo.toml
 		! -path 'crates/*/tests/*')
 	;;
 count)
@@ -43,7 +43,7 @@ count)
 # and options are the same on every kernel, so that changes to them alone build no kernel.
 series)
 	inputs=(kernel/series kernel/lab Cargo.lock Cargo.toml scripts/c-programs.sh
-		crates/sockstamp crates/sockstamp-{bpf,capi,host,model}
+		crates/sockstamp crates/sockstamp-{bpf,capi,clock,host,model}
 		crates/testbed crates/testbed-bpf
 		crates/sockstamp-cli/tests/{common,completions,kernels}
 		crates/sockstamp-cli/tests/corner_cases/{main,rx,tx,uplinks}.rs
@@ -56,12 +56,12 @@ series)
 		! -path 'crates/sockstamp-bpf/tests/uplinks.rs')
 	;;
 sql-spark)
-	inputs=(docs/sql crates/sockstamp-{explain,join,model,record}
+	inputs=(docs/sql crates/sockstamp-{clock,explain,join,model,record}
 		crates/sockstamp-cli/{src,tests/common,tests/sql,tests/sql_spark}
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
-	inputs=(crates/sockstamp-{bpf,host,metrics,model}
+	inputs=(crates/sockstamp-{bpf,clock,host,metrics,model}
 		crates/sockstamp-cli/{src,tests/common,tests/otel_collector}
 		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector
 		Cargo.lock Cargo.toml

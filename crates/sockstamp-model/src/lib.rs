@@ -30,7 +30,6 @@
 pub mod aggregate;
 pub mod clock;
 pub mod container;
-pub mod digits;
 pub mod filter;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
@@ -50,6 +49,8 @@ pub mod size;
 pub mod stage;
 pub mod summary;
 pub mod verdict;
+
+pub use sockstamp_clock::digits;
 
 pub use clock::{ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
 pub use container::{Container, Runtime, container_of};

@@ -17,7 +17,7 @@ use nix::sys::timerfd::{
 };
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::read;
-pub use sockstamp_model::clock::{
+pub use sockstamp_clock::{
     Clock, ClockOffset, Delta, Monotonic, Nanos, Phc, Realtime, Tai, Timestamp,
 };
 

@@ -82,7 +82,7 @@ fn origin_name(origin: Origin) -> &'static str {
         Origin::Timestamping => "SO_EE_ORIGIN_TIMESTAMPING",
         Origin::ZeroCopy => "SO_EE_ORIGIN_ZEROCOPY",
         Origin::TxTime => "SO_EE_ORIGIN_TXTIME",
-        Origin::Other(number) => panic!("{number} has no name"),
+        other => panic!("{other:?} has no name"),
     }
 }
 

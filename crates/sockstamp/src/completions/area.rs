@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use sockstamp_model::clock::{ClockOffset, Realtime, Tai, Timestamp};
+use sockstamp_clock::{ClockOffset, Realtime, Tai, Timestamp};
 
 use crate::error_queue::ZeroCopyRange;
 use crate::timestamping::{TxKind, TxStamp, TxTime};
@@ -266,7 +266,7 @@ impl Readers {
 mod tests {
     use std::thread;
 
-    use sockstamp_model::clock::Delta;
+    use sockstamp_clock::Delta;
 
     use super::*;
 

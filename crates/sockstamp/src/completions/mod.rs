@@ -24,7 +24,7 @@ use area::{RangeReader, StampReader, layout};
 use connection::Connection;
 use protocol::{Registered, Reply, Request, Status};
 
-use sockstamp_model::clock::{ClockOffset, Realtime, Tai};
+use sockstamp_clock::{ClockOffset, Realtime, Tai};
 
 use crate::error_queue::ZeroCopyRange;
 use crate::sys::options;

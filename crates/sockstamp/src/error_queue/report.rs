@@ -156,7 +156,7 @@ impl<'a> Parts<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sockstamp_model::clock::Timestamp;
+    use sockstamp_clock::Timestamp;
 
     use super::*;
     use crate::control::{SO_TIMESTAMPING_NEW, Writer};

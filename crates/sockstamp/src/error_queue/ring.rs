@@ -2,7 +2,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use sockstamp_model::clock::Timestamp;
+use sockstamp_clock::Timestamp;
 
 use crate::sys::stamp_ring::{self, Completion};
 use crate::timestamping::{TxKind, TxStamp, TxTime};

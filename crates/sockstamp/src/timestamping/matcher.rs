@@ -337,7 +337,7 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use sockstamp_model::clock::Timestamp;
+    use sockstamp_clock::Timestamp;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use crate::control::{Address, SO_TIMESTAMPING, Writer, space};
 use crate::sys::message;
 
-use super::flag::Flag;
+use super::Flag;
 
 /// The stamps requested for one message, and its id. Without any, the socket's options apply.
 ///

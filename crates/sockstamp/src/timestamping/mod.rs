@@ -35,7 +35,6 @@
 //! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some
 //!   delay.
 
-mod flag;
 mod matcher;
 mod message;
 mod options;
@@ -44,7 +43,6 @@ mod stamp;
 mod statistics;
 mod support;
 
-pub use flag::Flag;
 pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
 pub use message::{Destination, MessageOptions, send};
 pub use options::Options;
@@ -52,6 +50,8 @@ pub use receive::{ReceiveBatch, Received, receive};
 pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;
 pub use support::Support;
+
+pub use sockstamp_clock::Flag;
 
 #[cfg(test)]
 pub(crate) use message::SCM_TS_OPT_ID;

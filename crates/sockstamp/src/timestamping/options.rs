@@ -5,7 +5,7 @@ use crate::control::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
 use crate::sys::options::{SoTimestamping, get, set};
 use crate::{Error, Result};
 
-use super::flag::Flag;
+use super::Flag;
 
 /// The stamps that a socket takes and reports.
 ///

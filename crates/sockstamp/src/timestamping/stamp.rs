@@ -1,4 +1,4 @@
-use sockstamp_model::clock::{Phc, Realtime, Timestamp};
+use sockstamp_clock::{Phc, Realtime, Timestamp};
 
 use crate::control::{PacketInfo, Stamps};
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_clock::{Monotonic, Timestamp};
 
 /// The state of a TCP connection when a stamp was taken: SCM_TIMESTAMPING_OPT_STATS.
 ///

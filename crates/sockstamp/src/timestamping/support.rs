@@ -9,7 +9,7 @@ use crate::sys::message::send;
 use crate::sys::options::{SoTimestamping, get, set};
 use crate::{Result, socket};
 
-use super::flag::Flag;
+use super::Flag;
 use super::message::MessageOptions;
 use super::options::Options;
 

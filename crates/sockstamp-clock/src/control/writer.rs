@@ -1,3 +1,6 @@
+use std::error::Error;
+use std::fmt;
+
 use super::reader::{HEADER, align};
 
 /// `CMSG_SPACE()`: how many bytes a control message with `length` bytes of data takes.
@@ -7,14 +10,25 @@ pub const fn space(length: usize) -> usize {
 }
 
 /// The buffer is too small for the message; nothing was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("a control message of {needed} bytes does not fit into the remaining {left}")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NoSpace {
     /// Bytes of the message.
     pub needed: usize,
     /// Bytes left.
     pub left: usize,
 }
+
+impl fmt::Display for NoSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needed, left } = self;
+        write!(
+            f,
+            "a control message of {needed} bytes does not fit into the remaining {left}"
+        )
+    }
+}
+
+impl Error for NoSpace {}
 
 /// Writes control messages into the caller's buffer, one after the other.
 #[derive(Debug)]

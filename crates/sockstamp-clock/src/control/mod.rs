@@ -10,14 +10,10 @@ mod extended_error;
 mod reader;
 mod writer;
 
-pub use address::socket_address;
+pub use address::{Address, socket_address};
 pub use extended_error::{ExtendedError, Origin};
-pub use reader::{Control, Malformed, Messages, PacketInfo, Stamps, parse};
-pub use writer::{NoSpace, Writer, space};
-
-pub(crate) use address::Address;
-#[cfg(test)]
-pub(crate) use reader::{
-    PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO,
+pub use reader::{
+    Control, Malformed, Messages, PACKET_TX_TIMESTAMP, PacketInfo, SCM_TIMESTAMPING_OPT_STATS,
+    SCM_TIMESTAMPING_PKTINFO, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, Stamps, parse,
 };
-pub(crate) use reader::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
+pub use writer::{NoSpace, Writer, space};

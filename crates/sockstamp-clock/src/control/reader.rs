@@ -1,20 +1,22 @@
-use sockstamp_model::clock::{Clock, Phc, Realtime, Timestamp};
+use std::error::Error;
+use std::fmt;
 
 use super::bytes::{i32_at, i64_at, u32_at, usize_at};
 use super::extended_error::ExtendedError;
+use crate::time::{Clock, Phc, Realtime, Timestamp};
 
 /// SO_TIMESTAMPING_OLD, which is SCM_TIMESTAMPING_OLD as well: include/uapi/asm-generic/socket.h.
 /// Its times are a pair of longs.
-pub(crate) const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
+pub const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
 /// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on
 /// every machine. Since v5.1.
-pub(crate) const SO_TIMESTAMPING_NEW: i32 = 65;
+pub const SO_TIMESTAMPING_NEW: i32 = 65;
 /// SCM_TIMESTAMPING_OPT_STATS, since v4.14.
-pub(crate) const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
+pub const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 /// SCM_TIMESTAMPING_PKTINFO, since v4.13.
-pub(crate) const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
-/// include/uapi/linux/if_packet.h
-pub(crate) const PACKET_TX_TIMESTAMP: i32 = 16;
+pub const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
+/// PACKET_TX_TIMESTAMP of include/uapi/linux/if_packet.h.
+pub const PACKET_TX_TIMESTAMP: i32 = 16;
 
 /// A control message, as a type of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +65,15 @@ pub struct PacketInfo {
 }
 
 /// Bytes that are no control message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Malformed {
     /// A header with a length below its own or beyond the rest, or too few bytes for a header. The
     /// position of the next message is unknown, so none follows.
-    #[error("the header of a control message at byte {at} gives an impossible length")]
     Header {
         /// Bytes before it.
         at: usize,
     },
     /// Data too short for its type. The next message may be read.
-    #[error(
-        "a control message of level {level} and type {kind} has {length} bytes of data, which is too short"
-    )]
     Data {
         /// SOL_SOCKET, IPPROTO_IP and others.
         level: i32,
@@ -85,6 +83,28 @@ pub enum Malformed {
         length: usize,
     },
 }
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header { at } => write!(
+                f,
+                "the header of a control message at byte {at} gives an impossible length"
+            ),
+            Self::Data {
+                level,
+                kind,
+                length,
+            } => write!(
+                f,
+                "a control message of level {level} and type {kind} has {length} bytes of data, \
+                 which is too short"
+            ),
+        }
+    }
+}
+
+impl Error for Malformed {}
 
 /// The control messages in `bytes`, which recvmsg(2) has filled.
 #[must_use]

@@ -25,7 +25,7 @@ pub enum Origin {
 
 impl Origin {
     /// SO_EE_ORIGIN_* of include/uapi/linux/errqueue.h, v6.18.
-    pub(crate) const NAMED: [(u8, Self); 6] = [
+    pub const NAMED: [(u8, Self); 6] = [
         (1, Self::Local),
         (2, Self::Icmp),
         (3, Self::Icmp6),

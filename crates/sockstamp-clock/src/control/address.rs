@@ -6,17 +6,22 @@ use super::bytes::{array_at, u16_at, u32_at};
 
 /// `struct sockaddr_in`, `struct sockaddr_in6` or `struct sockaddr_ll` as bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Address {
+pub struct Address {
     bytes: [u8; size_of::<libc::sockaddr_in6>()],
     length: usize,
 }
 
 impl Address {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Return the structure, for msg_name of sendmsg(2).
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    pub(crate) fn link(interface: u32, protocol: u16, hardware: [u8; 6]) -> Self {
+    /// Return the address of a packet socket: `protocol` as in `struct ethhdr`, and where the
+    /// packets go.
+    #[must_use]
+    pub fn link(interface: u32, protocol: u16, hardware: [u8; 6]) -> Self {
         let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
         bytes[..2].copy_from_slice(&family(libc::AF_PACKET));
         bytes[2..4].copy_from_slice(&protocol.to_be_bytes());

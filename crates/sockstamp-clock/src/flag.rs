@@ -101,8 +101,9 @@ impl Flag {
         }
     }
 
-    /// Without these the kernel refuses the flag.
-    pub(super) const fn needs(self) -> u32 {
+    /// Return the bits without which the kernel refuses the flag.
+    #[must_use]
+    pub const fn needs(self) -> u32 {
         match self {
             Self::OptStats => Self::OptTsOnly.bit(),
             Self::OptIdTcp => Self::OptId.bit(),
@@ -110,7 +111,8 @@ impl Flag {
         }
     }
 
-    pub(super) fn all_in(bits: u32) -> impl Iterator<Item = Self> {
+    /// Return the flags of a set of bits.
+    pub fn all_in(bits: u32) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
             .filter(move |flag| bits & flag.bit() != 0)
