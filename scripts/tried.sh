@@ -25,13 +25,13 @@ msrv)
 	;;
 # Without what runs of the step leave there.
 fuzz)
-	inputs=(fuzz crates/sockstamp crates/sockstamp-{clock,model,ping,record} scripts/fuzz.sh
+	inputs=(fuzz crates/sockstamp crates/sockstamp-{model,ping,record} scripts/fuzz.sh
 		! -path 'fuzz/artifacts/*' ! -path 'fuzz/corpus/*' ! -path 'fuzz/coverage/*'
 		! -path 'fuzz/target/*'
 		! -path 'crates/*/tests/*')
 	;;
 miri)
-	inputs=(crates/sockstamp crates/sockstamp-clock Cargo.lock Cargo.toml
+	inputs=(crates/sockstamp crates/sockstamp-model Cargo.lock Cargo.toml
 		! -path 'crates/*/tests/*')
 	;;
 count)
@@ -43,9 +43,9 @@ count)
 # and options are the same on every kernel, so that changes to them alone build no kernel.
 series)
 	inputs=(kernel/series kernel/lab Cargo.lock Cargo.toml scripts/c-programs.sh
-		crates/sockstamp crates/sockstamp-{bpf,capi,clock,host,model}
+		crates/sockstamp crates/sockstamp-{bpf,capi,host,model}
 		crates/testbed crates/testbed-bpf
-		crates/sockstamp-cli/tests/{common,completions,kernels}
+		tests/with crates/sockstamp-cli/tests/{completions,kernels}
 		crates/sockstamp-cli/tests/corner_cases/{main,rx,tx,uplinks}.rs
 		! -name README.md ! -name NOTES.md ! -name 0000-cover-letter.patch
 		! -name instructions-of-sockstamp-7.2.txt
@@ -57,18 +57,18 @@ series)
 	;;
 sql-spark)
 	inputs=(docs/sql crates/sockstamp-{clock,explain,join,model,record}
-		crates/sockstamp-cli/{src,tests/common,tests/sql,tests/sql_spark}
+		tests/with crates/sockstamp-cli/{src,tests/sql,tests/sql_spark}
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
 	inputs=(crates/sockstamp-{bpf,clock,host,metrics,model}
-		crates/sockstamp-cli/{src,tests/common,tests/otel_collector}
+		tests/with crates/sockstamp-cli/{src,tests/otel_collector}
 		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector
 		Cargo.lock Cargo.toml
 		! -path 'crates/sockstamp-bpf/tests/*')
 	;;
 kernels)
-	inputs=(crates kernel/lab scripts/c-programs.sh Cargo.lock Cargo.toml
+	inputs=(crates tests kernel/lab scripts/c-programs.sh Cargo.lock Cargo.toml
 		! -name README.md ! -path 'kernel/lab/src/series/*'
 		! -path 'kernel/lab/results/patched*'
 		! -path 'crates/sockstamp-cli/tests/known_answers/*'

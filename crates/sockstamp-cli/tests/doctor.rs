@@ -1,16 +1,14 @@
 //! `sockstamp doctor` on this host: as root, and without any privilege.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::leftovers::Leftovers;
-use common::unprivileged::Unprivileged;
 use serde_json::{Value, json as value};
 use sockstamp_bpf::plan::{Method, Plan};
 use sockstamp_bpf::{EntryHook, Options, Session, Target};
+use with::leftovers::Leftovers;
+use with::unprivileged::Unprivileged;
 
 /// Some tenths of a second when nothing else runs.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -59,7 +57,7 @@ fn states(report: &Value, used: bool) -> Vec<(&str, &str)> {
 fn doctor_as_root_tries_every_hook_and_passes_its_self_test() {
     let before = Leftovers::before();
     let start = Instant::now();
-    let report = json(Command::new(common::sockstamp()));
+    let report = json(Command::new(with::sockstamp()));
     assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
     assert_eq!(report["version"], 1);
     assert_eq!(report["ready"], true);
@@ -129,7 +127,7 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
     ];
     let mut plans = Vec::new();
     for (words, options) in requests {
-        let output = Command::new(common::sockstamp())
+        let output = Command::new(with::sockstamp())
             .args(["doctor", "--format", "json"])
             .args(words)
             .output()
@@ -156,7 +154,7 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
 
 #[test]
 fn facts_are_those_of_the_host() {
-    let report = json(Command::new(common::sockstamp()));
+    let report = json(Command::new(with::sockstamp()));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert_eq!(report["kernel"], release.trim());
     assert_eq!(report["btf"], Path::new("/sys/kernel/btf/vmlinux").exists());
@@ -219,7 +217,7 @@ fn three_capabilities_are_enough() {
 
 #[test]
 fn a_reader_that_closes_is_no_failure() {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .arg("doctor")
         .stdout(Stdio::piped())

@@ -1,8 +1,6 @@
 //! Run each example of the man pages as it is written, if the things that it names exist. Their
 //! output fits a terminal.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -11,8 +9,7 @@ use std::thread;
 
 use tempfile::{TempDir, tempdir};
 use testbed::Host;
-
-use common::recording::{population, write};
+use with::recording::{population, write};
 
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man");
 /// Columns of a terminal.
@@ -111,7 +108,7 @@ impl ExampleHost {
     }
 
     fn run(&self, command: &str) -> Output {
-        let program = Path::new(common::sockstamp()).parent().unwrap();
+        let program = Path::new(with::sockstamp()).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).env("PATH", path);

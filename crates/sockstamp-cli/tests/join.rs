@@ -1,7 +1,5 @@
 //! Whole lives from the recordings of two made-up hosts.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,14 +8,13 @@ use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
 use tempfile::{TempDir, tempdir};
-
-use common::{number, two_recordings};
+use with::{number, two_recordings};
 
 const SLOW: Nanos = Nanos::from_millis(30);
 
 /// Return what a subcommand prints.
 fn printed(arguments: &[&str], files: &[&Path]) -> String {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     let output = command.args(arguments).args(files).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -152,7 +149,7 @@ fn lives_are_not_joined_again() {
     let (_, lives) = join(&directory, &two_recordings::rows(SLOW));
     let copy = directory.path().join("copy.parquet");
     std::fs::copy(&lives, &copy).unwrap();
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     let output = command.arg("join").args([&lives, &copy]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");

@@ -2,8 +2,6 @@
 //! are measured and the absent ones are absent for its reason, or nothing starts, for the obstacle
 //! that it names. Root.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +9,12 @@ use std::path::Path;
 use std::process::{self, Command};
 use std::thread;
 
-use common::leftovers::Leftovers;
-use common::{direction_of, messages, report, skip, sockstamp, stage, wait_attached};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Host, PATIENCE, Process};
+use with::leftovers::Leftovers;
+use with::{direction_of, messages, report, skip, sockstamp, stage, wait_attached};
 
 /// On one connection, and as many answers.
 const REQUESTS: usize = 20;

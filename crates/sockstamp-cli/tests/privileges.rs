@@ -1,16 +1,14 @@
 //! Capabilities are out of effect while sockstamp measures, and stay with its command.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::leftovers::Leftovers;
-use common::unprivileged::{NOBODY, Unprivileged};
 use nix::sys::signal::Signal;
 use testbed::{Cgroup, PATIENCE, Process};
+use with::leftovers::Leftovers;
+use with::unprivileged::{NOBODY, Unprivileged};
 
 /// include/uapi/linux/capability.h
 const NET_ADMIN: u64 = 1 << 12;
@@ -70,7 +68,7 @@ fn end(mut process: Process) {
 #[test]
 fn capabilities_of_root_are_out_of_effect_while_it_measures() {
     let before = Leftovers::before();
-    let mut process = measure(Command::new(common::sockstamp()), WAITING);
+    let mut process = measure(Command::new(with::sockstamp()), WAITING);
     let command = printed_pid(&mut process);
     wait_until_lowered(process.id());
     assert_eq!(capabilities(process.id(), "CapPrm") & NEEDED, NEEDED);

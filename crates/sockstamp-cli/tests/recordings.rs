@@ -1,7 +1,5 @@
 //! Recordings of real traffic.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,16 +18,15 @@ use sockstamp_model::stage::Stage;
 use sockstamp_record::{Batch, PacketReader, Reader, Writer};
 use tempfile::{TempDir, tempdir};
 use testbed::{Cgroup, PATIENCE, Process};
-
-use common::{Stat, number, recording, wait_attached};
+use with::{Stat, number, recording, wait_attached};
 
 /// Start `sockstamp record --every`; return when it measures.
 fn record(output: &Path, options: &[&str], target: &[&str]) -> Process {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .args(["record", "--every", "--max-cost=none", "-o"])
         .arg(output);
-    command.args(options).args(common::hooks()).args(target);
+    command.args(options).args(with::hooks()).args(target);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     process
@@ -49,7 +46,7 @@ fn report(recording: &Path) -> Value {
 }
 
 fn report_with(recording: &Path, options: &[&str]) -> Value {
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["report", "--format", "json"])
         .args(options)
         .arg(recording)
@@ -358,7 +355,7 @@ fn explain_names_a_server_that_is_slow_at_times() {
 }
 
 fn explain(recording: &Path, options: &[&str]) -> String {
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .arg("explain")
         .arg(recording)
         .args(options)
@@ -369,7 +366,7 @@ fn explain(recording: &Path, options: &[&str]) -> String {
 }
 
 fn diff(before: &Path, after: &Path, options: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .arg("diff")
         .args([before, after])
         .args(options)
@@ -491,7 +488,7 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
     let report = report(directory.path());
     assert_eq!(number(&report["tx"]["messages"]), 20, "{report}");
     assert_eq!(number(&report["lost"]["ring"]), 0, "{report}");
-    let pcap = Command::new(common::sockstamp())
+    let pcap = Command::new(with::sockstamp())
         .arg("pcap")
         .arg(directory.path())
         .args(["-o", "-"])
@@ -514,7 +511,7 @@ fn packets_without_messages_are_read_before_their_ring_is_full() {
     let file = directory.path().join("file");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .args([
             "record",
@@ -525,7 +522,7 @@ fn packets_without_messages_are_read_before_their_ring_is_full() {
             "-o",
         ])
         .arg(&file)
-        .args(common::hooks())
+        .args(with::hooks())
         .args(["tcp", "port", &port]);
     let mut recording = Process::spawn(command).unwrap();
     wait_attached(&mut recording);
@@ -577,7 +574,7 @@ fn losses_of_a_recording_are_in_its_report() {
 #[test]
 fn too_little_room_is_an_error_before_anything_is_measured() {
     let directory = tempdir().unwrap();
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["record", "--min-free", "100000000000", "-o"])
         .arg(directory.path().join("file"))
         .args(["--", "true"])
@@ -594,7 +591,7 @@ fn a_recording_is_not_written_over() {
     let file = directory.path().join("night.parquet");
     recording::write(&file, &recording::population(10));
     let before = fs::read(&file).unwrap();
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["record", "-o"])
         .arg(&file)
         .args(["--", "true"])
@@ -626,7 +623,7 @@ fn a_signal_ends_packets_that_wait_for_the_reader_of_a_pipe() {
     let directory = tempdir().unwrap();
     let pipe = pipe_in(&directory);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let mut command = Command::new(common::sockstamp());
+        let mut command = Command::new(with::sockstamp());
         command.args(["pcap", "-w"]).arg(&pipe);
         let mut process = Process::spawn(command).unwrap();
         let begun = Instant::now();
@@ -644,7 +641,7 @@ fn a_signal_ends_packets_that_wait_for_the_reader_of_a_pipe() {
 fn a_pipe_cannot_be_a_recording() {
     let directory = tempdir().unwrap();
     let pipe = pipe_in(&directory);
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["record", "-o"])
         .arg(&pipe)
         .args(["--", "true"])
@@ -663,7 +660,7 @@ fn a_command_that_cannot_run_costs_no_file() {
     fs::write(&earlier, "of yesterday").unwrap();
     for words in [["pcap", "-w"], ["trace", "-o"], ["stat", "-o"]] {
         for path in [&earlier, &new] {
-            let output = Command::new(common::sockstamp())
+            let output = Command::new(with::sockstamp())
                 .args(words)
                 .arg(path)
                 .args(["--", "/nonexistent/command"])
@@ -680,7 +677,7 @@ fn a_command_that_cannot_run_costs_no_file() {
 #[test]
 fn a_measurement_that_is_refused_leaves_no_file() {
     let directory = tempdir().unwrap();
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["record", "--packets", "--cgroup", "/no/such/cgroup", "-o"])
         .arg(directory.path().join("file"))
         .output()
@@ -700,7 +697,7 @@ fn recover_passes_over_files_that_it_cannot_recover() {
     fs::write(&bad, "").unwrap();
     let _writer = Writer::create_new(&running, &[]).unwrap();
     recording::write(&good, &recording::population(10));
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .arg("recover")
         .args([&bad, &running, &good])
         .output()
@@ -725,7 +722,7 @@ fn recover_passes_over_files_that_it_cannot_recover() {
 #[test]
 fn what_is_no_recording_is_refused_in_one_line() {
     for subcommand in ["report", "recover", "explain"] {
-        let output = Command::new(common::sockstamp())
+        let output = Command::new(with::sockstamp())
             .args([subcommand, "/proc/self/exe\u{1b}[2J"])
             .output()
             .unwrap();
@@ -775,7 +772,7 @@ fn a_signal_ends_a_long_read() {
         (&join, &files, Signal::SIGINT, 130),
     ] {
         let words = format!("{subcommand} {files}");
-        let mut command = Command::new(common::sockstamp());
+        let mut command = Command::new(with::sockstamp());
         command.args(words.split_whitespace());
         let mut process = Process::spawn(command).unwrap();
         while !catches(process.id(), signal) {

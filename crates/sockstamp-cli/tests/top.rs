@@ -1,7 +1,5 @@
 //! `sockstamp top` on a terminal of tmux, next to a redis server and its benchmark.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -10,8 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testbed::{Host, PATIENCE, Process, Tmux, within_attempts};
-
-use crate::common::{hooks, sockstamp, wait_attached};
+use with::{hooks, sockstamp, wait_attached};
 
 /// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
 const COLOUR: &str = "8;5;";

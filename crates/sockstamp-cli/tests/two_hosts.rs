@@ -1,8 +1,6 @@
 //! Recordings of two hosts, joined. Both are network namespaces of one kernel, so that their clocks
 //! are the same: the offset that `join` finds must allow for zero.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,8 +15,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::tempdir;
 use testbed::{Family, Hog, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
-
-use common::{number, wait_attached};
+use with::{number, wait_attached};
 
 const MESSAGES: usize = 60;
 /// Longer than anything that this machine does by itself, mostly.
@@ -290,9 +287,9 @@ fn attempt(planted: &Planted) -> Result<(), String> {
 }
 
 fn record(output: &Path, host: &Host, sampling: &[&str]) -> Process {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command.arg("record").args(sampling).arg("-o").arg(output);
-    command.args(common::hooks());
+    command.args(with::hooks());
     command.args(["--netns", host.netns_name()]);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
@@ -310,7 +307,7 @@ fn join(first: &Path, second: &Path) -> Value {
 }
 
 fn join_with(first: &Path, second: &Path, options: &[&str]) -> Value {
-    let output = Command::new(common::sockstamp())
+    let output = Command::new(with::sockstamp())
         .args(["join", "--format", "json"])
         .args(options)
         .args([first, second])

@@ -1,8 +1,6 @@
 //! Wrong use and hosts that lack something: one clear line, the right exit status, nothing left
 //! behind.
 
-mod common;
-
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -11,9 +9,8 @@ use std::thread;
 use nix::unistd::gettid;
 use tempfile::NamedTempFile;
 use testbed::Host;
-
-use common::leftovers::Leftovers;
-use common::unprivileged::Unprivileged;
+use with::leftovers::Leftovers;
+use with::unprivileged::Unprivileged;
 
 /// Run `command`; it must end with `status`, print `text` in one line and leave nothing behind.
 fn refused(mut command: Command, status: i32, text: &str) {
@@ -31,7 +28,7 @@ fn refused(mut command: Command, status: i32, text: &str) {
 }
 
 fn sockstamp(arguments: &[&str]) -> Command {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command.args(arguments);
     command
 }
@@ -40,7 +37,7 @@ fn sockstamp(arguments: &[&str]) -> Command {
 fn in_other_mounts(prepare: &str) -> Command {
     let mut command = Command::new("unshare");
     let script = format!("set -e; {prepare} \"$0\" stat -- true");
-    command.args(["--mount", "sh", "-c", &script, common::sockstamp()]);
+    command.args(["--mount", "sh", "-c", &script, with::sockstamp()]);
     command
 }
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process};
+use with::leftovers::Leftovers;
+use with::{sockstamp, wait_attached};
 
-use crate::common::leftovers::Leftovers;
-use crate::common::{sockstamp, wait_attached};
 use crate::running::{Agent, exchange, wait_for_line};
 
 /// Memory that may come with later churn, in kB: the allocator's slack and buffers that fill. Some

@@ -16,8 +16,8 @@ use sockstamp_model::verdict::Verdict;
 use sockstamp_record::Reader;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE};
+use with::skip;
 
-use crate::common::skip;
 use crate::otlp::read_late;
 use crate::running::{Agent, Scrape};
 

@@ -11,8 +11,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::Host;
+use with::sockstamp;
 
-use crate::common::sockstamp;
 use crate::running::{Agent, Scrape, talk};
 use crate::tls::Authority;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use with::{python, skip};
 
-use crate::common::{python, skip};
 use crate::running::Agent;
 
 /// containerd, and two containers that connect to a port again and again. They end on drop.

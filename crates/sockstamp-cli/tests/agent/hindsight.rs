@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use sockstamp_record::Reader;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::{Host, PATIENCE, Process};
+use with::sockstamp;
 
-use crate::common::sockstamp;
 use crate::packaging::run;
 use crate::running::{Agent, Scrape, exchange, post, talk, wait_for_line};
 use crate::tls::Authority;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
+use with::leftovers::Leftovers;
+use with::sockstamp;
 
-use crate::common::leftovers::Leftovers;
-use crate::common::sockstamp;
 use crate::running::{Agent, Scrape, post, talk};
 
 /// Longest time of ending on a busy machine.

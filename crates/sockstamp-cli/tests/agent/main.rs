@@ -6,8 +6,6 @@ mod alerts;
 mod browser;
 mod churn;
 mod clock_step;
-#[path = "../common/mod.rs"]
-mod common;
 mod configuration;
 mod containerd;
 mod hindsight;

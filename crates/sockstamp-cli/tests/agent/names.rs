@@ -6,8 +6,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process};
+use with::sockstamp;
 
-use crate::common::sockstamp;
 use crate::running::{Agent, Scrape};
 
 const TX: &str = "direction=\"tx\"";

@@ -10,9 +10,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, PATIENCE, Process};
+use with::python;
 
 use crate::churn::resident;
-use crate::common::python;
 use crate::running::{Agent, Scrape, exchange, talk, wait_for_line};
 use crate::tls::Authority;
 

@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sockstamp_metrics::catalogue::{ALL, Metric};
 use tempfile::{NamedTempFile, TempDir};
+use with::{python, skip, sockstamp};
 
-use crate::common::{python, skip, sockstamp};
 use crate::prometheus::series_of;
 use crate::tls::Authority;
 

@@ -13,8 +13,8 @@ use serde_json::Value;
 use sockstamp_metrics::catalogue::{ALL, Kind, Metric};
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process, within_attempts};
+use with::{Stat, stage};
 
-use crate::common::{Stat, stage};
 use crate::otlp::{self, Collector};
 use crate::running::{Agent, exchange, talk};
 

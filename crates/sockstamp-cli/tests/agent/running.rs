@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
-
-use crate::common::{sockstamp, wait_attached};
+use with::{sockstamp, wait_attached};
 
 /// Scrapes within 200 ms share a reading of the counters.
 pub const SHARED: Duration = Duration::from_millis(210);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
+use with::sockstamp;
 
-use crate::common::sockstamp;
 use crate::prometheus::Prometheus;
 use crate::running::{Agent, exchange, talk, wait_for_line};
 

@@ -25,9 +25,9 @@ use sockstamp::completions::protocol::{REPLY_BYTES, Refusal, Reply, Request};
 use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
 use testbed::{Family, HeldSocket, PATIENCE, Process};
+use with::skip;
+use with::unprivileged::Unprivileged;
 
-use crate::common::skip;
-use crate::common::unprivileged::Unprivileged;
 use crate::fixture::{Fixture, Service, completed, counts, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
@@ -221,7 +221,7 @@ time.sleep(60)
 ";
 
 fn status(service: &Service) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockstamp"));
+    let mut command = Command::new(with::sockstamp());
     command
         .args(["completions", "--status", "--socket"])
         .arg(service.path());

@@ -1,9 +1,6 @@
 //! Test `sockstamp completions` and the library's side of it: memory agrees with the error queue,
 //! no application sees another's, and nothing is lost when one of them ends.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod example;
 mod faults;
 mod fixture;

@@ -11,8 +11,8 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, NotSent, Options, Sent, ZeroCopySender};
 use testbed::{Family, PATIENCE, within_attempts};
+use with::skip;
 
-use crate::common::skip;
 use crate::fixture::{Fixture, Reader, Service, until};
 
 const LENGTH: usize = 20_000;

@@ -8,8 +8,8 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{Options, TxKind, TxStamp};
 use sockstamp_bpf::probe;
 use testbed::Family;
+use with::skip;
 
-use crate::common::skip;
 use crate::fixture::{Fixture, Service, until};
 
 fn kinds(stamps: &[TxStamp], id: u32) -> BTreeSet<TxKind> {

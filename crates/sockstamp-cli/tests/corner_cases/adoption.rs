@@ -14,9 +14,9 @@ use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
 use sockstamp_bpf::plan::Stamps;
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
+use with::{Stat, Trace, number, plan, skip};
 
 use crate::answerer::{Answerer, assert_only};
-use crate::common::{Stat, Trace, number, plan, skip};
 use crate::traced_hosts::{
     Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
 };

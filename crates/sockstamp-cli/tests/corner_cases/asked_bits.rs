@@ -11,8 +11,8 @@ use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Host, PATIENCE, Process};
 use testbed_bpf::stranger::{Bits, Stranger};
+use with::{plan, skip};
 
-use crate::common::{plan, skip};
 use crate::life_cycle::wait_unloaded;
 use crate::traced_hosts::{Connection, bpf_objects, start};
 

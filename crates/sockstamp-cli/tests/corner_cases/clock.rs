@@ -13,8 +13,8 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 use tempfile::NamedTempFile;
 use testbed::{Host, PATIENCE, Process};
+use with::{messages, skip};
 
-use crate::common::{messages, skip};
 use crate::traced_hosts::{Connection, Loopback, Messages, bpf_objects, outline, trace_into};
 
 const STEP_NS: i64 = 5_000_000_000;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::sys::signal::Signal;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::{Cgroup, Host, PATIENCE, Process};
+use with::{Stat, Trace, sockstamp, wait_attached};
 
 use crate::answerer::{Answerer, assert_only};
-use crate::common::{self, Stat, Trace, sockstamp, wait_attached};
 use crate::traced_hosts::Messages;
 
 /// Ids that nothing else on this host has, equal except for their last digits.
@@ -315,14 +315,14 @@ fn a_user_names_no_container_but_its_own() {
             &name,
         ];
         arguments.extend(["-o", output.path().to_str().unwrap()]);
-        let hooks = common::hooks();
+        let hooks = with::hooks();
         arguments.extend(hooks.iter().map(String::as_str));
         let mut process = Process::spawn(claims.command(&make, &arguments)).unwrap();
         wait_attached(&mut process);
         answerers.iter_mut().for_each(Answerer::ask);
         process.signal(Signal::SIGINT).unwrap();
         process.wait_status(PATIENCE).unwrap();
-        let messages = Messages::new(common::messages(output.path()));
+        let messages = Messages::new(with::messages(output.path()));
         assert_only(&messages, &answerers[index], &[&answerers[1 - index]]);
         let claimed = process
             .stderr()

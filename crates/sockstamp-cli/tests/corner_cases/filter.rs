@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tempfile::NamedTempFile;
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
+use with::{Stat, Trace, hooks, number, report, sockstamp};
 
-use crate::common::{Stat, Trace, hooks, number, report, sockstamp};
 use crate::paths::AGAIN;
 use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 

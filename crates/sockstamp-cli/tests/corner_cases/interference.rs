@@ -1,8 +1,8 @@
 //! A program that uses SO_TIMESTAMPING itself sees the same with and without a measurement.
 
 use testbed::{Host, PATIENCE};
+use with::Trace;
 
-use crate::common::Trace;
 use crate::traced_hosts::{Message, Messages};
 
 /// Send as its arguments say, and print each stamp of the error queue (kind and id) and how often

@@ -12,8 +12,8 @@ use nix::sys::socket::sockopt::{TcpTlsTx, TcpUlp, TlsCryptoInfo};
 use socket2::SockRef;
 use testbed::PATIENCE;
 use testbed_bpf::redirect::{Bytes, Redirect};
+use with::skip;
 
-use crate::common::skip;
 use crate::traced_hosts::{Connection, Loopback, Messages, wait_until};
 
 /// A wait clearly longer than a call, also under emulation.

@@ -16,8 +16,8 @@ use serde_json::Value;
 use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
 use testbed::{Host, PATIENCE, Process, within_attempts};
+use with::{Stat, messages, number, plan, report, skip, sockstamp};
 
-use crate::common::{Stat, messages, number, plan, report, skip, sockstamp};
 use crate::traced_hosts::{
     Connection, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
 };

@@ -1,9 +1,6 @@
 //! Corner cases: what becomes of a message that is not sent or read in the ordinary way, and what
 //! must not be disturbed.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod adoption;
 mod answerer;
 mod asked_bits;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
+use with::{Stat, Trace, number};
 
-use crate::common::{Stat, Trace, number};
 use crate::traced_hosts::{Connection, Messages, wait_acknowledged};
 
 const LOCALHOSTS: [IpAddr; 2] = [

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use sockstamp_model::name::shows;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, PATIENCE, Process, Tmux};
-
-use crate::common::{hooks, sockstamp, wait_attached};
+use with::{hooks, sockstamp, wait_attached};
 
 /// Sets a terminal's title, and turns the direction of what follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";

@@ -8,9 +8,9 @@ use std::process::Stdio;
 
 use serde_json::Value;
 use testbed::{Host, PATIENCE};
+use with::unprivileged::NOBODY;
+use with::{Stat, Trace, agents, number, sockstamp};
 
-use crate::common::unprivileged::NOBODY;
-use crate::common::{Stat, Trace, agents, number, sockstamp};
 use crate::traced_hosts::{Messages, outline};
 
 const OLDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9917);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sockstamp_bpf::plan::Stamps;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
+use with::{FAMILIES, Trace, plan};
 
-use crate::common::{FAMILIES, Trace, plan};
 use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;

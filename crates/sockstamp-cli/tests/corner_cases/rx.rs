@@ -11,8 +11,8 @@ use nix::fcntl::{SpliceFFlags, splice};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use socket2::SockRef;
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
+use with::{Stat, Trace, number};
 
-use crate::common::{Stat, Trace, number};
 use crate::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, outline, pause, wait_acknowledged,
 };

@@ -13,11 +13,11 @@ use socket2::SockRef;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Link, PATIENCE, Process};
 use testbed_bpf::floor::Floor;
-
-use crate::answerer::{Answerer, assert_only};
-use crate::common::{
+use with::{
     FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached,
 };
+
+use crate::answerer::{Answerer, assert_only};
 use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const ANY_PORT: &str = "127.0.0.1:0";

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, TcpInfo};
-
-use crate::common::{Trace, hooks, number, sockstamp, wait_attached};
+use with::{Trace, hooks, number, sockstamp, wait_attached};
 
 /// A pause clearly longer than sending or reading itself.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);

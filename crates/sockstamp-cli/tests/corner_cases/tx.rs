@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Direction, Host, LinkConfig, PATIENCE};
+use with::Trace;
 
-use crate::common::Trace;
 use crate::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, Wire, outline, pause,
     wait_acknowledged,

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
-
-use crate::common::{Stat, Trace, in_short, number, of_direction, plan, skip, stage};
+use with::{Stat, Trace, in_short, number, of_direction, plan, skip, stage};
 
 /// The beginning of all programs below: a receiver, and a sender that is connected to it.
 const PRELUDE: &str = r"

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, PATIENCE, Result, Uplink, UplinkHosts};
+use with::{FAMILIES, Stat, Trace, number, skip};
 
-use crate::common::{FAMILIES, Stat, Trace, number, skip};
 use crate::traced_hosts::{
     Connection, Message, Messages, PAUSE, outline, start, wait_acknowledged, wait_until,
 };

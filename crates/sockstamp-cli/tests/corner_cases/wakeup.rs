@@ -14,8 +14,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::select::{FdSet, select};
 use nix::unistd::{Pid, gettid};
 use testbed::{Hog, PATIENCE, run_first_on, within_attempts};
+use with::skip;
 
-use crate::common::skip;
 use crate::traced_hosts::{Connection, Loopback, Message, outline, pause};
 
 /// The CPU where readers run, or are kept from running.

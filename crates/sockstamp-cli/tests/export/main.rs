@@ -1,8 +1,5 @@
 //! Exports are read by the programs that they are for, or by their own schema.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,9 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use sockstamp_model::message::Message;
 use tempfile::{TempDir, tempdir};
-
-use common::recording::{self, HOSTILE};
-use common::{number, sockstamp};
+use with::recording::{self, HOSTILE};
+use with::{number, sockstamp};
 
 struct Recording {
     directory: TempDir,
@@ -39,7 +35,7 @@ impl Recording {
         let exported = self.export(&[&["--perfetto"], options].concat(), &trace);
         assert!(exported.status.success(), "{exported:?}");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/slices.py");
-        let mut python = common::python();
+        let mut python = with::python();
         let read = python.arg(script).arg(&trace).output().unwrap();
         assert!(
             read.status.success(),

@@ -1,8 +1,5 @@
 //! Reports as pages, in a browser.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod browser;
 
 use std::fs;
@@ -14,9 +11,9 @@ use sockstamp_explain::Kind;
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use tempfile::{TempDir, tempdir};
+use with::recording::{self, HOSTILE};
 
 use browser::Page;
-use common::recording::{self, HOSTILE};
 
 struct Report {
     _directory: TempDir,
@@ -29,7 +26,7 @@ fn report(messages: &[Message], options: &[&str]) -> Report {
     let recording = directory.path().join("recording.parquet");
     recording::write(&recording, messages);
     let file = directory.path().join("report.html");
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .args(["report", "--html"])
         .args(options)
@@ -47,7 +44,7 @@ fn report(messages: &[Message], options: &[&str]) -> Report {
 
 /// Return the JSON of the same recording's report.
 fn json_of(report: &Report) -> Value {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     let output = command
         .args(["report", "--format", "json"])
         .arg(&report.recording)
@@ -252,7 +249,7 @@ fn the_page_fits_a_phone_and_both_colour_schemes() {
 fn axe_finds_no_violation() {
     let report = report(&recording::population(300), &[]);
     let script = "import axe_core_python as a; print(open(a.__path__[0] + '/axe.min.js').read())";
-    let axe = common::python().args(["-c", script]).output().unwrap();
+    let axe = with::python().args(["-c", script]).output().unwrap();
     assert!(axe.status.success(), "{axe:?}");
     let mut page = Page::open(&report.file);
     // Some of each kind of element: axe takes seconds for a hundred, hidden or not.

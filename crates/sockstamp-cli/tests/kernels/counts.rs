@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use testbed::Family;
+use with::{FAMILIES, Stat, number, skip};
 
-use crate::common::{FAMILIES, Stat, number, skip};
 use crate::support::Pair;
 
 const REQUESTS: u64 = 100;
@@ -70,7 +70,7 @@ fn converse(pair: &Pair, family: Family) {
     let sizes = ["--request", &bytes, "--response", &bytes];
     let words = ["client", "--connect", &address, "--count", &count];
     pair.client
-        .run(crate::common::peer(), &[&words[..], &sizes].concat())
+        .run(with::peer(), &[&words[..], &sizes].concat())
         .unwrap();
 }
 

@@ -1,8 +1,6 @@
 //! Test what holds on every kernel with any hooks: counts, times that the kernel's own packet
 //! schedulers determine, and the agreement of different hooks.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[allow(
     dead_code,
     unused_imports,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::{Family, Host, PATIENCE, TcpInfo, within_attempts};
+use with::{Stat, in_short, number, stage};
 
-use crate::common::{Stat, in_short, number, stage};
 use crate::qdisc::{Qdisc, kernel_counter};
 use crate::support::{Pair, ms, sum, within};
 

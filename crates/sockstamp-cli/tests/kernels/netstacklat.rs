@@ -10,8 +10,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
 use testbed_bpf::points::Points;
-
-use crate::common::{Stat, in_short, number, peer, plan, skip, stage};
+use with::{Stat, in_short, number, peer, plan, skip, stage};
 
 const REQUESTS: u64 = 100;
 /// Between two programs on functions that follow each other.

@@ -3,8 +3,7 @@
 use std::fs;
 
 use testbed::{Error, Host};
-
-use crate::common::skip;
+use with::skip;
 
 /// A packet scheduler in front of a host's interface while this lives.
 pub(crate) struct Qdisc<'a> {

@@ -12,8 +12,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Family, Host, PATIENCE, Process};
+use with::{Stat, in_short, number, skip};
 
-use crate::common::{Stat, in_short, number, skip};
 use crate::support::over_both_families;
 
 const CONNECTIONS: usize = 10_000;

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use testbed::{Family, Host, PATIENCE, Uplink, UplinkHosts, within_attempts};
+use with::guarded::Guarded;
+use with::{Stat, Trace, in_short, median, number, of_direction, peer};
 
-use crate::common::guarded::Guarded;
-use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
 use crate::full_qdisc::{backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
 use crate::support::{ms, within};
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
+use with::{Stat, Trace, in_short, of_direction, peer, stage};
 
-use crate::common::{Stat, Trace, in_short, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);

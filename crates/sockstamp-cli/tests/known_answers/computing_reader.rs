@@ -2,8 +2,8 @@
 //! `rx.app`.
 
 use testbed::{Family, within_attempts};
+use with::{Stat, in_short, number, stage};
 
-use crate::common::{Stat, in_short, number, stage};
 use crate::support::{Pair, explains, ms, over_both_families, within};
 
 mod before_it_answers {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process, within_attempts};
+use with::{Stat, Trace, in_short, number, of_direction, peer, stage};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{ms, over_both_families, within};
 
 over_both_families!(check);

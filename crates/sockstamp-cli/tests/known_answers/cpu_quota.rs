@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Family, PATIENCE, Process, within_attempts};
+use with::{Trace, of_direction, peer};
 
-use crate::common::{Trace, of_direction, peer};
 use crate::support::{Pair, ms, within};
 
 const PERIOD: Duration = Duration::from_millis(50);

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
+use with::{Stat, in_short, number, peer, stage};
 
-use crate::common::{Stat, in_short, number, peer, stage};
 use crate::support::{ms, within};
 
 mod of_tcp {

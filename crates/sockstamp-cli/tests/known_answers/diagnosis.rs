@@ -8,8 +8,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Family, Host, LinkConfig, PATIENCE, Process, within_attempts};
+use with::{hooks, sockstamp, wait_attached};
 
-use crate::common::{hooks, sockstamp, wait_attached};
 use crate::programs::{Redis, halves, run, slow_web, start_chat, start_slow_web};
 use crate::support::Pair;
 

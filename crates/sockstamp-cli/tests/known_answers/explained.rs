@@ -10,8 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use socket2::SockRef;
 use testbed::{Host, PATIENCE, Process, within_attempts};
-
-use crate::common::{sockstamp, wait_attached};
+use with::{sockstamp, wait_attached};
 
 /// Five more than a conclusion needs.
 const FLOWS: usize = 25;

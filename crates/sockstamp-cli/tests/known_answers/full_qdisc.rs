@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
+use with::{Stat, Trace, in_short, number, of_direction, peer, stage};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
+use with::{Trace, in_short, number, of_direction, peer, stage, stat_command};
 
-use crate::common::{Trace, in_short, number, of_direction, peer, stage, stat_command};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);

@@ -93,7 +93,7 @@ fn a_web_server_has_no_diagnosis() {
 fn a_chat_has_no_diagnosis() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve"]);
-    let (address, peer) = (pair.address.to_string(), crate::common::peer());
+    let (address, peer) = (pair.address.to_string(), with::peer());
     let load = [&peer[..], "client", "--count", "30", "--interval-ms", "40"];
     assert_silent(&quiet_line_on(
         &pair.client,

@@ -1,8 +1,8 @@
 //! A small packet that TCP holds back: by Nagle's algorithm, or because the program requests it.
 
 use testbed::{Family, within_attempts};
+use with::{hooks, peer, sockstamp};
 
-use crate::common::{hooks, peer, sockstamp};
 use crate::support::{Pair, explains, over_both_families};
 
 mod nagle {

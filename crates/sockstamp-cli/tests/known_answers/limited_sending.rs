@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, LinkConfig, Process, TcpInfo, within_attempts};
+use with::{Stat, in_short, number};
 
-use crate::common::{Stat, in_short, number};
 use crate::support::{Pair, explains, nine_tenths};
 
 /// Requests of the testbed's client: more than each limit lets through per round trip.

@@ -1,8 +1,5 @@
 //! Known answers: real programs on links and queues whose times are known beforehand.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod adoption;
 mod behind_a_host;
 mod busy_reader;

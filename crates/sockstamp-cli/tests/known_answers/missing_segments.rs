@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Direction, Family, LinkConfig, within_attempts};
+use with::{number, stage};
 
-use crate::common::{number, stage};
 use crate::support::{Pair, ms, over_both_families, sum, within};
 
 over_both_families!(check);

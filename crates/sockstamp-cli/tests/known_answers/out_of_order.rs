@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use testbed::{Direction, Family, Host, LinkConfig};
+use with::number;
 
-use crate::common::number;
 use crate::support::Pair;
 
 /// Losses in a thousand packets, and how many sends of 10 kB show some without taking long.

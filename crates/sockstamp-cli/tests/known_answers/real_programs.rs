@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE};
+use with::{Measured, Trace, in_short, number, of_direction, skip, stat_command};
 
-use crate::common::{Measured, Trace, in_short, number, of_direction, skip, stat_command};
 use crate::kernel_counts::{EndedFlows, KernelCounts};
 
 mod iperf3 {

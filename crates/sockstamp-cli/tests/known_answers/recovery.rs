@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Direction, Family, LinkConfig, PATIENCE, within_attempts};
+use with::{Stat, in_short, number, peer};
 
-use crate::common::{Stat, in_short, number, peer};
 use crate::support::{Pair, explains_stage, over_both_families};
 
 over_both_families!(check);

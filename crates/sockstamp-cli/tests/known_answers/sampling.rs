@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, LinkConfig, within_attempts};
+use with::{Stat, Trace, in_short, number, of_direction, peer, plan, skip};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, peer, plan, skip};
 use crate::support::{Pair, REAL_TIME};
 
 const ONE_OF: u64 = 64;

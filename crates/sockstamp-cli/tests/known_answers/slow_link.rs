@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
+use with::{Stat, Trace, in_short, of_direction, stage};
 
-use crate::common::{Stat, Trace, in_short, of_direction, stage};
 use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
 
 over_both_families!(check);

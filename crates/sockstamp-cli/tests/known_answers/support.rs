@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process};
-
-use crate::common::{Stat, direction_of, in_short, median, number, peer, stage};
+use with::{Stat, direction_of, in_short, median, number, peer, stage};
 
 /// Makes a test of each IP version out of a function of the version.
 macro_rules! over_both_families {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sockstamp_bpf::plan::Datagrams;
 use testbed::{Family, Host, PATIENCE, within_attempts};
+use with::{Stat, Trace, number, of_direction, plan};
 
-use crate::common::{Stat, Trace, number, of_direction, plan};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
+use with::{hooks, number, sockstamp, stat_command};
 
-use crate::common::{hooks, number, sockstamp, stat_command};
 use crate::faults::start_slow_dns;
 use crate::support::{ms, within};
 

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, Process, within_attempts};
+use with::number;
 
-use crate::common::number;
 use crate::run::{Json, delayed_hosts, json, json_in, ping};
 
 const DELAY: Duration = Duration::from_millis(10);

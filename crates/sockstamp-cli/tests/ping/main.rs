@@ -1,8 +1,5 @@
 //! Test `sockstamp ping` on networks whose behaviour is known, and its errors.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod known_answers;
 mod namespaces;
 mod network_faults;

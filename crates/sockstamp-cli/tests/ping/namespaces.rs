@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process};
+use with::sockstamp;
 
-use crate::common::sockstamp;
 use crate::run::{json, text};
 
 /// Ping from our own namespace, where the address is unused.

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use testbed::{Direction, Family, Host, LinkConfig, Uplink};
+use with::{FAMILIES, number};
 
-use crate::common::{FAMILIES, number};
 use crate::run::{delayed_hosts, json, ping, text};
 
 const DELAY: Duration = Duration::from_millis(2);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use testbed::{Family, Host, PATIENCE, Process};
+use with::{FAMILIES, number};
 
-use crate::common::{FAMILIES, number};
 use crate::run::{delayed_hosts, json, ping, text};
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -209,10 +209,7 @@ fn ctrl_c_prints_the_summary() {
 fn a_reader_that_leaves_ends_it() {
     let host = Host::new("unread").unwrap();
     let mut command = host.command("sh");
-    let script = format!(
-        "{} ping -i 20ms 127.0.0.1 | head -n 1",
-        crate::common::sockstamp()
-    );
+    let script = format!("{} ping -i 20ms 127.0.0.1 | head -n 1", with::sockstamp());
     command.args(["-c", &script]);
     let mut process = Process::spawn(command).unwrap();
     let status = process.wait_status(PATIENCE).unwrap();

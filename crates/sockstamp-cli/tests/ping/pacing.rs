@@ -10,8 +10,8 @@ use nix::time::clock_gettime;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use testbed::{Host, Process, within_attempts};
+use with::number;
 
-use crate::common::number;
 use crate::run::{json, ping};
 
 const TARGETS: u16 = 1_000;

@@ -1,9 +1,9 @@
 //! Test refusals before anything is sent: one line, status 2.
 
 use testbed::Host;
+use with::skip;
+use with::unprivileged::Unprivileged;
 
-use crate::common::skip;
-use crate::common::unprivileged::Unprivileged;
 use crate::run::{ping, text};
 
 /// The error of a run that must not begin.

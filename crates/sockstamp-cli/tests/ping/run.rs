@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Host, Link, LinkConfig};
-
-use crate::common::{number, sockstamp};
+use with::{number, sockstamp};
 
 /// The output as text.
 #[derive(Debug)]

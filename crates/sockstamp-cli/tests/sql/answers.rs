@@ -7,8 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use sockstamp_model::clock::Nanos;
 use tempfile::tempdir_in;
-
-use crate::common::{self, recording, two_recordings};
+use with::{recording, two_recordings};
 
 /// The rows of each table.
 pub type Tables = Vec<Vec<Value>>;
@@ -46,7 +45,7 @@ fn told(subcommand: &str, recording: &Path) -> Value {
 }
 
 fn told_with(subcommand: &str, options: &[&str], recording: &Path) -> Value {
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     let output = command
         .args([subcommand, "--format", "json"])
         .args(options)
@@ -244,7 +243,7 @@ fn joined(directory: &Path, options: &[&str]) -> Joined {
     let [first, second] = two_recordings::write(&folder, &rows);
     let [lines, lives, clocks] =
         ["lives.json", "lives.parquet", "clocks.csv"].map(|name| folder.join(name));
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command.arg("join").args(options).arg("--lives").arg(&lines);
     command.arg("-o").arg(&lives).arg("--clocks").arg(&clocks);
     let output = command.args([&first, &second]).output().unwrap();

@@ -1,8 +1,6 @@
 //! The SQL of docs/sql gives the answers of the subcommands, in DuckDB.
 
 mod answers;
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::path::Path;
 
@@ -13,7 +11,7 @@ fn ask(question: impl FnOnce(&Path) -> Question) {
     let directory = tempdir().unwrap();
     let questions = vec![question(directory.path())];
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/in_duckdb.py");
-    let mut python = common::python();
+    let mut python = with::python();
     let output = python
         .arg(script)
         .arg(answers::jobs(&questions))

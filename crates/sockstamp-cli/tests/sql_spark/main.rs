@@ -3,8 +3,6 @@
 
 #[path = "../sql/answers.rs"]
 mod answers;
-#[path = "../common/mod.rs"]
-mod common;
 
 use std::path::Path;
 
@@ -34,7 +32,7 @@ fn a_cluster_gives_the_same_answers() {
         answers::explain_lives(directory),
     ];
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/in_spark.py");
-    let mut python = common::python_with("requirements-spark.txt");
+    let mut python = with::python_with("requirements-spark.txt");
     let output = python
         .arg(script)
         .args([CLUSTER, &answers::jobs(&questions)])

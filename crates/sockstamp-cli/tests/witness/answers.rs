@@ -11,10 +11,10 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Direction, Family, Host, Link, LinkConfig, TcpInfo, within_attempts};
+use with::{FAMILIES, Trace, number, of_direction};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
-use crate::common::{FAMILIES, Trace, number, of_direction};
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;

@@ -313,7 +313,7 @@ fn a_parsed_capture_equals_tcpdumps_output() {
     let link = testbed::Link::veth(&a, &b).unwrap();
     let capture = Capture::start(&b, link.interface_b(), "tcp or udp");
     let begun = clock::now();
-    for family in crate::common::FAMILIES {
+    for family in with::FAMILIES {
         let to = SocketAddr::new(link.address_b(family), 0);
         let receiver = b.udp_bind(to).unwrap();
         let sender: UdpSocket = a
@@ -340,7 +340,7 @@ fn a_parsed_capture_equals_tcpdumps_output() {
             .iter()
             .all(|packet| (begun..ended + 1_000_000).contains(&packet.time))
     );
-    for family in crate::common::FAMILIES {
+    for family in with::FAMILIES {
         let of = |protocol| {
             let packets = packets
                 .iter()

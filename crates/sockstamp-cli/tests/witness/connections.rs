@@ -14,10 +14,10 @@ use nix::sys::socket::{
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
+use with::{FAMILIES, Stat, Trace, number, stage};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
-use crate::common::{FAMILIES, Stat, Trace, number, stage};
 
 const MS: Duration = Duration::from_millis(1);
 const DELAY: Duration = Duration::from_millis(5);

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use with::{FAMILIES, Trace, of_direction};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
-use crate::common::{FAMILIES, Trace, of_direction};
 
 const MS_NS: u64 = 1_000_000;
 /// Longest time off the CPU around clock reads on a busy machine, in half of the exchanges.

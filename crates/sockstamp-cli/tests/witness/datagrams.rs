@@ -12,11 +12,11 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, Uplink};
+use with::guarded::Guarded;
+use with::{Trace, number, of_direction};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
-use crate::common::guarded::Guarded;
-use crate::common::{Trace, number, of_direction};
 
 /// Largest difference of a time from its witness: whichever is more.
 const SLACK_NS: u64 = 1_000_000;

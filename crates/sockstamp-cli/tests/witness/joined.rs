@@ -16,7 +16,6 @@ use tempfile::tempdir;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
 
 use crate::capture::{Capture, Packet};
-use crate::common;
 
 /// One datagram per about this many bytes.
 const BITS: u32 = 10;
@@ -56,15 +55,15 @@ fn chosen(packets: &[Packet]) -> BTreeMap<(u16, u32), u64> {
 /// Record what a host measures with `--in-step 2^bits`.
 pub(crate) fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
     let step = format!("2^{bits}");
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .args(["record", "--in-step", &step, "-o"])
         .arg(output);
     command
-        .args(common::hooks())
+        .args(with::hooks())
         .args(["--netns", host.netns_name()]);
     let mut process = Process::spawn(command).unwrap();
-    common::wait_attached(&mut process);
+    with::wait_attached(&mut process);
     process
 }
 
@@ -161,7 +160,7 @@ fn joined_as_on_the_wire(
     directory: &Path,
 ) -> Result<(), String> {
     let output = directory.join("lives");
-    let mut command = Command::new(common::sockstamp());
+    let mut command = Command::new(with::sockstamp());
     command
         .args(["join", "--format", "json", "-o"])
         .arg(&output);
@@ -176,7 +175,7 @@ fn joined_as_on_the_wire(
         .count() as u64;
     let joined = usize::try_from(both).unwrap();
     let lost = wire[0].len().abs_diff(joined) + wire[1].len().abs_diff(joined);
-    let of = |reason: &str| common::number(&reasons[reason]);
+    let of = |reason: &str| with::number(&reasons[reason]);
     assert!(lost > 0, "a perfect link");
     assert_eq!(of("not-read"), lost as u64, "{told}");
     assert_eq!(

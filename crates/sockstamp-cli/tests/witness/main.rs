@@ -1,9 +1,6 @@
 //! Witnesses: each message that sockstamp calls valid, against tcpdump on both ends of its link and
 //! against the clock of the program that sent or read it.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod answers;
 mod capture;
 mod clock;

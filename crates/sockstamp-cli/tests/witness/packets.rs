@@ -15,10 +15,10 @@ use tempfile::{NamedTempFile, TempPath, tempdir};
 use testbed::{
     Cgroup, Family, HeldSocket, Host, Link, LinkConfig, PATIENCE, Process, within_attempts,
 };
+use with::guarded::{Excuses, Guarded};
+use with::{FAMILIES, Trace, agents, is_lowered, sockstamp};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
-use crate::common::guarded::{Excuses, Guarded};
-use crate::common::{FAMILIES, Trace, agents, is_lowered, sockstamp};
 
 /// `sockstamp pcap` in the background.
 pub(crate) struct Pcap {

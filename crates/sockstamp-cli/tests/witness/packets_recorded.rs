@@ -16,10 +16,10 @@ use sockstamp_model::stage::Direction;
 use sockstamp_record::{PacketReader, Reader};
 use tempfile::{NamedTempFile, TempDir, tempdir};
 use testbed::{Family, Host, Link, Process, within_attempts};
+use with::guarded::Excuses;
+use with::{sockstamp, wait_attached};
 
 use crate::capture::Capture;
-use crate::common::guarded::Excuses;
-use crate::common::{sockstamp, wait_attached};
 use crate::packets::{compare, fields, read, send};
 
 /// `sockstamp record --packets` in the background.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use testbed::{Family, LinkConfig};
+use with::FAMILIES;
 
-use crate::common::FAMILIES;
 use crate::streams::{Reader, Stream, Writer, compare};
 
 const MS: Duration = Duration::from_millis(1);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Family, LinkConfig, within_attempts};
+use with::FAMILIES;
 
-use crate::common::FAMILIES;
 use crate::sending::{Stream, WatchedSender};
 
 fn link(milliseconds: u64) -> LinkConfig {

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
+use with::guarded::Guarded;
+use with::{Trace, number};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
-use crate::common::guarded::Guarded;
-use crate::common::{Trace, number};
 
 /// Largest time between a stamp and its witness, unless the CPU stands still in between. Whichever
 /// is more: the share is of the time since the event before.

@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, Link, LinkConfig};
+use with::{Trace, number};
 
 use crate::capture::{Capture, Packet, Segment};
 use crate::clock::now;
-use crate::common::{Trace, number};
 
 /// Largest difference of a time from its witness, absolute and relative to the age of the read's
 /// last byte: whichever is more.

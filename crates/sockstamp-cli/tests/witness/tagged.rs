@@ -18,9 +18,9 @@ use sockstamp_model::stage::Direction;
 use sockstamp_record::Reader;
 use tempfile::{TempDir, tempdir};
 use testbed::{Experiments, Family, Host, Link, LinkConfig, PATIENCE, Process};
+use with::number;
 
 use crate::capture::{Capture, Packet};
-use crate::common::{self, number};
 
 pub(crate) const MESSAGES: usize = 200;
 const BYTES: usize = 700;
@@ -65,12 +65,12 @@ impl Hosts {
     pub(crate) fn record(&self, host: usize, options: &[&str]) -> Process {
         // An earlier one was joined.
         let _ = fs::remove_file(self.path(host));
-        let mut command = Command::new(common::sockstamp());
+        let mut command = Command::new(with::sockstamp());
         command.arg("record").args(IN_STEP).args(options);
-        command.arg("-o").arg(self.path(host)).args(common::hooks());
+        command.arg("-o").arg(self.path(host)).args(with::hooks());
         command.args(["--netns", self.hosts[host].netns_name()]);
         let mut process = Process::spawn(command).unwrap();
-        common::wait_attached(&mut process);
+        with::wait_attached(&mut process);
         process
     }
 
@@ -91,7 +91,7 @@ impl Hosts {
     }
 
     pub(crate) fn join(&self, options: &[&str]) -> Value {
-        let mut command = Command::new(common::sockstamp());
+        let mut command = Command::new(with::sockstamp());
         command.args(["join", "--format", "json"]).args(options);
         let output = command.args([self.path(0), self.path(1)]).output().unwrap();
         assert!(output.status.success(), "{output:?}");

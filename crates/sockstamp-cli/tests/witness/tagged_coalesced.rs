@@ -10,9 +10,9 @@ use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link};
 use testbed_bpf::naive::Naive;
+use with::hooks;
 
 use crate::capture::{Capture, Packet};
-use crate::common::{self, hooks};
 use crate::tagged::stop;
 
 const BYTES: usize = 8_000_000;
@@ -68,7 +68,7 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     let directory = tempfile::tempdir().unwrap();
     let path: PathBuf = directory.path().join("recording");
     let recorder = (options != Options::Naive).then(|| {
-        let mut command = std::process::Command::new(common::sockstamp());
+        let mut command = std::process::Command::new(with::sockstamp());
         command
             .args(["record", "--in-step", "2^16", "-o"])
             .arg(&path);
@@ -77,7 +77,7 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
             .args(hooks())
             .args(["--netns", hosts[0].netns_name()]);
         let mut process = testbed::Process::spawn(command).unwrap();
-        common::wait_attached(&mut process);
+        with::wait_attached(&mut process);
         process
     });
     let naive = (options == Options::Naive).then(|| {

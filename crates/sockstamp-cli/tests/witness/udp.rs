@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Family, LinkConfig, within_attempts};
+use with::FAMILIES;
 
-use crate::common::FAMILIES;
 use crate::datagrams::WatchedLink;
 
 /// A different length for each datagram of a test, so a message identifies it.

@@ -12,9 +12,9 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmm
 use socket2::SockRef;
 use sockstamp::zerocopy::{Options, ZeroCopySender};
 use testbed::{Family, within_attempts};
+use with::FAMILIES;
 
 use crate::clock::now;
-use crate::common::FAMILIES;
 use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A connected sender and its receiver.

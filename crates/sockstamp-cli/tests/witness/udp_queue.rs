@@ -13,8 +13,8 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Type};
 use testbed::{Family, Host, within_attempts};
+use with::FAMILIES;
 
-use crate::common::FAMILIES;
 use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A pause clearly longer than a read.

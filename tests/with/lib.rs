@@ -1,8 +1,10 @@
-//! Run the program in the background, parse its JSON, and check what holds for every message.
+//! Helpers of the tests: run the program in the background, parse its JSON, and check what holds
+//! for every message.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![forbid(unsafe_code)]
 
 pub mod agents;
+mod binary;
 pub mod guarded;
 pub mod leftovers;
 pub mod recording;
@@ -25,20 +27,17 @@ use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, PATIENCE, Process};
 
+pub use binary::sockstamp;
+
 /// Largest difference between a message's total and the sum of its stages.
 const TOLERANCE_NS: u64 = 1_000;
 
 /// Both IP versions.
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// The program under test.
-pub fn sockstamp() -> &'static str {
-    env!("CARGO_BIN_EXE_sockstamp")
-}
-
 /// Python with the packages of scripts/requirements.txt.
 pub fn python() -> Command {
-    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python.sh"))
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/python.sh"))
 }
 
 /// Do the same, with the packages of another file of requirements.

@@ -17,6 +17,7 @@ const EVENTS: [&str; 2] = ["net_dev_start_xmit", "netif_receive_skb"];
 const NEXT: u64 = 100_000;
 
 /// Trace events of some interfaces, until [`Guarded::finish`].
+#[derive(Debug)]
 pub struct Guarded(Option<Instance>);
 
 impl Guarded {
@@ -38,7 +39,7 @@ impl Guarded {
 }
 
 /// Times of packets that no program can have seen.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Excuses(Vec<u64>);
 
 impl Excuses {
@@ -75,6 +76,7 @@ fn time_in_first_process(line: &str) -> Option<u64> {
 }
 
 /// An instance of the kernel's tracer, with a buffer of its own.
+#[derive(Debug)]
 struct Instance {
     mount: TempDir,
     folder: PathBuf,
