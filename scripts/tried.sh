@@ -16,11 +16,12 @@ cd "$(dirname "$0")/.."
 # Texts for people change nothing. Nor do programs in tests/, unless the step runs them.
 case $2 in
 deny)
-	inputs=(deny.toml Cargo.lock Cargo.toml crates bench xtask kernel/lab
+	inputs=(deny.toml Cargo.lock Cargo.toml crates bench xtask kernel/lab tests
 		'(' -name '*.toml' -o -name Cargo.lock ')')
 	;;
 msrv)
-	inputs=(crates bench xtask kernel/lab/src Cargo.lock Cargo.toml kernel/lab/Cargo.toml
+	inputs=(crates bench xtask kernel/lab/src tests/with Cargo.lock Cargo.toml
+		kernel/lab/Cargo.toml
 		! -path '*/tests/*')
 	;;
 # Without what runs of the step leave there.
@@ -43,10 +44,10 @@ count)
 # and options are the same on every kernel, so that changes to them alone build no kernel.
 series)
 	inputs=(kernel/series kernel/lab Cargo.lock Cargo.toml scripts/c-programs.sh
-		crates/sockstamp crates/sockstamp-{bpf,capi,host,model}
+		crates/sockstamp crates/sockstamp-{bpf,capi,clock,host,model}
 		crates/testbed crates/testbed-bpf
-		tests/with crates/sockstamp-cli/tests/{completions,kernels}
-		crates/sockstamp-cli/tests/corner_cases/{main,rx,tx,uplinks}.rs
+		tests/Cargo.toml tests/{completions,kernels,with}
+		tests/corner_cases/{main,rx,tx,uplinks}.rs
 		! -name README.md ! -name NOTES.md ! -name 0000-cover-letter.patch
 		! -name instructions-of-sockstamp-7.2.txt
 		! -path 'kernel/lab/results/[67]*'
@@ -57,7 +58,7 @@ series)
 	;;
 sql-spark)
 	inputs=(docs/sql crates/sockstamp-{clock,explain,join,model,record}
-		tests/with crates/sockstamp-cli/{src,tests/sql,tests/sql_spark}
+		crates/sockstamp-cli/src tests/{sql,with}
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
@@ -71,8 +72,8 @@ kernels)
 	inputs=(crates tests kernel/lab scripts/c-programs.sh Cargo.lock Cargo.toml
 		! -name README.md ! -path 'kernel/lab/src/series/*'
 		! -path 'kernel/lab/results/patched*'
-		! -path 'crates/sockstamp-cli/tests/known_answers/*'
-		! -path 'crates/sockstamp-cli/tests/witness/*')
+		! -path 'tests/known_answers/*'
+		! -path 'tests/witness/*')
 	;;
 bare) inputs=(Makefile scripts/deps.sh scripts/bare.sh scripts/c-library.sh) ;;
 *) exit 1 ;;

@@ -58,7 +58,7 @@ fn measured(rows: &[Message], direction: Direction) -> BTreeSet<Name> {
 }
 
 fn peer(host: &Host, link: &Link, end: usize, folder: &Path) -> Process {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/witness/streams_in_step.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("witness/streams_in_step.py");
     let addresses = [link.address_a(Family::V4), link.address_b(Family::V4)];
     let mut command = host.command("python3");
     command.arg(script);

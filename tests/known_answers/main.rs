@@ -31,5 +31,6 @@ mod sampling;
 mod sessions;
 mod slow_link;
 mod support;
+mod two_hosts;
 mod udp;
 mod wall_time;

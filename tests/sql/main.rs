@@ -10,7 +10,7 @@ use tempfile::tempdir;
 fn ask(question: impl FnOnce(&Path) -> Question) {
     let directory = tempdir().unwrap();
     let questions = vec![question(directory.path())];
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/in_duckdb.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/in_duckdb.py");
     let mut python = with::python();
     let output = python
         .arg(script)

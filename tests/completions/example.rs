@@ -1,6 +1,6 @@
 //! The library's example, where the service runs and where it does not.
 
-#[path = "../../../sockstamp/examples/completions_by_memory.rs"]
+#[path = "../../crates/sockstamp/examples/completions_by_memory.rs"]
 #[expect(dead_code, reason = "its main() is the example's")]
 mod completions_by_memory;
 

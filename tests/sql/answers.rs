@@ -30,7 +30,7 @@ impl Question {
         files: &[&str],
         check: impl FnOnce(&Tables) + 'static,
     ) -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sql");
         let files = files.iter().map(|file| folder.join(file)).collect();
         Self {
             job: Job { views, files },
@@ -84,7 +84,7 @@ pub fn report_of_two_programs(directory: &Path) -> Question {
     let recordings = directory.join("programs");
     fs::create_dir(&recordings).unwrap();
     recording::write(&recordings.join("a.parquet"), &recording::population(500));
-    let fixture = "../sockstamp-record/tests/without-containers.parquet";
+    let fixture = "../crates/sockstamp-record/tests/without-containers.parquet";
     let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
     fs::copy(earlier, recordings.join("b.parquet")).unwrap();
     let report = told("report", &recordings);

@@ -1,7 +1,6 @@
 //! The SQL of docs/sql gives the answers of the subcommands in Apache Spark, with several workers.
 //! `scripts/test.sh sql-spark` runs it: it needs Java and a package of 500 MB.
 
-#[path = "../sql/answers.rs"]
 mod answers;
 
 use std::path::Path;
@@ -31,7 +30,7 @@ fn a_cluster_gives_the_same_answers() {
         answers::join(directory, &["--ptp"]),
         answers::explain_lives(directory),
     ];
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql/in_spark.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/in_spark.py");
     let mut python = with::python_with("requirements-spark.txt");
     let output = python
         .arg(script)
