@@ -32,7 +32,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 
 	if (!exchange->asked)
 		return;
-	if (exchange->pipelined || seq_before(tp->snd_una, flow->tx_seq))
+	if (exchange->pipelined || seq_before(tp->snd_una, flow->tx.seq))
 		state |= EXCHANGE_PIPELINED;
 	exchange->state = 0;
 	barrier();

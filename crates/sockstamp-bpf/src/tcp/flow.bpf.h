@@ -35,32 +35,15 @@ struct exchange {
 
 /* Everything is written under the socket lock, except as noted. */
 struct flow {
-	/* Counters, not positions: slots.bpf.h finds the slot of each. */
-	__u32 tx_head;
-	__u32 tx_tail;
-	__u32 tx_sched; /* first message that has not left TCP */
-	__u32 tx_snd; /* first message that no driver has taken; written without the lock */
-	__u32 tx_seq; /* where the next message starts */
-	__u32 tx_chunks; /* how many hold messages of the flow */
-	__u32 interface; /* slot in `interfaces` of the one that packets go to first */
-	__u32 window; /* number of the one that its state is of */
-	__u32 read_window; /* as `window`, of rx.seq; written as that */
-	__u8 tx_crowded; /* no entry is noted: enum crowded */
+	__u16 interface; /* slot in `interfaces` of the one that packets go to first */
 	__u8 directions; /* as the mark's */
 	__u8 ended; /* its state is not counted any more */
+	__u32 window; /* number of the one that its state is of */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
-	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
-	__u32 rx_shift; /* received numbers less the sender's own (tcp/tag) */
-	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
 	struct exchange exchange;
-	struct sampler tx_sampler;
-	struct sampler rx_sampler; /* of readers, without the lock */
-	struct waiting waiting;
-	struct waiter waiter;
-	struct flow_identity identity; /* only where records are sent */
-	struct sender senders[SENDERS];
-	struct tx_message tx[TX_SLOTS];
+	struct sending tx;
 	struct receiving rx;
+	struct flow_identity identity; /* only where records are sent */
 };
 
 /* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
@@ -138,9 +121,9 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 		return flow;
 	}
 	receiving_clear(flow->rx.key);
-	flow->tx_seq = mark->tx_seq;
+	flow->tx.seq = mark->tx_seq;
 	flow->rx.seq = rx_seq;
-	flow->rx_shift = mark->tag.shift;
+	flow->rx.shift = mark->tag.shift;
 	flow->rx.done = rx_seq;
 	flow->rx.ooopack = mark->ooopack;
 	flow->rx.adopted = mark->adopted;
@@ -149,11 +132,11 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	/* The time before this window is unknown. */
 	if (setting_windows) {
 		flow->window = window.number ? window.number - 1 : 0;
-		flow->read_window = flow->window;
+		flow->rx.window = flow->window;
 	}
 	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
-	sample_start(&flow->tx_sampler);
-	sample_start(&flow->rx_sampler);
+	sample_start(&flow->tx.sampler);
+	sample_start(&flow->rx.sampler);
 	if (setting_record) {
 		flow_identify(&flow->identity, untrusted(sk, struct sock));
 		flow->identity.opened_by = mark->opened_by;

@@ -5,6 +5,8 @@
 
 #include "arrival/arrival.bpf.h"
 #include "kernel/kernel.bpf.h"
+#include "sample/sample.bpf.h"
+#include "sched/sched.bpf.h"
 
 /* The bytes up to seq_end, from the seq_end of the arrival before. */
 struct arrival {
@@ -64,6 +66,11 @@ struct receiving {
 	__u8 unknown; /* unknown_end is valid */
 	__u8 reordered; /* there is an element in `reordered` */
 	struct arrival arrivals[ARRIVALS];
+	__u64 service_from; /* when the last read ended that no send has followed; 0: none */
+	__u32 shift; /* received numbers less the sender's own (tcp/tag) */
+	__u32 window; /* number of the one that `seq` is of; written like that */
+	struct sampler sampler; /* of readers, without the lock */
+	struct waiter waiter;
 };
 
 /*

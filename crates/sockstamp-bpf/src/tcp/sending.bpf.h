@@ -4,6 +4,7 @@
 #define SOCKSTAMP_TCP_SENDING_BPF_H
 
 #include "kernel/kernel.bpf.h"
+#include "sample/sample.bpf.h"
 
 /*
  * Measured messages between send and ACK that the flow itself has room for: one request. More of
@@ -17,7 +18,7 @@ struct tx_message {
 	struct tx_stamps stamps;
 	__u64 sndbuf;
 	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
-	__u32 counter; /* flow.tx_head when it was queued: tells whether this slot holds it */
+	__u32 counter; /* tx.head when it was queued: tells whether this slot holds it */
 	__u32 waited[CAUSE_COUNT]; /* in ticks: the flow's when it was queued; its own once it left
 				    */
 	__u32 weight;
@@ -60,7 +61,7 @@ struct sender {
 	__u32 flags; /* SENDER_, MESSAGE_PIPELINED and MESSAGE_THROTTLED */
 	/* The message's group, once it is queued. */
 	__u32 group;
-	__u32 crowded; /* the flow's tx_crowded */
+	__u32 crowded; /* the flow's tx.crowded */
 	__u32 end; /* where write_seq is once all bytes of a call without a struct msghdr are queued
 		    */
 };
@@ -71,11 +72,29 @@ enum crowded {
 	TX_ADOPTED, /* some were when the flow was adopted */
 	TX_WINDOW, /* some may have been when a window's programs came */
 };
+
 /* Beside the flags of abi.h: `quota_notes` has a part of its app.service. */
 #define MESSAGE_THROTTLED (1 << 5)
 #define MESSAGE_HELD	  (1 << 6) /* a cause has held it: `waited` is not all 0 */
 
 #define SENDER_MORE   (1 << 16) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
+
+/* Written under the socket lock, except as noted. */
+struct sending {
+	/* Counters, not positions: tcp/send/slots.bpf.h finds the slot of each. */
+	__u32 head;
+	__u32 tail;
+	__u32 sched; /* first message that has not left TCP */
+	__u32 snd; /* first message that no driver has taken; written without the lock */
+	__u32 seq; /* where the next message starts */
+	__u32 chunks; /* how many hold messages of the flow */
+	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
+	__u32 crowded; /* no entry is noted: enum crowded */
+	struct sampler sampler;
+	struct waiting waiting;
+	struct sender senders[SENDERS];
+	struct tx_message messages[TX_SLOTS];
+};
 
 #endif

@@ -56,7 +56,7 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
 	if (!flow)
 		return;
 	if (sending)
-		flow->tx_crowded = TX_ADOPTED;
+		flow->tx.crowded = TX_ADOPTED;
 	flow->rx.gap = gap;
 	if (gap)
 		hol_adopt(&flow->rx, tp);

@@ -21,14 +21,14 @@ static __always_inline void resume_sending(const struct sock *sk, const struct t
 
 	if (bank)
 		tx_close(bank, sk, flow);
-	flow->tx_sched = flow->tx_head;
-	flow->tx_snd = flow->tx_head;
-	flow->tx_seq = tp->write_seq;
-	flow->tx_crowded = calls || sk->sk_write_pending ? TX_WINDOW : 0;
+	flow->tx.sched = flow->tx.head;
+	flow->tx.snd = flow->tx.head;
+	flow->tx.seq = tp->write_seq;
+	flow->tx.crowded = calls || sk->sk_write_pending ? TX_WINDOW : 0;
 	for (int i = 0; i < SENDERS; i++)
-		flow->senders[i].tid = 0;
-	flow->rx_time = 0;
-	flow->ack_flags = 0;
+		flow->tx.senders[i].tid = 0;
+	flow->rx.service_from = 0;
+	flow->tx.ack_flags = 0;
 	flow->exchange.asked = 0;
 	flow->exchange.state = 0;
 }

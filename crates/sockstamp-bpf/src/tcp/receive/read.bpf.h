@@ -98,7 +98,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	else
 		added = arrivals_add(rx, grown, end, ready, clock_lag(skb, ready));
 	arrivals_close(rx, added, end);
-	sched_note(sk, &flow->waiter, rx->serial, ready);
+	sched_note(sk, &flow->rx.waiter, rx->serial, ready);
 }
 
 /* Forget bytes that came before the flow was adopted: their time is unknown. */
@@ -274,7 +274,7 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 /* Return a sequence number as the sender has it, if a tag has shown that it differs. */
 static __always_inline __u32 rx_number(const struct flow *flow, __u32 seq)
 {
-	return setting_tag ? seq - flow->rx_shift : seq;
+	return setting_tag ? seq - flow->rx.shift : seq;
 }
 
 static __always_inline void rx_record(const struct flow *flow, const struct read *read,
@@ -326,7 +326,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 	__u64 waited = read->now - read->ready;
 
 	read->wakeup =
-		sched_read(&flow->waiter, read->serial, read->ready, read->now, &read->spent);
+		sched_read(&flow->rx.waiter, read->serial, read->ready, read->now, &read->spent);
 	sched_quota(&read->spent, read->serial, read->wakeup, read->now);
 	account_stage(bank, group, STAGE_RX_STACK, read->lag, read->weight);
 	if (read->hol)
@@ -342,7 +342,7 @@ static __always_inline void rx_served_from(struct flow *flow, __u64 now)
 {
 	const struct task_struct *task;
 
-	flow->rx_time = now;
+	flow->rx.service_from = now;
 	if (!setting_sched)
 		return;
 	task = bpf_get_current_task_btf();
@@ -358,7 +358,7 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 	if (!read->now)
 		read->now = bpf_ktime_get_ns();
 	rx_served_from(flow, read->now);
-	read->weight = stream_take(&flow->rx_sampler, read->end - read->start) * window_weight();
+	read->weight = stream_take(&flow->rx.sampler, read->end - read->start) * window_weight();
 	if (flow_in_gap(flow))
 		verdict = VERDICT_WINDOW;
 	else
@@ -378,8 +378,8 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 /* Note an unmeasured read: the send that answers it may be measured. */
 static __always_inline void rx_passed_over(struct flow *flow)
 {
-	if (stream_passes(&flow->tx_sampler))
-		flow->rx_time = 0;
+	if (stream_passes(&flow->tx.sampler))
+		flow->rx.service_from = 0;
 	else
 		rx_served_from(flow, bpf_ktime_get_ns());
 }
@@ -406,8 +406,8 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 	}
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_RX, length, window_weight());
-	group_sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache, group);
-	if (stream_skip(&flow->rx_sampler, rx_number(flow, read->start),
+	group_sample_refresh(&flow->rx.sampler, tcp_of(sk)->tcp_clock_cache, group);
+	if (stream_skip(&flow->rx.sampler, rx_number(flow, read->start),
 			rx_number(flow, read->end)))
 		rx_passed_over(flow);
 	else
@@ -431,8 +431,8 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	if (!flow || !bank || window_off())
 		return;
 	rx = &flow->rx;
-	if (setting_windows && flow->read_window != window.number) {
-		flow->read_window = window.number;
+	if (setting_windows && flow->rx.window != window.number) {
+		flow->rx.window = window.number;
 		rx->seq = read.copied - length;
 	}
 	read.adopted = rx->adopted;
@@ -454,7 +454,7 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
 		return;
 	/* Reads between windows are not seen either. */
-	if (flow_in_gap(flow) || (setting_windows && flow->read_window != window.number))
+	if (flow_in_gap(flow) || (setting_windows && flow->rx.window != window.number))
 		return;
 	account_missed(bank, group_of_socket(&flow->group, sk), DIRECTION_RX, VERDICT_UNSEEN_READ,
 		       1);

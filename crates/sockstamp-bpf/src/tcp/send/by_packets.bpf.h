@@ -25,7 +25,7 @@ static __always_inline struct sender *tx_begun(const struct sock *sk, bool more)
 	flow = flow_of(sk);
 	if (!flow)
 		return NULL;
-	if (tp->write_seq != flow->tx_seq && !sk->sk_write_pending)
+	if (tp->write_seq != flow->tx.seq && !sk->sk_write_pending)
 		tx_queued(sk, NULL, flow, tp->write_seq - 1);
 	return tx_entry_function(sk, flow, more);
 }
@@ -75,7 +75,7 @@ static __always_inline void tx_pushed(const struct sock *sk)
 	if (!sk->sk_lock.owned)
 		return;
 	flow = flow_lookup(sk);
-	if (!flow || tp->write_seq == flow->tx_seq)
+	if (!flow || tp->write_seq == flow->tx.seq)
 		return;
 	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
 	if (sender && tx_all_queued(sk, sender))
@@ -96,7 +96,7 @@ static __always_inline void tx_ended(const struct sock *sk, int result)
 	flow = result > 0 ? flow_of(sk) : flow_lookup(sk);
 	if (!flow)
 		return;
-	if (result > 0 && tcp_of(sk)->write_seq != flow->tx_seq)
+	if (result > 0 && tcp_of(sk)->write_seq != flow->tx.seq)
 		tx_queued(sk, NULL, flow, tcp_of(sk)->write_seq - 1);
 	else
 		tx_take_entry(flow);
@@ -108,7 +108,7 @@ static __always_inline void tx_packet_queued(const struct sock *sk, const struct
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;
 
-	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
+	if (flow && flow->tx.head != flow->tx.tail && packet_of_flow(sk, skb, &packet))
 		tx_sched(sk, skb, flow, &packet);
 }
 
@@ -119,7 +119,7 @@ static __always_inline void tx_packet_started(const struct sock *sk, const struc
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;
 
-	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
+	if (flow && flow->tx.head != flow->tx.tail && packet_of_flow(sk, skb, &packet))
 		tx_snd(skb, device, flow, &packet);
 }
 

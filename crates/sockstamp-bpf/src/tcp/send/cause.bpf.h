@@ -176,9 +176,9 @@ __noinline int cause_add(struct waiting *waiting, __u32 cause, __u64 until)
 static __always_inline void cause_queued(const struct sock *sk, struct flow *flow, bool more,
 					 __u64 now)
 {
-	struct waiting *waiting = &flow->waiting;
+	struct waiting *waiting = &flow->tx.waiting;
 
-	if (flow->tx_sched == flow->tx_head) {
+	if (flow->tx.sched == flow->tx.head) {
 		waiting->since = now;
 		waiting->cause = cause_of_tail(sk, more, now);
 		waiting->seen_by_ack = false;
@@ -204,11 +204,11 @@ static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
 /* Account for an arriving segment: its cause has held the queue since the last packet left. */
 static __always_inline void cause_segment(const struct sock *sk, struct flow *flow)
 {
-	struct waiting *waiting = &flow->waiting;
+	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause;
 	__u64 now, sent;
 
-	if (!setting_causes || flow->tx_sched == flow->tx_head)
+	if (!setting_causes || flow->tx.sched == flow->tx.head)
 		return;
 	now = bpf_ktime_get_ns();
 	cause = cause_of_head(sk, now);
@@ -226,7 +226,7 @@ static __always_inline void cause_segment(const struct sock *sk, struct flow *fl
  */
 static __always_inline void cause_left(const struct sock *sk, struct flow *flow, __u64 now)
 {
-	struct waiting *waiting = &flow->waiting;
+	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause = waiting->cause;
 
 	if (waiting->seen_by_ack && cause != PART_CORK && cause != PART_TSQ && cause != PART_PACING)

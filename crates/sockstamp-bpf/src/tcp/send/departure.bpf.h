@@ -77,7 +77,7 @@ static __always_inline void tx_departed(const struct sock *sk, struct flow *flow
 		cause_left(sk, flow, at);
 		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
-				cause_ticks(flow->waiting.waited[i]) - message->waited[i];
+				cause_ticks(flow->tx.waiting.waited[i]) - message->waited[i];
 			held |= message->waited[i];
 		}
 	}
@@ -108,8 +108,8 @@ static __always_inline bool departure_known(const struct sock *sk, const struct 
 		return false;
 	if (sk->sk_pacing_status != SK_PACING_FQ)
 		return true;
-	if (flow->waiting.since > earliest)
-		earliest = flow->waiting.since;
+	if (flow->tx.waiting.since > earliest)
+		earliest = flow->tx.waiting.since;
 	return time < earliest + FQ_TOLERANCE_NS;
 }
 
@@ -120,9 +120,9 @@ static long departure_next(__u32 index, struct departures *departures)
 	struct tx_message *message;
 	__u64 time;
 
-	if (flow->tx_sched == flow->tx_head)
+	if (flow->tx.sched == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx_sched);
+	message = tx_slot(flow, flow->tx.sched);
 	if (!message || !seq_before(message->seq_last, departures->end))
 		return 1;
 	if (!packet_carries(&departures->packet.bytes, message->seq_last))
@@ -136,7 +136,7 @@ static long departure_next(__u32 index, struct departures *departures)
 		demand_raise(DEMAND_PARTS);
 		message->interface_first = flow->interface;
 	}
-	flow->tx_sched++;
+	flow->tx.sched++;
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static __always_inline void tx_note_departures(const struct sock *sk, struct flo
 /* Look up what has left since the last look, if anything waits at all. */
 static __always_inline void tx_catch_up(const struct sock *sk, struct flow *flow)
 {
-	if (!setting_by_packets && flow->tx_sched != flow->tx_head)
+	if (!setting_by_packets && flow->tx.sched != flow->tx.head)
 		tx_note_departures(sk, flow, tcp_of(sk)->snd_nxt);
 }
 

@@ -139,10 +139,10 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	if (ack->verdict != VERDICT_VALID)
 		return ack->verdict;
 	if (!stamps->sched)
-		return seq_before(message->counter, flow->tx_sched) ? VERDICT_SPLIT :
+		return seq_before(message->counter, flow->tx.sched) ? VERDICT_SPLIT :
 								      VERDICT_NO_SCHED;
 	if (!stamps->snd)
-		return tx_passed(message, flow->tx_snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
+		return tx_passed(message, flow->tx.snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
@@ -196,7 +196,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 		return 0;
 	message->stamps.ack = ack->now;
 	message->min_rtt_us = ack->min_rtt_us;
-	message->flags |= flow->ack_flags & MESSAGE_ACK_WITH_DATA;
+	message->flags |= flow->tx.ack_flags & MESSAGE_ACK_WITH_DATA;
 	if (setting_host_path)
 		path_close(message);
 	verdict = tx_verdict(flow, message, ack);
@@ -219,9 +219,9 @@ static __always_inline long tx_complete_one(struct tx_acking *acking)
 	struct flow *flow = acking->flow;
 	struct tx_message *message;
 
-	if (flow->tx_tail == flow->tx_head)
+	if (flow->tx.tail == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx_tail);
+	message = tx_slot(flow, flow->tx.tail);
 	if (message) {
 		if (!seq_before(message->seq_last, acking->ack.end))
 			return 1;
@@ -253,7 +253,7 @@ static __always_inline void tx_acked(const struct sock *sk, struct flow *flow,
 	acking.ack.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v;
 	network_ack(sk, flow);
 	/* Most ACKs are for one message: it needs no loop, which calls a function a turn. */
-	if (!tx_complete_one(&acking) && flow->tx_tail != flow->tx_head)
+	if (!tx_complete_one(&acking) && flow->tx.tail != flow->tx.head)
 		bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
 }
 
@@ -299,7 +299,7 @@ static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct ack ack = {.end = cb->ack_seq, .known_from = tp->snd_una};
 
-	if (flow->tx_head == flow->tx_tail || !tx_acknowledges(tp, cb))
+	if (flow->tx.head == flow->tx.tail || !tx_acknowledges(tp, cb))
 		return;
 	ack_came(&ack, sk, skb);
 	tx_acked(sk, flow, &ack);
@@ -322,7 +322,7 @@ static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *
 		.known_from = skb_tcp(skb)->seq,
 	};
 
-	if (flow->tx_head == flow->tx_tail)
+	if (flow->tx.head == flow->tx.tail)
 		return;
 	if (!seq_before(ack.known_from, ack.end))
 		ack.known_from = skb_shared(skb)->tskey;
@@ -341,7 +341,7 @@ static long tx_mark_next(__u32 index, struct tx_resent *resent)
 {
 	struct tx_message *message;
 
-	if (resent->counter == resent->flow->tx_head)
+	if (resent->counter == resent->flow->tx.head)
 		return 1;
 	message = tx_slot(resent->flow, resent->counter++);
 	if (!message)
@@ -358,7 +358,7 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 {
 	struct tx_resent resent = {
 		.flow = flow,
-		.counter = flow->tx_tail,
+		.counter = flow->tx.tail,
 		.seq = cb->seq,
 		.end_seq = cb->end_seq,
 		.segments = segments,
@@ -408,9 +408,9 @@ static long tx_close_next(__u32 index, struct tx_closing *closing)
 	struct tx_message *message;
 	enum verdict verdict = closing->reset ? VERDICT_RESET : VERDICT_CLOSED;
 
-	if (flow->tx_tail == flow->tx_head)
+	if (flow->tx.tail == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx_tail);
+	message = tx_slot(flow, flow->tx.tail);
 	if (message) {
 		if (setting_host_path)
 			path_close(message);

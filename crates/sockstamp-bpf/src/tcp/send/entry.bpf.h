@@ -77,7 +77,7 @@ static __always_inline void tx_throttled(struct sender *sender, __u64 read)
 static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
 				     struct sender *sender)
 {
-	__u64 read = flow->rx_time;
+	__u64 read = flow->rx.service_from;
 
 	sender->service = STAGE_ABSENT;
 	if (!read || read > sender->entry)
@@ -94,8 +94,8 @@ static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flo
 static __always_inline struct sender *entry_of_task(struct flow *flow, __u32 tid)
 {
 	for (int i = 0; i < SENDERS; i++) {
-		if (flow->senders[i].tid == tid)
-			return &flow->senders[i];
+		if (flow->tx.senders[i].tid == tid)
+			return &flow->tx.senders[i];
 	}
 	return NULL;
 }
@@ -120,10 +120,10 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
 static __always_inline void tx_refresh(const struct sock *sk, struct flow *flow)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
-	struct sampler *sampler = &flow->tx_sampler;
+	struct sampler *sampler = &flow->tx.sampler;
 	__u64 now = tp->tcp_clock_cache;
 
-	if (tp->write_seq == flow->tx_seq && sample_due(sampler, now))
+	if (tp->write_seq == flow->tx.seq && sample_due(sampler, now))
 		group_sample_refresh(sampler, now, group_of_task(&flow->group, sk));
 }
 
@@ -139,7 +139,7 @@ static __always_inline struct sender *entry_slot(const struct sock *sk, struct f
 	if (!sender)
 		sender = entry_of_task(flow, 0);
 	if (!sender && !sk->sk_write_pending)
-		sender = &flow->senders[0];
+		sender = &flow->tx.senders[0];
 	return sender;
 }
 
@@ -197,7 +197,7 @@ static __always_inline enum standing entry_standing(const struct sock *sk, const
 						    const struct sender *sender, __u32 flags,
 						    __u64 left, bool will_wait)
 {
-	bool nothing_queued = tcp_of(sk)->write_seq == flow->tx_seq;
+	bool nothing_queued = tcp_of(sk)->write_seq == flow->tx.seq;
 
 	/* A turn without any progress lets the backlog in: sk_flush_backlog(). */
 	if (!sender->full && left <= sender->left && !nothing_queued)
@@ -223,7 +223,7 @@ static __always_inline bool tx_turn(const struct sock *sk, struct flow *flow, st
 		return true;
 	case ENTRY_DOUBTFUL:
 		sender->tid = 0;
-		flow->tx_crowded = TX_CROWDED;
+		flow->tx.crowded = TX_CROWDED;
 		return false;
 	case ENTRY_CONTINUES:
 		if (will_wait || sender->full)
@@ -243,7 +243,7 @@ static __always_inline void tx_turn_unmeasured(const struct sock *sk, struct flo
 	struct sender *sender = entry_of_task(flow, bpf_get_current_pid_tgid());
 	__u64 left = msg->msg_iter.count;
 
-	flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+	flow->tx.crowded = flow->tx.crowded ?: TX_CROWDED;
 	if (sender &&
 	    entry_standing(sk, flow, sender, msg->msg_flags, left, true) != ENTRY_CONTINUES)
 		sender->tid = 0;
@@ -268,7 +268,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	flow_enter(flow, false);
 	will_wait = tx_will_wait(sk, tail, size_goal);
 	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx_sampler)) {
+	if (stream_passes(&flow->tx.sampler)) {
 		if (will_wait)
 			tx_turn_unmeasured(sk, flow, msg);
 		return;
@@ -282,10 +282,10 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	if (!sender)
 		sender = entry_slot(sk, flow, task);
 	if (!sender) {
-		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+		flow->tx.crowded = flow->tx.crowded ?: TX_CROWDED;
 		return;
 	}
-	if (flow->tx_crowded) {
+	if (flow->tx.crowded) {
 		sender->tid = 0;
 		return;
 	}
@@ -318,10 +318,10 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	flow = flow_of(sk);
 	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
-	if (tcp_of(sk)->write_seq != flow->tx_seq)
+	if (tcp_of(sk)->write_seq != flow->tx.seq)
 		return;
 	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
+	if (stream_passes(&flow->tx.sampler) || flow->tx.crowded)
 		return;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
@@ -360,7 +360,7 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 	if (!flow_wants(flow, DIRECTION_TX))
 		return NULL;
 	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
+	if (stream_passes(&flow->tx.sampler) || flow->tx.crowded)
 		return NULL;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
@@ -409,7 +409,7 @@ static __always_inline struct sender tx_take_entry(struct flow *flow)
 	struct sender taken = {};
 
 	for (int i = 0; i < SENDERS; i++) {
-		struct sender *sender = &flow->senders[i];
+		struct sender *sender = &flow->tx.senders[i];
 
 		if (sender->tid != tid)
 			continue;

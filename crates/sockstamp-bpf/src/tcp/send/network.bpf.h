@@ -10,7 +10,7 @@
 #include "tcp/flow.bpf.h"
 #include "tcp/packet.bpf.h"
 
-#define ACK_SMALL   (1 << 16) /* in flow.ack_flags: for less than two full segments, and no data */
+#define ACK_SMALL   (1 << 16) /* in tx.ack_flags: for less than two full segments, and no data */
 #define ACK_DELAYED (1 << 17) /* ... and late enough for a timer */
 
 /*
@@ -33,11 +33,11 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
 					    const struct tcp_skb_cb *cb)
 {
 	if (cb->seq != cb->end_seq)
-		flow->ack_flags = MESSAGE_ACK_WITH_DATA;
+		flow->tx.ack_flags = MESSAGE_ACK_WITH_DATA;
 	else if (cb->ack_seq - tp->snd_una < 2 * tp->mss_cache)
-		flow->ack_flags = ACK_SMALL;
+		flow->tx.ack_flags = ACK_SMALL;
 	else
-		flow->ack_flags = 0;
+		flow->tx.ack_flags = 0;
 }
 
 /*
@@ -47,7 +47,7 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
 static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
 {
 	if (!setting_by_packets && sk->__sk_common.skc_state != TCP_ESTABLISHED)
-		flow->ack_flags = 0;
+		flow->tx.ack_flags = 0;
 }
 
 static __always_inline __u64 network_beyond_path(const struct tx_message *message, __u64 ns)
@@ -65,11 +65,12 @@ static __always_inline void network_judge(struct flow *flow, struct tx_message *
 	/* It is refused, and has no difference. */
 	if (!message->stamps.snd || message->stamps.snd > message->stamps.ack)
 		return;
-	if (flow->ack_flags & ACK_SMALL && network_beyond_path(message, ns) >= DELAYED_ACK_MIN_NS)
-		flow->ack_flags = ACK_DELAYED;
-	else if (flow->ack_flags & ACK_SMALL)
-		flow->ack_flags = 0;
-	if (flow->ack_flags & ACK_DELAYED)
+	if (flow->tx.ack_flags & ACK_SMALL &&
+	    network_beyond_path(message, ns) >= DELAYED_ACK_MIN_NS)
+		flow->tx.ack_flags = ACK_DELAYED;
+	else if (flow->tx.ack_flags & ACK_SMALL)
+		flow->tx.ack_flags = 0;
+	if (flow->tx.ack_flags & ACK_DELAYED)
 		message->flags |= MESSAGE_ACK_DELAYED;
 }
 

@@ -131,7 +131,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 		message = &refused;
 	}
 	__builtin_memset(message, 0, sizeof(*message));
-	message->counter = flow->tx_head;
+	message->counter = flow->tx.head;
 	message->stamps.queued = now;
 	message->stamps.entry = sender->entry;
 	message->sndbuf = sender->sndbuf;
@@ -140,11 +140,11 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
-	message->weight = stream_take(&flow->tx_sampler, key + 1 - start) * window_weight();
+	message->weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
 	message->group = sender->group;
 	message->cpu = record_cpu();
 	/* The read is answered; the entry of a send may be noted twice. */
-	flow->rx_time = 0;
+	flow->rx.service_from = 0;
 	answer_asked(tcp_of(sk), &flow->exchange, now);
 	account_measured(bank, message->group, DIRECTION_TX, message->weight);
 	if (verdict != VERDICT_VALID) {
@@ -155,18 +155,18 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	if (setting_causes) {
 		cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
 		for (int i = 0; i < CAUSE_COUNT; i++)
-			message->waited[i] = cause_ticks(flow->waiting.waited[i]);
+			message->waited[i] = cause_ticks(flow->tx.waiting.waited[i]);
 	}
-	flow->tx_head++;
+	flow->tx.head++;
 	return true;
 }
 
 /* A message that is not measured: its answer may be. */
 static __always_inline void tx_passed_over(const struct sock *sk, struct flow *flow)
 {
-	flow->rx_time = 0;
+	flow->rx.service_from = 0;
 	answer_asked(tcp_of(sk), &flow->exchange,
-		     stream_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
+		     stream_passes(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
 
 /*
@@ -176,7 +176,7 @@ static __always_inline void tx_passed_over(const struct sock *sk, struct flow *f
 static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buff *skb,
 				      struct flow *flow, __u32 key)
 {
-	__u32 start = flow->tx_seq;
+	__u32 start = flow->tx.seq;
 	struct bank *bank = this_bank();
 	struct sender sender = {};
 	__u32 crowded, group;
@@ -186,14 +186,14 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 		tx_queued_unseen(sk, flow);
 		return false;
 	}
-	flow->tx_seq = key + 1;
+	flow->tx.seq = key + 1;
 	if (!flow_wants(flow, DIRECTION_TX))
 		return false;
-	if (setting_entry && (flow->senders[0].tid || flow->senders[1].tid))
+	if (setting_entry && (flow->tx.senders[0].tid || flow->tx.senders[1].tid))
 		sender = tx_take_entry(flow);
-	crowded = flow->tx_crowded;
+	crowded = flow->tx.crowded;
 	if (!sk->sk_write_pending)
-		flow->tx_crowded = 0;
+		flow->tx.crowded = 0;
 	/* Another task's message on a flow that a selected task opened or listens for. */
 	if (!bank ||
 	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
@@ -208,8 +208,8 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_TX, key + 1 - start, window_weight());
 	if (!setting_entry)
-		group_sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache, group);
-	if (stream_skip(&flow->tx_sampler, start, key + 1)) {
+		group_sample_refresh(&flow->tx.sampler, tcp_of(sk)->tcp_clock_cache, group);
+	if (stream_skip(&flow->tx.sampler, start, key + 1)) {
 		tx_passed_over(sk, flow);
 		return false;
 	}

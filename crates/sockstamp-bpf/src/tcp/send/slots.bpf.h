@@ -61,7 +61,7 @@ static __always_inline struct tx_message *tx_in_chunk(struct flow *flow, __u32 c
 /* Find a message that is in flight; NULL if its chunk went while this ran on another CPU. */
 static __always_inline struct tx_message *tx_slot(struct flow *flow, __u32 counter)
 {
-	struct tx_message *message = &flow->tx[counter % TX_SLOTS];
+	struct tx_message *message = &flow->tx.messages[counter % TX_SLOTS];
 
 	return message->counter == counter ? message : tx_in_chunk(flow, counter);
 }
@@ -78,7 +78,7 @@ static __always_inline struct tx_message *tx_chunk_add(struct flow *flow, __u32 
 	blank = bpf_map_lookup_elem(&tx_blank_chunk, &zero);
 	if (!blank || bpf_map_update_elem(&tx_chunks, &key, blank, BPF_NOEXIST))
 		return NULL;
-	flow->tx_chunks++;
+	flow->tx.chunks++;
 	return tx_in_chunk(flow, counter);
 }
 
@@ -88,26 +88,26 @@ static __always_inline struct tx_message *tx_chunk_add(struct flow *flow, __u32 
  */
 static __always_inline struct tx_message *tx_vacant_slot(struct flow *flow)
 {
-	__u32 counter = flow->tx_head;
-	__u32 in_flight = counter - flow->tx_tail;
+	__u32 counter = flow->tx.head;
+	__u32 in_flight = counter - flow->tx.tail;
 
 	if (in_flight < TX_SLOTS)
-		return &flow->tx[counter % TX_SLOTS];
+		return &flow->tx.messages[counter % TX_SLOTS];
 	return in_flight < TX_INFLIGHT_MAX ? tx_chunk_add(flow, counter) : NULL;
 }
 
 /* Release the oldest message, and its chunk if it was the last in it. */
 static __always_inline void tx_release(struct flow *flow)
 {
-	__u32 counter = flow->tx_tail++;
+	__u32 counter = flow->tx.tail++;
 	struct tx_chunk_key key = tx_chunk_of(flow, counter);
 
-	if (!flow->tx_chunks)
+	if (!flow->tx.chunks)
 		return;
-	if (counter % TX_CHUNK != TX_CHUNK - 1 && flow->tx_tail != flow->tx_head)
+	if (counter % TX_CHUNK != TX_CHUNK - 1 && flow->tx.tail != flow->tx.head)
 		return;
 	if (!bpf_map_delete_elem(&tx_chunks, &key))
-		flow->tx_chunks--;
+		flow->tx.chunks--;
 }
 
 #endif

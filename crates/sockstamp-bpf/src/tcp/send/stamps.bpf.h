@@ -73,14 +73,14 @@ static __always_inline __u32 tx_packet_key(const struct sk_buff *skb, const stru
 
 static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
 {
-	return (__s32)(cursor - flow->tx_tail) < 0 ? flow->tx_tail : cursor;
+	return (__s32)(cursor - flow->tx.tail) < 0 ? flow->tx.tail : cursor;
 }
 
 static long tx_find_next(__u32 index, struct tx_walk *walk)
 {
 	struct tx_message *message;
 
-	if (walk->counter == walk->flow->tx_tail)
+	if (walk->counter == walk->flow->tx.tail)
 		return 1;
 	message = tx_slot(walk->flow, --walk->counter);
 	if (!message || seq_before(message->seq_last, walk->packet.first))
@@ -107,7 +107,7 @@ static __always_inline struct tx_message *tx_find(struct tx_walk *walk, __u32 ne
 static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flow *flow,
 					   struct tx_walk *walk)
 {
-	struct tx_message *message = tx_find(walk, flow->tx_sched);
+	struct tx_message *message = tx_find(walk, flow->tx.sched);
 
 	if (!message) {
 		tx_unmatched(skb);
@@ -124,9 +124,9 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 	struct flow *flow = walk->flow;
 	struct tx_message *message;
 
-	if (flow->tx_sched == flow->tx_head)
+	if (flow->tx.sched == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx_sched);
+	message = tx_slot(flow, flow->tx.sched);
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
@@ -136,7 +136,7 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 		if (message->seq_last != walk->packet.last)
 			message->flags |= MESSAGE_COALESCED;
 	}
-	flow->tx_sched++;
+	flow->tx.sched++;
 	return 0;
 }
 
@@ -158,9 +158,9 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		.now = bpf_ktime_get_ns(),
 	};
 
-	flow->tx_sched = tx_from(flow, flow->tx_sched);
-	if (flow->tx_sched != flow->tx_head)
-		message = tx_slot(flow, flow->tx_sched);
+	flow->tx.sched = tx_from(flow, flow->tx.sched);
+	if (flow->tx.sched != flow->tx.head)
+		message = tx_slot(flow, flow->tx.sched);
 	if (!message || seq_after(message->seq_last, packet->last)) {
 		tx_sched_again(skb, flow, &walk);
 		return;
@@ -169,7 +169,7 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		tx_note_departures(sk, flow, packet->first);
 	/* Most packets carry the end of one message: it needs no loop, which calls a function a
 	 * turn. */
-	if (!tx_sched_one(&walk) && flow->tx_sched != flow->tx_head)
+	if (!tx_sched_one(&walk) && flow->tx.sched != flow->tx.head)
 		bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
 }
 
@@ -182,7 +182,7 @@ static long tx_onward_next(__u32 index, struct tx_walk *walk)
 	message->stamps.snd = walk->now;
 	message->stamps.snd_last = walk->now;
 	message->interface_last = walk->interface;
-	return walk->counter-- == walk->flow->tx_tail;
+	return walk->counter-- == walk->flow->tx.tail;
 }
 
 /*
@@ -192,7 +192,7 @@ static long tx_onward_next(__u32 index, struct tx_walk *walk)
 static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct net_device *device,
 					 struct flow *flow, struct tx_walk *walk)
 {
-	struct tx_message *message = tx_find(walk, flow->tx_snd);
+	struct tx_message *message = tx_find(walk, flow->tx.snd);
 
 	if (!message) {
 		tx_unmatched(skb);
@@ -213,9 +213,9 @@ static __always_inline long tx_snd_one(struct tx_walk *walk)
 	struct flow *flow = walk->flow;
 	struct tx_message *message;
 
-	if (flow->tx_snd == flow->tx_head)
+	if (flow->tx.snd == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx_snd);
+	message = tx_slot(flow, flow->tx.snd);
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
@@ -225,7 +225,7 @@ static __always_inline long tx_snd_one(struct tx_walk *walk)
 		message->hash = walk->hash;
 		message->interface_last = walk->interface;
 	}
-	flow->tx_snd++;
+	flow->tx.snd++;
 	return 0;
 }
 
@@ -247,9 +247,9 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 		.hash = skb->hash,
 	};
 
-	flow->tx_snd = tx_from(flow, flow->tx_snd);
-	if (flow->tx_snd != flow->tx_head)
-		message = tx_slot(flow, flow->tx_snd);
+	flow->tx.snd = tx_from(flow, flow->tx.snd);
+	if (flow->tx.snd != flow->tx.head)
+		message = tx_slot(flow, flow->tx.snd);
 	if (!message || seq_after(message->seq_last, packet->last)) {
 		tx_snd_again(skb, device, flow, &walk);
 		return;
@@ -258,7 +258,7 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 	if (setting_host_path)
 		path_open(skb, walk.key, walk.interface);
 	/* One message needs no loop, as in tx_sched(). */
-	if (!tx_snd_one(&walk) && flow->tx_snd != flow->tx_head)
+	if (!tx_snd_one(&walk) && flow->tx.snd != flow->tx.head)
 		bpf_loop(TX_INFLIGHT_MAX, tx_snd_next, &walk, 0);
 }
 
@@ -275,7 +275,7 @@ static __always_inline void tx_part_started(const struct sock *sk, const struct 
 	if (setting_host_path || skb_shared(skb)->tx_flags & SKBTX_BPF)
 		return;
 	flow = flow_lookup(sk);
-	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
+	if (flow && flow->tx.head != flow->tx.tail && packet_of_flow(sk, skb, &packet))
 		tx_snd(skb, device, flow, &packet);
 }
 
@@ -284,7 +284,7 @@ static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct fl
 {
 	const struct skb_shared_info *shared = skb_shared(skb);
 	struct tx_walk walk = {.flow = flow, .packet = packet_of_key(shared->tskey)};
-	struct tx_message *message = tx_find(&walk, flow->tx_snd);
+	struct tx_message *message = tx_find(&walk, flow->tx.snd);
 
 	if (message)
 		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;

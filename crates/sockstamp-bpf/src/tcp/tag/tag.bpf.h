@@ -242,7 +242,7 @@ static __always_inline void tag_learn(const struct sock *sk, struct mark *mark, 
 	mark->tag.seen = true;
 	mark->tag.shift = shift;
 	if (flow)
-		flow->rx_shift = shift;
+		flow->rx.shift = shift;
 }
 
 /*
