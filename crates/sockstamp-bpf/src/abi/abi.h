@@ -9,7 +9,9 @@
 #ifndef SOCKSTAMP_ABI_ABI_H
 #define SOCKSTAMP_ABI_ABI_H
 
-#ifndef SOCKSTAMP_VMLINUX_H
+#ifdef __bpf__
+#include "kernel/vmlinux.h"
+#else
 #include <linux/types.h>
 #endif
 

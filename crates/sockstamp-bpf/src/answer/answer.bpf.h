@@ -6,6 +6,7 @@
 #ifndef SOCKSTAMP_ANSWER_ANSWER_BPF_H
 #define SOCKSTAMP_ANSWER_ANSWER_BPF_H
 
+#include "abi/abi.h"
 #include "ledger/ledger.bpf.h"
 
 /* An answer whose first byte is in a read. */

@@ -7,6 +7,7 @@
 #ifndef SOCKSTAMP_ARRIVAL_ARRIVAL_BPF_H
 #define SOCKSTAMP_ARRIVAL_ARRIVAL_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
 #define LAG_LONGEST 0xfffffff8 /* 4.29 s, in nanoseconds: a longer one counts as a mismatch */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* `sockstamp completions`: error queues of registered sockets, in memory of their applications. */
-#include "kernel/kernel.bpf.h"
+#include "completions/alive.bpf.h"
 #include "completions/queue.bpf.h"
 #include "completions/tcp.bpf.h"
-#include "completions/alive.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 SEC("tp_btf/inet_sk_error_report")
 int BPF_PROG(completions_error_report, struct sock *sk)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "kernel/kernel.bpf.h"
-#include "tcp/receive/read.bpf.h"
 #include "tcp/flows/adopt.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
+#include "tcp/gap/release.bpf.h"
+#include "tcp/gap/reset.bpf.h"
+#include "tcp/receive/read.bpf.h"
 #include "tcp/send/by_packets.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "tcp/tag/tag.bpf.h"
-#include "tcp/gap/release.bpf.h"
-#include "tcp/gap/resume.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
@@ -40,7 +40,7 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 	if (!sk)
 		return 0;
 	/* Messages that are still under way end, all the same. */
-	if (window_off() && ctx->op != BPF_SOCK_OPS_TSTAMP_ACK_CB)
+	if (window_detached() && ctx->op != BPF_SOCK_OPS_TSTAMP_ACK_CB)
 		return 0;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	/* Where no hook shows the entry of a send, this may be the flow's first event. */
@@ -51,9 +51,9 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 		return 0;
 	skb = kern->skb;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-		tx_sendmsg(kern, kern->sk, skb, flow);
+		tx_sendmsg_callback(kern, kern->sk, skb, flow);
 	else if (!setting_by_packets)
-		tx_callback(kern->sk, skb, ctx->op, flow);
+		tx_timestamp_callback(kern->sk, skb, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
 		tx_snd_hardware(skb, flow);
 	return 0;
@@ -70,17 +70,17 @@ static __always_inline void flow_close(const struct sock *sk)
 
 	if (!flow || !bank)
 		return;
-	mark = flow_mark(sk);
+	mark = flow_mark_lookup(sk);
 	if (mark)
 		flow_count_segments(mark, tcp_of(sk));
 	/* The other programs may be gone: what became of messages in flight is not known. */
 	if (stopping)
 		return;
-	tx_close(bank, sk, flow);
-	rx_close(bank, sk, flow);
-	flow_ended(flow);
+	tx_refuse_in_flight(bank, sk, flow);
+	rx_account_unseen_read(bank, sk, flow);
+	flow_end(flow);
 	tp = tcp_of(sk);
-	read = rx_in_step(sk, tp->rcv_nxt, flow->rx.done);
+	read = rx_saw_all_reads(sk, tp->rcv_nxt, flow->rx.done);
 	/*
 	 * Keep the state while bytes can still be read; it goes with the socket. A closed socket
 	 * has thrown away what was not read: tcp_close(), v6.18. One that was never accepted has no
@@ -99,15 +99,15 @@ static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct
 {
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		flow_connect(ctx, sk);
+		flow_active_open(ctx, sk);
 		return true;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		flow_connected(sk);
-		tag_begin(ctx, sk);
+		flow_active_established(sk);
+		tag_established(ctx, sk);
 		return true;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		flow_accepted(ctx, sk);
-		tag_begin(ctx, sk);
+		flow_passive_established(ctx, sk);
+		tag_established(ctx, sk);
 		return true;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		flow_listen(ctx);
@@ -127,23 +127,23 @@ static __always_inline void on_segment(const struct sock *sk, const struct sk_bu
 	const struct tcp_skb_cb *cb = skb_tcp(skb);
 	struct flow *flow = flow_lookup(sk);
 
-	if (window_off())
+	if (window_detached())
 		return;
 	/*
 	 * The first data of the flow may come behind a missing segment, or after a gap between
 	 * windows: what is to be refused must be known.
 	 */
 	if (!flow && (seq_after(cb->seq, tcp_of(sk)->rcv_nxt) || window_meets(sk, cb)))
-		flow = flow_of(sk);
+		flow = flow_lookup_or_create(sk);
 	if (!flow)
 		return;
-	flow_enter(flow, sk->sk_lock.owned);
-	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
-		hol_segment(tcp_of(sk), flow, skb, cb);
-	network_segment(tcp_of(sk), flow, cb);
-	tx_catch_up(sk, flow);
-	cause_segment(sk, flow);
-	tx_segment(sk, flow, skb, cb);
+	flow_reset_if_after_gap(flow, sk->sk_lock.owned);
+	if (cb->seq != cb->end_seq && flow_measures(flow, DIRECTION_RX))
+		hol_segment_arrives(tcp_of(sk), flow, skb, cb);
+	network_note_segment(tcp_of(sk), flow, cb);
+	tx_update_departures(sk, flow);
+	cause_segment_arrives(sk, flow);
+	tx_segment_acks(sk, flow, skb, cb);
 }
 
 /* A selected UDP socket calls back (kernel/series). */
@@ -156,17 +156,17 @@ static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 	if (!udp_selectable(sk))
 		return 0;
 	if (ctx->op == setting_datagram_callback) {
-		udp_entered(sk);
+		udp_sendmsg_begins(sk);
 	} else if (ctx->op == setting_ready_callback) {
-		udp_arrived(sk, NULL, skb, sk);
+		udp_datagram_arrives(sk, NULL, skb, sk);
 	} else if (ctx->op == setting_read_callback) {
 		if (!ctx->args[1])
-			udp_consumed(sk, skb, ctx->args[0]);
+			udp_datagram_consumed(sk, skb, ctx->args[0]);
 	} else if (demand_met(DEMAND_DATAGRAMS)) {
 		if (ctx->op == BPF_SOCK_OPS_TSTAMP_SCHED_CB)
-			udp_queued(sk, skb);
+			udp_packet_to_qdisc(sk, skb);
 		else if (ctx->op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB)
-			udp_started(sk, skb, skb->dev);
+			udp_packet_to_driver(sk, skb, skb->dev);
 	}
 	return 0;
 }
@@ -177,7 +177,7 @@ static __noinline int on_datagram_end(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	if (udp_selectable(kern->sk))
-		udp_call_ended(kern->sk, ctx->args[0]);
+		udp_send_call_ends(kern->sk, ctx->args[0]);
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static __noinline int on_datagram_bound(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	if (udp_selectable(kern->sk))
-		udp_bound(ctx, kern->sk);
+		udp_gets_port(ctx, kern->sk);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ static __noinline int on_ready_callback(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
-	rx_ready(kern->sk);
+	rx_data_ready(kern->sk);
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static __noinline int on_read_callback(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	if (!ctx->args[1])
-		rx_read(kern->sk, ctx->args[0]);
+		rx_recvmsg_ends(kern->sk, ctx->args[0]);
 	return 0;
 }
 
@@ -247,7 +247,7 @@ static __noinline int on_other_callback(struct bpf_sock_ops *ctx)
 
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_STATE_CB:
-		flow_state_changes(ctx, kern->sk);
+		flow_half_closes(ctx, kern->sk);
 		break;
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
 		/* Those of an established connection are tcp_probe's. */
@@ -258,7 +258,7 @@ static __noinline int on_other_callback(struct bpf_sock_ops *ctx)
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			tx_entry_callback(kern->sk);
+			tx_mss_callback(kern->sk);
 		if (setting_tag && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
 			tag_reserve(ctx, kern);
 		break;
@@ -275,7 +275,7 @@ static __noinline int on_begin_callback(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
-	tx_entry_begins(kern->sk, ctx->args[1]);
+	tx_sendmsg_begin_callback(kern->sk, ctx->args[1]);
 	return 0;
 }
 
@@ -329,7 +329,7 @@ int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk, const struct msghdr *
 	     const struct sk_buff *tail, int size_goal)
 {
 	if (sock_selected(sk))
-		tx_entry(sk, msg, tail, size_goal);
+		tx_sendmsg_turn(sk, msg, tail, size_goal);
 	return 0;
 }
 
@@ -337,7 +337,7 @@ SEC("fentry/tcp_sendmsg_locked")
 int BPF_PROG(on_sendmsg_begun, const struct sock *sk, const struct msghdr *msg)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_sendmsg_begun(sk, msg);
+		tx_sendmsg_begins(sk, msg);
 	return 0;
 }
 
@@ -346,7 +346,7 @@ int BPF_PROG(on_sendpages_begun, const struct sock *sk, const struct page *page,
 	     unsigned long size, int flags)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_sendpages_begun(sk, size, flags);
+		tx_sendpages_begins(sk, size, flags);
 	return 0;
 }
 
@@ -355,7 +355,7 @@ int BPF_PROG(on_sendpages_ended, const struct sock *sk, const struct page *page,
 	     unsigned long size, int flags, long result)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_ended(sk, result);
+		tx_sendmsg_ends(sk, result);
 	return 0;
 }
 
@@ -363,7 +363,7 @@ SEC("fentry/sk_stream_wait_memory")
 int BPF_PROG(on_wait_begun, const struct sock *sk)
 {
 	if (sock_selected(sk))
-		tx_entry_waits(sk, true);
+		tx_wait_memory(sk, true);
 	return 0;
 }
 
@@ -371,7 +371,7 @@ SEC("fexit/sk_stream_wait_memory")
 int BPF_PROG(on_wait_ended, const struct sock *sk)
 {
 	if (sock_selected(sk))
-		tx_entry_waits(sk, false);
+		tx_wait_memory(sk, false);
 	return 0;
 }
 
@@ -379,7 +379,7 @@ SEC("fentry/__tcp_push_pending_frames")
 int BPF_PROG(on_push, const struct sock *sk)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_pushed(sk);
+		tx_push_pending(sk);
 	return 0;
 }
 
@@ -388,15 +388,15 @@ int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, 
 	     int result)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_ended(sk, result);
+		tx_sendmsg_ends(sk, result);
 	return 0;
 }
 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (udp_called(sk))
-		udp_call_ended(sk, result);
+	if (udp_by_socket_calls(sk))
+		udp_send_call_ends(sk, result);
 	return 0;
 }
 
@@ -441,9 +441,9 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_sk_data_ready, const struct sock *sk)
 {
 	if (!sock_selected(sk))
-		udp_announced(sk);
+		udp_data_ready(sk);
 	else if ((sk = tcp_known(sk)))
-		rx_ready(sk);
+		rx_data_ready(sk);
 	return 0;
 }
 
@@ -452,7 +452,7 @@ SEC("fentry/sock_def_readable")
 int BPF_PROG(on_sock_def_readable, const struct sock *sk)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		rx_ready(sk);
+		rx_data_ready(sk);
 	return 0;
 }
 
@@ -461,13 +461,13 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
-	if (udp_called(sk)) {
+	if (udp_by_socket_calls(sk)) {
 		if (demand_met(DEMAND_DATAGRAMS))
 			udp_read(sk, result);
 		else
-			udp_read_unfollowed(sk, result);
+			udp_recvmsg_ends_unfollowed(sk, result);
 	} else if (!setting_receive_bit && result > 0 && sock_selected(sk) && tcp_known(sk)) {
-		rx_read(tcp_known(sk), result);
+		rx_recvmsg_ends(tcp_known(sk), result);
 	}
 	return 0;
 }
@@ -482,7 +482,7 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE) || !sock_selected(sk) || !(sk = tcp_known(sk)))
 		return 0;
 	if (!bpf_get_func_ret(ctx, &result) && (int)result > 0)
-		rx_read(sk, (int)result);
+		rx_recvmsg_ends(sk, (int)result);
 	return 0;
 }
 
@@ -492,7 +492,7 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	if (new_state == TCP_CLOSE && sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage &&
 	    (sk = tcp_known(sk))) {
 		connection_closes(sk);
-		release_ends(sk);
+		released_socket_closes(sk);
 		flow_close(sk);
 	}
 	return 0;
@@ -510,15 +510,15 @@ int on_run_clock(struct bpf_perf_event_data *ctx)
 SEC("cgroup/sock_create")
 int on_sock_create(struct bpf_sock *ctx)
 {
-	udp_created(ctx);
+	udp_socket_created(ctx);
 	return 1;
 }
 
 SEC("cgroup/sock_release")
 int on_sock_release(struct bpf_sock *ctx)
 {
-	udp_closed(ctx);
-	flow_released(ctx);
+	udp_socket_released(ctx);
+	flow_socket_released(ctx);
 	return 1;
 }
 
@@ -526,7 +526,7 @@ SEC("cgroup/connect4")
 int on_connect4(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
-		udp_connected(ctx->sk);
+		udp_connects(ctx->sk);
 	return 1;
 }
 
@@ -534,7 +534,7 @@ SEC("cgroup/connect6")
 int on_connect6(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
-		udp_connected(ctx->sk);
+		udp_connects(ctx->sk);
 	return 1;
 }
 
@@ -542,7 +542,7 @@ SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
-		udp_entered(ctx->sk);
+		udp_sendmsg_begins(ctx->sk);
 	return 1;
 }
 
@@ -550,7 +550,7 @@ SEC("cgroup/sendmsg6")
 int on_sendmsg6(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
-		udp_entered(ctx->sk);
+		udp_sendmsg_begins(ctx->sk);
 	return 1;
 }
 
@@ -560,7 +560,7 @@ int on_getpeername4(struct bpf_sock_addr *ctx)
 	const struct tcp_sock *tp = ctx->sk ? bpf_skc_to_tcp_sock(ctx->sk) : NULL;
 
 	if (tp)
-		flow_peer_named((const struct sock *)tp);
+		flow_getpeername((const struct sock *)tp);
 	return 1;
 }
 
@@ -570,7 +570,7 @@ int on_getpeername6(struct bpf_sock_addr *ctx)
 	const struct tcp_sock *tp = ctx->sk ? bpf_skc_to_tcp_sock(ctx->sk) : NULL;
 
 	if (tp)
-		flow_peer_named((const struct sock *)tp);
+		flow_getpeername((const struct sock *)tp);
 	return 1;
 }
 
@@ -581,9 +581,9 @@ static __always_inline void packet_queued(const struct sk_buff *skb)
 	if (!sk)
 		return;
 	if (udp_packets_followed(sk))
-		udp_queued(sk, skb);
+		udp_packet_to_qdisc(sk, skb);
 	else if (setting_by_packets && sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_packet_queued(sk, skb);
+		tx_packet_to_qdisc(sk, skb);
 }
 
 SEC("tp_btf/net_dev_queue")
@@ -596,7 +596,7 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 /* A function of its own, for the same reason as on_stamp(). */
 static __noinline int on_hop_queued(const struct sk_buff *skb)
 {
-	hop_queued(skb);
+	hop_packet_to_qdisc(skb);
 	return 0;
 }
 
@@ -613,16 +613,16 @@ static __always_inline void tx_taken(const struct sock *sk, const struct sk_buff
 				     const struct net_device *device)
 {
 	if (setting_by_packets)
-		tx_packet_started(sk, skb, device);
+		tx_packet_to_driver(sk, skb, device);
 	else
-		tx_part_started(sk, skb, device);
+		tx_part_to_driver(sk, skb, device);
 }
 
 static __always_inline void packet_started(const struct sock *sk, const struct sk_buff *skb,
 					   const struct net_device *device)
 {
 	if (udp_packets_followed(sk))
-		udp_started(sk, skb, device);
+		udp_packet_to_driver(sk, skb, device);
 	else if (sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_taken(sk, skb, device);
 }
@@ -640,7 +640,7 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 /* A function of its own, for the same reason as on_stamp(). */
 static __noinline int on_hop_started(const struct sk_buff *skb, const struct net_device *device)
 {
-	hop_started(skb, device);
+	hop_packet_to_driver(skb, device);
 	return 0;
 }
 
@@ -666,7 +666,7 @@ int on_cgroup_ingress(struct __sk_buff *ctx)
 	const struct sock *sk = skb->sk;
 
 	if (sk && udp_followed(sk) && ctx->sk)
-		udp_arrived(ctx->sk, ctx, skb, sk);
+		udp_datagram_arrives(ctx->sk, ctx, skb, sk);
 	return 1;
 }
 
@@ -674,7 +674,7 @@ int on_cgroup_ingress(struct __sk_buff *ctx)
 SEC("cgroup_skb/ingress")
 int on_host_ingress(struct __sk_buff *ctx)
 {
-	hop_arrived(bpf_cast_to_kern_ctx(ctx));
+	hop_packet_arrives(bpf_cast_to_kern_ctx(ctx));
 	return 1;
 }
 
@@ -682,12 +682,12 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason,
 	     const struct sock *receiver)
 {
-	bool followed = setting_hops && hop_freed(skb, !receiver);
+	bool followed = setting_hops && hop_packet_freed(skb, !receiver);
 
 	if (receiver && udp_selectable(receiver))
-		udp_arrival_dropped(receiver, skb);
+		udp_datagram_dropped(receiver, skb);
 	else if (!followed)
-		udp_dropped(skb);
+		udp_packet_dropped(skb);
 	return 0;
 }
 
@@ -695,15 +695,15 @@ int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_packet_dropped, const struct sk_buff *skb)
 {
-	if (!setting_hops || !hop_freed(skb, true))
-		udp_dropped(skb);
+	if (!setting_hops || !hop_packet_freed(skb, true))
+		udp_packet_dropped(skb);
 	return 0;
 }
 
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb, const struct sk_buff *skb)
 {
-	hop_freed(skb, false);
+	hop_packet_freed(skb, false);
 	return 0;
 }
 
@@ -711,7 +711,7 @@ SEC("fentry/udp_sendmsg")
 int BPF_PROG(on_udp_send_begun, struct sock *sk)
 {
 	if (udp_selectable_ipv4(sk))
-		udp_entered(sk);
+		udp_sendmsg_begins(sk);
 	return 0;
 }
 
@@ -720,7 +720,7 @@ int BPF_PROG(on_udp_send_ended, const struct sock *sk, const struct msghdr *msg,
 	     int result)
 {
 	if (udp_selectable_ipv4(sk))
-		udp_sent(sk, result);
+		udp_sendmsg_ends(sk, result);
 	return 0;
 }
 
@@ -728,7 +728,7 @@ SEC("fentry/udpv6_sendmsg")
 int BPF_PROG(on_udpv6_send_begun, struct sock *sk)
 {
 	if (udp_selectable(sk))
-		udp_entered(sk);
+		udp_sendmsg_begins(sk);
 	return 0;
 }
 
@@ -737,7 +737,7 @@ int BPF_PROG(on_udpv6_send_ended, const struct sock *sk, const struct msghdr *ms
 	     unsigned long size, int result)
 {
 	if (udp_selectable(sk))
-		udp_sent(sk, result);
+		udp_sendmsg_ends(sk, result);
 	return 0;
 }
 
@@ -746,9 +746,9 @@ SEC("fentry/__udp_enqueue_schedule_skb")
 int BPF_PROG(on_datagram, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (setting_hops)
-		hop_arrived(skb);
+		hop_packet_arrives(skb);
 	if (udp_selectable(sk))
-		udp_arrived(sk, NULL, skb, sk);
+		udp_datagram_arrives(sk, NULL, skb, sk);
 	return 0;
 }
 
@@ -756,7 +756,7 @@ SEC("fexit/__udp_enqueue_schedule_skb")
 int BPF_PROG(on_datagram_queued, const struct sock *sk, const struct sk_buff *skb, int result)
 {
 	if (result < 0 && udp_selectable(sk))
-		udp_arrival_dropped(sk, skb);
+		udp_datagram_dropped(sk, skb);
 	return 0;
 }
 
@@ -764,7 +764,7 @@ SEC("fentry/skb_consume_udp")
 int BPF_PROG(on_datagram_read, const struct sock *sk, const struct sk_buff *skb, int length)
 {
 	if (udp_selectable(sk))
-		udp_consumed(sk, skb, length);
+		udp_datagram_consumed(sk, skb, length);
 	return 0;
 }
 
@@ -776,7 +776,7 @@ int mark_sockets(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 
 	if (task && file)
-		mark_socket(task, file);
+		mark_file(task, file);
 	return 0;
 }
 
@@ -787,7 +787,7 @@ int mark_datagram_sockets(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 
 	if (task && file)
-		udp_held(task, file);
+		udp_select_file(task, file);
 	return 0;
 }
 
@@ -810,7 +810,7 @@ int ask_datagram_sockets(struct bpf_iter__udp *ctx)
 	struct udp_sock *udp = ctx->udp_sk;
 
 	if (udp)
-		udp_asked(udp);
+		udp_request_callbacks_of_existing(udp);
 	return 0;
 }
 
@@ -850,7 +850,7 @@ int switch_flows(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 
 	if (common)
-		switch_flow(common);
+		release_or_recall_flow(common);
 	return 0;
 }
 

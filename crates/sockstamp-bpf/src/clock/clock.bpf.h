@@ -8,6 +8,7 @@
 #ifndef SOCKSTAMP_CLOCK_CLOCK_BPF_H
 #define SOCKSTAMP_CLOCK_CLOCK_BPF_H
 
+#include "abi/abi.h"
 #include "arrival/arrival.bpf.h"
 #include "kernel/kernel.bpf.h"
 

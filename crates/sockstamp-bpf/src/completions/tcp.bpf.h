@@ -45,7 +45,7 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 	kern = bpf_cast_to_kern_ctx(ctx);
 	tp = cast_kernel(kern->sk, struct tcp_sock);
 	mark->origin = tp->write_seq;
-	if (!bits_ask(sk, tp, ASKED_STAMPS, &mark->asked))
+	if (!tcp_callbacks_request(sk, tp, ASKED_STAMPS, &mark->asked))
 		return;
 	mark->kind = MARK_SELECTED;
 	mark->select = false;

@@ -11,6 +11,7 @@
 #ifndef SOCKSTAMP_CONNECTION_CONNECTION_BPF_H
 #define SOCKSTAMP_CONNECTION_CONNECTION_BPF_H
 
+#include "abi/abi.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "record/record.bpf.h"
@@ -65,10 +66,10 @@ static __noinline int connection_begins(struct mark *mark, const struct sock *sk
 	opening->began = 0;
 	opening->again = 0;
 	if (mark->opened_by == OPENED_BY_US) {
-		if (!mark_wants(mark, DIRECTION_TX))
+		if (!mark_measures(mark, DIRECTION_TX))
 			return 0;
 		connection_task(opening, sk);
-	} else if (!mark_wants(mark, DIRECTION_RX)) {
+	} else if (!mark_measures(mark, DIRECTION_RX)) {
 		return 0;
 	}
 	opening->began = bpf_ktime_get_ns();
@@ -168,7 +169,7 @@ static __always_inline enum verdict connection_failure(const struct mark *mark,
  */
 static __always_inline void connection_closes(const struct sock *sk)
 {
-	struct mark *mark = flow_mark(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 
 	if (mark && mark->opening.began)
 		connection_ends(mark, sk, connection_failure(mark, sk));

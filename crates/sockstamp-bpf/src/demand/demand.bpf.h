@@ -7,6 +7,7 @@
 #ifndef SOCKSTAMP_DEMAND_DEMAND_BPF_H
 #define SOCKSTAMP_DEMAND_DEMAND_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
 /* Write the time of use at most this often: CPUs that only read it share its cache line. */
@@ -42,7 +43,7 @@ static __always_inline void demand_used(enum demand_for what, __u64 now)
 }
 
 /* Request the programs that an event needs. Two CPUs may do it at once, without harm. */
-static __always_inline void demand_raise(enum demand_for what)
+static __always_inline void demand_request(enum demand_for what)
 {
 	void *nothing;
 

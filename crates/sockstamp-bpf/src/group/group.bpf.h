@@ -7,9 +7,9 @@
 #ifndef SOCKSTAMP_GROUP_GROUP_BPF_H
 #define SOCKSTAMP_GROUP_GROUP_BPF_H
 
-#include "kernel/kernel.bpf.h"
 #include "group/group.h"
 #include "histogram/histogram.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "sample/sample.bpf.h"
 
 const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
@@ -93,7 +93,7 @@ static __always_inline void group_sample_refresh(struct sampler *sampler, __u64 
 		return;
 	own = setting_groups ? bpf_map_lookup_elem(&group_caps, &index) : NULL;
 	if (own && *own == GROUP_OFF)
-		sample_rest(sampler, now);
+		sample_pause(sampler, now);
 	else
 		sample_open(sampler, now, own ? *own : 0);
 }

@@ -122,7 +122,7 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 
 static __always_inline __u16 group_port(const struct sock *sk)
 {
-	if (flow_asks(sk, flow_mark(sk)))
+	if (flow_is_client(sk, flow_mark_lookup(sk)))
 		return bpf_ntohs(sk->__sk_common.skc_dport);
 	return sk->__sk_common.skc_num;
 }

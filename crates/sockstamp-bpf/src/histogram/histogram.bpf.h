@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
 #define SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 #include "histogram_bounds.h"
 

@@ -8,8 +8,9 @@
 #ifndef SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
 #define SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "abi/abi.h"
 #include "histogram/histogram.bpf.h"
+#include "kernel/kernel.bpf.h"
 
 /* Limit of probes for an interface before it counts as one without room. */
 #define INTERFACE_PROBES 16

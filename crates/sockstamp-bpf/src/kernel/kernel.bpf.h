@@ -14,7 +14,6 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "abi/abi.h"
 
 #define AF_INET	      2 /* include/linux/socket.h */
 #define AF_INET6      10

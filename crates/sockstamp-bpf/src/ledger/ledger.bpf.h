@@ -8,6 +8,7 @@
 #ifndef SOCKSTAMP_LEDGER_LEDGER_BPF_H
 #define SOCKSTAMP_LEDGER_LEDGER_BPF_H
 
+#include "abi/abi.h"
 #include "group/group.bpf.h"
 #include "histogram/histogram.bpf.h"
 #include "sched/sched.bpf.h"

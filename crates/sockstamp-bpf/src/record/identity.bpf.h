@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_RECORD_IDENTITY_BPF_H
 #define SOCKSTAMP_RECORD_IDENTITY_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
 const volatile bool setting_record; /* send a record per message to the ring buffer */

@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_RECORD_RECORD_BPF_H
 #define SOCKSTAMP_RECORD_RECORD_BPF_H
 
+#include "abi/abi.h"
 #include "histogram/histogram.bpf.h"
 #include "host_path/interfaces.bpf.h"
 #include "record/identity.bpf.h"

@@ -108,7 +108,7 @@ static __always_inline void sample_open(struct sampler *sampler, __u64 now, __u3
 }
 
 /* Begin a window without a measured message: no block ends in it. */
-static __always_inline void sample_rest(struct sampler *sampler, __u64 now)
+static __always_inline void sample_pause(struct sampler *sampler, __u64 now)
 {
 	sampler->weight = SAMPLE_REST;
 	sampler->skip = SAMPLE_REST;
@@ -123,7 +123,7 @@ static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
 }
 
 /* Return true if the next message is to be skipped. */
-static __always_inline bool sample_passes(const struct sampler *sampler)
+static __always_inline bool sample_will_skip(const struct sampler *sampler)
 {
 	return sampling() && sampler->skip;
 }
@@ -163,10 +163,10 @@ static __always_inline bool stream_in_step(__u32 start, __u32 end)
 	return ((start - 1) ^ (end - 1)) & ~(setting_in_step - 1) || end - start >= setting_in_step;
 }
 
-/* Do as sample_passes() for TCP: in step, the choice depends on bytes that are not known yet. */
-static __always_inline bool stream_passes(const struct sampler *sampler)
+/* Do as sample_will_skip() for TCP: in step, the choice depends on bytes that are not known yet. */
+static __always_inline bool stream_will_skip(const struct sampler *sampler)
 {
-	return !setting_in_step && sample_passes(sampler);
+	return !setting_in_step && sample_will_skip(sampler);
 }
 
 /* Do as sample_skip() for TCP. */

@@ -43,7 +43,7 @@ static __always_inline struct quota_note *quota_slot(__u64 task, __u64 event)
 }
 
 /* Return true if the kernel records the time. Otherwise it is part of the wait for a CPU. */
-static __always_inline bool quota_told(void)
+static __always_inline bool quota_recorded(void)
 {
 	return bpf_core_field_exists(((struct cfs_rq *)0)->throttled_clock_self_time) &&
 	       bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq);
@@ -55,7 +55,7 @@ static __always_inline __u64 task_address(const struct task_struct *task)
 	return word_at(&task);
 }
 
-static __always_inline void quota_look(struct quota *quota, const struct task_struct *task,
+static __always_inline void quota_read(struct quota *quota, const struct task_struct *task,
 				       __u64 now)
 {
 	__u64 queue = word_at(&task->se.cfs_rq);
@@ -89,7 +89,7 @@ static __always_inline void quota_write(struct quota_note *note, __u64 task, __u
  * Return true if tasks of the cgroup may be held, or have been. If only a cgroup above it holds
  * them, the first time is missed.
  */
-static __always_inline bool quota_matters(const struct quota *quota)
+static __always_inline bool quota_may_hold(const struct quota *quota)
 {
 	const struct cfs_rq *tasks = (const struct cfs_rq *)quota->queue;
 
@@ -103,10 +103,10 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	struct quota quota;
 	__u64 address;
 
-	if (!quota_told())
+	if (!quota_recorded())
 		return;
-	quota_look(&quota, task, now);
-	if (!quota_matters(&quota))
+	quota_read(&quota, task, now);
+	if (!quota_may_hold(&quota))
 		return;
 	address = task_address(task);
 	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
@@ -131,9 +131,9 @@ __noinline __u64 quota_since(__u64 event, __u64 now)
 	__u64 queue = note->quota.queue, throttled = note->quota.throttled;
 	struct quota quota;
 
-	if (!quota_told())
+	if (!quota_recorded())
 		return 0;
-	quota_look(&quota, task, now);
+	quota_read(&quota, task, now);
 	if (!quota.queue)
 		return QUOTA_UNKNOWN;
 	if (!quota_noted(note, address, event))

@@ -9,6 +9,7 @@
 #ifndef SOCKSTAMP_SCHED_SCHED_BPF_H
 #define SOCKSTAMP_SCHED_SCHED_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 #include "sched/quota.bpf.h"
 #include "sched/run_clock.bpf.h"
@@ -292,8 +293,8 @@ static __always_inline void reader_note(struct reader *reader, const struct task
 /*
  * Note at sk_data_ready() the task that waits for this arrival. Arrivals have consecutive numbers.
  */
-static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival,
-				       __u64 now)
+static __always_inline void sched_note_waiter(const struct sock *sk, struct waiter *waiter,
+					      __u32 arrival, __u64 now)
 {
 	struct reader *reader = &waiter->reader;
 	const struct task_struct *task;
@@ -448,8 +449,9 @@ static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 
  * Find at a read what its task did in rx.app: from its `wakeup` on if it had waited for this
  * arrival, otherwise from the arrival on. A task that has had its CPU all the time was running.
  */
-static __always_inline void sched_spent(struct waiter *waiter, const struct task_struct *task,
-					__u32 arrival, __u64 now, __u64 wakeup, struct spent *spent)
+static __always_inline void sched_split_app(struct waiter *waiter, const struct task_struct *task,
+					    __u32 arrival, __u64 now, __u64 wakeup,
+					    struct spent *spent)
 {
 	struct reader *reader = &waiter->reader;
 	__u32 runs = task_runs(task);
@@ -486,8 +488,8 @@ static __always_inline void sched_spent(struct waiter *waiter, const struct task
  * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. `spent` must
  * be zero. A global function, so the verifier walks it once, not once per path through the read.
  */
-__noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
-			    struct spent *spent)
+__noinline __u64 sched_split_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
+				  struct spent *spent)
 {
 	__u64 wakeup = STAGE_ABSENT;
 	const struct task_struct *task;
@@ -502,15 +504,16 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 	wakeup = sched_wakeup(waiter, task, arrival, ready, now);
 	if (wakeup != STAGE_ABSENT)
 		spent->app -= wakeup;
-	sched_spent(waiter, task, arrival, now, wakeup, spent);
+	sched_split_app(waiter, task, arrival, now, wakeup, spent);
 	return wakeup;
 }
 
 /*
- * Find how long the reader waited for its quota. The caller of sched_read() calls this: the stack
- * has no room for one more frame below that function.
+ * Find how long the reader waited for its quota. The caller of sched_split_read() calls this: the
+ * stack has no room for one more frame below that function.
  */
-static __always_inline void sched_quota(struct spent *spent, __u32 arrival, __u64 wakeup, __u64 now)
+static __always_inline void sched_split_quota(struct spent *spent, __u32 arrival, __u64 wakeup,
+					      __u64 now)
 {
 	if (setting_sched && (spent->runnable || (wakeup != STAGE_ABSENT && wakeup)))
 		spent->quota = quota_since(arrival, now);

@@ -19,21 +19,21 @@ const volatile __u64 setting_max_state = ~0ULL;
 __u64 live_flows;
 __u64 live_state;
 
-static __always_inline void state_given_back(__u64 bytes)
+static __always_inline void state_give_back(__u64 bytes)
 {
 	__sync_fetch_and_add(&live_flows, -1);
 	__sync_fetch_and_add(&live_state, -bytes);
 }
 
 /* Return true if there is room for the state of one more. */
-static __always_inline bool state_admitted(__u64 bytes)
+static __always_inline bool state_admit(__u64 bytes)
 {
 	__u64 flows = __sync_fetch_and_add(&live_flows, 1);
 	__u64 state = __sync_fetch_and_add(&live_state, bytes);
 
 	if (flows < setting_max_flows && state + bytes <= setting_max_state)
 		return true;
-	state_given_back(bytes);
+	state_give_back(bytes);
 	count_loss(LOSS_TURNED_AWAY);
 	return false;
 }

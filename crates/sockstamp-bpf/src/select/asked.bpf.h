@@ -56,7 +56,7 @@ static __always_inline __u8 asked_by_marks(const struct sock *sk)
 }
 
 /* Return the bits that are in bpf_sock_ops_cb_flags. */
-static __always_inline int callbacks_of(__u8 bits)
+static __always_inline int sock_ops_cb_flags_of(__u8 bits)
 {
 	int callbacks = 0;
 
@@ -74,7 +74,7 @@ static __always_inline int callbacks_of(__u8 bits)
 /* Bits in sk_bpf_cb_flags; only TCP has the others. */
 #define ASKED_OF_SOCKET (ASKED_STAMPS | ASKED_READS | ASKED_PACKETS)
 
-static __always_inline int flags_of(__u8 bits)
+static __always_inline int sk_bpf_cb_flags_of(__u8 bits)
 {
 	int flags = 0;
 
@@ -87,7 +87,7 @@ static __always_inline int flags_of(__u8 bits)
 	return flags;
 }
 
-static __always_inline __u8 bits_on_socket(const struct sock *sk)
+static __always_inline __u8 sk_callbacks_on(const struct sock *sk)
 {
 	int flags = sk->sk_bpf_cb_flags;
 	__u8 bits = 0;
@@ -101,9 +101,9 @@ static __always_inline __u8 bits_on_socket(const struct sock *sk)
 	return bits;
 }
 
-static __always_inline __u8 bits_on(const struct tcp_sock *tp)
+static __always_inline __u8 tcp_callbacks_on(const struct tcp_sock *tp)
 {
-	__u8 bits = bits_on_socket((const struct sock *)tp);
+	__u8 bits = sk_callbacks_on((const struct sock *)tp);
 	int callbacks = tp->bpf_sock_ops_cb_flags;
 
 	if (callbacks & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
@@ -121,23 +121,26 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
  * Switch only these bits of a socket of any protocol on or off. `socket` is the argument for
  * bpf_setsockopt().
  */
-static __always_inline bool flags_switch(void *socket, const struct sock *sk, __u8 bits, bool on)
+static __always_inline bool sk_callbacks_switch(void *socket, const struct sock *sk, __u8 bits,
+						bool on)
 {
-	int flags = sk->sk_bpf_cb_flags & ~flags_of(bits);
+	int flags = sk->sk_bpf_cb_flags & ~sk_bpf_cb_flags_of(bits);
 
 	if (on)
-		flags |= flags_of(bits);
+		flags |= sk_bpf_cb_flags_of(bits);
 	return !bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
 }
 
 /* Do the same for a TCP socket, which has more bits. */
-static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
+static __always_inline bool tcp_callbacks_switch(void *socket, const struct tcp_sock *tp, __u8 bits,
+						 bool on)
 {
-	int callbacks = tp->bpf_sock_ops_cb_flags & ~callbacks_of(bits);
+	int callbacks = tp->bpf_sock_ops_cb_flags & ~sock_ops_cb_flags_of(bits);
 
 	if (on)
-		callbacks |= callbacks_of(bits);
-	if (bits & ASKED_OF_SOCKET && !flags_switch(socket, (const struct sock *)tp, bits, on))
+		callbacks |= sock_ops_cb_flags_of(bits);
+	if (bits & ASKED_OF_SOCKET &&
+	    !sk_callbacks_switch(socket, (const struct sock *)tp, bits, on))
 		return false;
 	return !(bits & ~ASKED_OF_SOCKET) ||
 	       !bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks,
@@ -145,50 +148,52 @@ static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp,
 }
 
 /* Request these bits. `asked` is the mark's field, which stays when a socket is reused. */
-static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __u8 wanted,
-				     __u8 *asked)
+static __always_inline bool tcp_callbacks_request(void *socket, const struct tcp_sock *tp,
+						  __u8 wanted, __u8 *asked)
 {
-	__u8 found = bits_on(tp) & wanted;
+	__u8 found = tcp_callbacks_on(tp) & wanted;
 	__u8 missing = wanted & ~found;
 
 	if (found)
 		*asked |= found & asked_by_marks((const struct sock *)tp);
-	if (missing && !bits_switch(socket, tp, missing, true))
+	if (missing && !tcp_callbacks_switch(socket, tp, missing, true))
 		return false;
 	*asked |= missing;
 	return true;
 }
 
 /* Do the same for a UDP socket. */
-static __always_inline bool flags_ask(void *socket, const struct sock *sk, __u8 wanted, __u8 *asked)
+static __always_inline bool sk_callbacks_request(void *socket, const struct sock *sk, __u8 wanted,
+						 __u8 *asked)
 {
-	__u8 found = bits_on_socket(sk) & wanted;
+	__u8 found = sk_callbacks_on(sk) & wanted;
 	__u8 missing = wanted & ~found;
 
 	if (found)
 		*asked |= found & asked_by_marks(sk);
-	if (missing && !flags_switch(socket, sk, missing, true))
+	if (missing && !sk_callbacks_switch(socket, sk, missing, true))
 		return false;
 	*asked |= missing;
 	return true;
 }
 
 /* Clear the bits of a deleted mark, except those of other marks. */
-static __always_inline void bits_give_back(void *socket, const struct tcp_sock *tp, __u8 asked)
+static __always_inline void tcp_callbacks_give_back(void *socket, const struct tcp_sock *tp,
+						    __u8 asked)
 {
 	__u8 last = asked & ~asked_by_marks((const struct sock *)tp);
 
 	if (last)
-		bits_switch(socket, tp, last, false);
+		tcp_callbacks_switch(socket, tp, last, false);
 }
 
 /* Do the same for a UDP socket. */
-static __always_inline void flags_give_back(void *socket, const struct sock *sk, __u8 asked)
+static __always_inline void sk_callbacks_give_back(void *socket, const struct sock *sk, __u8 asked)
 {
 	__u8 last = asked & ~asked_by_marks(sk);
 
 	if (last)
-		flags_switch(socket, sk, last, false);
+		sk_callbacks_switch(socket, sk, last, false);
 }
 
 #endif

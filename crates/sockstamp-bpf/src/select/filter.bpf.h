@@ -6,6 +6,7 @@
 #ifndef SOCKSTAMP_SELECT_FILTER_BPF_H
 #define SOCKSTAMP_SELECT_FILTER_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 #include "select/filter.h"
 

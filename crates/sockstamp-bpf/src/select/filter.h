@@ -6,7 +6,9 @@
 #ifndef SOCKSTAMP_SELECT_FILTER_H
 #define SOCKSTAMP_SELECT_FILTER_H
 
-#ifndef SOCKSTAMP_VMLINUX_H
+#ifdef __bpf__
+#include "kernel/vmlinux.h"
+#else
 #include <linux/types.h>
 #endif
 

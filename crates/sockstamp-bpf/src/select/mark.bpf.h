@@ -7,6 +7,7 @@
 #ifndef SOCKSTAMP_SELECT_MARK_BPF_H
 #define SOCKSTAMP_SELECT_MARK_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
 #define MARKS_NAME "sockstamp_marks"

@@ -49,7 +49,7 @@ static __always_inline bool sock_may_be_selected(const struct sock *sk)
 }
 
 /* The mark of a selected flow; NULL if this is none of ours. */
-static __always_inline struct mark *flow_mark(const struct sock *sk)
+static __always_inline struct mark *flow_mark_lookup(const struct sock *sk)
 {
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 
@@ -57,7 +57,7 @@ static __always_inline struct mark *flow_mark(const struct sock *sk)
 }
 
 /* Without a filter the verifier removes all of this. */
-static __always_inline bool mark_wants(const struct mark *mark, enum direction direction)
+static __always_inline bool mark_measures(const struct mark *mark, enum direction direction)
 {
 	return !setting_filtered || mark->directions & DIRECTION_BIT(direction);
 }
@@ -67,7 +67,7 @@ static __always_inline bool mark_wants(const struct mark *mark, enum direction d
  * existed before, it is unknown: the lower port is taken for the service's, for ephemeral ones are
  * high (ip(7), ip_local_port_range). An unconnected socket of UDP has no remote port.
  */
-static __always_inline bool flow_asks(const struct sock *sk, const struct mark *mark)
+static __always_inline bool flow_is_client(const struct sock *sk, const struct mark *mark)
 {
 	__u16 remote = bpf_ntohs(sk->__sk_common.skc_dport);
 
@@ -102,7 +102,7 @@ static __always_inline __u8 flow_directions(const struct sock *sk)
 	return netns_selected(sk) && route_selected(sk) ? filter_flow(sk) : 0;
 }
 
-static __always_inline void mark_release(struct mark *mark, bool released)
+static __always_inline void mark_set_released(struct mark *mark, bool released)
 {
 	if (mark->released == released)
 		return;
@@ -111,7 +111,7 @@ static __always_inline void mark_release(struct mark *mark, bool released)
 }
 
 /* Of a sockstamp: neither it nor what it accepts is selected, now or when sockets are walked. */
-static __always_inline void mark_own(void *sk)
+static __always_inline void mark_sockstamp_socket(void *sk)
 {
 	struct mark *mark =
 		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);

@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_SELECT_TARGET_BPF_H
 #define SOCKSTAMP_SELECT_TARGET_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
 /* Cgroups may be nested as deep as one likes; deeper ones are not found. */

@@ -6,7 +6,6 @@
 #include "kernel/kernel.bpf.h"
 #include "record/identity.bpf.h"
 #include "sample/sample.bpf.h"
-#include "sched/sched.bpf.h"
 #include "select/admit.bpf.h"
 #include "select/select.bpf.h"
 #include "tcp/receiving.bpf.h"
@@ -87,15 +86,15 @@ static __always_inline struct flow *flow_lookup(const struct sock *sk)
 	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
 }
 
-static __always_inline bool flow_wants(const struct flow *flow, enum direction direction)
+static __always_inline bool flow_measures(const struct flow *flow, enum direction direction)
 {
 	return !setting_filtered || flow->directions & DIRECTION_BIT(direction);
 }
 
 /* Keep a rejected flow rejected: its messages under way would not be known later. */
-static __always_inline bool flow_admitted(struct mark *mark)
+static __always_inline bool flow_admit(struct mark *mark)
 {
-	bool admitted = state_admitted(FLOW_BYTES);
+	bool admitted = state_admit(FLOW_BYTES);
 
 	if (!admitted)
 		mark->directions = 0;
@@ -108,16 +107,16 @@ static __always_inline bool flow_admitted(struct mark *mark)
  */
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
 {
-	struct mark *mark = flow_mark(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 	struct flow *flow;
 
-	if (!mark || sk->__sk_common.skc_state == TCP_CLOSE || !flow_admitted(mark))
+	if (!mark || sk->__sk_common.skc_state == TCP_CLOSE || !flow_admit(mark))
 		return NULL;
 	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow)
 		count_loss(LOSS_FLOW);
 	if (!flow || __sync_val_compare_and_swap(&flow->rx.key, 0, (__u64)sk)) {
-		state_given_back(FLOW_BYTES);
+		state_give_back(FLOW_BYTES);
 		return flow;
 	}
 	receiving_clear(flow->rx.key);
@@ -134,7 +133,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 		flow->window = window.number ? window.number - 1 : 0;
 		flow->rx.window = flow->window;
 	}
-	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
+	flow->exchange.asks = mark_measures(mark, DIRECTION_RX) && flow_is_client(sk, mark);
 	sample_start(&flow->tx.sampler);
 	sample_start(&flow->rx.sampler);
 	if (setting_record) {
@@ -145,19 +144,19 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 }
 
 /* Called once per flow, with the socket locked. */
-static __always_inline void flow_ended(struct flow *flow)
+static __always_inline void flow_end(struct flow *flow)
 {
 	if (flow->ended)
 		return;
 	flow->ended = true;
-	state_given_back(FLOW_BYTES);
+	state_give_back(FLOW_BYTES);
 }
 
 /*
  * Return the flow, for hooks that run under the socket lock, before the message that they are
  * about.
  */
-static __always_inline struct flow *flow_of(const struct sock *sk)
+static __always_inline struct flow *flow_lookup_or_create(const struct sock *sk)
 {
 	struct flow *flow = flow_lookup(sk);
 
@@ -170,14 +169,14 @@ static __always_inline bool flow_in_gap(const struct flow *flow)
 	return setting_windows && (window.off || flow->window != window.number);
 }
 
-/* Reset a flow's state after a gap (tcp/gap/resume.bpf.h). */
-int flow_resume(struct flow *flow, __u32 calls);
+/* Reset a flow's state after a gap (tcp/gap/reset.bpf.h). */
+int flow_reset_after_gap(struct flow *flow, __u32 calls);
 
 /* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
-static __always_inline void flow_enter(struct flow *flow, bool calls)
+static __always_inline void flow_reset_if_after_gap(struct flow *flow, bool calls)
 {
 	if (setting_windows && flow->window != window.number)
-		flow_resume(flow, calls);
+		flow_reset_after_gap(flow, calls);
 }
 
 #endif

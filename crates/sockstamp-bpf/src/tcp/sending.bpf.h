@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_TCP_SENDING_BPF_H
 #define SOCKSTAMP_TCP_SENDING_BPF_H
 
+#include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 #include "sample/sample.bpf.h"
 

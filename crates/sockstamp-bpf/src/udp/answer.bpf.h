@@ -34,7 +34,7 @@ static __always_inline __u16 udp_port(const struct sk_buff *skb, bool source)
 }
 
 /* Return true if the peer of a connected socket is the service. */
-static __always_inline bool udp_asks_peer(const struct sock *sk)
+static __always_inline bool udp_is_client(const struct sock *sk)
 {
 	return bpf_ntohs(sk->__sk_common.skc_dport) < sk->__sk_common.skc_num;
 }
@@ -50,7 +50,7 @@ static __always_inline __u64 udp_peer_name(const struct sock *sk, const struct s
 	__u32 *address = (__u32 *)peer.address;
 
 	if (sk->__sk_common.skc_dport)
-		return udp_asks_peer(sk);
+		return udp_is_client(sk);
 	if (udp_port(skb, source) >= sk->__sk_common.skc_num)
 		return 0;
 	udp_peer(sk, skb, source, &peer);
@@ -95,8 +95,8 @@ __noinline int udp_ask(struct udp_flow *flow, __u64 peer, __u64 now)
 }
 
 /* The datagram with this counter has arrived, in softirq. */
-static __always_inline void udp_answered(const struct sock *sk, const struct sk_buff *skb,
-					 struct udp_flow *flow, __u64 counter, __u64 now)
+static __always_inline void udp_answer_arrives(const struct sock *sk, const struct sk_buff *skb,
+					       struct udp_flow *flow, __u64 counter, __u64 now)
 {
 	struct udp_exchange *exchange = &flow->exchange;
 	__u64 asked = exchange->asked;

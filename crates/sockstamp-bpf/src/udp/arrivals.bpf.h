@@ -103,7 +103,7 @@ struct udp_range {
 	__u64 counter;
 };
 
-static long udp_forget_step(__u32 index, struct udp_range *range)
+static long udp_tail_set_step(__u32 index, struct udp_range *range)
 {
 	udp_arrival_delete(range->flow, range->counter + index);
 	return 0;
@@ -121,7 +121,7 @@ __noinline int udp_tail_set(struct udp_flow *flow, __u64 tail)
 	passed = tail - range.counter;
 	if ((__s64)passed <= 0 || flow->rx_behind <= 0)
 		return 0;
-	bpf_loop(passed < UDP_UNREAD ? passed : UDP_UNREAD, udp_forget_step, &range, 0);
+	bpf_loop(passed < UDP_UNREAD ? passed : UDP_UNREAD, udp_tail_set_step, &range, 0);
 	return 0;
 }
 
@@ -135,7 +135,7 @@ struct udp_search {
 	__u32 stamp;
 };
 
-static long udp_find_step(__u32 index, struct udp_search *search)
+static long udp_find_arrival_step(__u32 index, struct udp_search *search)
 {
 	__u64 counter = search->range.counter + index;
 	struct udp_arrival *arrival = udp_arrival_at(search->range.flow, counter);
@@ -153,8 +153,8 @@ static long udp_find_step(__u32 index, struct udp_search *search)
  * side by side end their reads in another order, and goes on where the last one has ended: reads
  * take a datagram each, so that searches overtake them.
  */
-__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 head,
-			  __u64 otherwise)
+__noinline __u64 udp_find_arrival(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 head,
+				  __u64 otherwise)
 {
 	struct udp_search search = {.range = {.flow = flow}, .skb = skb, .stamp = stamp};
 	__u64 from;
@@ -168,7 +168,7 @@ __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 h
 	search.range.counter = from;
 	looks = head - from;
 	if (looks > 0)
-		bpf_loop(looks < UDP_LOOKS ? looks : UDP_LOOKS, udp_find_step, &search, 0);
+		bpf_loop(looks < UDP_LOOKS ? looks : UDP_LOOKS, udp_find_arrival_step, &search, 0);
 	flow->rx_sought = search.skb ? from + UDP_LOOKS : 0;
 	return search.skb ? otherwise : search.range.counter;
 }

@@ -184,7 +184,7 @@ static __always_inline void hop_release(struct hop *hop)
 }
 
 /* Add what the way has shown to the message. */
-static __always_inline void hop_tell(struct udp_send *send, const struct hop *hop)
+static __always_inline void hop_apply(struct udp_send *send, const struct hop *hop)
 {
 	if (hop->flags & HOP_DROPPED)
 		send->flags |= UDP_DROPPED;
@@ -211,7 +211,7 @@ __noinline int hop_end(struct hop *hop, __u64 flags)
 		return 0;
 	if (__sync_val_compare_and_swap(&hop->state, HOP_HELD, HOP_TAKEN) != HOP_HELD)
 		return 0;
-	hop_tell(&hop->send, hop);
+	hop_apply(&hop->send, hop);
 	udp_send_ends(bank, &hop->send, &hop->identity);
 	hop_release(hop);
 	return 0;
@@ -239,7 +239,7 @@ __noinline int hop_claim(__u64 name)
 }
 
 /* A packet is about to be followed: others with its address are gone, and their end was missed. */
-__noinline int hop_forget(__u64 name, __u64 now)
+__noinline int hop_end_reused(__u64 name, __u64 now)
 {
 	struct hop_names *names = hop_bucket(name);
 
@@ -256,7 +256,7 @@ __noinline int hop_forget(__u64 name, __u64 now)
 }
 
 /* Follow the last packet of a send from here on, if its device may lead further into this host. */
-__noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
+__noinline int hop_follow(struct udp_send *send, const struct hop_packet *packet)
 {
 	const struct interface *interface;
 	struct hop *hop = NULL;
@@ -267,7 +267,7 @@ __noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
 	interface = interface_at(send->interface_last);
 	if (interface && interface->medium != MEDIUM_VIRTUAL)
 		return 0;
-	hop_forget(packet->name, packet->now);
+	hop_end_reused(packet->name, packet->now);
 	slot = hop_claim(packet->name);
 	if (slot >= 0)
 		hop = hop_at(slot);
@@ -295,7 +295,7 @@ __noinline int hop_begin(struct udp_send *send, const struct hop_packet *packet)
 }
 
 /* Return where the last packet of a send is followed, and forget that. */
-static __always_inline struct hop *hop_of(struct udp_send *send)
+static __always_inline struct hop *hop_detach(struct udp_send *send)
 {
 	struct hop *hop = send->hop ? hop_at(send->hop - 1) : NULL;
 
@@ -310,13 +310,13 @@ static __always_inline struct hop *hop_of(struct udp_send *send)
 }
 
 /* Follow a packet no more: its send is not measured, or goes on with another. */
-__noinline int hop_drop(struct udp_send *send)
+__noinline int hop_stop_following(struct udp_send *send)
 {
 	struct hop *hop;
 
 	if (!send)
 		return 0;
-	hop = hop_of(send);
+	hop = hop_detach(send);
 	if (!hop)
 		return 0;
 	hop_name_remove(hop->name, hop->slot);
@@ -336,10 +336,10 @@ static __always_inline bool hop_hand_over(struct udp_send *send,
 	if (!send->hop)
 		return false;
 	if (udp_send_verdict(send) != VERDICT_VALID) {
-		hop_drop(send);
+		hop_stop_following(send);
 		return false;
 	}
-	hop = hop_of(send);
+	hop = hop_detach(send);
 	if (!hop)
 		return false;
 	hop->send = *send;
@@ -347,13 +347,13 @@ static __always_inline bool hop_hand_over(struct udp_send *send,
 		hop->identity = *identity;
 	if (__sync_val_compare_and_swap(&hop->state, HOP_OPEN, HOP_HELD) == HOP_OPEN)
 		return true;
-	hop_tell(send, hop);
+	hop_apply(send, hop);
 	hop_release(hop);
 	return false;
 }
 
 /* A driver takes a packet with the name of a followed one. */
-__noinline int hop_take(__u32 slot, const struct hop_packet *packet)
+__noinline int hop_taken_by_driver(__u32 slot, const struct hop_packet *packet)
 {
 	const struct interface *interface;
 	struct hop *hop = hop_at(slot);
@@ -428,7 +428,7 @@ static __always_inline bool hop_named(const struct hop_names *names, __u64 name)
 }
 
 /* A packet of anyone's is about to wait for a driver. */
-static __always_inline void hop_queued(const struct sk_buff *skb)
+static __always_inline void hop_packet_to_qdisc(const struct sk_buff *skb)
 {
 	__u64 name = hop_name(skb);
 	struct hop_names *names;
@@ -447,7 +447,8 @@ static __always_inline void hop_queued(const struct sk_buff *skb)
 }
 
 /* A driver takes a packet, of anyone's. */
-static __always_inline void hop_started(const struct sk_buff *skb, const struct net_device *device)
+static __always_inline void hop_packet_to_driver(const struct sk_buff *skb,
+						 const struct net_device *device)
 {
 	__u64 name = hop_name(skb), tail = 0;
 	struct hop_packet packet = {};
@@ -471,7 +472,7 @@ static __always_inline void hop_started(const struct sk_buff *skb, const struct 
 		return;
 	for (int i = 0; i < HOP_WAYS; i++) {
 		if (names->ways[i].name == name)
-			hop_take(names->ways[i].slot, &packet);
+			hop_taken_by_driver(names->ways[i].slot, &packet);
 	}
 }
 
@@ -486,7 +487,7 @@ struct hop_gone {
 	bool dropped;
 };
 
-__noinline int hop_let_go(__u32 slot, const struct hop_gone *gone)
+__noinline int hop_memory_freed(__u32 slot, const struct hop_gone *gone)
 {
 	struct hop *hop = hop_at(slot);
 
@@ -513,7 +514,7 @@ __noinline int hop_let_go(__u32 slot, const struct hop_gone *gone)
 }
 
 /* A packet of anyone's is about to be freed. Return true if it was followed. */
-static __always_inline bool hop_freed(const struct sk_buff *skb, bool dropped)
+static __always_inline bool hop_packet_freed(const struct sk_buff *skb, bool dropped)
 {
 	struct hop_gone gone = {.name = hop_name(skb), .dropped = dropped};
 	const unsigned char *shared = skb->head + skb->end;
@@ -533,7 +534,7 @@ static __always_inline bool hop_freed(const struct sk_buff *skb, bool dropped)
 	gone.length = hop_length(skb) - (gone.segments - 1) * size;
 	for (int i = 0; i < HOP_WAYS; i++) {
 		if (names->ways[i].name == gone.name)
-			hop_let_go(names->ways[i].slot, &gone);
+			hop_memory_freed(names->ways[i].slot, &gone);
 	}
 	return true;
 }
@@ -554,7 +555,7 @@ __noinline int hop_arrive(__u64 name)
 }
 
 /* A packet of anyone's has reached a socket of this host. */
-static __always_inline void hop_arrived(const struct sk_buff *skb)
+static __always_inline void hop_packet_arrives(const struct sk_buff *skb)
 {
 	struct hop_packet packet = {};
 	__u64 tail = 0;
@@ -583,7 +584,8 @@ __noinline int hop_give_up(struct hop *hop, __u64 now)
 	return 0;
 }
 
-static long hop_visit(struct bpf_map *map, const __u32 *slot, struct hop *hop, const __u64 *now)
+static long hops_give_up_step(struct bpf_map *map, const __u32 *slot, struct hop *hop,
+			      const __u64 *now)
 {
 	hop_give_up(hop, *now);
 	return 0;
@@ -594,7 +596,7 @@ static __always_inline void hops_give_up(void)
 	__u64 now = bpf_ktime_get_ns();
 
 	if (hops_open)
-		bpf_for_each_map_elem(&hops, hop_visit, &now, 0);
+		bpf_for_each_map_elem(&hops, hops_give_up_step, &now, 0);
 }
 
 #endif

@@ -25,7 +25,7 @@
 #include "udp/arrivals.bpf.h"
 #include "udp/in_step.bpf.h"
 #include "udp/peer.bpf.h"
-#include "udp/resume.bpf.h"
+#include "udp/reset.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
@@ -54,17 +54,17 @@ static __always_inline __u32 udp_length(const struct sk_buff *skb)
  * A datagram has reached the socket, in softirq; it will be queued or dropped. `receiver`: the
  * socket as this kind of program has it, and `ctx` the packet, if it has that.
  */
-static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *ctx,
-					const struct sk_buff *skb, const struct sock *sk)
+static __always_inline void udp_datagram_arrives(const void *receiver, struct __sk_buff *ctx,
+						 const struct sk_buff *skb, const struct sock *sk)
 {
 	/* The memory of skb->dev holds other things once it is queued: udp_set_dev_scratch(). */
-	struct udp_flow *flow = udp_flow_at(receiver, skb->skb_iif);
+	struct udp_flow *flow = udp_flow_of_packet(receiver, skb->skb_iif);
 	struct udp_arrival arrival = {};
 	__u64 counter;
 
 	if (!flow)
 		return;
-	udp_enter_receiving(flow);
+	udp_reset_receiving_if_after_gap(flow);
 	counter = __sync_fetch_and_add(&flow->rx_head, 1);
 	arrival.time = bpf_ktime_get_ns();
 	if (!setting_packet_bit)
@@ -79,8 +79,8 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 		udp_peer(sk, skb, true, &arrival.remote);
 	udp_arrival_store(flow, counter, &arrival);
 	if (flow->exchange.in_flight)
-		udp_answered(sk, skb, flow, counter, arrival.time);
-	sched_note(sk, &flow->waiter, counter, arrival.time);
+		udp_answer_arrives(sk, skb, flow, counter, arrival.time);
+	sched_note_waiter(sk, &flow->waiter, counter, arrival.time);
 }
 
 struct udp_dropping {
@@ -88,7 +88,7 @@ struct udp_dropping {
 	__u64 skb; /* the name of what was dropped */
 };
 
-static long udp_drop_step(__u32 index, struct udp_dropping *dropping)
+static long udp_datagram_dropped_step(__u32 index, struct udp_dropping *dropping)
 {
 	struct udp_flow *flow = dropping->range.flow;
 	struct udp_arrival *arrival;
@@ -112,15 +112,15 @@ static long udp_drop_step(__u32 index, struct udp_dropping *dropping)
  * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11). Where
  * kfree_skb does not tell, __udp_enqueue_schedule_skb() fails.
  */
-static __always_inline void udp_arrival_dropped(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline void udp_datagram_dropped(const struct sock *sk, const struct sk_buff *skb)
 {
-	struct udp_dropping dropping = {.range = {.flow = udp_flow_of(sk)}};
+	struct udp_dropping dropping = {.range = {.flow = udp_flow_lookup_or_create(sk)}};
 	struct bank *bank = this_bank();
 
 	if (!dropping.range.flow || !bank)
 		return;
 	count(&bank->drops, 1);
-	if (window_off())
+	if (window_detached())
 		return;
 	dropping.range.counter = dropping.range.flow->rx_head;
 	dropping.skb = udp_name(sk, skb);
@@ -128,11 +128,11 @@ static __always_inline void udp_arrival_dropped(const struct sock *sk, const str
 	 * Datagrams that reach the socket on other CPUs come in between: as many as there may be.
 	 * The verifier walks a step of bpf_loop() once, and each turn of a loop.
 	 */
-	bpf_loop(UDP_LATEST, udp_drop_step, &dropping, 0);
+	bpf_loop(UDP_LATEST, udp_datagram_dropped_step, &dropping, 0);
 }
 
 /* The skb that the next read will take; 0 if there is none. */
-static __always_inline __u64 udp_next(const struct sock *sk)
+static __always_inline __u64 udp_next_skb(const struct sock *sk)
 {
 	const struct udp_sock *udp = cast_kernel(sk, struct udp_sock);
 	const struct sk_buff *skb = udp->reader_queue.next;
@@ -153,7 +153,7 @@ static __always_inline bool udp_is_kept(struct udp_flow *flow, __u64 counter)
 	return !arrival || arrival->skb;
 }
 
-static long udp_kept_step(__u32 index, struct udp_range *range)
+static long udp_first_kept_step(__u32 index, struct udp_range *range)
 {
 	if (udp_is_kept(range->flow, range->counter))
 		return 1;
@@ -165,7 +165,7 @@ static long udp_kept_step(__u32 index, struct udp_range *range)
  * The first that was not dropped, from `counter` on: in most cases this one. A global function, as
  * those below, so that the verifier walks it once.
  */
-__noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
+__noinline __u64 udp_first_kept(struct udp_flow *flow, __u64 counter, __u64 head)
 {
 	struct udp_range range = {.flow = flow, .counter = counter};
 	__u64 left = head - counter;
@@ -174,7 +174,7 @@ __noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
 		return head;
 	if (!left || udp_is_kept(flow, counter))
 		return counter;
-	bpf_loop(left < UDP_LATEST ? left : UDP_LATEST, udp_kept_step, &range, 0);
+	bpf_loop(left < UDP_LATEST ? left : UDP_LATEST, udp_first_kept_step, &range, 0);
 	return range.counter;
 }
 
@@ -222,7 +222,7 @@ struct udp_way {
 	const struct udp_read *read;
 };
 
-static long udp_way_step(__u32 index, struct udp_way *way)
+static long udp_unqueued_step(__u32 index, struct udp_way *way)
 {
 	struct udp_arrival *arrival = udp_arrival_at(way->range.flow, way->range.counter);
 
@@ -244,7 +244,7 @@ __noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read
 	if (left > UDP_LATEST)
 		left = UDP_LATEST;
 	way.range.counter = read->head - left;
-	bpf_loop(left, udp_way_step, &way, 0);
+	bpf_loop(left, udp_unqueued_step, &way, 0);
 	return way.range.counter;
 }
 
@@ -268,7 +268,8 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 	__u64 tail;
 
 	if (read->next)
-		tail = udp_find(flow, read->next, udp_stamp(read, read->next), read->head, counter);
+		tail = udp_find_arrival(flow, read->next, udp_stamp(read, read->next), read->head,
+					counter);
 	else
 		tail = udp_unqueued(flow, read, counter);
 	if (flow->rx_shared) {
@@ -283,8 +284,8 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 }
 
 /* Return true if `following` is also the kernel's next datagram. */
-static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_read *read,
-					__u64 following)
+static __always_inline bool udp_following_matches(struct udp_flow *flow,
+						  const struct udp_read *read, __u64 following)
 {
 	struct udp_arrival *arrival = NULL;
 
@@ -296,7 +297,8 @@ static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_
 }
 
 /* Return true if the datagram that seemed to be read is still unread. */
-static __always_inline bool udp_unread(const struct udp_flow *flow, const struct udp_read *read)
+static __always_inline bool udp_still_unread(const struct udp_flow *flow,
+					     const struct udp_read *read)
 {
 	if (read->next)
 		return read->arrival.skb == read->next;
@@ -332,7 +334,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	/* More were read than had arrived: drops gave a slot back. */
 	if ((__s64)(read->head - tail) < 0)
 		tail = read->head;
-	counter = udp_kept(flow, tail, read->head);
+	counter = udp_first_kept(flow, tail, read->head);
 	if (counter == read->head) {
 		udp_tail_set(flow, counter);
 		return flow->rx_shared ? VERDICT_UNMATCHED_READ : VERDICT_LOST_EVENT;
@@ -342,10 +344,10 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 		udp_tail_set(flow, counter + 1);
 		return VERDICT_EVICTED;
 	}
-	following = udp_kept(flow, counter + 1, read->head);
-	in_step = udp_in_step(flow, read, following);
+	following = udp_first_kept(flow, counter + 1, read->head);
+	in_step = udp_following_matches(flow, read, following);
 	/* A datagram that came since may have the memory of the one that was read. */
-	if ((!in_step || !read->next) && udp_unread(flow, read)) {
+	if ((!in_step || !read->next) && udp_still_unread(flow, read)) {
 		/* The datagram came before the start, or is another thread's. */
 		if (flow->rx_ahead)
 			flow->rx_ahead--;
@@ -384,7 +386,7 @@ __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 	if (arrival && arrival->skb == read->skb && read->stamp && arrival->stamp == read->stamp)
 		counter = tail;
 	else
-		counter = udp_find(flow, read->skb, read->stamp, read->head, read->head);
+		counter = udp_find_arrival(flow, read->skb, read->stamp, read->head, read->head);
 	if (counter == read->head) {
 		if (tail == read->head || arrival)
 			return VERDICT_LOST_EVENT;
@@ -442,7 +444,7 @@ static __always_inline bool udp_nothing_read(const struct sock *sk, const struct
 	return sk->sk_shutdown & RCV_SHUTDOWN && flow->rx_head == flow->rx_tail;
 }
 
-__noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
+__noinline int udp_account_read(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
 {
 	const struct udp_arrival *arrival;
 	__u64 waited, total;
@@ -452,9 +454,9 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	arrival = &read->arrival;
 	waited = read->now - arrival->time;
 	total = arrival->lag + waited;
-	read->wakeup =
-		sched_read(&flow->waiter, read->counter, arrival->time, read->now, &read->spent);
-	sched_quota(&read->spent, read->counter, read->wakeup, read->now);
+	read->wakeup = sched_split_read(&flow->waiter, read->counter, arrival->time, read->now,
+					&read->spent);
+	sched_split_quota(&read->spent, read->counter, read->wakeup, read->now);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK, arrival->lag,
 			 read->weight);
 	account_spent(bank, read->group, &read->spent, read->wakeup, read->weight);
@@ -492,7 +494,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	if (!bank || !pid_selected(read->pid) ||
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
 		return;
-	if (window_bounded() && !window_holds(read->now))
+	if (window_bounded() && !window_contains(read->now))
 		return;
 	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_messages(bank, read->group, DIRECTION_RX, read->length, window_weight());
@@ -504,7 +506,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	read->weight = stream_take(&flow->rx_sampler, length) * window_weight();
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID)
-		udp_measure(bank, flow, read);
+		udp_account_read(bank, flow, read);
 	else
 		account_refused(bank, read->group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
@@ -533,10 +535,10 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 
 	if (result < 0 && result != -EFAULT)
 		return;
-	flow = udp_flow_of(sk);
+	flow = udp_flow_lookup_or_create(sk);
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;
-	udp_enter_receiving(flow);
+	udp_reset_receiving_if_after_gap(flow);
 	udp_read_now(&read, result < 0 ? 0 : result);
 	read.socket = (__u64)sk;
 	if (flow->rx_reader != read.tid) {
@@ -544,7 +546,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 		flow->rx_reader = read.tid;
 	}
 	/* Keep this order: every queued datagram has been noted before. */
-	read.next = udp_next(sk);
+	read.next = udp_next_skb(sk);
 	read.head = *(volatile __u64 *)&flow->rx_head;
 	verdict = udp_match(flow, &read);
 	if (result >= 0)
@@ -552,10 +554,10 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 }
 
 /* A read while arrivals are not noted. */
-static __always_inline void udp_read_unfollowed(struct sock *sk, int result)
+static __always_inline void udp_recvmsg_ends_unfollowed(struct sock *sk, int result)
 {
-	if (result >= 0 && udp_mark(sk))
-		udp_unfollowed(sk);
+	if (result >= 0 && udp_mark_lookup(sk))
+		udp_note_unfollowed(sk);
 }
 
 /*
@@ -564,18 +566,18 @@ static __always_inline void udp_read_unfollowed(struct sock *sk, int result)
  * only looked at (MSG_PEEK) the length is negated, and it is in the queue still. One that could not
  * be copied does not come here (net/ipv4/udp.c, v6.1).
  */
-static __always_inline void udp_consumed(const struct sock *sk, const struct sk_buff *skb,
-					 int length)
+static __always_inline void udp_datagram_consumed(const struct sock *sk, const struct sk_buff *skb,
+						  int length)
 {
 	struct udp_read read = {};
 	struct udp_flow *flow;
 
 	if (length < 0 || (!length && skb->next))
 		return;
-	flow = udp_flow_of(sk);
+	flow = udp_flow_lookup_or_create(sk);
 	if (!flow)
 		return;
-	udp_enter_receiving(flow);
+	udp_reset_receiving_if_after_gap(flow);
 	udp_read_now(&read, length);
 	read.skb = udp_name(sk, skb);
 	read.stamp = skb->tstamp;

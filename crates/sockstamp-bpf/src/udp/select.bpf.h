@@ -38,15 +38,17 @@ static __always_inline bool task_netns_selected(void)
  * Have a marked socket call back, where the kernel has what that takes (kernel/series). `socket` is
  * the argument of bpf_setsockopt() here.
  */
-static __always_inline void udp_asks(void *socket, const struct sock *sk, struct mark *mark)
+static __always_inline void udp_request_callbacks(void *socket, const struct sock *sk,
+						  struct mark *mark)
 {
 	if (setting_packet_bit &&
-	    !flags_ask(socket, sk, ASKED_STAMPS | ASKED_READS | ASKED_PACKETS, &mark->asked))
+	    !sk_callbacks_request(socket, sk, ASKED_STAMPS | ASKED_READS | ASKED_PACKETS,
+				  &mark->asked))
 		count_loss(LOSS_FLOW);
 }
 
 /* Return the mark of a selected UDP socket; NULL if this is none of ours. */
-static __always_inline struct mark *udp_mark(const void *sk)
+static __always_inline struct mark *udp_mark_lookup(const void *sk)
 {
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 
@@ -57,13 +59,13 @@ static __always_inline struct mark *udp_mark(const void *sk)
  * A message, or the connect before some, comes before its programs are attached. What is in the
  * ring from earlier may be what was read, and the last question may have its answer.
  */
-static __always_inline void udp_unfollowed(void *sk)
+static __always_inline void udp_note_unfollowed(void *sk)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 
-	demand_raise(DEMAND_DATAGRAMS);
+	demand_request(DEMAND_DATAGRAMS);
 	/* Before a window, they come in time. */
-	if (!stopping && (!window_bounded() || window_holds(bpf_ktime_get_ns())) &&
+	if (!stopping && (!window_bounded() || window_contains(bpf_ktime_get_ns())) &&
 	    pid_selected(bpf_get_current_pid_tgid() >> 32))
 		count_loss(LOSS_DATAGRAM);
 	if (!flow)
@@ -83,47 +85,47 @@ static __always_inline void udp_unfollowed(void *sk)
  * calls of the host, shows that it sends. While it is idle, the program at the end of send calls is
  * kept, and no other.
  */
-static __always_inline void udp_holds(struct mark *mark)
+static __always_inline void udp_hold_demand(struct mark *mark)
 {
 	if (!setting_on_demand || setting_packet_bit || setting_udp_entries || mark->holds)
 		return;
 	mark->holds = true;
 	demand_hold(DEMAND_SENDS, 1);
-	demand_raise(DEMAND_SENDS);
-	demand_raise(DEMAND_DATAGRAMS);
+	demand_request(DEMAND_SENDS);
+	demand_request(DEMAND_DATAGRAMS);
 }
 
 /* A send call ends, and its packets were not followed. Others were counted where they began. */
-static __always_inline void udp_sent_unfollowed(struct sock *sk)
+static __always_inline void udp_sendmsg_ends_unfollowed(struct sock *sk)
 {
 	struct mark *mark;
 
 	if (sk->__sk_common.skc_state != TCP_ESTABLISHED)
 		return;
-	mark = udp_mark(sk);
+	mark = udp_mark_lookup(sk);
 	if (mark && mark->holds && demand_met(DEMAND_SENDS))
-		udp_unfollowed(sk);
+		udp_note_unfollowed(sk);
 }
 
 /* connect(2) of a socket in the target's cgroup: its first sends come before its programs do. */
-static __always_inline void udp_connected(struct bpf_sock *sk)
+static __always_inline void udp_connects(struct bpf_sock *sk)
 {
 	struct mark *mark;
 
 	if (sk->protocol != IPPROTO_UDP || sk->type != SOCK_DGRAM)
 		return;
-	mark = udp_mark(sk);
+	mark = udp_mark_lookup(sk);
 	if (!mark)
 		return;
 	/* Its sends show themselves. */
 	if (setting_packet_bit || setting_udp_entries) {
-		demand_raise(DEMAND_DATAGRAMS);
+		demand_request(DEMAND_DATAGRAMS);
 		return;
 	}
 	/* Where the ends of its sends are seen, they are counted themselves. */
 	if (!mark->holds && !demand_met(DEMAND_DATAGRAMS) && !demand_met(DEMAND_SENDS))
-		udp_unfollowed(sk);
-	udp_holds(mark);
+		udp_note_unfollowed(sk);
+	udp_hold_demand(mark);
 }
 
 /*
@@ -132,23 +134,23 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
  * disconnected loses its port and leaves the table (`__udp_disconnect()`, net/ipv4/udp.c, v6.18),
  * with its bits.
  */
-static __always_inline void udp_bound(struct bpf_sock_ops *ctx, struct sock *sk)
+static __always_inline void udp_gets_port(struct bpf_sock_ops *ctx, struct sock *sk)
 {
-	struct mark *mark = udp_mark(sk);
+	struct mark *mark = udp_mark_lookup(sk);
 
 	if (mark && !mark->asked)
-		udp_asks(ctx, sk, mark);
+		udp_request_callbacks(ctx, sk, mark);
 }
 
 /* A datagram can be read, and its arrival was not noted. */
-static __always_inline void udp_announced(const struct sock *sk)
+static __always_inline void udp_data_ready(const struct sock *sk)
 {
-	if (!demand_met(DEMAND_DATAGRAMS) && udp_called(sk) && udp_mark(sk))
-		demand_raise(DEMAND_DATAGRAMS);
+	if (!demand_met(DEMAND_DATAGRAMS) && udp_by_socket_calls(sk) && udp_mark_lookup(sk))
+		demand_request(DEMAND_DATAGRAMS);
 }
 
 /* A socket is made: the task is known, the cgroup is that of the attachment. */
-static __always_inline void udp_created(struct bpf_sock *sk)
+static __always_inline void udp_socket_created(struct bpf_sock *sk)
 {
 	if (!stopping && sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM &&
 	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32) &&
@@ -157,13 +159,13 @@ static __always_inline void udp_created(struct bpf_sock *sk)
 }
 
 /* A socket that is there already and can receive, with its lock held: iter/udp. */
-static __always_inline void udp_asked(struct udp_sock *udp)
+static __always_inline void udp_request_callbacks_of_existing(struct udp_sock *udp)
 {
-	struct mark *mark = udp_mark(udp);
+	struct mark *mark = udp_mark_lookup(udp);
 
 	visited_sockets++;
 	if (mark && !mark->asked)
-		udp_asks(udp, (const struct sock *)udp, mark);
+		udp_request_callbacks(udp, (const struct sock *)udp, mark);
 }
 
 /* The end: clear the bits, as of TCP. */
@@ -177,11 +179,11 @@ static __always_inline void udp_deselect(struct udp_sock *udp)
 		return;
 	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, udp);
-	flags_give_back(udp, (const struct sock *)udp, asked);
+	sk_callbacks_give_back(udp, (const struct sock *)udp, asked);
 }
 
 /* The last descriptor of a socket is closed: inet_release(), net/ipv4/af_inet.c, v6.1. */
-static __always_inline void udp_closed(struct bpf_sock *sk)
+static __always_inline void udp_socket_released(struct bpf_sock *sk)
 {
 	volatile struct mark *mark;
 	struct udp_flow *flow;
@@ -203,7 +205,7 @@ static __always_inline void udp_closed(struct bpf_sock *sk)
 }
 
 /* A socket that is there already, as often as it has descriptors. */
-static __always_inline void udp_held(const struct task_struct *task, struct file *file)
+static __always_inline void udp_select_file(const struct task_struct *task, struct file *file)
 {
 	struct socket *socket;
 	struct mark *mark;
@@ -219,9 +221,9 @@ static __always_inline void udp_held(const struct task_struct *task, struct file
 	    !netns_selected(sk) || !cgroup_selected(sk))
 		return;
 	udp_select(sk);
-	mark = udp_mark(sk);
+	mark = udp_mark_lookup(sk);
 	if (mark && sk->__sk_common.skc_state == TCP_ESTABLISHED)
-		udp_holds(mark);
+		udp_hold_demand(mark);
 }
 
 #endif

@@ -23,7 +23,7 @@
 #include "udp/in_step.bpf.h"
 #include "udp/packet.bpf.h"
 #include "udp/peer.bpf.h"
-#include "udp/resume.bpf.h"
+#include "udp/reset.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/slots.bpf.h"
 #include "udp/state.bpf.h"
@@ -37,38 +37,38 @@
 #define UDP_CALL_NS 1000000000
 
 /* The end of the call counts it if the socket has a peer: here it names another one. */
-static __always_inline void udp_entered_unfollowed(void *sk)
+static __always_inline void udp_sendmsg_begins_unfollowed(void *sk)
 {
-	struct mark *mark = udp_mark(sk);
+	struct mark *mark = udp_mark_lookup(sk);
 
 	if (mark && !(mark->holds && demand_met(DEMAND_SENDS)))
-		udp_unfollowed(sk);
+		udp_note_unfollowed(sk);
 }
 
 /*
  * Note the begin of a send: of every send where functions are traced, otherwise of unconnected ones
  * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
  */
-static __always_inline void udp_entered(void *sk)
+static __always_inline void udp_sendmsg_begins(void *sk)
 {
 	__u64 task = bpf_get_current_pid_tgid();
 	struct udp_flow *flow;
 	__u32 slot;
 
-	if (window_off() || !pid_selected(task >> 32))
+	if (window_detached() || !pid_selected(task >> 32))
 		return;
 	if (!demand_met(DEMAND_DATAGRAMS)) {
-		udp_entered_unfollowed(sk);
+		udp_sendmsg_begins_unfollowed(sk);
 		return;
 	}
-	flow = udp_flow_of(sk);
+	flow = udp_flow_lookup_or_create(sk);
 	if (!flow)
 		return;
-	udp_enter_sending(flow);
-	slot = udp_find_open(flow, task);
+	udp_reset_sending_if_after_gap(flow);
+	slot = udp_find_open_call(flow, task);
 	if (slot != UDP_NO_SLOT)
-		udp_release(flow, slot);
-	slot = udp_claim(flow, task);
+		udp_release_slot(flow, slot);
+	slot = udp_claim_slot(flow, task);
 	if (slot != UDP_NO_SLOT)
 		udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
 }
@@ -84,7 +84,7 @@ static __always_inline bool udp_own_device(const struct sock *sk, const struct n
 	return device->nd_net.net == sk->__sk_common.skc_net.net;
 }
 
-static __always_inline void udp_flag(struct udp_send *send, __u64 flag)
+static __always_inline void udp_set_flag(struct udp_send *send, __u64 flag)
 {
 	__sync_fetch_and_or(&send->flags, flag);
 }
@@ -101,7 +101,7 @@ __noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *p
 		send->repeats++;
 	} else {
 		if (setting_hops && send->hop)
-			hop_drop(send);
+			hop_stop_following(send);
 		/* A send is one datagram: corked bytes left first, or a neighbour's answer let one
 		 * go. */
 		if (send->flags & UDP_WHOLE) {
@@ -132,7 +132,7 @@ __noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *p
 }
 
 /* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
-__noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
+__noinline int udp_flush_corked(struct udp_flow *flow, const struct udp_packet *packet)
 {
 	if (!flow || !packet)
 		return 0;
@@ -154,14 +154,14 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
  * Return true if the socket has only packets of this many bytes: sk_wmem_alloc is 1 without any
  * (sk_alloc(), v6.18).
  */
-static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
+static __always_inline bool udp_no_other_packet(const struct sock *sk, __u32 truesize)
 {
 	return (__u32)sk->sk_wmem_alloc.refs.counter <= truesize + 1;
 }
 
-/* Take a packet's name from a send, if it has that. A global function, as udp_leave(). */
-__noinline int udp_take_from(struct bank *bank, struct udp_flow *flow, __u32 slot,
-			     const struct udp_packet *packet, __u32 tid)
+/* Take a packet's name from a send, if it has that. A global function, as udp_leave_send(). */
+__noinline int udp_take_name_from(struct bank *bank, struct udp_flow *flow, __u32 slot,
+				  const struct udp_packet *packet, __u32 tid)
 {
 	struct udp_send *send;
 
@@ -175,9 +175,9 @@ __noinline int udp_take_from(struct bank *bank, struct udp_flow *flow, __u32 slo
 	if (send->state == UDP_OPEN && (!tid || send->tid == tid))
 		return false;
 	if (send->state == UDP_OPEN)
-		udp_flag(send, UDP_DOUBTED);
+		udp_set_flag(send, UDP_DOUBTED);
 	else
-		udp_end_missed(bank, flow, slot);
+		udp_end_missed_send(bank, flow, slot);
 	return true;
 }
 
@@ -192,7 +192,7 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 
 	if (!bank || !flow || !packet)
 		return 0;
-	udp_for_each_send(flow, slot) taken |= udp_take_from(bank, flow, slot, packet, tid);
+	udp_for_each_send(flow, slot) taken |= udp_take_name_from(bank, flow, slot, packet, tid);
 	/* The other one's segments may be under way still, and end where this one does. */
 	return taken && packet->name.segments && packet->name.borrowed;
 }
@@ -202,7 +202,7 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
  * call that is still open never was one. Recent ones are left alone: netem takes packets off the
  * socket's account before they leave (skb_orphan_partial(), v6.18).
  */
-__noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
+__noinline int udp_give_up_missed(struct bank *bank, struct udp_flow *flow, __u64 now)
 {
 	if (!bank || !flow)
 		return 0;
@@ -213,9 +213,9 @@ __noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
 		if (!send->sched_last || now - send->sched_last < UDP_CALL_NS)
 			continue;
 		if (send->state == UDP_OPEN)
-			udp_release(flow, slot);
+			udp_release_slot(flow, slot);
 		else
-			udp_end_missed(bank, flow, slot);
+			udp_end_missed_send(bank, flow, slot);
 	}
 	return 0;
 }
@@ -232,18 +232,18 @@ static __always_inline void udp_give_up_held(struct file *file)
 	if (!socket || !bank)
 		return;
 	sk = socket->sk;
-	if (!sk || !udp_selectable(sk) || !udp_alone(sk, 0))
+	if (!sk || !udp_selectable(sk) || !udp_no_other_packet(sk, 0))
 		return;
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 	if (flow && flow->tx_used)
-		udp_give_up(bank, flow, bpf_ktime_get_ns());
+		udp_give_up_missed(bank, flow, bpf_ktime_get_ns());
 }
 
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
-static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const struct sk_buff *skb)
 {
 	const struct net_device *device = skb->dev;
-	struct udp_flow *flow = udp_flow_at(sk, device->ifindex);
+	struct udp_flow *flow = udp_flow_of_packet(sk, device->ifindex);
 	struct bank *bank = this_bank();
 	struct udp_packet packet = {};
 	struct udp_send *send;
@@ -253,7 +253,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 
 	if (!flow || !bank || !udp_own_device(sk, device))
 		return;
-	udp_enter_sending(flow);
+	udp_reset_sending_if_after_gap(flow);
 	/*
 	 * This is not in a send call: packets that waited for a neighbour's address come in
 	 * softirq.
@@ -269,8 +269,8 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	packet.now = bpf_ktime_get_ns();
 	demand_used(DEMAND_DATAGRAMS, packet.now);
 	if (flow->tx_used) {
-		if (udp_alone(sk, skb->truesize))
-			udp_give_up(bank, flow, packet.now);
+		if (udp_no_other_packet(sk, skb->truesize))
+			udp_give_up_missed(bank, flow, packet.now);
 		doubted = udp_take_name(bank, flow, &packet, tid);
 	}
 	if (!tid)
@@ -279,10 +279,10 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	packet.last = udp_last_fragment(skb);
 	corked = udp_pending(sk);
 	if (corked)
-		udp_flush(flow, &packet);
-	slot = udp_find_open(flow, tid);
+		udp_flush_corked(flow, &packet);
+	slot = udp_find_open_call(flow, tid);
 	if (slot == UDP_NO_SLOT)
-		slot = udp_claim(flow, tid);
+		slot = udp_claim_slot(flow, tid);
 	/* Counted at the end of the call, which finds no slot either. */
 	if (slot == UDP_NO_SLOT)
 		return;
@@ -297,18 +297,18 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	}
 	udp_note_queued(send, &packet);
 	if (corked)
-		udp_flag(send, UDP_FLUSHED);
+		udp_set_flag(send, UDP_FLUSHED);
 	if (doubted)
-		udp_flag(send, UDP_DOUBTED);
+		udp_set_flag(send, UDP_DOUBTED);
 }
 
 /*
  * A packet is dropped that no message ends with: a part of the datagram that is being sent, or,
  * since a packet scheduler may drop what it has, of any that was split.
  */
-__noinline int udp_part_dropped(struct udp_flow *flow, __u32 tid)
+__noinline int udp_drop_split(struct udp_flow *flow, __u32 tid)
 {
-	__u32 open = udp_find_open(flow, tid);
+	__u32 open = udp_find_open_call(flow, tid);
 	__u64 slots = open == UDP_NO_SLOT ? ~0ULL : 1ULL << (open % UDP_SENDS);
 
 	if (!flow)
@@ -318,7 +318,7 @@ __noinline int udp_part_dropped(struct udp_flow *flow, __u32 tid)
 		struct udp_send *send = udp_send_at(flow, slot);
 
 		if (slots >> slot & 1 && send->flags & UDP_SPLIT)
-			udp_flag(send, UDP_DROPPED);
+			udp_set_flag(send, UDP_DROPPED);
 	}
 	return 0;
 }
@@ -334,8 +334,8 @@ struct udp_leaving {
  * Return true if a send waits for the packet; that send's last packet has left then. It is a global
  * function, so that the verifier walks it once, and not once per send.
  */
-__noinline int udp_leave(struct bank *bank, struct udp_flow *flow, __u32 slot,
-			 const struct udp_leaving *leaving)
+__noinline int udp_leave_send(struct bank *bank, struct udp_flow *flow, __u32 slot,
+			      const struct udp_leaving *leaving)
 {
 	struct udp_send *send;
 
@@ -347,14 +347,15 @@ __noinline int udp_leave(struct bank *bank, struct udp_flow *flow, __u32 slot,
 	if (!send->snd)
 		send->snd = leaving->now;
 	send->snd_last = leaving->now;
-	udp_flag(send, leaving->flags);
-	udp_complete_if_over(bank, flow, slot);
+	udp_set_flag(send, leaving->flags);
+	udp_complete_send_if_over(bank, flow, slot);
 	return true;
 }
 
-/* As udp_leave(), before it: the last packet of a send is followed from here on. */
-__noinline int udp_follow_from(struct udp_flow *flow, __u32 slot, const struct udp_leaving *leaving,
-			       const struct hop_packet *packet)
+/* As udp_leave_send(), before it: the last packet of a send is followed from here on. */
+__noinline int udp_follow_hops_of(struct udp_flow *flow, __u32 slot,
+				  const struct udp_leaving *leaving,
+				  const struct hop_packet *packet)
 {
 	struct udp_send *send;
 
@@ -363,65 +364,66 @@ __noinline int udp_follow_from(struct udp_flow *flow, __u32 slot, const struct u
 	send = udp_send_at(flow, slot);
 	if ((send->flags & (UDP_LEFT | UDP_WHOLE)) == UDP_WHOLE &&
 	    udp_named(&send->name, &leaving->name))
-		hop_begin(send, packet);
+		hop_follow(send, packet);
 	return 0;
 }
 
-static __always_inline void udp_follow(struct udp_flow *flow, const struct sk_buff *skb,
-				       const struct udp_leaving *leaving)
+static __always_inline void udp_follow_hops(struct udp_flow *flow, const struct sk_buff *skb,
+					    const struct udp_leaving *leaving)
 {
 	struct hop_packet packet = {};
 
 	hop_read(skb, leaving->now, &packet);
-	udp_for_each_send(flow, slot) udp_follow_from(flow, slot, leaving, &packet);
+	udp_for_each_send(flow, slot) udp_follow_hops_of(flow, slot, leaving, &packet);
 }
 
 /*
  * Handle the fate of a queued packet: the driver takes it, or it is dropped on the way. Calls that
  * were corked together share one.
  */
-static __always_inline void udp_left(const struct sock *sk, const struct sk_buff *skb, bool dropped)
+static __always_inline void udp_packet_left(const struct sock *sk, const struct sk_buff *skb,
+					    bool dropped)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 	struct bank *bank = this_bank();
 	struct udp_leaving leaving = {.flags = dropped ? UDP_LEFT | UDP_DROPPED : UDP_LEFT};
 	int known = false;
 
-	if (!flow || !bank || !flow->tx_used || window_off())
+	if (!flow || !bank || !flow->tx_used || window_detached())
 		return;
-	udp_enter_sending(flow);
+	udp_reset_sending_if_after_gap(flow);
 	udp_name_packet(sk, skb, &leaving.name);
 	leaving.now = bpf_ktime_get_ns();
 	if (setting_hops && !dropped)
-		udp_follow(flow, skb, &leaving);
-	udp_for_each_send(flow, slot) known |= udp_leave(bank, flow, slot, &leaving);
+		udp_follow_hops(flow, skb, &leaving);
+	udp_for_each_send(flow, slot) known |= udp_leave_send(bank, flow, slot, &leaving);
 	if (dropped && !known)
-		udp_part_dropped(flow, bpf_get_current_pid_tgid());
+		udp_drop_split(flow, bpf_get_current_pid_tgid());
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
-static __always_inline void udp_started(const struct sock *sk, const struct sk_buff *skb,
-					const struct net_device *device)
+static __always_inline void udp_packet_to_driver(const struct sock *sk, const struct sk_buff *skb,
+						 const struct net_device *device)
 {
 	if (udp_own_device(sk, device))
-		udp_left(sk, skb, false);
+		udp_packet_left(sk, skb, false);
 }
 
 /* A packet is dropped that has no receiver here. */
-static __always_inline void udp_dropped(const struct sk_buff *skb)
+static __always_inline void udp_packet_dropped(const struct sk_buff *skb)
 {
 	const struct sock *sender = skb->sk;
 
 	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
 	if (sender && !skb->skb_iif && udp_selectable(sender))
-		udp_left(sender, skb, true);
+		udp_packet_left(sender, skb, true);
 }
 
 /* Packets flushed on the way were no part of a call whose own bytes are corked now. */
 static __always_inline void udp_cork(struct udp_send *send)
 {
 	if (setting_hops && send->hop)
-		hop_drop(send);
+		hop_stop_following(send);
 	send->sched = 0;
 	send->snd = 0;
 	send->name.skb = 0;
@@ -443,7 +445,7 @@ static __always_inline bool udp_shows_entry(const struct sock *sk)
  * A call that ends in a window: one that may have begun before the window's programs came, or that
  * took as long, is refused.
  */
-static __always_inline void udp_sent_in_window(const struct sock *sk, struct udp_send *send,
+static __always_inline void udp_note_outlasted(const struct sock *sk, struct udp_send *send,
 					       __u64 now)
 {
 	__u64 ns = udp_shows_entry(sk) ? ~0ULL : 0;
@@ -451,17 +453,17 @@ static __always_inline void udp_sent_in_window(const struct sock *sk, struct udp
 	if (send->entry)
 		ns = now - send->entry;
 	if (window_exceeded(ns, WINDOW_LEAD_NS))
-		udp_flag(send, UDP_OUTLASTED);
+		udp_set_flag(send, UDP_OUTLASTED);
 }
 
 /*
  * sock_send_length(), the callback of kernel/series, or the end of udp_sendmsg(): the send call is
  * over, nothing is locked, `current` is the sender.
  */
-static __always_inline void udp_sent(const struct sock *sk, int result)
+static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 {
 	__u64 task = bpf_get_current_pid_tgid();
-	struct udp_flow *flow = udp_flow_of(sk);
+	struct udp_flow *flow = udp_flow_lookup_or_create(sk);
 	struct bank *bank = this_bank();
 	struct udp_send *send;
 	__u32 slot, group, weight;
@@ -469,25 +471,25 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 
 	if (!flow || !bank)
 		return;
-	udp_enter_sending(flow);
-	slot = udp_find_open(flow, task);
+	udp_reset_sending_if_after_gap(flow);
+	slot = udp_find_open_call(flow, task);
 	if (slot == UDP_NO_SLOT && result >= 0)
-		slot = udp_claim(flow, task);
+		slot = udp_claim_slot(flow, task);
 	send = udp_send_at(flow, slot);
 	if (result < 0 || !pid_selected(task >> 32) ||
 	    (slot != UDP_NO_SLOT && !udp_wants(sk, &send->remote, DIRECTION_TX))) {
 		if (slot != UDP_NO_SLOT)
-			udp_release(flow, slot);
+			udp_release_slot(flow, slot);
 		return;
 	}
 	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
-		udp_ask(flow, udp_asks_peer(sk), bpf_ktime_get_ns());
+		udp_ask(flow, udp_is_client(sk), bpf_ktime_get_ns());
 	if (window_bounded()) {
 		now = bpf_ktime_get_ns();
-		if (!window_holds(now)) {
+		if (!window_contains(now)) {
 			if (slot != UDP_NO_SLOT)
-				udp_release(flow, slot);
+				udp_release_slot(flow, slot);
 			return;
 		}
 	}
@@ -497,7 +499,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns(), group);
 	if (datagram_skip(&flow->tx_sampler, slot == UDP_NO_SLOT ? 0 : send->number, result)) {
 		if (slot != UDP_NO_SLOT)
-			udp_release(flow, slot);
+			udp_release_slot(flow, slot);
 		return;
 	}
 	weight = stream_take(&flow->tx_sampler, result) * window_weight();
@@ -508,7 +510,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	}
 	__sync_fetch_and_add(&udp_sends_in_flight, 1);
 	if (window_bounded())
-		udp_sent_in_window(sk, send, now);
+		udp_note_outlasted(sk, send, now);
 	send->weight = weight;
 	send->group = group;
 	send->pid = task >> 32;
@@ -528,21 +530,21 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	 */
 	if (!send->sched) {
 		send->state = UDP_ENDED;
-		udp_complete(bank, flow, slot);
+		udp_complete_send(bank, flow, slot);
 		return;
 	}
 	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */
 	__sync_lock_test_and_set(&send->state, UDP_WAITING);
-	udp_complete_if_over(bank, flow, slot);
+	udp_complete_send_if_over(bank, flow, slot);
 }
 
-/* As udp_sent(), also where the programs that it needs come on demand. */
-static __always_inline void udp_call_ended(struct sock *sk, int result)
+/* As udp_sendmsg_ends(), also where the programs that it needs come on demand. */
+static __always_inline void udp_send_call_ends(struct sock *sk, int result)
 {
 	if (demand_met(DEMAND_DATAGRAMS))
-		udp_sent(sk, result);
+		udp_sendmsg_ends(sk, result);
 	else if (result >= 0)
-		udp_sent_unfollowed(sk);
+		udp_sendmsg_ends_unfollowed(sk);
 }
 
 #endif

@@ -23,7 +23,7 @@ static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32
  * The task's send call on this socket that is under way. A global function, as others below with a
  * loop, so that the verifier walks it once.
  */
-__noinline __u32 udp_find_open(struct udp_flow *flow, __u32 tid)
+__noinline __u32 udp_find_open_call(struct udp_flow *flow, __u32 tid)
 {
 	if (!flow)
 		return UDP_NO_SLOT;
@@ -37,7 +37,7 @@ __noinline __u32 udp_find_open(struct udp_flow *flow, __u32 tid)
 	return UDP_NO_SLOT;
 }
 
-__noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
+__noinline __u32 udp_claim_slot(struct udp_flow *flow, __u32 tid)
 {
 	if (!flow)
 		return UDP_NO_SLOT;
@@ -54,17 +54,17 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
 	return UDP_NO_SLOT;
 }
 
-static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
+static __always_inline void udp_release_slot(struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
 	if (setting_hops && send->hop)
-		hop_drop(send);
+		hop_stop_following(send);
 	send->state = UDP_ENDED;
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
 
-__noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot)
+__noinline int udp_complete_send(struct bank *bank, struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send;
 
@@ -73,29 +73,30 @@ __noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot
 	send = udp_send_at(flow, slot);
 	if (!setting_hops || !hop_hand_over(send, &flow->identity))
 		udp_send_ends(bank, send, &flow->identity);
-	udp_release(flow, slot);
+	udp_release_slot(flow, slot);
 	return 0;
 }
 
 /* The end of the call and the driver, on another CPU, may come at once: one of them completes. */
-static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_flow *flow,
-						 __u32 slot)
+static __always_inline void udp_complete_send_if_over(struct bank *bank, struct udp_flow *flow,
+						      __u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
 	if (send->flags & UDP_LEFT &&
 	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
-		udp_complete(bank, flow, slot);
+		udp_complete_send(bank, flow, slot);
 }
 
 /* End one that waits for a packet whose leaving was missed. */
-static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *flow, __u32 slot)
+static __always_inline void udp_end_missed_send(struct bank *bank, struct udp_flow *flow,
+						__u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
 	send->flags |= UDP_DOUBTED;
 	if (__sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
-		udp_complete(bank, flow, slot);
+		udp_complete_send(bank, flow, slot);
 }
 
 #endif

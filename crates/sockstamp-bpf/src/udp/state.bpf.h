@@ -125,7 +125,7 @@ struct udp_flow {
 	__s64 rx_behind; /* arrivals in `udp_behind` */
 	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
 	__u64 rx_doubt; /* when rx_ahead changed */
-	__u64 rx_sought; /* where udp_find() goes on */
+	__u64 rx_sought; /* where udp_find_arrival() goes on */
 	__u32 rx_reader; /* the thread that read last */
 	__u16 rx_shared; /* more than one thread reads */
 	__u8 rx_proven; /* the queue holds nothing but what is in the ring */
@@ -178,7 +178,7 @@ static __always_inline bool udp_selectable(const struct sock *sk)
 }
 
 /* Return true if the tracepoints of socket calls apply to it. */
-static __always_inline bool udp_called(const struct sock *sk)
+static __always_inline bool udp_by_socket_calls(const struct sock *sk)
 {
 	return !setting_udp_functions && udp_selectable(sk);
 }
@@ -208,7 +208,7 @@ static __always_inline bool udp_selectable_ipv4(const struct sock *sk)
 static __always_inline void udp_flow_released(struct udp_flow *flow)
 {
 	if (__sync_val_compare_and_swap(&flow->account, UDP_COUNTED, UDP_RELEASED) == UDP_COUNTED)
-		state_given_back(UDP_FLOW_BYTES);
+		state_give_back(UDP_FLOW_BYTES);
 }
 
 /*
@@ -223,7 +223,7 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 
 	if (!mark || mark->kind != MARK_DATAGRAM)
 		return NULL;
-	if (!state_admitted(UDP_FLOW_BYTES)) {
+	if (!state_admit(UDP_FLOW_BYTES)) {
 		mark->kind = 0;
 		return NULL;
 	}
@@ -231,7 +231,7 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 	if (!flow)
 		count_loss(LOSS_FLOW);
 	if (!flow || __sync_val_compare_and_swap(&flow->account, UDP_NEW, UDP_COUNTED)) {
-		state_given_back(UDP_FLOW_BYTES);
+		state_give_back(UDP_FLOW_BYTES);
 		return flow;
 	}
 	flow->key = (__u64)sk;
@@ -248,7 +248,7 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
  * Return the state, for hooks that see a packet, and with it an interface: a socket belongs to one
  * if its first packet does.
  */
-static __always_inline struct udp_flow *udp_flow_at(const void *sk, __u32 interface)
+static __always_inline struct udp_flow *udp_flow_of_packet(const void *sk, __u32 interface)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 
@@ -257,7 +257,7 @@ static __always_inline struct udp_flow *udp_flow_at(const void *sk, __u32 interf
 	return udp_flow_create(sk);
 }
 
-static __always_inline struct udp_flow *udp_flow_of(const void *sk)
+static __always_inline struct udp_flow *udp_flow_lookup_or_create(const void *sk)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 

@@ -8,7 +8,7 @@
  * Programs are attached WINDOW_LEAD_NS before a window and stay up to WINDOW_TAIL_NS after it, to
  * follow messages to their end. A message that began before they were attached, or takes longer
  * than they stay, is refused (`window`). Between windows nothing updates a flow's state: its first
- * event after a gap resets it (resume.bpf.h of each protocol). Selected sockets may give the bit
+ * event after a gap resets it (reset.bpf.h of each protocol). Selected sockets may give the bit
  * back meanwhile, by which each of their sends calls (tcp/gap/release.bpf.h).
  *
  * The weight 1 belongs to a window without an end: then all messages are measured again.
@@ -33,7 +33,7 @@ volatile struct window window;
 /* There may be gaps between windows. */
 const volatile bool setting_windows;
 
-static __always_inline bool window_off(void)
+static __always_inline bool window_detached(void)
 {
 	return setting_windows && window.off;
 }
@@ -57,7 +57,7 @@ static __always_inline __u32 netns_of(const struct sock_common *common)
 }
 
 /* Return true if a socket that is selected now gets its bit by a walk, before the next window. */
-static __always_inline bool window_recalls(const struct sock_common *common)
+static __always_inline bool window_asks_by_walk(const struct sock_common *common)
 {
 	__u32 netns, *number;
 
@@ -74,7 +74,7 @@ static __always_inline bool window_bounded(void)
 	return setting_windows && window.length != ~0ULL;
 }
 
-static __always_inline bool window_holds(__u64 now)
+static __always_inline bool window_contains(__u64 now)
 {
 	return now - window.opens < window.length;
 }

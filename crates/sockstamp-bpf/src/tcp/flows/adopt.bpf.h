@@ -8,9 +8,9 @@
 #ifndef SOCKSTAMP_TCP_FLOWS_ADOPT_BPF_H
 #define SOCKSTAMP_TCP_FLOWS_ADOPT_BPF_H
 
-#include "tcp/receive/read.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
+#include "tcp/receive/read.bpf.h"
 #include "tcp/tag/tag.bpf.h"
 
 /* Flows selected by adopt_flows(), of which one runs at a time. */
@@ -43,7 +43,8 @@ static __always_inline bool adoptable(const struct sock *sk)
  * that waits for memory, whose entry was not seen; bytes whose arrival was not seen, after a
  * missing segment or not.
  */
-static __always_inline void adopt_under_way(const struct sock *sk, const struct tcp_sock *tp)
+static __always_inline void adopt_messages_under_way(const struct sock *sk,
+						     const struct tcp_sock *tp)
 {
 	bool sending = sk->__sk_common.skc_state != TCP_SYN_SENT && sk->sk_write_pending;
 	bool unread = tp->rcv_nxt != tp->copied_seq;
@@ -61,7 +62,7 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
 	if (gap)
 		hol_adopt(&flow->rx, tp);
 	if (unread)
-		rx_adopt(&flow->rx, tp->rcv_nxt);
+		rx_adopt_unread(&flow->rx, tp->rcv_nxt);
 }
 
 /*
@@ -71,7 +72,7 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
  */
 static __always_inline bool waits_for_accept(const struct sock *sk)
 {
-	struct listening address = listening_at(sk);
+	struct listening address = listening_address(sk);
 
 	return !sk->sk_socket && bpf_map_lookup_elem(&listening, &address);
 }
@@ -93,18 +94,18 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || !mark_asks(mark, tp, tp)) {
+	if (!mark || !mark_request_callbacks(mark, tp, tp)) {
 		count_loss(LOSS_FLOW);
 		return;
 	}
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(tp);
-	mark_selected(mark, tp, directions);
+	mark_flow_selected(mark, tp, directions);
 	mark->adopted = true;
 	adopted_flows++;
-	adopt_under_way(sk, tp);
+	adopt_messages_under_way(sk, tp);
 	if (setting_tag)
-		tag_wish(tp, sk, mark);
+		tag_request(tp, sk, mark);
 }
 
 static __always_inline void adopt_flow(struct sock_common *common)

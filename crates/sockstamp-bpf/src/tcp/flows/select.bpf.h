@@ -16,8 +16,8 @@
 #include "tcp/flow.bpf.h"
 
 /* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */
-static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp,
-					  __u8 directions)
+static __always_inline void mark_flow_selected(struct mark *mark, const struct tcp_sock *tp,
+					       __u8 directions)
 {
 	mark->directions = directions;
 	mark->kind = MARK_SELECTED;
@@ -38,7 +38,7 @@ static __always_inline void flow_count_segments(const struct mark *mark, const s
 
 	if (!bank || mark->kind != MARK_SELECTED || !mark->directions)
 		return;
-	if (mark_wants(mark, DIRECTION_TX))
+	if (mark_measures(mark, DIRECTION_TX))
 		count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
 }
 
@@ -49,9 +49,10 @@ static __always_inline bool half_closed(int state)
 }
 
 /* Have the socket call back, in the ways that are used. */
-static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
+static __always_inline bool mark_request_callbacks(struct mark *mark, void *socket,
+						   const struct tcp_sock *tp)
 {
-	bool released = window_recalls(&((const struct sock *)tp)->__sk_common);
+	bool released = window_asks_by_walk(&((const struct sock *)tp)->__sk_common);
 	__u8 wanted = released ? ASKED_STATES : ASKED_STAMPS | ASKED_STATES;
 
 	if (setting_receive_bit)
@@ -62,9 +63,9 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 		wanted |= ASKED_SEGMENTS;
 	if (setting_tag)
 		wanted |= ASKED_TAGS;
-	if (setting_bit && !bits_ask(socket, tp, wanted, &mark->asked))
+	if (setting_bit && !tcp_callbacks_request(socket, tp, wanted, &mark->asked))
 		return false;
-	mark_release(mark, released);
+	mark_set_released(mark, released);
 	return true;
 }
 
@@ -73,15 +74,15 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
  * call back for each segment (bpf_skops_parse_hdr(), net/ipv4/tcp_input.c, v6.18). Where that fails
  * nothing wrong follows: what needs to know of segments is refused.
  */
-static __always_inline void flow_state_changes(struct bpf_sock_ops *ctx, const struct sock *sk)
+static __always_inline void flow_half_closes(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct mark *mark;
 
 	if (!half_closed(ctx->args[1]))
 		return;
-	mark = flow_mark(sk);
+	mark = flow_mark_lookup(sk);
 	if (mark)
-		bits_ask(ctx, tcp_of(sk), ASKED_SEGMENTS, &mark->asked);
+		tcp_callbacks_request(ctx, tcp_of(sk), ASKED_SEGMENTS, &mark->asked);
 }
 
 /*
@@ -106,23 +107,23 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || !mark_asks(mark, ctx, tp)) {
+	if (!mark || !mark_request_callbacks(mark, ctx, tp)) {
 		count_loss(LOSS_FLOW);
 		return;
 	}
 	/* Read the cookie now: the kernel assigns it at the first request. */
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
-	mark_selected(mark, tp, directions);
+	mark_flow_selected(mark, tp, directions);
 	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
 	connection_begins(mark, kernel_sk);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
-	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX))
+	if (tp->total_retrans && mark_measures(mark, DIRECTION_TX))
 		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans);
 }
 
 /* The last descriptor of a socket is closed: nothing will be read that is unread. */
-static __always_inline void flow_released(struct bpf_sock *sk)
+static __always_inline void flow_socket_released(struct bpf_sock *sk)
 {
 	struct flow *flow;
 
@@ -134,13 +135,13 @@ static __always_inline void flow_released(struct bpf_sock *sk)
 }
 
 /* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
-static __always_inline void flow_forget(struct bpf_sock *sk)
+static __always_inline void flow_disconnected(struct bpf_sock *sk)
 {
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0);
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 
 	if (flow)
-		flow_ended(flow);
+		flow_end(flow);
 	bpf_sk_storage_delete(&flows, sk);
 	if (mark) {
 		mark->directions = 0;
@@ -151,28 +152,28 @@ static __always_inline void flow_forget(struct bpf_sock *sk)
 	}
 }
 
-static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
+static __always_inline void flow_active_open(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct bpf_sock *connecting = ctx->sk;
 
 	if (connecting)
-		flow_forget(connecting);
+		flow_disconnected(connecting);
 	if (connecting && task_spared(bpf_get_current_task_btf()))
-		mark_own(connecting);
+		mark_sockstamp_socket(connecting);
 	else if (pid_selected(current_process()))
 		flow_select(ctx, sk);
 }
 
 /* The SYN has its sequence number by now. Data that went with it (RFC 7413) got no callback. */
-static __always_inline void flow_connected(const struct sock *sk)
+static __always_inline void flow_active_established(const struct sock *sk)
 {
 	struct bank *bank = this_bank();
 	struct mark *mark;
 
 	if (!bank || !sock_may_be_selected(sk))
 		return;
-	mark = flow_mark(sk);
-	if (!mark || !mark_wants(mark, DIRECTION_TX))
+	mark = flow_mark_lookup(sk);
+	if (!mark || !mark_measures(mark, DIRECTION_TX))
 		return;
 	connection_ends(mark, sk, VERDICT_VALID);
 	mark->tx_seq = tcp_of(sk)->write_seq;
@@ -180,7 +181,8 @@ static __always_inline void flow_connected(const struct sock *sk)
 		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN, 1);
 }
 
-static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)
+static __always_inline void flow_passive_established(struct bpf_sock_ops *ctx,
+						     const struct sock *sk)
 {
 	struct bpf_sock *accepted = ctx->sk;
 	struct mark *inherited = NULL;
@@ -195,9 +197,9 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 }
 
 /* A task asks for the address of a socket's peer, with the socket locked: inet_getname(), v6.18. */
-static __always_inline void flow_peer_named(const struct sock *sk)
+static __always_inline void flow_getpeername(const struct sock *sk)
 {
-	struct mark *mark = flow_mark(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 
 	if (!mark || !mark->opening.began || mark->opened_by != OPENED_BY_PEER || !accepting())
 		return;
@@ -215,7 +217,7 @@ static __always_inline void flow_listen(struct bpf_sock_ops *ctx)
 	if (!sk)
 		return;
 	if (task_spared(bpf_get_current_task_btf()))
-		mark_own(sk);
+		mark_sockstamp_socket(sk);
 	else if (setting_by_pid && pid_selected(current_process()))
 		mark_listener(sk);
 }

@@ -20,7 +20,7 @@ struct {
 	__type(value, __u8);
 } listening SEC(".maps");
 
-static __always_inline struct listening listening_at(const struct sock *sk)
+static __always_inline struct listening listening_address(const struct sock *sk)
 {
 	struct listening address = {
 		.netns = sk->__sk_common.skc_net.net->ns.inum,
@@ -30,9 +30,9 @@ static __always_inline struct listening listening_at(const struct sock *sk)
 	return address;
 }
 
-static __always_inline void listening_note(const struct sock *sk)
+static __always_inline void note_listening_port(const struct sock *sk)
 {
-	struct listening address = listening_at(sk);
+	struct listening address = listening_address(sk);
 	__u8 noted = 1;
 
 	if (bpf_map_update_elem(&listening, &address, &noted, BPF_ANY))
@@ -68,7 +68,7 @@ static __always_inline void note_listening_subflow(const struct sock *sk)
 
 /* A mark that is there already stays as it is. MPTCP: as flow_select(), its subflows have no file.
  */
-static __always_inline void mark_held(struct sock *sk)
+static __always_inline void mark_for_adoption(struct sock *sk)
 {
 	struct mark held = {.kind = MARK_HELD};
 
@@ -81,7 +81,7 @@ static __always_inline void mark_held(struct sock *sk)
 }
 
 /* A socket that a selected task holds, or one that is spared, its own or inherited. */
-static __always_inline void mark_socket(const struct task_struct *task, struct file *file)
+static __always_inline void mark_file(const struct task_struct *task, struct file *file)
 {
 	bool spared = task_spared(task);
 	struct socket *socket;
@@ -96,7 +96,7 @@ static __always_inline void mark_socket(const struct task_struct *task, struct f
 	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
 		return;
 	if (spared) {
-		mark_own(sk);
+		mark_sockstamp_socket(sk);
 		return;
 	}
 	switch (sk->__sk_common.skc_state) {
@@ -104,13 +104,13 @@ static __always_inline void mark_socket(const struct task_struct *task, struct f
 		break;
 	case TCP_LISTEN:
 		mark_listener(sk);
-		listening_note(sk);
+		note_listening_port(sk);
 		if (bpf_core_type_exists(struct mptcp_sock) && sk->sk_protocol == IPPROTO_MPTCP)
 			note_listening_subflow(sk);
 		break;
 	default:
 		if (setting_adopt)
-			mark_held(sk);
+			mark_for_adoption(sk);
 	}
 }
 
@@ -146,7 +146,7 @@ static __always_inline void deselect_flow(struct sock_common *common)
 	flow_count_segments(mark, tp);
 	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
-	bits_give_back(tp, tp, asked);
+	tcp_callbacks_give_back(tp, tp, asked);
 }
 
 #endif

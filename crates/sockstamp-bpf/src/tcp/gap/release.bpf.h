@@ -18,32 +18,32 @@
 #include "select/select.bpf.h"
 
 /* A socket is closed. */
-static __always_inline void release_ends(const struct sock *sk)
+static __always_inline void released_socket_closes(const struct sock *sk)
 {
 	struct mark *mark;
 
 	if (!setting_windows || !released_flows)
 		return;
-	/* Not by flow_mark(): one whose state found no room may be without its bit, too. */
+	/* Not by flow_mark_lookup(): one whose state found no room may be without its bit, too. */
 	mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 	if (mark)
-		mark_release(mark, false);
+		mark_set_released(mark, false);
 }
 
 /* Leave a bit that is not ours alone. */
-static __always_inline void bit_release(struct tcp_sock *tp, struct mark *mark)
+static __always_inline void flow_release_callbacks(struct tcp_sock *tp, struct mark *mark)
 {
 	if (!(mark->asked & ASKED_STAMPS))
 		return;
 	mark->asked &= ~ASKED_STAMPS;
-	bits_give_back(tp, tp, ASKED_STAMPS);
-	mark_release(mark, true);
+	tcp_callbacks_give_back(tp, tp, ASKED_STAMPS);
+	mark_set_released(mark, true);
 }
 
-static __always_inline void bit_recall(struct tcp_sock *tp, struct mark *mark)
+static __always_inline void flow_recall_callbacks(struct tcp_sock *tp, struct mark *mark)
 {
-	if (bits_ask(tp, tp, ASKED_STAMPS, &mark->asked))
-		mark_release(mark, false);
+	if (tcp_callbacks_request(tp, tp, ASKED_STAMPS, &mark->asked))
+		mark_set_released(mark, false);
 	else
 		count_loss(LOSS_FLOW);
 }
@@ -61,7 +61,7 @@ static __always_inline void note_namespace(const struct sock_common *common)
 	bpf_map_update_elem(&released_namespaces, &netns, &number, BPF_ANY);
 }
 
-static __always_inline void switch_flow(struct sock_common *common)
+static __always_inline void release_or_recall_flow(struct sock_common *common)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
 	struct mark *mark;
@@ -75,9 +75,9 @@ static __always_inline void switch_flow(struct sock_common *common)
 	if (!mark || mark->kind != MARK_SELECTED)
 		return;
 	if (window.released)
-		bit_release(tp, mark);
+		flow_release_callbacks(tp, mark);
 	else if (mark->released)
-		bit_recall(tp, mark);
+		flow_recall_callbacks(tp, mark);
 }
 
 #endif

@@ -63,12 +63,12 @@ static __always_inline struct unread *arrivals_grown(const struct receiving *rx)
 }
 
 /* Use an atomic operation for its order: earlier writes are seen before it, later ones after. */
-static __always_inline void arrivals_set(struct receiving *rx, __u64 state)
+static __always_inline void arrivals_set_state(struct receiving *rx, __u64 state)
 {
 	__sync_lock_test_and_set(&rx->state, state);
 }
 
-static __always_inline __u64 arrivals_state(struct receiving *rx)
+static __always_inline __u64 arrivals_load_state(struct receiving *rx)
 {
 	return __sync_fetch_and_add(&rx->state, 0);
 }
@@ -134,8 +134,8 @@ struct passed {
 };
 
 /* A global function for the same reason as arrivals_before(). */
-__noinline int arrivals_keep(struct receiving *rx, struct unread *grown, __u32 index,
-			     struct pass *pass)
+__noinline int arrivals_keep_or_merge(struct receiving *rx, struct unread *grown, __u32 index,
+				      struct pass *pass)
 {
 	struct arrival *arrival, *last, *next;
 
@@ -167,13 +167,13 @@ __noinline int arrivals_keep(struct receiving *rx, struct unread *grown, __u32 i
 	return 0;
 }
 
-static long arrivals_step(__u32 index, struct passed *passed)
+static long arrivals_compact_step(__u32 index, struct passed *passed)
 {
-	arrivals_keep(passed->rx, passed->grown, index, &passed->pass);
+	arrivals_keep_or_merge(passed->rx, passed->grown, index, &passed->pass);
 	return 0;
 }
 
-static __always_inline void arrivals_pass(struct passed *passed)
+static __always_inline void arrivals_compact(struct passed *passed)
 {
 	struct receiving *rx = passed->rx;
 	__u64 state = rx->state & ~(__u64)ARRIVALS_COUNT;
@@ -182,9 +182,9 @@ static __always_inline void arrivals_pass(struct passed *passed)
 	if (passed->pass.evict)
 		state |= ARRIVALS_EVICTED;
 	passed->pass.kept = 0;
-	arrivals_set(rx, (state | ARRIVALS_MOVING) + ARRIVALS_TURN);
-	bpf_loop(count, arrivals_step, passed, 0);
-	arrivals_set(rx, state + 2 * ARRIVALS_TURN + passed->pass.kept);
+	arrivals_set_state(rx, (state | ARRIVALS_MOVING) + ARRIVALS_TURN);
+	bpf_loop(count, arrivals_compact_step, passed, 0);
+	arrivals_set_state(rx, state + 2 * ARRIVALS_TURN + passed->pass.kept);
 }
 
 static __always_inline struct unread *arrivals_grow(struct receiving *rx)
@@ -200,7 +200,7 @@ static __always_inline struct unread *arrivals_grow(struct receiving *rx)
 		return NULL;
 	for (int i = 0; i < ARRIVALS; i++)
 		grown->arrivals[i] = rx->arrivals[i];
-	arrivals_set(rx, (rx->state | ARRIVALS_GROWN) + ARRIVALS_TURN);
+	arrivals_set_state(rx, (rx->state | ARRIVALS_GROWN) + ARRIVALS_TURN);
 	return grown;
 }
 
@@ -220,7 +220,7 @@ __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copi
 	if (rx->state & ARRIVALS_GROWN && !passed.grown)
 		return 0;
 	room = larger(wanted, arrivals_capacity(passed.grown) / ROOM_PART);
-	arrivals_pass(&passed);
+	arrivals_compact(&passed);
 	if (!passed.grown && pass->kept + room > ARRIVALS) {
 		passed.grown = arrivals_grow(rx);
 		room = larger(wanted, arrivals_capacity(passed.grown) / ROOM_PART);
@@ -232,7 +232,7 @@ __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copi
 		pass->floor = i ? MERGE_FLOOR_NS : 0;
 		if (i == 2)
 			pass->evict = pass->kept + room - arrivals_capacity(passed.grown);
-		arrivals_pass(&passed);
+		arrivals_compact(&passed);
 	}
 	return 0;
 }
@@ -246,14 +246,14 @@ static __always_inline void arrivals_restart(struct receiving *rx, __u64 now)
 
 	if (shrinks)
 		state &= ~(__u64)ARRIVALS_GROWN;
-	arrivals_set(rx, state + ARRIVALS_TURN);
+	arrivals_set_state(rx, state + ARRIVALS_TURN);
 	if (shrinks)
 		bpf_map_delete_elem(&unread, &key);
 }
 
 /* Prepare for the addition of arrivals. */
-static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 wanted,
-						    __u32 copied, __u64 now)
+static __always_inline struct unread *arrivals_prepare(struct receiving *rx, __u32 wanted,
+						       __u32 copied, __u64 now)
 {
 	__u32 count = arrivals_count(rx);
 
@@ -287,10 +287,10 @@ static __always_inline __u32 arrivals_add(struct receiving *rx, struct unread *g
 }
 
 /* Count the elements that were written after the existing arrivals as arrivals. */
-static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __u32 end)
+static __always_inline void arrivals_commit(struct receiving *rx, __u32 added, __u32 end)
 {
 	rx->end = end;
-	arrivals_set(rx, rx->state + added);
+	arrivals_set_state(rx, rx->state + added);
 }
 
 /*

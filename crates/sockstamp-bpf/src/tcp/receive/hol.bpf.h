@@ -26,7 +26,7 @@ const volatile __u32 setting_hol;
 const volatile bool setting_half_closed; /* tcp_rcv_state_process() is traced */
 
 /* Return the skb's RX software stamp on CLOCK_MONOTONIC; 0 if there is none to trust. */
-static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
+static __always_inline __u64 hol_stamp_of(const struct sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 since = clock_lag(skb, now);
@@ -34,24 +34,24 @@ static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
 	return lag_known(since) ? now - since : 0;
 }
 
-static __always_inline struct reordered *hol_known(struct receiving *rx)
+static __always_inline struct reordered *hol_lookup(struct receiving *rx)
 {
 	__u64 key = rx->key;
 
 	return rx->reordered ? bpf_map_lookup_elem(&reordered, &key) : NULL;
 }
 
-static __always_inline struct reordered *hol_element(struct receiving *rx)
+static __always_inline struct reordered *hol_lookup_or_create(struct receiving *rx)
 {
 	__u64 key = rx->key;
 
 	if (!rx->reordered &&
 	    !bpf_map_update_elem(&reordered, &key, (void *)&nothing_reordered, BPF_ANY))
 		rx->reordered = true;
-	return hol_known(rx);
+	return hol_lookup(rx);
 }
 
-static __always_inline void hol_release(struct receiving *rx)
+static __always_inline void hol_delete(struct receiving *rx)
 {
 	__u64 key = rx->key;
 
@@ -60,7 +60,7 @@ static __always_inline void hol_release(struct receiving *rx)
 }
 
 /* Return NULL if there is no such index. */
-static __always_inline struct out_of_order *hol_at(struct reordered *known, __u32 index)
+static __always_inline struct out_of_order *hol_segment_at(struct reordered *known, __u32 index)
 {
 	__u64 bounded = index;
 
@@ -76,7 +76,7 @@ static __always_inline struct out_of_order *hol_at(struct reordered *known, __u3
  * Return the index of the first segment that ends after `seq`. A global function for the same
  * reason as arrivals_before().
  */
-__noinline __u32 hol_before(struct reordered *known, __u32 seq)
+__noinline __u32 hol_first_ending_after(struct reordered *known, __u32 seq)
 {
 	__u32 low, high;
 
@@ -86,7 +86,7 @@ __noinline __u32 hol_before(struct reordered *known, __u32 seq)
 	high = known->end;
 	for (int i = 0; i < 8 /* log2(256) */ && low < high; i++) {
 		__u32 middle = (low + high) / 2;
-		struct out_of_order *segment = hol_at(known, middle);
+		struct out_of_order *segment = hol_segment_at(known, middle);
 
 		if (!segment)
 			break;
@@ -122,16 +122,17 @@ static __always_inline bool hol_merge(const struct out_of_order *before, struct 
 
 /* Return the new number of kept segments. A global function for the same reason as
  * arrivals_before(). */
-__noinline __u32 hol_keep(struct reordered *known, __u32 index, __u32 kept, __u64 now, __u64 floor)
+__noinline __u32 hol_keep_or_merge(struct reordered *known, __u32 index, __u32 kept, __u64 now,
+				   __u64 floor)
 {
 	struct out_of_order *segment, *last, *next;
 	__u32 seq;
 
 	if (!known)
 		return kept;
-	segment = hol_at(known, index);
-	last = hol_at(known, kept - 1);
-	next = hol_at(known, kept);
+	segment = hol_segment_at(known, index);
+	last = hol_segment_at(known, kept - 1);
+	next = hol_segment_at(known, kept);
 	if (!segment || !next)
 		return kept;
 	seq = segment->seq;
@@ -147,11 +148,12 @@ __noinline __u32 hol_keep(struct reordered *known, __u32 index, __u32 kept, __u6
 	return kept;
 }
 
-static long hol_step(__u32 index, struct hol_pass *pass)
+static long hol_compact_step(__u32 index, struct hol_pass *pass)
 {
 	struct reordered *known = pass->known;
 
-	pass->kept = hol_keep(known, known->first + index, pass->kept, pass->now, pass->floor);
+	pass->kept =
+		hol_keep_or_merge(known, known->first + index, pass->kept, pass->now, pass->floor);
 	return 0;
 }
 
@@ -160,13 +162,13 @@ static __always_inline void hol_pass(struct hol_pass *pass)
 	struct reordered *known = pass->known;
 
 	pass->kept = 0;
-	bpf_loop(known->end - known->first, hol_step, pass, 0);
+	bpf_loop(known->end - known->first, hol_compact_step, pass, 0);
 	known->first = 0;
 	known->end = pass->kept;
 }
 
 /* Return less than 1 ms if no segment waited for long: 20 steps distinguish waits. */
-static __always_inline __u64 hol_floor(__u64 longest)
+static __always_inline __u64 hol_merge_floor(__u64 longest)
 {
 	__u64 floor = longest / MERGE_AGE_PART;
 
@@ -179,11 +181,11 @@ static __always_inline __u64 hol_floor(__u64 longest)
  */
 static __always_inline void hol_make_room(struct reordered *known, __u64 now)
 {
-	const struct out_of_order *oldest = hol_at(known, known->first);
+	const struct out_of_order *oldest = hol_segment_at(known, known->first);
 	struct hol_pass pass = {.known = known, .now = now};
 
 	if (oldest)
-		pass.floor = hol_floor(now - oldest->stamped);
+		pass.floor = hol_merge_floor(now - oldest->stamped);
 	for (int i = 0; i < 2; i++) {
 		hol_pass(&pass);
 		if (pass.kept <= REORDERED - REORDERED / ROOM_PART)
@@ -199,8 +201,8 @@ struct shift {
 static long hol_shift_step(__u32 index, struct shift *shift)
 {
 	__u32 from = shift->known->end - 1 - index;
-	struct out_of_order *segment = hol_at(shift->known, from);
-	struct out_of_order *to = hol_at(shift->known, from + 1);
+	struct out_of_order *segment = hol_segment_at(shift->known, from);
+	struct out_of_order *to = hol_segment_at(shift->known, from + 1);
 
 	if (!segment || !to)
 		return 1;
@@ -211,14 +213,14 @@ static long hol_shift_step(__u32 index, struct shift *shift)
 /* Insert a segment in its place, without the bytes that had come before it. */
 static __always_inline bool hol_insert(struct reordered *known, struct out_of_order *segment)
 {
-	__u32 index = hol_before(known, segment->seq);
-	struct out_of_order *next = hol_at(known, index);
+	__u32 index = hol_first_ending_after(known, segment->seq);
+	struct out_of_order *next = hol_segment_at(known, index);
 	struct shift shift = {.known = known};
 
 	if (next && index < known->end) {
 		if (!seq_after(next->seq, segment->seq)) {
 			segment->seq = next->seq_end;
-			next = hol_at(known, ++index);
+			next = hol_segment_at(known, ++index);
 		}
 		if (next && index < known->end && seq_before(next->seq, segment->seq_end))
 			segment->seq_end = next->seq;
@@ -229,7 +231,7 @@ static __always_inline bool hol_insert(struct reordered *known, struct out_of_or
 		return false;
 	if (index < known->end)
 		bpf_loop(known->end - index, hol_shift_step, &shift, 0);
-	next = hol_at(known, index);
+	next = hol_segment_at(known, index);
 	if (!next)
 		return false;
 	*next = *segment;
@@ -241,20 +243,20 @@ static __always_inline bool hol_insert(struct reordered *known, struct out_of_or
  * Forget dropped segments. If memory is short, TCP may drop waiting segments, the last ones first
  * (tcp_prune_ofo_queue(), v6.18). They will be retransmitted.
  */
-static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reordered *known)
+static __always_inline void hol_forget_pruned(const struct tcp_sock *tp, struct reordered *known)
 {
-	struct out_of_order *last = hol_at(known, known->end - 1);
+	struct out_of_order *last = hol_segment_at(known, known->end - 1);
 	__u32 end = tp->rcv_nxt;
 
 	if (tp->out_of_order_queue.rb_node)
 		end = skb_tcp(tp->ooo_last_skb)->end_seq;
 	if (known->first == known->end || !last || !seq_after(last->seq_end, end))
 		return;
-	known->end = hol_before(known, end);
+	known->end = hol_first_ending_after(known, end);
 }
 
 /* Treat waiting segments that start before `end` as unknown. */
-static __always_inline void hol_forget(struct receiving *rx, __u32 end)
+static __always_inline void hol_mark_unknown(struct receiving *rx, __u32 end)
 {
 	if (!rx->unknown || seq_after(end, rx->unknown_end))
 		rx->unknown_end = end;
@@ -262,32 +264,32 @@ static __always_inline void hol_forget(struct receiving *rx, __u32 end)
 }
 
 /* A global function, so the verifier walks it once. */
-__noinline int hol_queued(struct receiving *rx, __u64 now)
+__noinline int hol_store_latest(struct receiving *rx, __u64 now)
 {
 	struct reordered *known;
 
 	if (!rx)
 		return 0;
-	known = hol_element(rx);
+	known = hol_lookup_or_create(rx);
 	if (known && known->end >= REORDERED)
 		hol_make_room(known, now);
 	if (!known || !hol_insert(known, &rx->latest)) {
 		count_loss(LOSS_EVICTED);
-		hol_forget(rx, rx->latest.seq_end);
+		hol_mark_unknown(rx, rx->latest.seq_end);
 	}
 	return 0;
 }
 
 /* Decide whether TCP queued the latest segment out of order: TCP has processed it by now. */
-static __always_inline void hol_settle(const struct tcp_sock *tp, struct receiving *rx)
+static __always_inline void hol_settle_latest(const struct tcp_sock *tp, struct receiving *rx)
 {
-	struct reordered *known = hol_known(rx);
+	struct reordered *known = hol_lookup(rx);
 	bool queued = rx->latest.seq != rx->latest.seq_end && rx->latest_ooopack != tp->rcv_ooopack;
 
 	if (known)
-		hol_pruned(tp, known);
+		hol_forget_pruned(tp, known);
 	if (queued && !(rx->unknown && seq_before(rx->latest.seq, rx->unknown_end)))
-		hol_queued(rx, bpf_ktime_get_ns());
+		hol_store_latest(rx, bpf_ktime_get_ns());
 	rx->latest.seq_end = rx->latest.seq;
 }
 
@@ -298,36 +300,38 @@ static __always_inline void hol_settle(const struct tcp_sock *tp, struct receivi
  */
 static __always_inline void hol_adopt(struct receiving *rx, const struct tcp_sock *tp)
 {
-	hol_forget(rx, skb_tcp(tp->ooo_last_skb)->end_seq);
+	hol_mark_unknown(rx, skb_tcp(tp->ooo_last_skb)->end_seq);
 }
 
-static __always_inline void hol_queue(const struct tcp_sock *tp, struct receiving *rx,
-				      const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+static __always_inline void hol_note_out_of_order(const struct tcp_sock *tp, struct receiving *rx,
+						  const struct sk_buff *skb,
+						  const struct tcp_skb_cb *cb)
 {
 	struct bank *bank = this_bank();
 
-	if (bank && (!window_bounded() || window_holds(bpf_ktime_get_ns())))
+	if (bank && (!window_bounded() || window_contains(bpf_ktime_get_ns())))
 		count(&bank->out_of_order, window_weight());
-	rx->latest.stamped = hol_stamp(skb);
+	rx->latest.stamped = hol_stamp_of(skb);
 	rx->latest.seq = cb->seq;
 	rx->latest.seq_end = cb->end_seq;
 	rx->latest_ooopack = tp->rcv_ooopack;
 }
 
 /* See a segment with data before TCP processes it. */
-static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *flow,
-					const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+static __always_inline void hol_segment_arrives(const struct tcp_sock *tp, struct flow *flow,
+						const struct sk_buff *skb,
+						const struct tcp_skb_cb *cb)
 {
 	struct receiving *rx = &flow->rx;
 
 	if (setting_hol == HOL_UNSEEN)
 		return;
 	if (rx->latest.seq != rx->latest.seq_end)
-		hol_settle(tp, rx);
+		hol_settle_latest(tp, rx);
 	rx->filler_lag = LAG_HOL;
 	if (seq_after(cb->seq, tp->rcv_nxt)) {
 		if (seq_before(cb->seq, tp->rcv_nxt + receive_window(tp)))
-			hol_queue(tp, rx, skb, cb);
+			hol_note_out_of_order(tp, rx, skb, cb);
 	} else if (tp->out_of_order_queue.rb_node) {
 		rx->filler = bpf_ktime_get_ns();
 		rx->filler_lag = clock_lag(skb, rx->filler);
@@ -339,7 +343,7 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
  * Return true if some of the readable bytes may have waited for an earlier segment:
  * tcp_data_queue_ofo() counts each segment that comes out of order (net/ipv4/tcp_input.c, v6.18).
  */
-static __always_inline bool hol_waited(const struct tcp_sock *tp, struct receiving *rx)
+static __always_inline bool hol_may_have_waited(const struct tcp_sock *tp, struct receiving *rx)
 {
 	bool waited = rx->gap || rx->ooopack != tp->rcv_ooopack;
 
@@ -392,8 +396,8 @@ __noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct a
 }
 
 /* Add an arrival of the bytes up to `seq_end`. */
-static __always_inline void hol_add(struct release *release, __u32 seq_end, __u64 hol, __u32 lag,
-				    __u32 span_ns)
+static __always_inline void hol_add_arrival(struct release *release, __u32 seq_end, __u64 hol,
+					    __u32 lag, __u32 span_ns)
 {
 	struct arrival *next = &release->arrival;
 
@@ -414,33 +418,34 @@ static __always_inline __u32 seq_least(__u32 a, __u32 b)
  * Add bytes up to `end` that had not come before: the segment brought them, or their origin is
  * unknown.
  */
-static __always_inline void hol_fill(struct release *release, __u32 end)
+static __always_inline void hol_add_filled(struct release *release, __u32 end)
 {
 	__u32 filled = seq_least(release->rx->filler_end, end);
 
 	if (seq_after(filled, release->arrival.seq_end))
-		hol_add(release, filled, 0, release->lag, 0);
+		hol_add_arrival(release, filled, 0, release->lag, 0);
 	if (seq_after(end, release->arrival.seq_end))
-		hol_add(release, end, 0, LAG_HOL, 0);
+		hol_add_arrival(release, end, 0, LAG_HOL, 0);
 }
 
 static long hol_release_step(__u32 index, struct release *release)
 {
-	struct out_of_order *segment = hol_at(release->known, release->known->first);
+	struct out_of_order *segment = hol_segment_at(release->known, release->known->first);
 	__u64 hol = 0;
 	bool known;
 	__u32 end;
 
 	if (!segment || !seq_before(segment->seq, release->end))
 		return 1;
-	hol_fill(release, segment->seq);
+	hol_add_filled(release, segment->seq);
 	end = seq_least(segment->seq_end, release->end);
 	/* Two CPUs may have stamped them: the later one may have been processed first. */
 	if (segment->stamped < release->filled)
 		hol = release->filled - segment->stamped;
 	known = segment->stamped && hol <= HOL_LONGEST;
 	if (seq_after(end, release->arrival.seq_end))
-		hol_add(release, end, hol, known ? release->lag : LAG_HOL, segment->span_ns);
+		hol_add_arrival(release, end, hol, known ? release->lag : LAG_HOL,
+				segment->span_ns);
 	if (seq_after(segment->seq_end, release->end)) {
 		segment->seq = release->end;
 		return 1;
@@ -464,7 +469,7 @@ static __always_inline __u32 hol_filler_lag(const struct receiving *rx, __u64 re
  * came while others waited. Return the number of new arrivals. A global function, so the verifier
  * walks it once.
  */
-__noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 ready)
+__noinline int hol_add_released(struct receiving *rx, __u32 start, __u32 end, __u64 ready)
 {
 	struct release release = {.rx = rx, .end = end};
 	__u32 waiting = 0;
@@ -472,7 +477,7 @@ __noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 
 	if (!rx)
 		return 0;
 	release.grown = arrivals_grown(rx);
-	release.known = hol_known(rx);
+	release.known = hol_lookup(rx);
 	release.lag = hol_filler_lag(rx, ready);
 	release.arrival.ready = ready;
 	release.arrival.serial = rx->serial;
@@ -481,16 +486,17 @@ __noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 
 		waiting = release.known->end - release.known->first;
 	release.filled = ready - release.lag;
 	if (waiting) {
-		const struct out_of_order *oldest = hol_at(release.known, release.known->first);
+		const struct out_of_order *oldest =
+			hol_segment_at(release.known, release.known->first);
 
 		if (oldest && oldest->stamped && oldest->stamped < release.filled)
-			release.floor = hol_floor(release.filled - oldest->stamped);
+			release.floor = hol_merge_floor(release.filled - oldest->stamped);
 	}
 	if (!lag_known(release.lag))
-		hol_add(&release, end, 0, release.lag, 0);
+		hol_add_arrival(&release, end, 0, release.lag, 0);
 	if (waiting)
 		bpf_loop(waiting, hol_release_step, &release, 0);
-	hol_fill(&release, end);
+	hol_add_filled(&release, end);
 	return release.added;
 }
 

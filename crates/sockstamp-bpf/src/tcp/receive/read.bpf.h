@@ -23,29 +23,29 @@
  * Return true if no hook sees segments of the connection: its own side is closed, no function is
  * traced, and it does not call back for segments.
  */
-static __always_inline bool rx_unprobed(const struct sock *sk)
+static __always_inline bool rx_segments_unseen(const struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
 
 	if (setting_half_closed || (state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2))
 		return false;
-	return !setting_bit || !(bits_on(tcp_of(sk)) & ASKED_SEGMENTS);
+	return !setting_bit || !(tcp_callbacks_on(tcp_of(sk)) & ASKED_SEGMENTS);
 }
 
 /* Add bytes that are readable because a segment came while others waited. */
-static __always_inline __u32 rx_released(const struct sock *sk, struct receiving *rx, __u32 start,
-					 __u64 ready)
+static __always_inline __u32 rx_add_released(const struct sock *sk, struct receiving *rx,
+					     __u32 start, __u64 ready)
 {
 	__u32 added;
 
-	if (rx_unprobed(sk))
+	if (rx_segments_unseen(sk))
 		rx->filler_lag = LAG_HOL;
-	added = hol_released(rx, start, tcp_of(sk)->rcv_nxt, ready);
+	added = hol_add_released(rx, start, tcp_of(sk)->rcv_nxt, ready);
 	rx->filler_lag = LAG_HOL;
 	if (!rx->gap) {
 		rx->unknown = false;
 		if (rx->reordered && ready - rx->needed > GROWN_FOR_NS)
-			hol_release(rx);
+			hol_delete(rx);
 	}
 	rx->needed = ready;
 	return added;
@@ -55,9 +55,9 @@ static __always_inline __u32 rx_released(const struct sock *sk, struct receiving
  * Return the room needed for segments that a filler may have released. Waits are distinguished in
  * 20 steps, and by a twentieth of their length; if that needs more room, the rest is refused.
  */
-static __always_inline __u32 rx_wanted(struct receiving *rx)
+static __always_inline __u32 rx_room_wanted(struct receiving *rx)
 {
-	struct reordered *known = hol_known(rx);
+	struct reordered *known = hol_lookup(rx);
 	__u32 wanted = known ? known->end - known->first + 3 : 3;
 
 	return wanted < UNREAD / 4 ? wanted : UNREAD / 4;
@@ -67,21 +67,21 @@ static __always_inline __u32 rx_wanted(struct receiving *rx)
  * Note an arrival. The tail of the receive queue is the skb that arrived, or the skb that it was
  * merged into, which then carries its stamp (tcp_try_coalesce(), net/ipv4/tcp_input.c, v6.18).
  */
-static __always_inline void rx_ready(const struct sock *sk)
+static __always_inline void rx_data_ready(const struct sock *sk)
 {
 	const struct sk_buff *skb = sk->sk_receive_queue.prev;
 	const struct tcp_sock *tp = tcp_of(sk);
-	struct flow *flow = flow_of(sk);
+	struct flow *flow = flow_lookup_or_create(sk);
 	__u32 start, end, added;
 	struct receiving *rx;
 	struct unread *grown;
 	bool waited;
 	__u64 ready;
 
-	if (!flow || !flow_wants(flow, DIRECTION_RX) ||
+	if (!flow || !flow_measures(flow, DIRECTION_RX) ||
 	    (void *)skb == (void *)&sk->sk_receive_queue)
 		return;
-	flow_enter(flow, sk->sk_lock.owned);
+	flow_reset_if_after_gap(flow, sk->sk_lock.owned);
 	rx = &flow->rx;
 	end = tp->rcv_nxt;
 	/* A change of SO_RCVLOWAT reports the same bytes again. */
@@ -90,22 +90,22 @@ static __always_inline void rx_ready(const struct sock *sk)
 	ready = bpf_ktime_get_ns();
 	start = rx->serial ? rx->end : rx->seq;
 	answer_arrived(tp, flow, start, ready);
-	waited = setting_hol != HOL_UNSEEN && hol_waited(tp, rx);
-	grown = arrivals_open(rx, waited ? rx_wanted(rx) : 1, tp->copied_seq, ready);
+	waited = setting_hol != HOL_UNSEEN && hol_may_have_waited(tp, rx);
+	grown = arrivals_prepare(rx, waited ? rx_room_wanted(rx) : 1, tp->copied_seq, ready);
 	rx->serial++;
 	if (waited)
-		added = rx_released(sk, rx, start, ready);
+		added = rx_add_released(sk, rx, start, ready);
 	else
 		added = arrivals_add(rx, grown, end, ready, clock_lag(skb, ready));
-	arrivals_close(rx, added, end);
-	sched_note(sk, &flow->rx.waiter, rx->serial, ready);
+	arrivals_commit(rx, added, end);
+	sched_note_waiter(sk, &flow->rx.waiter, rx->serial, ready);
 }
 
 /* Forget bytes that came before the flow was adopted: their time is unknown. */
-static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
+static __always_inline void rx_adopt_unread(struct receiving *rx, __u32 end)
 {
 	rx->serial++;
-	arrivals_close(rx, arrivals_add(rx, NULL, end, bpf_ktime_get_ns(), LAG_ADOPTED), end);
+	arrivals_commit(rx, arrivals_add(rx, NULL, end, bpf_ktime_get_ns(), LAG_ADOPTED), end);
 }
 
 struct read {
@@ -128,7 +128,7 @@ struct read {
 };
 
 /* Return when the byte at `start` was stamped, or, without a usable stamp, became readable. */
-static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 start)
+static __always_inline __u64 rx_byte_stamped(const struct arrival *arrival, __u32 start)
 {
 	return arrival_ready(arrival, start + 1) - arrival->hol -
 	       (lag_known(arrival->lag) ? arrival->lag : 0);
@@ -144,7 +144,8 @@ enum look {
 	LOOK_AGAIN, /* they were moved meanwhile */
 };
 
-static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, struct read *read)
+static __always_inline enum look rx_find_arrival_in(struct receiving *rx, __u64 state,
+						    struct read *read)
 {
 	bool evicted = state & ARRIVALS_EVICTED;
 	__u32 count = state & ARRIVALS_COUNT;
@@ -174,7 +175,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 		return LOOK_FOUND;
 	arrival = arrival_at(rx, grown, arrivals_search(rx, grown, count, read->start));
 	if (arrival && arrival->lag != LAG_ADOPTED && arrival->lag != LAG_WINDOW)
-		read->oldest = rx_stamped(arrival, read->start);
+		read->oldest = rx_byte_stamped(arrival, read->start);
 	return LOOK_FOUND;
 }
 
@@ -182,7 +183,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
  * Find when the read's first and last byte became readable. A global function, so the verifier
  * walks it once.
  */
-__noinline __u32 rx_look(struct flow *flow, struct read *read)
+__noinline __u32 rx_find_arrival(struct flow *flow, struct read *read)
 {
 	struct receiving *rx;
 	enum look look;
@@ -191,13 +192,14 @@ __noinline __u32 rx_look(struct flow *flow, struct read *read)
 	if (!flow || !read)
 		return LOOK_NONE;
 	rx = &flow->rx;
-	state = arrivals_state(rx);
+	state = arrivals_load_state(rx);
 	if (state & ARRIVALS_MOVING)
 		return LOOK_AGAIN;
-	look = rx_look_at(rx, state, read);
+	look = rx_find_arrival_in(rx, state, read);
 	/* Other arrivals may have been added; only moves matter. */
-	return arrivals_state(rx) - (state & ~(__u64)ARRIVALS_COUNT) > ARRIVALS_COUNT ? LOOK_AGAIN :
-											look;
+	return arrivals_load_state(rx) - (state & ~(__u64)ARRIVALS_COUNT) > ARRIVALS_COUNT ?
+		       LOOK_AGAIN :
+		       look;
 }
 
 struct looking {
@@ -206,26 +208,26 @@ struct looking {
 	enum look look;
 };
 
-static long rx_look_step(__u32 index, struct looking *looking)
+static long rx_find_arrival_step(__u32 index, struct looking *looking)
 {
-	looking->look = rx_look(looking->flow, looking->read);
+	looking->look = rx_find_arrival(looking->flow, looking->read);
 	return looking->look != LOOK_AGAIN;
 }
 
-static __noinline enum look rx_look_again(struct flow *flow, struct read *read)
+static __noinline enum look rx_find_arrival_again(struct flow *flow, struct read *read)
 {
 	struct looking looking = {.flow = flow, .read = read, .look = LOOK_AGAIN};
 
-	bpf_loop(LOOKS - 1, rx_look_step, &looking, 0);
+	bpf_loop(LOOKS - 1, rx_find_arrival_step, &looking, 0);
 	return looking.look;
 }
 
-static __always_inline enum verdict rx_match(struct flow *flow, struct read *read)
+static __always_inline enum verdict rx_match_arrival(struct flow *flow, struct read *read)
 {
-	enum look look = rx_look(flow, read);
+	enum look look = rx_find_arrival(flow, read);
 
 	if (look == LOOK_AGAIN)
-		look = rx_look_again(flow, read);
+		look = rx_find_arrival_again(flow, read);
 	switch (look) {
 	case LOOK_FOUND:
 		return VERDICT_VALID;
@@ -237,7 +239,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 }
 
 /* Apply --hol to a read whose last byte waited for a missing segment. */
-static __always_inline enum verdict rx_hol(struct read *read)
+static __always_inline enum verdict rx_apply_hol_view(struct read *read)
 {
 	if (setting_hol == HOL_EXCLUDE)
 		return VERDICT_HOL;
@@ -253,7 +255,7 @@ static __always_inline enum verdict rx_hol(struct read *read)
 static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flow *flow,
 					       struct read *read)
 {
-	enum verdict verdict = rx_match(flow, read);
+	enum verdict verdict = rx_match_arrival(flow, read);
 
 	/* The arrival may have been merged with a later one. */
 	if (read->ready > read->now)
@@ -267,12 +269,12 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	if (verdict == VERDICT_VALID && window_exceeded(read->now - read->ready, WINDOW_LEAD_NS))
 		return VERDICT_WINDOW;
 	if (verdict == VERDICT_VALID && read->hol)
-		return rx_hol(read);
+		return rx_apply_hol_view(read);
 	return verdict;
 }
 
 /* Return a sequence number as the sender has it, if a tag has shown that it differs. */
-static __always_inline __u32 rx_number(const struct flow *flow, __u32 seq)
+static __always_inline __u32 rx_sender_seq(const struct flow *flow, __u32 seq)
 {
 	return setting_tag ? seq - flow->rx.shift : seq;
 }
@@ -294,7 +296,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->stamps.rx.ready = read->ready;
 	record->stamps.rx.read = read->now;
 	record->stamps.rx.oldest = read->oldest;
-	record->seq_end = rx_number(flow, read->end);
+	record->seq_end = rx_sender_seq(flow, read->end);
 	record->bytes = read->end - read->start;
 	record->cpu = record_cpu();
 	record->flow.pid = read->pid;
@@ -315,19 +317,19 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
  * Return false if bytes left the socket without a read call (splice, TCP_ZEROCOPY_RECEIVE,
  * sockmap): the socket's position is ahead of ours. The FIN has a sequence number of its own.
  */
-static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u32 end)
+static __always_inline bool rx_saw_all_reads(const struct sock *sk, __u32 copied, __u32 end)
 {
 	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
 }
 
-static __always_inline void rx_measure(struct bank *bank, __u32 group, struct flow *flow,
-				       struct read *read)
+static __always_inline void rx_account_stages(struct bank *bank, __u32 group, struct flow *flow,
+					      struct read *read)
 {
 	__u64 waited = read->now - read->ready;
 
-	read->wakeup =
-		sched_read(&flow->rx.waiter, read->serial, read->ready, read->now, &read->spent);
-	sched_quota(&read->spent, read->serial, read->wakeup, read->now);
+	read->wakeup = sched_split_read(&flow->rx.waiter, read->serial, read->ready, read->now,
+					&read->spent);
+	sched_split_quota(&read->spent, read->serial, read->wakeup, read->now);
 	account_stage(bank, group, STAGE_RX_STACK, read->lag, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
@@ -338,7 +340,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 }
 
 /* Begin app.service at the end of a read. */
-static __always_inline void rx_served_from(struct flow *flow, __u64 now)
+static __always_inline void rx_service_begins(struct flow *flow, __u64 now)
 {
 	const struct task_struct *task;
 
@@ -349,26 +351,27 @@ static __always_inline void rx_served_from(struct flow *flow, __u64 now)
 	quota_note(task, now, task->sched_info.run_delay, now);
 }
 
-static __always_inline void rx_take(const struct sock *sk, struct bank *bank, struct flow *flow,
-				    struct read *read, __u32 group)
+static __always_inline void rx_measure_read(const struct sock *sk, struct bank *bank,
+					    struct flow *flow, struct read *read, __u32 group)
 {
 	enum verdict verdict;
 
 	remember_task(flow, read->pid);
 	if (!read->now)
 		read->now = bpf_ktime_get_ns();
-	rx_served_from(flow, read->now);
+	rx_service_begins(flow, read->now);
 	read->weight = stream_take(&flow->rx.sampler, read->end - read->start) * window_weight();
 	if (flow_in_gap(flow))
 		verdict = VERDICT_WINDOW;
 	else
-		verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
-								    VERDICT_UNMATCHED_READ;
+		verdict = rx_saw_all_reads(sk, read->copied, read->end) ?
+				  rx_verdict(sk, flow, read) :
+				  VERDICT_UNMATCHED_READ;
 	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
 	account_measured(bank, group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID)
-		rx_measure(bank, group, flow, read);
+		rx_account_stages(bank, group, flow, read);
 	else
 		account_refused(bank, group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
@@ -376,21 +379,21 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 }
 
 /* Note an unmeasured read: the send that answers it may be measured. */
-static __always_inline void rx_passed_over(struct flow *flow)
+static __always_inline void rx_skip_read(struct flow *flow)
 {
-	if (stream_passes(&flow->tx.sampler))
+	if (stream_will_skip(&flow->tx.sampler))
 		flow->rx.service_from = 0;
 	else
-		rx_served_from(flow, bpf_ktime_get_ns());
+		rx_service_begins(flow, bpf_ktime_get_ns());
 }
 
-static __always_inline void rx_message(const struct sock *sk, struct bank *bank, struct flow *flow,
-				       struct read *read)
+static __always_inline void rx_count_read(const struct sock *sk, struct bank *bank,
+					  struct flow *flow, struct read *read)
 {
 	__u32 length = read->end - read->start;
 	__u32 group;
 
-	if (!flow_wants(flow, DIRECTION_RX))
+	if (!flow_measures(flow, DIRECTION_RX))
 		return;
 	if (setting_by_pid || setting_record) {
 		read->pid = bpf_get_current_pid_tgid() >> 32;
@@ -399,19 +402,19 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 	}
 	if (window_bounded()) {
 		read->now = bpf_ktime_get_ns();
-		if (!window_holds(read->now)) {
-			rx_passed_over(flow);
+		if (!window_contains(read->now)) {
+			rx_skip_read(flow);
 			return;
 		}
 	}
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_RX, length, window_weight());
 	group_sample_refresh(&flow->rx.sampler, tcp_of(sk)->tcp_clock_cache, group);
-	if (stream_skip(&flow->rx.sampler, rx_number(flow, read->start),
-			rx_number(flow, read->end)))
-		rx_passed_over(flow);
+	if (stream_skip(&flow->rx.sampler, rx_sender_seq(flow, read->start),
+			rx_sender_seq(flow, read->end)))
+		rx_skip_read(flow);
 	else
-		rx_take(sk, bank, flow, read, group);
+		rx_measure_read(sk, bank, flow, read, group);
 }
 
 /*
@@ -419,7 +422,7 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
  * `current` is the reader. Two readers of one socket may have moved its position together; then
  * both are refused. The callback (kernel/series) comes with the lock held, so both are valid there.
  */
-static __always_inline void rx_read(const struct sock *sk, __u32 length)
+static __always_inline void rx_recvmsg_ends(const struct sock *sk, __u32 length)
 {
 	struct read read = {.copied = tcp_of(sk)->copied_seq};
 	struct flow *flow = flow_lookup(sk);
@@ -428,7 +431,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 
 	if (!flow)
 		flow = flow_create(sk, read.copied - length);
-	if (!flow || !bank || window_off())
+	if (!flow || !bank || window_detached())
 		return;
 	rx = &flow->rx;
 	if (setting_windows && flow->rx.window != window.number) {
@@ -441,17 +444,18 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	read.end = read.start + length;
 	rx->seq = read.copied;
 	read.answer = answer_take(sk, &flow->exchange, read.start, read.end);
-	rx_message(sk, bank, flow, &read);
+	rx_count_read(sk, bank, flow, &read);
 	/* Do this only after the read has found its arrivals. */
 	barrier();
 	rx->done = read.copied;
 }
 
-static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
+static __always_inline void rx_account_unseen_read(struct bank *bank, const struct sock *sk,
+						   struct flow *flow)
 {
 	__u32 copied = tcp_of(sk)->copied_seq;
 
-	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
+	if (!flow_measures(flow, DIRECTION_RX) || rx_saw_all_reads(sk, copied, flow->rx.seq))
 		return;
 	/* Reads between windows are not seen either. */
 	if (flow_in_gap(flow) || (setting_windows && flow->rx.window != window.number))

@@ -15,34 +15,34 @@
  * progress when tracing began is never seen: its queued bytes become a message now, unless it still
  * waits for room.
  */
-static __always_inline struct sender *tx_begun(const struct sock *sk, bool more)
+static __always_inline struct sender *tx_function_begins(const struct sock *sk, bool more)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct flow *flow;
 
-	if (!tx_connected(sk))
+	if (!tx_accepts_data(sk))
 		return NULL;
-	flow = flow_of(sk);
+	flow = flow_lookup_or_create(sk);
 	if (!flow)
 		return NULL;
 	if (tp->write_seq != flow->tx.seq && !sk->sk_write_pending)
-		tx_queued(sk, NULL, flow, tp->write_seq - 1);
-	return tx_entry_function(sk, flow, more);
+		tx_message_queued(sk, NULL, flow, tp->write_seq - 1);
+	return tx_note_entry(sk, flow, more);
 }
 
 /* tcp_sendmsg_locked() */
-static __always_inline void tx_sendmsg_begun(const struct sock *sk, const struct msghdr *msg)
+static __always_inline void tx_sendmsg_begins(const struct sock *sk, const struct msghdr *msg)
 {
-	struct sender *sender = tx_begun(sk, msg->msg_flags & MSG_MORE);
+	struct sender *sender = tx_function_begins(sk, msg->msg_flags & MSG_MORE);
 
 	if (sender)
 		sender->call = (unsigned long)msg;
 }
 
 /* do_tcp_sendpages(), which sendfile(2) and splice(2) come to before v6.5. */
-static __always_inline void tx_sendpages_begun(const struct sock *sk, __u32 size, int flags)
+static __always_inline void tx_sendpages_begins(const struct sock *sk, __u32 size, int flags)
 {
-	struct sender *sender = tx_begun(sk, flags & (MSG_MORE | MSG_SENDPAGE_NOTLAST));
+	struct sender *sender = tx_function_begins(sk, flags & (MSG_MORE | MSG_SENDPAGE_NOTLAST));
 
 	if (!sender)
 		return;
@@ -51,7 +51,7 @@ static __always_inline void tx_sendpages_begun(const struct sock *sk, __u32 size
 }
 
 /* Return true if all bytes of the call are queued. */
-static __always_inline bool tx_all_queued(const struct sock *sk, const struct sender *sender)
+static __always_inline bool tx_call_is_queued(const struct sock *sk, const struct sender *sender)
 {
 	const void *call = (const void *)sender->call;
 
@@ -65,7 +65,7 @@ static __always_inline bool tx_all_queued(const struct sock *sk, const struct se
  * this is the moment before its last byte leaves: tcp_push() ends tcp_sendmsg_locked()
  * (net/ipv4/tcp.c, v6.12) and do_tcp_sendpages().
  */
-static __always_inline void tx_pushed(const struct sock *sk)
+static __always_inline void tx_push_pending(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct sender *sender;
@@ -78,8 +78,8 @@ static __always_inline void tx_pushed(const struct sock *sk)
 	if (!flow || tp->write_seq == flow->tx.seq)
 		return;
 	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
-	if (sender && tx_all_queued(sk, sender))
-		tx_queued(sk, NULL, flow, tp->write_seq - 1);
+	if (sender && tx_call_is_queued(sk, sender))
+		tx_message_queued(sk, NULL, flow, tp->write_seq - 1);
 }
 
 /*
@@ -87,23 +87,23 @@ static __always_inline void tx_pushed(const struct sock *sk)
  * (tcp_should_autocork()), or a partial call, become a message only now. Data that went with the
  * SYN is counted with the connection.
  */
-static __always_inline void tx_ended(const struct sock *sk, int result)
+static __always_inline void tx_sendmsg_ends(const struct sock *sk, int result)
 {
 	struct flow *flow;
 
-	if (!tx_connected(sk))
+	if (!tx_accepts_data(sk))
 		return;
-	flow = result > 0 ? flow_of(sk) : flow_lookup(sk);
+	flow = result > 0 ? flow_lookup_or_create(sk) : flow_lookup(sk);
 	if (!flow)
 		return;
 	if (result > 0 && tcp_of(sk)->write_seq != flow->tx.seq)
-		tx_queued(sk, NULL, flow, tcp_of(sk)->write_seq - 1);
+		tx_message_queued(sk, NULL, flow, tcp_of(sk)->write_seq - 1);
 	else
 		tx_take_entry(flow);
 }
 
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way while the skb is the socket's. */
-static __always_inline void tx_packet_queued(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline void tx_packet_to_qdisc(const struct sock *sk, const struct sk_buff *skb)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;
@@ -113,8 +113,8 @@ static __always_inline void tx_packet_queued(const struct sock *sk, const struct
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
-static __always_inline void tx_packet_started(const struct sock *sk, const struct sk_buff *skb,
-					      const struct net_device *device)
+static __always_inline void tx_packet_to_driver(const struct sock *sk, const struct sk_buff *skb,
+						const struct net_device *device)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;

@@ -58,7 +58,7 @@ static __always_inline enum part cause_window(const struct tcp_sock *tp, __u32 s
 }
 
 /* tcp_nagle_test() of a packet that is not full. */
-static __always_inline enum part cause_partial(const struct tcp_sock *tp)
+static __always_inline enum part cause_nagle(const struct tcp_sock *tp)
 {
 	__u8 nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
 
@@ -100,7 +100,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 	if (cause != PART_COUNT)
 		return cause;
 	if (length < tp->mss_cache) {
-		cause = cause_partial(tp);
+		cause = cause_nagle(tp);
 		if (cause != PART_COUNT)
 			return cause;
 		/* tcp_push() does not mark a packet that MSG_MORE leaves open. */
@@ -116,7 +116,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
  * Return true if the qdisc and the driver hold as much of this socket as tcp_small_queue_check()
  * allows.
  */
-static __always_inline bool cause_throttled(const struct sock *sk, __u32 unsent)
+static __always_inline bool cause_tsq_throttles(const struct sock *sk, __u32 unsent)
 {
 	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
 	__u64 held = sk->sk_wmem_alloc.refs.counter;
@@ -134,13 +134,13 @@ static __always_inline enum part cause_of_tail(const struct sock *sk, bool more,
 	if (cause != PART_COUNT)
 		return cause;
 	if (unsent % tp->mss_cache) {
-		cause = more ? PART_CORK : cause_partial(tp);
+		cause = more ? PART_CORK : cause_nagle(tp);
 		if (cause != PART_COUNT)
 			return cause;
 	}
 	if (cause_paced(sk, tp, now))
 		return PART_PACING;
-	return cause_throttled(sk, unsent) ? PART_TSQ : PART_COUNT;
+	return cause_tsq_throttles(sk, unsent) ? PART_TSQ : PART_COUNT;
 }
 
 /*
@@ -173,8 +173,8 @@ __noinline int cause_add(struct waiting *waiting, __u32 cause, __u64 until)
 }
 
 /* Account for a message that is queued behind waiting ones, or is the first to wait. */
-static __always_inline void cause_queued(const struct sock *sk, struct flow *flow, bool more,
-					 __u64 now)
+static __always_inline void cause_message_queued(const struct sock *sk, struct flow *flow,
+						 bool more, __u64 now)
 {
 	struct waiting *waiting = &flow->tx.waiting;
 
@@ -202,7 +202,7 @@ static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
 }
 
 /* Account for an arriving segment: its cause has held the queue since the last packet left. */
-static __always_inline void cause_segment(const struct sock *sk, struct flow *flow)
+static __always_inline void cause_segment_arrives(const struct sock *sk, struct flow *flow)
 {
 	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause;
@@ -224,7 +224,7 @@ static __always_inline void cause_segment(const struct sock *sk, struct flow *fl
  * Account for the departure of the head. If an ACK lifted its cause, only pacing can have held it
  * since (or, briefly, the work itself).
  */
-static __always_inline void cause_left(const struct sock *sk, struct flow *flow, __u64 now)
+static __always_inline void cause_head_departs(const struct sock *sk, struct flow *flow, __u64 now)
 {
 	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause = waiting->cause;

@@ -68,13 +68,13 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
  * Note that a message's last byte entered the packet scheduler. Messages come here in order, so the
  * time between two of them is what held the later one.
  */
-static __always_inline void tx_departed(const struct sock *sk, struct flow *flow,
-					struct tx_message *message, __u64 at)
+static __always_inline void tx_message_departs(const struct sock *sk, struct flow *flow,
+					       struct tx_message *message, __u64 at)
 {
 	__u32 held = 0;
 
 	if (setting_causes) {
-		cause_left(sk, flow, at);
+		cause_head_departs(sk, flow, at);
 		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
 				cause_ticks(flow->tx.waiting.waited[i]) - message->waited[i];
@@ -113,7 +113,7 @@ static __always_inline bool departure_known(const struct sock *sk, const struct 
 	return time < earliest + FQ_TOLERANCE_NS;
 }
 
-static long departure_next(__u32 index, struct departures *departures)
+static long tx_note_departures_step(__u32 index, struct departures *departures)
 {
 	const struct sock *sk = departures->sk;
 	struct flow *flow = departures->flow;
@@ -122,7 +122,7 @@ static long departure_next(__u32 index, struct departures *departures)
 
 	if (flow->tx.sched == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx.sched);
+	message = tx_find_slot(flow, flow->tx.sched);
 	if (!message || !seq_before(message->seq_last, departures->end))
 		return 1;
 	if (!packet_carries(&departures->packet.bytes, message->seq_last))
@@ -131,9 +131,9 @@ static long departure_next(__u32 index, struct departures *departures)
 	if (departure_known(sk, flow, message, time)) {
 		if (time < message->stamps.queued)
 			time = message->stamps.queued;
-		tx_departed(sk, flow, message, time);
+		tx_message_departs(sk, flow, message, time);
 		demand_used(DEMAND_PARTS, time);
-		demand_raise(DEMAND_PARTS);
+		demand_request(DEMAND_PARTS);
 		message->interface_first = flow->interface;
 	}
 	flow->tx.sched++;
@@ -155,11 +155,11 @@ static __always_inline void tx_note_departures(const struct sock *sk, struct flo
 		.packet.bytes = {.first = 1, .last = 0},
 	};
 
-	bpf_loop(TX_INFLIGHT_MAX, departure_next, &departures, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_note_departures_step, &departures, 0);
 }
 
 /* Look up what has left since the last look, if anything waits at all. */
-static __always_inline void tx_catch_up(const struct sock *sk, struct flow *flow)
+static __always_inline void tx_update_departures(const struct sock *sk, struct flow *flow)
 {
 	if (!setting_by_packets && flow->tx.sched != flow->tx.head)
 		tx_note_departures(sk, flow, tcp_of(sk)->snd_nxt);

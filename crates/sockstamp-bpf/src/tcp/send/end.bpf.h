@@ -106,7 +106,7 @@ struct tx_acking {
  * Make the causes fit into the stage that they are parts of: each is rounded, and ticks of a wait
  * of minutes say nothing.
  */
-static __always_inline void tx_settle_causes(struct tx_message *message)
+static __always_inline void tx_fit_causes(struct tx_message *message)
 {
 	__u64 rest = (message->stamps.sched - message->stamps.queued) >> CAUSE_TICK_SHIFT;
 	bool known = rest < ~0U;
@@ -122,7 +122,7 @@ static __always_inline void tx_settle_causes(struct tx_message *message)
 
 /* Return true if later messages have passed a point: then this one did too, in an unseen packet.
  */
-static __always_inline bool tx_passed(const struct tx_message *message, __u32 cursor)
+static __always_inline bool tx_later_passed(const struct tx_message *message, __u32 cursor)
 {
 	return !setting_by_packets && seq_before(message->counter, cursor);
 }
@@ -142,12 +142,12 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 		return seq_before(message->counter, flow->tx.sched) ? VERDICT_SPLIT :
 								      VERDICT_NO_SCHED;
 	if (!stamps->snd)
-		return tx_passed(message, flow->tx.snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
+		return tx_later_passed(message, flow->tx.snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
 	if (message->flags & MESSAGE_HELD)
-		tx_settle_causes(message);
+		tx_fit_causes(message);
 	return VERDICT_VALID;
 }
 
@@ -198,9 +198,9 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 	message->min_rtt_us = ack->min_rtt_us;
 	message->flags |= flow->tx.ack_flags & MESSAGE_ACK_WITH_DATA;
 	if (setting_host_path)
-		path_close(message);
+		path_finish(message);
 	verdict = tx_verdict(flow, message, ack);
-	network_judge(flow, message);
+	network_judge_delayed_ack(flow, message);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return 0;
@@ -221,17 +221,17 @@ static __always_inline long tx_complete_one(struct tx_acking *acking)
 
 	if (flow->tx.tail == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx.tail);
+	message = tx_find_slot(flow, flow->tx.tail);
 	if (message) {
 		if (!seq_before(message->seq_last, acking->ack.end))
 			return 1;
 		tx_complete(acking->bank, flow, message, &acking->ack);
 	}
-	tx_release(flow);
+	tx_release_oldest(flow);
 	return 0;
 }
 
-static long tx_complete_next(__u32 index, struct tx_acking *acking)
+static long tx_complete_step(__u32 index, struct tx_acking *acking)
 {
 	return tx_complete_one(acking);
 }
@@ -239,8 +239,8 @@ static long tx_complete_next(__u32 index, struct tx_acking *acking)
 /*
  * End messages before `end` as acknowledged; those before `known_from` were acknowledged earlier.
  */
-static __always_inline void tx_acked(const struct sock *sk, struct flow *flow,
-				     const struct ack *ack)
+static __always_inline void tx_complete_acked(const struct sock *sk, struct flow *flow,
+					      const struct ack *ack)
 {
 	struct tx_acking acking = {
 		.bank = this_bank(),
@@ -251,17 +251,17 @@ static __always_inline void tx_acked(const struct sock *sk, struct flow *flow,
 	if (!acking.bank)
 		return;
 	acking.ack.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v;
-	network_ack(sk, flow);
+	network_forget_stale(sk, flow);
 	/* Most ACKs are for one message: it needs no loop, which calls a function a turn. */
 	if (!tx_complete_one(&acking) && flow->tx.tail != flow->tx.head)
-		bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
+		bpf_loop(TX_INFLIGHT_MAX, tx_complete_step, &acking, 0);
 }
 
 /*
  * Return true if TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack()
  * (v6.12).
  */
-static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
+static __always_inline bool tx_is_new_ack(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
 {
 	if (!(cb->tcp_flags & TCPHDR_ACK))
 		return false;
@@ -276,8 +276,8 @@ static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const str
  * (tcp_add_backlog(), net/ipv4/tcp_ipv4.c, v6.18), which is no time of the network: the packet's
  * own stamp tells when it came.
  */
-static __always_inline void ack_came(struct ack *ack, const struct sock *sk,
-				     const struct sk_buff *skb)
+static __always_inline void ack_set_time(struct ack *ack, const struct sock *sk,
+					 const struct sk_buff *skb)
 {
 	__u32 waited;
 
@@ -293,16 +293,16 @@ static __always_inline void ack_came(struct ack *ack, const struct sock *sk,
  * A segment, before TCP works on it; the socket is locked. Its ACK is the time of every byte that
  * it covers. (An old one that PAWS refuses, RFC 7323, section 5, acknowledges nothing new.)
  */
-static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
-				       const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+static __always_inline void tx_segment_acks(const struct sock *sk, struct flow *flow,
+					    const struct sk_buff *skb, const struct tcp_skb_cb *cb)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct ack ack = {.end = cb->ack_seq, .known_from = tp->snd_una};
 
-	if (flow->tx.head == flow->tx.tail || !tx_acknowledges(tp, cb))
+	if (flow->tx.head == flow->tx.tail || !tx_is_new_ack(tp, cb))
 		return;
-	ack_came(&ack, sk, skb);
-	tx_acked(sk, flow, &ack);
+	ack_set_time(&ack, sk, skb);
+	tx_complete_acked(sk, flow, &ack);
 }
 
 /*
@@ -312,7 +312,7 @@ static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
  * it or earlier. The time is when the ACK reached TCP, taken by tcp_mstamp_refresh() at the top of
  * tcp_rcv_established() and tcp_rcv_state_process().
  */
-static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *flow,
+static __always_inline void tx_ack_callback(const struct sock *sk, struct flow *flow,
 					    const struct sk_buff *skb)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
@@ -326,7 +326,7 @@ static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *
 		return;
 	if (!seq_before(ack.known_from, ack.end))
 		ack.known_from = skb_shared(skb)->tskey;
-	tx_acked(sk, flow, &ack);
+	tx_complete_acked(sk, flow, &ack);
 }
 
 struct tx_resent {
@@ -337,13 +337,13 @@ struct tx_resent {
 	__u32 segments;
 };
 
-static long tx_mark_next(__u32 index, struct tx_resent *resent)
+static long tx_mark_retransmitted_step(__u32 index, struct tx_resent *resent)
 {
 	struct tx_message *message;
 
 	if (resent->counter == resent->flow->tx.head)
 		return 1;
-	message = tx_slot(resent->flow, resent->counter++);
+	message = tx_find_slot(resent->flow, resent->counter++);
 	if (!message)
 		return 0;
 	if (!seq_after(resent->end_seq, message->seq_start))
@@ -364,7 +364,7 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 		.segments = segments,
 	};
 
-	bpf_loop(TX_INFLIGHT_MAX, tx_mark_next, &resent, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_mark_retransmitted_step, &resent, 0);
 }
 
 /*
@@ -375,11 +375,11 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
 {
 	struct bank *bank = this_bank();
-	struct mark *mark = flow_mark(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 	struct flow *flow;
 	__u32 segments;
 
-	if (!bank || !mark || !mark_wants(mark, DIRECTION_TX))
+	if (!bank || !mark || !mark_measures(mark, DIRECTION_TX))
 		return;
 	segments = tcp_of(sk)->total_retrans - mark->retransmits;
 	if (!segments)
@@ -402,7 +402,7 @@ struct tx_closing {
 	bool reset;
 };
 
-static long tx_close_next(__u32 index, struct tx_closing *closing)
+static long tx_refuse_in_flight_step(__u32 index, struct tx_closing *closing)
 {
 	struct flow *flow = closing->flow;
 	struct tx_message *message;
@@ -410,22 +410,23 @@ static long tx_close_next(__u32 index, struct tx_closing *closing)
 
 	if (flow->tx.tail == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx.tail);
+	message = tx_find_slot(flow, flow->tx.tail);
 	if (message) {
 		if (setting_host_path)
-			path_close(message);
+			path_finish(message);
 		if (flow_in_gap(flow))
 			verdict = VERDICT_WINDOW;
 		else if (seq_before(message->seq_last, closing->acknowledged))
 			verdict = VERDICT_LOST_EVENT;
 		tx_refuse(closing->bank, flow, message, verdict);
 	}
-	tx_release(flow);
+	tx_release_oldest(flow);
 	return 0;
 }
 
 /* Nothing will be acknowledged any more: tcp_done() and tcp_disconnect(). */
-static __always_inline void tx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
+static __always_inline void tx_refuse_in_flight(struct bank *bank, const struct sock *sk,
+						struct flow *flow)
 {
 	struct tx_closing closing = {
 		.bank = bank,
@@ -434,7 +435,7 @@ static __always_inline void tx_close(struct bank *bank, const struct sock *sk, s
 		.reset = sk->sk_err,
 	};
 
-	bpf_loop(TX_INFLIGHT_MAX, tx_close_next, &closing, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_refuse_in_flight_step, &closing, 0);
 }
 
 #endif

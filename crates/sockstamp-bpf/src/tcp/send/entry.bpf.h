@@ -34,7 +34,7 @@ static __always_inline bool tx_will_wait(const struct sock *sk, const struct sk_
 }
 
 /* Since when the task waits for room, from now on if it is about to. */
-static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64 now)
+static __always_inline void tx_account_wait(struct sender *sender, bool will_wait, __u64 now)
 {
 	if (sender->full)
 		sender->sndbuf += now - sender->full;
@@ -45,14 +45,14 @@ static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64
  * Keep what app.service has of waiting for the CPU quota until the message ends: few have any, and
  * a flow has no room for it. The time of the entry names it.
  */
-static __always_inline void tx_throttled(struct sender *sender, __u64 read)
+static __always_inline void tx_note_throttled_service(struct sender *sender, __u64 read)
 {
 	const struct task_struct *task;
 	struct quota_note *note;
 	struct quota held = {};
 	__u64 address, delay;
 
-	if (!setting_sched || !quota_told())
+	if (!setting_sched || !quota_recorded())
 		return;
 	task = bpf_get_current_task_btf();
 	address = task_address(task);
@@ -74,8 +74,8 @@ static __always_inline void tx_throttled(struct sender *sender, __u64 read)
 }
 
 /* The present send answers the last read, if that took all unread data. */
-static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
-				     struct sender *sender)
+static __always_inline void tx_note_service(const struct tcp_sock *tp, struct flow *flow,
+					    struct sender *sender)
 {
 	__u64 read = flow->rx.service_from;
 
@@ -87,7 +87,7 @@ static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flo
 		return;
 	}
 	sender->service = sender->entry - read;
-	tx_throttled(sender, read);
+	tx_note_throttled_service(sender, read);
 }
 
 /* The task's entry, or with task 0 a vacant slot. */
@@ -100,8 +100,8 @@ static __always_inline struct sender *entry_of_task(struct flow *flow, __u32 tid
 	return NULL;
 }
 
-static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
-				       struct sender *sender, __u64 task)
+static __always_inline void entry_begin(const struct sock *sk, struct flow *flow,
+					struct sender *sender, __u64 task)
 {
 	sender->tid = task;
 	sender->pid = task >> 32;
@@ -109,7 +109,7 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
 	sender->full = 0;
 	sender->sndbuf = 0;
 	sender->flags = 0;
-	tx_serve(tcp_of(sk), flow, sender);
+	tx_note_service(tcp_of(sk), flow, sender);
 	remember_task(flow, sender->pid);
 }
 
@@ -117,7 +117,7 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
  * A window may end while a message is copied. The new draw must not make a later turn of it an
  * entry, so draw only while no byte of a message is in the queue.
  */
-static __always_inline void tx_refresh(const struct sock *sk, struct flow *flow)
+static __always_inline void tx_refresh_sampler(const struct sock *sk, struct flow *flow)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct sampler *sampler = &flow->tx.sampler;
@@ -131,8 +131,8 @@ static __always_inline void tx_refresh(const struct sock *sk, struct flow *flow)
  * Return the task's slot for its entry. An earlier unused note of the task belongs to no send; nor
  * do notes of others, if no task waits inside send. The socket is locked.
  */
-static __always_inline struct sender *entry_slot(const struct sock *sk, struct flow *flow,
-						 __u32 tid)
+static __always_inline struct sender *entry_find_slot(const struct sock *sk, struct flow *flow,
+						      __u32 tid)
 {
 	struct sender *sender = entry_of_task(flow, tid);
 
@@ -163,7 +163,7 @@ enum standing {
  * Return true if something lies between send calls and TCP (kTLS, sockmap): a call may then succeed
  * where tcp_sendmsg_locked() has failed.
  */
-static __always_inline bool tx_layered(const struct sock *sk)
+static __always_inline bool tx_has_upper_layer(const struct sock *sk)
 {
 	return tcp_of(sk)->inet_conn.icsk_ulp_ops || sk->sk_user_data;
 }
@@ -181,7 +181,7 @@ static __always_inline bool tx_may_give_up(const struct sock *sk, const struct s
 	const struct inet_sock *inet = cast_kernel(sk, struct inet_sock);
 	const struct task_struct *task = bpf_get_current_task_btf();
 
-	return sk->sk_sndtimeo != MAX_SCHEDULE_TIMEOUT || tx_layered(sk) ||
+	return sk->sk_sndtimeo != MAX_SCHEDULE_TIMEOUT || tx_has_upper_layer(sk) ||
 	       inet->inet_flags & (INET_FLAGS_RECVERR | INET_FLAGS_RECVERR6) ||
 	       task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) ||
 	       interrupted_since(sender->tid, sender->entry);
@@ -193,9 +193,9 @@ static __always_inline bool tx_may_give_up(const struct sock *sk, const struct s
  * finds room queues bytes, or fails. One that finds none waits until there is room, and takes the
  * next turn with as many bytes; or it fails, at once if it may not wait.
  */
-static __always_inline enum standing entry_standing(const struct sock *sk, const struct flow *flow,
-						    const struct sender *sender, __u32 flags,
-						    __u64 left, bool will_wait)
+static __always_inline enum standing entry_of_turn(const struct sock *sk, const struct flow *flow,
+						   const struct sender *sender, __u32 flags,
+						   __u64 left, bool will_wait)
 {
 	bool nothing_queued = tcp_of(sk)->write_seq == flow->tx.seq;
 
@@ -213,12 +213,13 @@ static __always_inline enum standing entry_standing(const struct sock *sk, const
 }
 
 /* A turn of a task that has an entry. Return true if it is the first one of its call. */
-static __always_inline bool tx_turn(const struct sock *sk, struct flow *flow, struct sender *sender,
-				    const struct msghdr *msg, bool will_wait)
+static __always_inline bool tx_begins_call(const struct sock *sk, struct flow *flow,
+					   struct sender *sender, const struct msghdr *msg,
+					   bool will_wait)
 {
 	__u64 left = msg->msg_iter.count;
 
-	switch (entry_standing(sk, flow, sender, msg->msg_flags, left, will_wait)) {
+	switch (entry_of_turn(sk, flow, sender, msg->msg_flags, left, will_wait)) {
 	case ENTRY_ENDED:
 		return true;
 	case ENTRY_DOUBTFUL:
@@ -227,7 +228,7 @@ static __always_inline bool tx_turn(const struct sock *sk, struct flow *flow, st
 		return false;
 	case ENTRY_CONTINUES:
 		if (will_wait || sender->full)
-			tx_wait(sender, will_wait, bpf_ktime_get_ns());
+			tx_account_wait(sender, will_wait, bpf_ktime_get_ns());
 		sender->left = left;
 	}
 	return false;
@@ -237,15 +238,15 @@ static __always_inline bool tx_turn(const struct sock *sk, struct flow *flow, st
  * A turn that is about to wait, of a message that is not to be measured: the next one must not be
  * taken for the entry of one that is, nor for a later turn of an earlier call.
  */
-static __always_inline void tx_turn_unmeasured(const struct sock *sk, struct flow *flow,
-					       const struct msghdr *msg)
+static __always_inline void tx_skip_turn(const struct sock *sk, struct flow *flow,
+					 const struct msghdr *msg)
 {
 	struct sender *sender = entry_of_task(flow, bpf_get_current_pid_tgid());
 	__u64 left = msg->msg_iter.count;
 
 	flow->tx.crowded = flow->tx.crowded ?: TX_CROWDED;
 	if (sender &&
-	    entry_standing(sk, flow, sender, msg->msg_flags, left, true) != ENTRY_CONTINUES)
+	    entry_of_turn(sk, flow, sender, msg->msg_flags, left, true) != ENTRY_CONTINUES)
 		sender->tid = 0;
 }
 
@@ -255,32 +256,32 @@ static __always_inline void tx_turn_unmeasured(const struct sock *sk, struct flo
  * A thread without room for its entry could later take a later turn for its first: so no entry is
  * noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
  */
-static __always_inline void tx_entry(const struct sock *sk, const struct msghdr *msg,
-				     const struct sk_buff *tail, int size_goal)
+static __always_inline void tx_sendmsg_turn(const struct sock *sk, const struct msghdr *msg,
+					    const struct sk_buff *tail, int size_goal)
 {
-	struct flow *flow = flow_of(sk);
+	struct flow *flow = flow_lookup_or_create(sk);
 	struct sender *sender;
 	bool will_wait;
 	__u64 task;
 
-	if (!flow || !flow_wants(flow, DIRECTION_TX))
+	if (!flow || !flow_measures(flow, DIRECTION_TX))
 		return;
-	flow_enter(flow, false);
+	flow_reset_if_after_gap(flow, false);
 	will_wait = tx_will_wait(sk, tail, size_goal);
-	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx.sampler)) {
+	tx_refresh_sampler(sk, flow);
+	if (stream_will_skip(&flow->tx.sampler)) {
 		if (will_wait)
-			tx_turn_unmeasured(sk, flow, msg);
+			tx_skip_turn(sk, flow, msg);
 		return;
 	}
 	task = bpf_get_current_pid_tgid();
 	sender = entry_of_task(flow, task);
-	if (sender && !tx_turn(sk, flow, sender, msg, will_wait))
+	if (sender && !tx_begins_call(sk, flow, sender, msg, will_wait))
 		return;
 	if (!pid_selected(task >> 32))
 		return;
 	if (!sender)
-		sender = entry_slot(sk, flow, task);
+		sender = entry_find_slot(sk, flow, task);
 	if (!sender) {
 		flow->tx.crowded = flow->tx.crowded ?: TX_CROWDED;
 		return;
@@ -289,7 +290,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 		sender->tid = 0;
 		return;
 	}
-	entry_note(sk, flow, sender, task);
+	entry_begin(sk, flow, sender, task);
 	sender->full = will_wait ? sender->entry : 0;
 	sender->left = msg->msg_iter.count;
 	if (msg->msg_flags & MSG_MORE)
@@ -306,7 +307,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
  * an option is set: so an entry is noted anew until the message has a byte in the queue. A wait
  * before that one is not seen, and of tasks that are inside send together only the first.
  */
-static __always_inline void tx_entry_callback(const struct sock *sk)
+static __always_inline void tx_mss_callback(const struct sock *sk)
 {
 	struct sender *sender;
 	struct flow *flow;
@@ -315,27 +316,27 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	/* In softirq no task owns the socket, and `current` is unrelated. */
 	if (!sk->sk_lock.owned)
 		return;
-	flow = flow_of(sk);
-	if (!flow || !flow_wants(flow, DIRECTION_TX))
+	flow = flow_lookup_or_create(sk);
+	if (!flow || !flow_measures(flow, DIRECTION_TX))
 		return;
 	if (tcp_of(sk)->write_seq != flow->tx.seq)
 		return;
-	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx.sampler) || flow->tx.crowded)
+	tx_refresh_sampler(sk, flow);
+	if (stream_will_skip(&flow->tx.sampler) || flow->tx.crowded)
 		return;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return;
-	sender = entry_slot(sk, flow, task);
+	sender = entry_find_slot(sk, flow, task);
 	if (sender)
-		entry_note(sk, flow, sender, task);
+		entry_begin(sk, flow, sender, task);
 }
 
 /*
  * Return true if TCP accepts the data at once, without waiting for the connection. A server need
  * not wait for the end of a handshake that brought data: tcp_passive_fastopen(), v6.12.
  */
-static __always_inline bool tx_connected(const struct sock *sk)
+static __always_inline bool tx_accepts_data(const struct sock *sk)
 {
 	switch (sk->__sk_common.skc_state) {
 	case TCP_ESTABLISHED:
@@ -351,24 +352,24 @@ static __always_inline bool tx_connected(const struct sock *sk)
  * Note the begin of a sending function, once per call, with the socket locked; return NULL if none
  * is noted.
  */
-static __always_inline struct sender *tx_entry_function(const struct sock *sk, struct flow *flow,
-							bool more)
+static __always_inline struct sender *tx_note_entry(const struct sock *sk, struct flow *flow,
+						    bool more)
 {
 	struct sender *sender;
 	__u64 task;
 
-	if (!flow_wants(flow, DIRECTION_TX))
+	if (!flow_measures(flow, DIRECTION_TX))
 		return NULL;
-	tx_refresh(sk, flow);
-	if (stream_passes(&flow->tx.sampler) || flow->tx.crowded)
+	tx_refresh_sampler(sk, flow);
+	if (stream_will_skip(&flow->tx.sampler) || flow->tx.crowded)
 		return NULL;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return NULL;
-	sender = entry_slot(sk, flow, task);
+	sender = entry_find_slot(sk, flow, task);
 	if (!sender)
 		return NULL;
-	entry_note(sk, flow, sender, task);
+	entry_begin(sk, flow, sender, task);
 	if (more)
 		sender->flags |= SENDER_MORE;
 	return sender;
@@ -378,19 +379,19 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
  * BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB (kernel/series): tcp_sendmsg_locked() begins, once per call,
  * with the socket locked.
  */
-static __always_inline void tx_entry_begins(const struct sock *sk, __u32 flags)
+static __always_inline void tx_sendmsg_begin_callback(const struct sock *sk, __u32 flags)
 {
 	struct flow *flow;
 
-	if (!tx_connected(sk))
+	if (!tx_accepts_data(sk))
 		return;
-	flow = flow_of(sk);
+	flow = flow_lookup_or_create(sk);
 	if (flow)
-		tx_entry_function(sk, flow, flags & MSG_MORE);
+		tx_note_entry(sk, flow, flags & MSG_MORE);
 }
 
 /* sk_stream_wait_memory() begins (`waits`) or ends: the task has no room in the send buffer. */
-static __always_inline void tx_entry_waits(const struct sock *sk, bool waits)
+static __always_inline void tx_wait_memory(const struct sock *sk, bool waits)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct sender *sender;
@@ -399,7 +400,7 @@ static __always_inline void tx_entry_waits(const struct sock *sk, bool waits)
 		return;
 	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
 	if (sender)
-		tx_wait(sender, waits, bpf_ktime_get_ns());
+		tx_account_wait(sender, waits, bpf_ktime_get_ns());
 }
 
 /* Takes the current task's entry; its tid is 0 if there is none. */
@@ -421,15 +422,15 @@ static __always_inline struct sender tx_take_entry(struct flow *flow)
 }
 
 /* Where no hook shows the entry, a message starts when it is queued. */
-static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *flow,
-				      struct sender *sender, __u64 now)
+static __always_inline void tx_begin_when_queued(const struct tcp_sock *tp, struct flow *flow,
+						 struct sender *sender, __u64 now)
 {
 	__u64 task = bpf_get_current_pid_tgid();
 
 	sender->tid = task;
 	sender->pid = task >> 32;
 	sender->entry = now;
-	tx_serve(tp, flow, sender);
+	tx_note_service(tp, flow, sender);
 	remember_task(flow, sender->pid);
 }
 

@@ -91,7 +91,7 @@ static __always_inline struct path *path_find(__u64 id, bool take)
 }
 
 /* Follows a packet that leaves by a device, if that may lead further into this host. */
-static __always_inline void path_open(const struct sk_buff *skb, __u32 packet, __u32 slot)
+static __always_inline void path_follow(const struct sk_buff *skb, __u32 packet, __u32 slot)
 {
 	const struct interface *interface = interface_at(slot);
 
@@ -147,7 +147,7 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
  * End the message: its SND is that of the last device. Messages may share a packet. It is a global
  * function, so that the verifier walks it once.
  */
-__noinline int path_close(struct tx_message *message)
+__noinline int path_finish(struct tx_message *message)
 {
 	struct path *path;
 

@@ -29,8 +29,8 @@ struct network {
  * A segment, before TCP works on it: is it one that the peer sent for the ACK's sake? Every second
  * full segment is acknowledged at once (RFC 5681, 4.2; __tcp_ack_snd_check(), v6.18).
  */
-static __always_inline void network_segment(const struct tcp_sock *tp, struct flow *flow,
-					    const struct tcp_skb_cb *cb)
+static __always_inline void network_note_segment(const struct tcp_sock *tp, struct flow *flow,
+						 const struct tcp_skb_cb *cb)
 {
 	if (cb->seq != cb->end_seq)
 		flow->tx.ack_flags = MESSAGE_ACK_WITH_DATA;
@@ -44,7 +44,7 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
  * Once either end has half closed the connection, tcp_probe is silent: known values are of an
  * earlier segment. Stamps that come with segments are never silent.
  */
-static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
+static __always_inline void network_forget_stale(const struct sock *sk, struct flow *flow)
 {
 	if (!setting_by_packets && sk->__sk_common.skc_state != TCP_ESTABLISHED)
 		flow->tx.ack_flags = 0;
@@ -58,7 +58,7 @@ static __always_inline __u64 network_beyond_path(const struct tx_message *messag
 }
 
 /* The oldest message that an ACK is for tells whether it came late enough for a timer. */
-static __always_inline void network_judge(struct flow *flow, struct tx_message *message)
+static __always_inline void network_judge_delayed_ack(struct flow *flow, struct tx_message *message)
 {
 	__u64 ns = message->stamps.ack - message->stamps.snd;
 

@@ -73,8 +73,8 @@ static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
 	return shared->tskey != key;
 }
 
-static __always_inline enum verdict tx_admit(const struct sock *sk, const struct sk_buff *skb,
-					     __u32 key)
+static __always_inline enum verdict tx_admission(const struct sock *sk, const struct sk_buff *skb,
+						 __u32 key)
 {
 	if (seq_before(key, tcp_of(sk)->snd_nxt))
 		return VERDICT_ALREADY_SENT;
@@ -85,7 +85,7 @@ static __always_inline enum verdict tx_admit(const struct sock *sk, const struct
 }
 
 /* Return why the entry of a send was not noted. */
-static __always_inline enum verdict tx_unseen(__u32 crowded)
+static __always_inline enum verdict tx_missed_entry(__u32 crowded)
 {
 	switch (crowded) {
 	case TX_ADOPTED:
@@ -99,30 +99,31 @@ static __always_inline enum verdict tx_unseen(__u32 crowded)
 /*
  * A send call ends, the first event of its flow after a gap: where its bytes begin is not known.
  */
-static __always_inline void tx_queued_unseen(const struct sock *sk, struct flow *flow)
+static __always_inline void tx_refuse_first_after_gap(const struct sock *sk, struct flow *flow)
 {
 	struct bank *bank = this_bank();
 
-	flow_enter(flow, sk->sk_write_pending);
-	if (bank && flow_wants(flow, DIRECTION_TX) && window_holds(bpf_ktime_get_ns()))
+	flow_reset_if_after_gap(flow, sk->sk_write_pending);
+	if (bank && flow_measures(flow, DIRECTION_TX) && window_contains(bpf_ktime_get_ns()))
 		account_missed(bank, group_of_task(&flow->group, sk), DIRECTION_TX, VERDICT_WINDOW,
 			       window_weight());
 }
 
 /* A measured message: into its slot, or refused. Whether it has one. */
-static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
-				       const struct sk_buff *skb, struct flow *flow,
-				       struct sender *sender, __u32 start, __u32 key, __u64 now)
+static __always_inline bool tx_measure_message(struct bank *bank, const struct sock *sk,
+					       const struct sk_buff *skb, struct flow *flow,
+					       struct sender *sender, __u32 start, __u32 key,
+					       __u64 now)
 {
 	struct tx_message refused, *message;
 	enum verdict verdict;
 
 	if (!setting_entry)
-		tx_sender(tcp_of(sk), flow, sender, now);
+		tx_begin_when_queued(tcp_of(sk), flow, sender, now);
 	if (sender->tid)
-		verdict = tx_admit(sk, skb, key);
+		verdict = tx_admission(sk, skb, key);
 	else
-		verdict = tx_unseen(sender->crowded);
+		verdict = tx_missed_entry(sender->crowded);
 	if (verdict == VERDICT_VALID && window_exceeded(now - sender->entry, WINDOW_LEAD_NS))
 		verdict = VERDICT_WINDOW;
 	message = verdict == VERDICT_VALID ? tx_vacant_slot(flow) : &refused;
@@ -151,9 +152,9 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 		tx_refuse(bank, flow, message, verdict);
 		return false;
 	}
-	tx_catch_up(sk, flow);
+	tx_update_departures(sk, flow);
 	if (setting_causes) {
-		cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
+		cause_message_queued(sk, flow, sender->flags & SENDER_MORE, now);
 		for (int i = 0; i < CAUSE_COUNT; i++)
 			message->waited[i] = cause_ticks(flow->tx.waiting.waited[i]);
 	}
@@ -162,19 +163,19 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 }
 
 /* A message that is not measured: its answer may be. */
-static __always_inline void tx_passed_over(const struct sock *sk, struct flow *flow)
+static __always_inline void tx_skip_message(const struct sock *sk, struct flow *flow)
 {
 	flow->rx.service_from = 0;
 	answer_asked(tcp_of(sk), &flow->exchange,
-		     stream_passes(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
+		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
 
 /*
  * A message is queued, up to `key`: all of a send call's bytes that TCP took. The socket is locked,
  * `current` is the sender. Whether its stamps are wanted.
  */
-static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buff *skb,
-				      struct flow *flow, __u32 key)
+static __always_inline bool tx_message_queued(const struct sock *sk, const struct sk_buff *skb,
+					      struct flow *flow, __u32 key)
 {
 	__u32 start = flow->tx.seq;
 	struct bank *bank = this_bank();
@@ -183,11 +184,11 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	__u64 now = 0;
 
 	if (flow_in_gap(flow)) {
-		tx_queued_unseen(sk, flow);
+		tx_refuse_first_after_gap(sk, flow);
 		return false;
 	}
 	flow->tx.seq = key + 1;
-	if (!flow_wants(flow, DIRECTION_TX))
+	if (!flow_measures(flow, DIRECTION_TX))
 		return false;
 	if (setting_entry && (flow->tx.senders[0].tid || flow->tx.senders[1].tid))
 		sender = tx_take_entry(flow);
@@ -200,8 +201,8 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 		return false;
 	if (window_bounded()) {
 		now = bpf_ktime_get_ns();
-		if (!window_holds(now)) {
-			tx_passed_over(sk, flow);
+		if (!window_contains(now)) {
+			tx_skip_message(sk, flow);
 			return false;
 		}
 	}
@@ -210,25 +211,27 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	if (!setting_entry)
 		group_sample_refresh(&flow->tx.sampler, tcp_of(sk)->tcp_clock_cache, group);
 	if (stream_skip(&flow->tx.sampler, start, key + 1)) {
-		tx_passed_over(sk, flow);
+		tx_skip_message(sk, flow);
 		return false;
 	}
 	sender.group = group;
 	sender.crowded = crowded;
-	return tx_measure(bank, sk, skb, flow, &sender, start, key, now ?: bpf_ktime_get_ns());
+	return tx_measure_message(bank, sk, skb, flow, &sender, start, key,
+				  now ?: bpf_ktime_get_ns());
 }
 
 /*
  * SENDMSG: the end of tcp_sendmsg_locked(). skb is the tail of the write queue, or of the
  * retransmit queue if everything has left already.
  */
-static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, const struct sock *sk,
-				       const struct sk_buff *skb, struct flow *flow)
+static __always_inline void tx_sendmsg_callback(struct bpf_sock_ops_kern *kern,
+						const struct sock *sk, const struct sk_buff *skb,
+						struct flow *flow)
 {
 	__u32 key = skb_tcp(skb)->seq + skb->len - 1;
 	struct bank *bank = this_bank();
 
-	if (!tx_queued(sk, skb, flow, key))
+	if (!tx_message_queued(sk, skb, flow, key))
 		return;
 	if (!setting_by_packets ||
 	    (setting_nic_interval && bank && !tx_disturbs_application(skb, skb_tcp(skb), key) &&
@@ -237,25 +240,25 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, const str
 }
 
 /* A callback after SENDMSG, which it was asked for. */
-static __always_inline void tx_callback(const struct sock *sk, const struct sk_buff *skb, __u32 op,
-					struct flow *flow)
+static __always_inline void tx_timestamp_callback(const struct sock *sk, const struct sk_buff *skb,
+						  __u32 op, struct flow *flow)
 {
 	struct packet packet;
 
 	switch (op) {
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-		packet = tx_packet(sk, skb);
+		packet = tx_packet_bytes(sk, skb);
 		tx_sched(sk, skb, flow, &packet);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
-		packet = tx_packet(sk, skb);
+		packet = tx_packet_bytes(sk, skb);
 		tx_snd(skb, skb->dev, flow, &packet);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 		tx_snd_hardware(skb, flow);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		tx_acked_packet(sk, flow, skb);
+		tx_ack_callback(sk, flow, skb);
 		break;
 	}
 }

@@ -59,7 +59,7 @@ static __always_inline struct tx_message *tx_in_chunk(struct flow *flow, __u32 c
 }
 
 /* Find a message that is in flight; NULL if its chunk went while this ran on another CPU. */
-static __always_inline struct tx_message *tx_slot(struct flow *flow, __u32 counter)
+static __always_inline struct tx_message *tx_find_slot(struct flow *flow, __u32 counter)
 {
 	struct tx_message *message = &flow->tx.messages[counter % TX_SLOTS];
 
@@ -97,7 +97,7 @@ static __always_inline struct tx_message *tx_vacant_slot(struct flow *flow)
 }
 
 /* Release the oldest message, and its chunk if it was the last in it. */
-static __always_inline void tx_release(struct flow *flow)
+static __always_inline void tx_release_oldest(struct flow *flow)
 {
 	__u32 counter = flow->tx.tail++;
 	struct tx_chunk_key key = tx_chunk_of(flow, counter);

@@ -14,7 +14,7 @@
 #include "tcp/send/slots.bpf.h"
 
 /* A callback comes only where one was asked for; a packet need not be the last of its message. */
-static __always_inline void tx_unmatched(const struct sk_buff *skb)
+static __always_inline void tx_count_unmatched(const struct sk_buff *skb)
 {
 	if (!setting_by_packets && skb_shared(skb)->tx_flags & SKBTX_BPF)
 		count_loss(LOSS_UNMATCHED);
@@ -51,7 +51,8 @@ static __always_inline bool packet_of_flow(const struct sock *sk, const struct s
  * tcp_grow_skb() moves bytes to the preceding packet, and leaves the key behind
  * (net/ipv4/tcp_output.c, v6.18).
  */
-static __always_inline struct packet tx_packet(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline struct packet tx_packet_bytes(const struct sock *sk,
+						     const struct sk_buff *skb)
 {
 	struct packet packet;
 
@@ -71,18 +72,18 @@ static __always_inline __u32 tx_packet_key(const struct sk_buff *skb, const stru
 	return shared->tx_flags & SKBTX_BPF ? shared->tskey : packet->last;
 }
 
-static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
+static __always_inline __u32 tx_cursor_in_flight(const struct flow *flow, __u32 cursor)
 {
 	return (__s32)(cursor - flow->tx.tail) < 0 ? flow->tx.tail : cursor;
 }
 
-static long tx_find_next(__u32 index, struct tx_walk *walk)
+static long tx_find_message_step(__u32 index, struct tx_walk *walk)
 {
 	struct tx_message *message;
 
 	if (walk->counter == walk->flow->tx.tail)
 		return 1;
-	message = tx_slot(walk->flow, --walk->counter);
+	message = tx_find_slot(walk->flow, --walk->counter);
 	if (!message || seq_before(message->seq_last, walk->packet.first))
 		return 1;
 	if (!packet_carries(&walk->packet, message->seq_last))
@@ -95,11 +96,11 @@ static long tx_find_next(__u32 index, struct tx_walk *walk)
  * Find the last message whose last byte is in a packet that was seen before. The newest first: most
  * packets that come again are at the next device.
  */
-static __always_inline struct tx_message *tx_find(struct tx_walk *walk, __u32 newest)
+static __always_inline struct tx_message *tx_find_message(struct tx_walk *walk, __u32 newest)
 {
 	walk->counter = newest;
 	walk->found = NULL;
-	bpf_loop(TX_INFLIGHT_MAX, tx_find_next, walk, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_find_message_step, walk, 0);
 	return walk->found;
 }
 
@@ -107,10 +108,10 @@ static __always_inline struct tx_message *tx_find(struct tx_walk *walk, __u32 ne
 static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flow *flow,
 					   struct tx_walk *walk)
 {
-	struct tx_message *message = tx_find(walk, flow->tx.sched);
+	struct tx_message *message = tx_find_message(walk, flow->tx.sched);
 
 	if (!message) {
-		tx_unmatched(skb);
+		tx_count_unmatched(skb);
 		return;
 	}
 	message->stamps.sched_last = walk->now;
@@ -126,11 +127,11 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 
 	if (flow->tx.sched == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx.sched);
+	message = tx_find_slot(flow, flow->tx.sched);
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
-		tx_departed(walk->sk, flow, message, walk->now);
+		tx_message_departs(walk->sk, flow, message, walk->now);
 		message->interface_first = walk->interface;
 		flow->interface = walk->interface;
 		if (message->seq_last != walk->packet.last)
@@ -140,7 +141,7 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 	return 0;
 }
 
-static long tx_sched_next(__u32 index, struct tx_walk *walk)
+static long tx_sched_step(__u32 index, struct tx_walk *walk)
 {
 	return tx_sched_one(walk);
 }
@@ -158,9 +159,9 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		.now = bpf_ktime_get_ns(),
 	};
 
-	flow->tx.sched = tx_from(flow, flow->tx.sched);
+	flow->tx.sched = tx_cursor_in_flight(flow, flow->tx.sched);
 	if (flow->tx.sched != flow->tx.head)
-		message = tx_slot(flow, flow->tx.sched);
+		message = tx_find_slot(flow, flow->tx.sched);
 	if (!message || seq_after(message->seq_last, packet->last)) {
 		tx_sched_again(skb, flow, &walk);
 		return;
@@ -170,12 +171,12 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 	/* Most packets carry the end of one message: it needs no loop, which calls a function a
 	 * turn. */
 	if (!tx_sched_one(&walk) && flow->tx.sched != flow->tx.head)
-		bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
+		bpf_loop(TX_INFLIGHT_MAX, tx_sched_step, &walk, 0);
 }
 
-static long tx_onward_next(__u32 index, struct tx_walk *walk)
+static long tx_snd_again_step(__u32 index, struct tx_walk *walk)
 {
-	struct tx_message *message = tx_slot(walk->flow, walk->counter);
+	struct tx_message *message = tx_find_slot(walk->flow, walk->counter);
 
 	if (!message || !message->stamps.snd || message->packet != walk->key)
 		return 1;
@@ -192,10 +193,10 @@ static long tx_onward_next(__u32 index, struct tx_walk *walk)
 static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct net_device *device,
 					 struct flow *flow, struct tx_walk *walk)
 {
-	struct tx_message *message = tx_find(walk, flow->tx.snd);
+	struct tx_message *message = tx_find_message(walk, flow->tx.snd);
 
 	if (!message) {
-		tx_unmatched(skb);
+		tx_count_unmatched(skb);
 		return;
 	}
 	walk->interface = interface_slot(device);
@@ -205,7 +206,7 @@ static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct
 	    walk->interface == message->interface_last)
 		message->flags |= MESSAGE_RESENT;
 	if (!(message->flags & MESSAGE_RESENT))
-		bpf_loop(TX_INFLIGHT_MAX, tx_onward_next, walk, 0);
+		bpf_loop(TX_INFLIGHT_MAX, tx_snd_again_step, walk, 0);
 }
 
 static __always_inline long tx_snd_one(struct tx_walk *walk)
@@ -215,7 +216,7 @@ static __always_inline long tx_snd_one(struct tx_walk *walk)
 
 	if (flow->tx.snd == flow->tx.head)
 		return 1;
-	message = tx_slot(flow, flow->tx.snd);
+	message = tx_find_slot(flow, flow->tx.snd);
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
@@ -229,7 +230,7 @@ static __always_inline long tx_snd_one(struct tx_walk *walk)
 	return 0;
 }
 
-static long tx_snd_next(__u32 index, struct tx_walk *walk)
+static long tx_snd_step(__u32 index, struct tx_walk *walk)
 {
 	return tx_snd_one(walk);
 }
@@ -247,27 +248,27 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 		.hash = skb->hash,
 	};
 
-	flow->tx.snd = tx_from(flow, flow->tx.snd);
+	flow->tx.snd = tx_cursor_in_flight(flow, flow->tx.snd);
 	if (flow->tx.snd != flow->tx.head)
-		message = tx_slot(flow, flow->tx.snd);
+		message = tx_find_slot(flow, flow->tx.snd);
 	if (!message || seq_after(message->seq_last, packet->last)) {
 		tx_snd_again(skb, device, flow, &walk);
 		return;
 	}
 	walk.interface = interface_slot(device);
 	if (setting_host_path)
-		path_open(skb, walk.key, walk.interface);
+		path_follow(skb, walk.key, walk.interface);
 	/* One message needs no loop, as in tx_sched(). */
 	if (!tx_snd_one(&walk) && flow->tx.snd != flow->tx.head)
-		bpf_loop(TX_INFLIGHT_MAX, tx_snd_next, &walk, 0);
+		bpf_loop(TX_INFLIGHT_MAX, tx_snd_step, &walk, 0);
 }
 
 /*
  * Handle net_dev_start_xmit(): the driver of a device takes a packet, or a part of it, without a
  * key and so without a callback. Its further path after it leaves its socket is unknown.
  */
-static __always_inline void tx_part_started(const struct sock *sk, const struct sk_buff *skb,
-					    const struct net_device *device)
+static __always_inline void tx_part_to_driver(const struct sock *sk, const struct sk_buff *skb,
+					      const struct net_device *device)
 {
 	struct flow *flow;
 	struct packet packet;
@@ -284,7 +285,7 @@ static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct fl
 {
 	const struct skb_shared_info *shared = skb_shared(skb);
 	struct tx_walk walk = {.flow = flow, .packet = packet_of_key(shared->tskey)};
-	struct tx_message *message = tx_find(&walk, flow->tx.snd);
+	struct tx_message *message = tx_find_message(&walk, flow->tx.snd);
 
 	if (message)
 		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;

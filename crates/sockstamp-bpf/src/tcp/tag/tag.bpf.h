@@ -63,7 +63,7 @@ struct {
 	__type(value, __u32);
 } tag_peers SEC(".maps");
 
-static __always_inline void tags_count(enum tags kind)
+static __always_inline void count_tag(enum tags kind)
 {
 	struct bank *bank = this_bank();
 
@@ -102,44 +102,44 @@ static __always_inline bool tag_breaks_signature(const struct tcp_sock *tp)
 }
 
 /* Have the next segment with room tagged. `socket` is the argument of bpf_setsockopt() here. */
-static __always_inline void tag_wish(void *socket, const struct sock *sk, struct mark *mark)
+static __always_inline void tag_request(void *socket, const struct sock *sk, struct mark *mark)
 {
 	if (tag_suspicious(sk) || tag_breaks_signature(tcp_of(sk))) {
-		tags_count(TAGS_WITHHELD);
+		count_tag(TAGS_WITHHELD);
 		return;
 	}
-	if (!bits_ask(socket, tcp_of(sk), ASKED_ENTRY, &mark->asked))
+	if (!tcp_callbacks_request(socket, tcp_of(sk), ASKED_ENTRY, &mark->asked))
 		return;
 	mark->tag.tries = 0;
 	mark->tag.state = TAG_WANTED;
 }
 
 /* A connection is established. */
-static __always_inline void tag_begin(void *socket, const struct sock *sk)
+static __always_inline void tag_established(void *socket, const struct sock *sk)
 {
 	struct mark *mark;
 
 	if (!setting_tag || !sock_may_be_selected(sk))
 		return;
-	mark = flow_mark(sk);
+	mark = flow_mark_lookup(sk);
 	if (mark)
-		tag_wish(socket, sk, mark);
+		tag_request(socket, sk, mark);
 }
 
 /* Have the kernel ask no more. */
-static __always_inline void tag_rest(void *socket, const struct sock *sk, struct mark *mark,
-				     enum tag_state state)
+static __always_inline void tag_stop_callbacks(void *socket, const struct sock *sk,
+					       struct mark *mark, enum tag_state state)
 {
 	mark->tag.state = state;
 	if (setting_entry_callback || !(mark->asked & ASKED_ENTRY))
 		return;
 	mark->asked &= ~ASKED_ENTRY;
-	bits_give_back(socket, tcp_of(sk), ASKED_ENTRY);
+	tcp_callbacks_give_back(socket, tcp_of(sk), ASKED_ENTRY);
 }
 
 /* Return true for a segment of an open connection that has not been sent before. */
-static __always_inline bool tag_suits(struct bpf_sock_ops *ctx, const struct sock *sk,
-				      const struct sk_buff *skb)
+static __always_inline bool tag_suits_segment(struct bpf_sock_ops *ctx, const struct sock *sk,
+					      const struct sk_buff *skb)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 
@@ -165,27 +165,27 @@ static __always_inline bool tag_fits(const struct bpf_sock_ops_kern *kern)
 /* A segment is about to be sent, and the kernel asks how long our options are. */
 static __always_inline void tag_reserve(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
-	struct mark *mark = flow_mark(kern->sk);
+	struct mark *mark = flow_mark_lookup(kern->sk);
 
 	if (!mark)
 		return;
 	if (mark->tag.state != TAG_WANTED && mark->tag.state != TAG_RESERVED) {
-		tag_rest(ctx, kern->sk, mark, mark->tag.state);
+		tag_stop_callbacks(ctx, kern->sk, mark, mark->tag.state);
 		return;
 	}
 	mark->tag.state = TAG_WANTED;
-	if (tag_suits(ctx, kern->sk, kern->skb) && tag_fits(kern) &&
+	if (tag_suits_segment(ctx, kern->sk, kern->skb) && tag_fits(kern) &&
 	    !bpf_reserve_hdr_opt(ctx, TAG_LENGTH, 0)) {
 		mark->tag.state = TAG_RESERVED;
 	} else if (++mark->tag.tries >= TAG_TRIES) {
-		tags_count(TAGS_NO_ROOM);
-		tag_rest(ctx, kern->sk, mark, TAG_NONE);
+		count_tag(TAGS_NO_ROOM);
+		tag_stop_callbacks(ctx, kern->sk, mark, TAG_NONE);
 	}
 }
 
 static __always_inline void tag_write(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
-	struct mark *mark = flow_mark(kern->sk);
+	struct mark *mark = flow_mark_lookup(kern->sk);
 	const struct tcp_skb_cb *cb = skb_tcp(kern->skb);
 	struct tag_option option = {
 		.kind = TAG_KIND,
@@ -202,14 +202,14 @@ static __always_inline void tag_write(struct bpf_sock_ops *ctx, struct bpf_sock_
 		mark->asked &= ~ASKED_ENTRY;
 	option.seq = bpf_htonl(cb->seq);
 	if (bpf_store_hdr_opt(ctx, &option, sizeof(option), 0)) {
-		tags_count(TAGS_NO_ROOM);
-		tag_rest(ctx, kern->sk, mark, TAG_NONE);
+		count_tag(TAGS_NO_ROOM);
+		tag_stop_callbacks(ctx, kern->sk, mark, TAG_NONE);
 		return;
 	}
 	mark->tag.seq = cb->seq;
 	mark->tag.written = bpf_ktime_get_ns();
-	tags_count(TAGS_WRITTEN);
-	tag_rest(ctx, kern->sk, mark, cb->seq != cb->end_seq ? TAG_SENT : TAG_NONE);
+	count_tag(TAGS_WRITTEN);
+	tag_stop_callbacks(ctx, kern->sk, mark, cb->seq != cb->end_seq ? TAG_SENT : TAG_NONE);
 }
 
 /* A segment was sent again. Options may be why it was lost. */
@@ -233,12 +233,12 @@ static __always_inline void tag_resent(struct bank *bank, const struct sock *sk,
 }
 
 /* The numbers of received bytes differ from the sender's by so much. */
-static __always_inline void tag_learn(const struct sock *sk, struct mark *mark, __u32 shift)
+static __always_inline void tag_set_shift(const struct sock *sk, struct mark *mark, __u32 shift)
 {
 	struct flow *flow = flow_lookup(sk);
 
 	if (mark->tag.seen && mark->tag.shift != shift)
-		tags_count(TAGS_CHANGED);
+		count_tag(TAGS_CHANGED);
 	mark->tag.seen = true;
 	mark->tag.shift = shift;
 	if (flow)
@@ -255,8 +255,8 @@ static __always_inline void tag_missed(void *socket, const struct sock *sk, stru
 	if (!mark->tag.seen || !(mark->asked & ASKED_TAGS) || ++mark->tag.misses < TAG_MISSES)
 		return;
 	mark->asked &= ~ASKED_TAGS;
-	bits_give_back(socket, tcp_of(sk), ASKED_TAGS);
-	tags_count(TAGS_UNHEARD);
+	tcp_callbacks_give_back(socket, tcp_of(sk), ASKED_TAGS);
+	count_tag(TAGS_UNHEARD);
 }
 
 /* A segment with an option that the kernel does not know, before its bytes can be read. */
@@ -268,7 +268,7 @@ static __always_inline void tag_read(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		.experiment = bpf_htons(TAG_EXPERIMENT),
 	};
 	const struct sock *sk = kern->sk;
-	struct mark *mark = flow_mark(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 	struct tag_peer peer;
 
 	if (!mark)
@@ -278,12 +278,12 @@ static __always_inline void tag_read(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		return;
 	}
 	mark->tag.misses = 0;
-	tags_count(TAGS_READ);
-	tag_learn(sk, mark, skb_tcp(kern->skb)->seq - bpf_ntohl(option.seq));
+	count_tag(TAGS_READ);
+	tag_set_shift(sk, mark, skb_tcp(kern->skb)->seq - bpf_ntohl(option.seq));
 	peer = tag_peer_of(sk);
 	bpf_map_delete_elem(&tag_peers, &peer);
 	if (!mark->tag.written || bpf_ktime_get_ns() - mark->tag.written > TAG_PAUSE_NS)
-		tag_wish(ctx, sk, mark);
+		tag_request(ctx, sk, mark);
 }
 
 #endif

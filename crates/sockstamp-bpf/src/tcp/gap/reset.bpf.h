@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reset the state of a flow after a gap between windows. */
-#ifndef SOCKSTAMP_TCP_GAP_RESUME_BPF_H
-#define SOCKSTAMP_TCP_GAP_RESUME_BPF_H
+#ifndef SOCKSTAMP_TCP_GAP_RESET_BPF_H
+#define SOCKSTAMP_TCP_GAP_RESET_BPF_H
 
 #include "tcp/flow.bpf.h"
 #include "tcp/receive/hol.bpf.h"
@@ -14,13 +14,13 @@
  * the socket's owner processes the backlog meanwhile (`calls`). This needs a call that takes no
  * turn in all of WINDOW_LEAD_NS, in which no message counts.
  */
-static __always_inline void resume_sending(const struct sock *sk, const struct tcp_sock *tp,
-					   struct flow *flow, bool calls)
+static __always_inline void reset_sending(const struct sock *sk, const struct tcp_sock *tp,
+					  struct flow *flow, bool calls)
 {
 	struct bank *bank = this_bank();
 
 	if (bank)
-		tx_close(bank, sk, flow);
+		tx_refuse_in_flight(bank, sk, flow);
 	flow->tx.sched = flow->tx.head;
 	flow->tx.snd = flow->tx.head;
 	flow->tx.seq = tp->write_seq;
@@ -34,7 +34,7 @@ static __always_inline void resume_sending(const struct sock *sk, const struct t
 }
 
 /* Reset the state of reads. The arrival times of unread bytes are unknown. */
-static __always_inline void resume_receiving(const struct tcp_sock *tp, struct flow *flow)
+static __always_inline void reset_receiving(const struct tcp_sock *tp, struct flow *flow)
 {
 	struct receiving *rx = &flow->rx;
 	__u32 added;
@@ -43,13 +43,13 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
 	arrivals_restart(rx, bpf_ktime_get_ns());
 	rx->serial++;
 	added = arrivals_add(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(), LAG_WINDOW);
-	arrivals_close(rx, added, tp->rcv_nxt);
+	arrivals_commit(rx, added, tp->rcv_nxt);
 	rx->latest.seq_end = rx->latest.seq;
 	rx->filler_lag = LAG_HOL;
 	rx->unknown = false;
 	if (rx->reordered)
-		hol_release(rx);
-	hol_waited(tp, rx);
+		hol_delete(rx);
+	hol_may_have_waited(tp, rx);
 	if (rx->gap)
 		hol_adopt(rx, tp);
 }
@@ -58,7 +58,7 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
  * Reset a flow's state after a gap, with its socket locked. `calls`: a send call may be under
  * way. A global function, so that the verifier walks it once.
  */
-__noinline int flow_resume(struct flow *flow, __u32 calls)
+__noinline int flow_reset_after_gap(struct flow *flow, __u32 calls)
 {
 	const struct tcp_sock *tp;
 	const struct sock *sk;
@@ -68,8 +68,8 @@ __noinline int flow_resume(struct flow *flow, __u32 calls)
 		return 0;
 	sk = cast_kernel((void *)flow->rx.key, struct sock);
 	tp = cast_kernel((void *)flow->rx.key, struct tcp_sock);
-	resume_sending(sk, tp, flow, calls);
-	resume_receiving(tp, flow);
+	reset_sending(sk, tp, flow, calls);
+	reset_receiving(tp, flow);
 	barrier();
 	flow->window = window.number;
 	return 0;

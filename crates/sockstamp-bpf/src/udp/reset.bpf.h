@@ -6,8 +6,8 @@
  * were attached when its read counts, so longer than any read that is measured: its refusal, like
  * that of each that waited as long, depends on nothing else.
  */
-#ifndef SOCKSTAMP_UDP_RESUME_BPF_H
-#define SOCKSTAMP_UDP_RESUME_BPF_H
+#ifndef SOCKSTAMP_UDP_RESET_BPF_H
+#define SOCKSTAMP_UDP_RESET_BPF_H
 
 #include "udp/arrivals.bpf.h"
 #include "udp/slots.bpf.h"
@@ -18,7 +18,7 @@
 #define UDP_MANY (1 << 30)
 
 /* End a send of an earlier window: how its packet fared was not seen. */
-__noinline int udp_outlast(struct bank *bank, struct udp_flow *flow, __u32 slot)
+__noinline int udp_end_outlasted(struct bank *bank, struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send;
 
@@ -29,17 +29,17 @@ __noinline int udp_outlast(struct bank *bank, struct udp_flow *flow, __u32 slot)
 	switch (__sync_lock_test_and_set(&send->state, UDP_ENDED)) {
 	case UDP_CORKED:
 	case UDP_WAITING:
-		udp_complete(bank, flow, slot);
+		udp_complete_send(bank, flow, slot);
 		break;
 	case UDP_OPEN:
-		udp_release(flow, slot);
+		udp_release_slot(flow, slot);
 		break;
 	}
 	return 0;
 }
 
 /* How many questions are in flight is not known until a while without one has passed. */
-static __always_inline void udp_resume_exchange(struct udp_exchange *exchange)
+static __always_inline void udp_reset_exchange(struct udp_exchange *exchange)
 {
 	exchange->asked = 0;
 	exchange->state = 0;
@@ -48,18 +48,18 @@ static __always_inline void udp_resume_exchange(struct udp_exchange *exchange)
 }
 
 /* A global function, so that the verifier walks it once. */
-__noinline int udp_resume_sending(struct udp_flow *flow)
+__noinline int udp_reset_sending(struct udp_flow *flow)
 {
 	struct bank *bank = this_bank();
 
 	if (!flow || !bank || !setting_windows)
 		return 0;
-	udp_for_each_send(flow, slot) udp_outlast(bank, flow, slot);
-	udp_resume_exchange(&flow->exchange);
+	udp_for_each_send(flow, slot) udp_end_outlasted(bank, flow, slot);
+	udp_reset_exchange(&flow->exchange);
 	return 0;
 }
 
-__noinline int udp_resume_receiving(struct udp_flow *flow)
+__noinline int udp_reset_receiving(struct udp_flow *flow)
 {
 	if (!flow || !setting_windows)
 		return 0;
@@ -70,12 +70,12 @@ __noinline int udp_resume_receiving(struct udp_flow *flow)
 	flow->rx_proven = false;
 	flow->rx_resumed = true;
 	flow->rx_ahead = 0;
-	udp_resume_exchange(&flow->exchange);
+	udp_reset_exchange(&flow->exchange);
 	return 0;
 }
 
 /* Return true if a window has begun since, for the first of the events that come at once. */
-static __always_inline bool udp_enters(__u64 *window_of)
+static __always_inline bool udp_first_in_window(__u64 *window_of)
 {
 	__u64 before, number;
 
@@ -91,16 +91,16 @@ static __always_inline bool udp_enters(__u64 *window_of)
  * What the others do meanwhile may be lost, but no message counts so early. Sends and reads have a
  * reset each: programs on reads have no room on the stack for the ends of sends (v6.1).
  */
-static __always_inline void udp_enter_sending(struct udp_flow *flow)
+static __always_inline void udp_reset_sending_if_after_gap(struct udp_flow *flow)
 {
-	if (udp_enters(&flow->tx_window))
-		udp_resume_sending(flow);
+	if (udp_first_in_window(&flow->tx_window))
+		udp_reset_sending(flow);
 }
 
-static __always_inline void udp_enter_receiving(struct udp_flow *flow)
+static __always_inline void udp_reset_receiving_if_after_gap(struct udp_flow *flow)
 {
-	if (udp_enters(&flow->rx_window))
-		udp_resume_receiving(flow);
+	if (udp_first_in_window(&flow->rx_window))
+		udp_reset_receiving(flow);
 }
 
 #endif
