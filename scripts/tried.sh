@@ -57,12 +57,12 @@ series)
 		! -path 'crates/sockstamp-bpf/tests/uplinks.rs')
 	;;
 sql-spark)
-	inputs=(docs/sql crates/sockstamp-{clock,explain,join,model,record}
+	inputs=(docs/sql crates/sockstamp-{clock,explain,join,model,record,run}
 		crates/sockstamp-cli/src tests/{sql,with}
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
-	inputs=(crates/sockstamp-{bpf,clock,host,metrics,model}
+	inputs=(crates/sockstamp-{bpf,clock,host,metrics,model,run}
 		tests/with crates/sockstamp-cli/{src,tests/otel_collector}
 		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector
 		Cargo.lock Cargo.toml

@@ -12,8 +12,7 @@ use nix::unistd::Group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
-
-use crate::escape::complain;
+use sockstamp_run::escape::complain;
 
 /// Options of `completions`.
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::{plan, probe};
+use sockstamp_run::command::Prepared;
 
 use crate::output;
 use crate::stat::{self, Format};
@@ -27,14 +28,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(path) => output::create(path)?,
         None => Box::new(io::stdout()),
     };
-    let measurement = stat::measurement(options);
-    let mut of_stat = measurement.options()?;
+    let mut of_stat = stat::measurement(options).options()?;
     let facts = probe::facts();
     // The command does not run, but its cgroup may admit other programs than the host's.
-    let _place = match plan::obstacles(&facts, &of_stat.request())[..] {
-        [] => measurement.prepare(&mut of_stat)?,
+    let place = match plan::obstacles(&facts, &of_stat.request())[..] {
+        [] if !options.command.is_empty() => Some(Prepared::new(&options.command)?),
         _ => None,
     };
+    if let Some(place) = &place {
+        of_stat.target.cgroup = Some(place.cgroup().to_owned());
+    }
     let report = Report::gather(&facts, &of_stat)?;
     let printed = match options.format {
         Format::Json => json::line(&report)?,

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-
-use crate::cgroup;
+use sockstamp_run::command::remove_cgroup;
 
 /// Options of the process that removes a command's cgroup.
 #[derive(Debug, Args)]
@@ -20,6 +19,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let cgroup = sockstamp_host::cgroup::root()?.join(&options.cgroup);
     // Nothing is ever written: reading ends when the parent does.
     let _ = io::stdin().read_to_end(&mut Vec::new());
-    cgroup::remove(&cgroup)?;
+    remove_cgroup(&cgroup)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,20 +3,16 @@
 //! program.
 
 #![forbid(unsafe_code)]
-// Names that others chose must not reach a terminal as they are: `escape` has the ways out.
+// Names that others chose must not reach a terminal as they are: `sockstamp_run::escape` has the
+// ways out.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod agent;
-mod cgroup;
 mod colour;
-mod command;
 mod completions;
-mod containers;
 mod cumulative;
 mod diff;
 mod doctor;
-mod duration;
-mod escape;
 mod explain;
 mod export;
 mod filter;
@@ -44,7 +40,6 @@ mod target;
 mod text;
 mod top;
 mod trace;
-mod utc;
 mod wall_time;
 mod ways;
 pub mod words;
@@ -57,6 +52,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use sockstamp_model::name::shows;
+use sockstamp_run::command::CannotRun;
+use sockstamp_run::escape;
 
 /// Measure the latency of each message in the Linux network stack, stage by stage.
 #[derive(Debug, Parser)]
@@ -225,10 +222,10 @@ pub fn run() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         escape::complain(format_args!("{error:#}"));
-        let cannot_run = error.downcast_ref::<command::CannotRun>();
+        let cannot_run = error.downcast_ref::<CannotRun>();
         let interrupted = error.downcast_ref::<progress::Interrupted>();
         let status = cannot_run
-            .map(command::CannotRun::status)
+            .map(CannotRun::status)
             .or(interrupted.map(progress::Interrupted::status));
         ExitCode::from(status.unwrap_or(failed))
     })

@@ -13,8 +13,8 @@ use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_run::escape;
 
-use crate::escape;
 use crate::interfaces::Namespaces;
 
 /// Separates the items of a line.

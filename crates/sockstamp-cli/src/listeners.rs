@@ -15,10 +15,11 @@ use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical}
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
+use sockstamp_run::escape::complain;
+use sockstamp_run::target::processes_named;
 
-use crate::escape::complain;
 use crate::paragraph;
-use crate::target::{self, Target};
+use crate::target::Target;
 
 /// Listeners that are printed.
 const SHOWN: usize = 4;
@@ -32,7 +33,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     pub(crate) fn of(target: &Target) -> Result<Self> {
-        let target = target::resolve(target)?;
+        let target = target.resolve()?;
         let before = known(&target);
         Ok(Self { target, before })
     }
@@ -79,7 +80,7 @@ impl Listeners {
             return None;
         }
         let mut pids = target.pids.clone();
-        pids.extend(target::processes_named(&target.comms));
+        pids.extend(processes_named(&target.comms));
         Some(pids.into_iter().flat_map(sockets_of).collect())
     }
 

@@ -1,20 +1,12 @@
-//! Run a session until its end, for `stat` and `trace`.
+//! Measure with a session until the end, for subcommands that print or keep its results.
 
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
+use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
@@ -26,12 +18,13 @@ use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
+use sockstamp_run::containers::Containers;
+use sockstamp_run::life::Life;
+use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
+use sockstamp_run::target::processes_named;
 
-use crate::command::{Prepared, Running};
-use crate::containers::Containers;
-use crate::escape::complain;
 use crate::measuring::Measuring;
-use crate::target::{self, Target};
+use crate::target::Target;
 
 /// The target and the end of a measurement.
 pub(crate) struct Measurement<'a> {
@@ -73,7 +66,7 @@ impl Measurement<'_> {
     pub(crate) fn options(&self) -> Result<Options> {
         let defaults = Options::default();
         let mut options = Options {
-            target: target::resolve(self.target)?,
+            target: self.target.resolve()?,
             record: self.recorded != Recorded::None,
             // The cgroup of a command is empty before it runs.
             new_only: self.target.new_only || !self.command.is_empty(),
@@ -102,16 +95,6 @@ impl Measurement<'_> {
             options.ring_bytes = Recorded::NOTABLE_BYTES;
         }
         Ok(options)
-    }
-
-    /// Make the cgroup of the command, if there is one, and name it as the target.
-    pub(crate) fn prepare(&self, options: &mut Options) -> Result<Option<Prepared>> {
-        if self.command.is_empty() {
-            return Ok(None);
-        }
-        let prepared = Prepared::new(self.command)?;
-        options.target.cgroup = Some(prepared.cgroup().to_owned());
-        Ok(Some(prepared))
     }
 
     /// A measurement that delivers messages keeps its rate, unless the user says otherwise. A
@@ -191,28 +174,16 @@ pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
 /// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Signals that end a measurement or that are for its command, and the signal of the command's end.
-/// poll(2) can wait for their pipe together with other descriptors.
-pub(crate) type Signals = SignalDelivery<UnixStream, WithOrigin>;
-
-pub(crate) fn catch_signals(signals: &[i32]) -> Result<Signals> {
-    let (read, write) = UnixStream::pair()?;
-    Ok(SignalDelivery::with_pipe(
-        read,
-        write,
-        WithOrigin::default(),
-        signals,
-    )?)
-}
 /// Measure until the command, the duration, the user or the observer ends it.
 pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
     let mut options = measurement.options()?;
-    let mut signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])
-        .context("cannot catch signals")?;
+    let mut life = Life::new(measurement.duration)?;
     // Check this first, so that the error names the missing privileges, not a cgroup.
     let facts = probe::facts();
     Plan::new(&facts, &options.request())?;
-    let prepared = measurement.prepare(&mut options)?;
+    if let Some(cgroup) = life.prepare(measurement.command)? {
+        options.target.cgroup = Some(cgroup);
+    }
     let quotas = Quotas::of_host();
     let mut session = Session::start_with(facts, &options)?;
     tell_what_is_left_alone(&session, &options)?;
@@ -222,17 +193,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     };
     let mut containers = observer.wants_containers().then(Containers::of_host);
     let began = now()?;
-    let mut running = prepared.map(Prepared::start).transpose()?;
+    life.start()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
-    let deadline = measurement
-        .duration
-        .map(|duration| Instant::now() + duration);
-
-    let mut status = None;
-    loop {
-        let mut left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let mut others = vec![signals.get_read().as_fd()];
+    life.last(|mut left, signal| {
+        let mut others = vec![signal];
         if let Some(packets) = &mut packets {
             let patience = packets.patience();
             left = Some(left.map_or(patience, |left| left.min(patience)));
@@ -249,22 +214,13 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
                 observer.packet(packet)
             })?;
         }
-        if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-        {
-            break;
-        }
-        if let Some(running) = &mut running {
-            status = running.ended()?;
-        }
-        if status.is_some() || interrupted(&mut signals, running.as_ref()) {
-            break;
-        }
-    }
+        Ok(observer.round_is_over())
+    })?;
     // Time that passes while we read maps and wait for stragglers is no part of the measurement.
     let ended = now()?;
     let duration = session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
-    if status.is_some() {
+    if life.has_ended() {
         session.settle(PATIENCE, &mut |message| {
             tell(observer, &mut containers, message);
         })?;
@@ -281,12 +237,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     summary.duration = duration;
     summary.throttled = throttled;
     observer.round_is_over();
-    if let (Some(running), None) = (&mut running, status) {
-        status = Some(outlive(running, &mut signals)?);
-    }
     Ok(Outcome {
         summary,
-        status,
+        status: life.outlive()?,
         began,
         ended,
     })
@@ -322,84 +275,8 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
         return Quotas::of_host();
     }
     let mut pids = target.pids.clone();
-    pids.extend(target::processes_named(&target.comms));
+    pids.extend(processes_named(&target.comms));
     Quotas::of_processes(&pids)
-}
-
-/// End what programs do, and report marks that stay on sockets.
-pub(crate) fn give_back(session: &mut Session) {
-    if let Err(refusal) = session.give_back() {
-        let refusal = anyhow::Error::from(refusal);
-        complain(format_args!(
-            "sockets stay marked until they are closed: {refusal:#}"
-        ));
-    }
-}
-
-/// Report that a measuring window is left out.
-pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
-    let refusal = anyhow::Error::from(refusal);
-    complain(format_args!("a measuring window is left out: {refusal:#}"));
-}
-
-/// Report what is silently left unmeasured, or unlimited.
-///
-/// # Errors
-///
-/// If every message is wanted below a ceiling, and the cost is unknown.
-pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
-    if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
-        complain(
-            "existing connections in other network namespaces are not measured: CAP_SYS_ADMIN is missing",
-        );
-    }
-    for name in target::names_without_process(&options.target.comms) {
-        complain(format_args!("no process is named {name} yet"));
-    }
-    if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
-        complain(format_args!("UDP is not measured: {reason}"));
-    }
-    if options.max_cost.is_some() && !session.holds_cost() {
-        if options.sampling == Sampling::Every {
-            bail!(
-                "whether every message can be measured below the ceiling is unknown: the kernel reports the cost \
-                 only with CAP_SYS_ADMIN; --max-cost none measures at any cost"
-            );
-        }
-        complain("the cost is not limited: the kernel reports it only with CAP_SYS_ADMIN");
-    }
-    if options.nic_stamps.is_some() && !session.plan().spares_nics() {
-        complain("--nic-stamps changes nothing: no NIC stamps sends here");
-    }
-    Ok(())
-}
-
-/// Wait for a command that the measurement did not last for; signals are still its.
-pub(crate) fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
-    loop {
-        if let Some(status) = running.ended()? {
-            return Ok(status);
-        }
-        let mut watched = [PollFd::new(signals.get_read().as_fd(), PollFlags::POLLIN)];
-        match poll(&mut watched, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno).context("cannot wait for the command"),
-        }
-        interrupted(signals, Some(running));
-    }
-}
-
-/// Return true if a signal ends the measurement. With a command, signals are for the command: one
-/// from the terminal has reached it already, any other is passed on.
-pub(crate) fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
-    for origin in signals.pending().filter(|origin| origin.signal != SIGCHLD) {
-        let Some(running) = running else { return true };
-        let from_terminal = origin.cause == Cause::Kernel;
-        if let (false, Ok(signal)) = (from_terminal, Signal::try_from(origin.signal)) {
-            running.signal(signal);
-        }
-    }
-    false
 }
 
 #[cfg(test)]

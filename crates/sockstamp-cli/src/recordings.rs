@@ -12,8 +12,8 @@ use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
+use sockstamp_run::escape;
 
-use crate::escape;
 use crate::progress::Progress;
 
 /// The extension of files with messages.

@@ -8,8 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::name::Escaped;
 use sockstamp_record::recover::recover;
-
-use crate::escape::complain;
+use sockstamp_run::escape::complain;
 
 /// Options of `recover`.
 #[derive(Debug, Args)]

@@ -12,15 +12,16 @@ use serde::Serialize;
 use sockstamp_explain::diagnosis::Owners;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
+use sockstamp_run::duration::duration;
+use sockstamp_run::{command, escape};
 
 use crate::colour::{Brush, Color};
-use crate::duration::duration;
 use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::Measuring;
 use crate::target::Target;
 use crate::wall_time::{Waits, WallTime};
-use crate::{command, cumulative, escape, groups, output, text};
+use crate::{cumulative, groups, output, text};
 
 /// Options of `stat`.
 #[derive(Debug, Args)]

@@ -14,6 +14,8 @@ use sockstamp_bpf::Grouped;
 use sockstamp_metrics::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
+use sockstamp_run::max_cost::{MaxCost, max_cost};
+use sockstamp_run::target::process_name;
 use toml::de::DeTable;
 
 use super::files::{TOKEN, content};
@@ -23,7 +25,6 @@ use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;
 use super::tls::TlsTable;
 use super::values::{duration, parsed, seconds, some_duration, up_to_an_hour};
-use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Unknown keys are refused.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -595,7 +596,7 @@ fn name<'de, D: Deserializer<'de>, T: From<String>>(
 
 fn comms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
-    let checked = names.iter().map(|name| crate::target::process_name(name));
+    let checked = names.iter().map(|name| process_name(name));
     checked.collect::<Result<_, _>>().map_err(D::Error::custom)
 }
 

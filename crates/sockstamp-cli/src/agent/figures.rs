@@ -14,10 +14,10 @@ use sockstamp_metrics::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
+use sockstamp_run::session::give_back;
 
 use super::hindsight::Totals;
 use super::{otlp, own};
-use crate::measure::give_back;
 
 /// A clock that is set back by less is slewed, or was read late.
 const STEP: Duration = Duration::from_secs(1);

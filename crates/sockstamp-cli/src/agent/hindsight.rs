@@ -24,6 +24,8 @@ use sockstamp_metrics::{Exposition, Labels, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Batch, Rows};
+use sockstamp_run::containers::Containers;
+use sockstamp_run::escape::complain;
 use tokio::sync::oneshot;
 
 use self::files::Files;
@@ -32,8 +34,6 @@ use self::watch::Watch;
 use super::config::HindsightTable;
 use super::owners::Owner;
 use super::server::{Answer, Outcome, Refusal};
-use crate::containers::Containers;
-use crate::escape::complain;
 
 /// The longest time that a message waits to be written: what a crash may cost.
 const PATIENCE: Duration = Duration::from_secs(2);

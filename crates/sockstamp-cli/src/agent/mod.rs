@@ -45,10 +45,7 @@ use clap::{Args, ValueEnum};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
-use sockstamp_bpf::{
-    Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities,
-    probe,
-};
+use sockstamp_bpf::{Ceiling, Options as SessionOptions, Sampling, probe};
 use sockstamp_host::cgroup;
 use sockstamp_metrics::catalogue::MAX_MEMORY;
 use sockstamp_metrics::ledger::Naming;
@@ -56,6 +53,10 @@ use sockstamp_metrics::otlp::{Origin, unix_nanos};
 use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
+use sockstamp_run::escape::complain;
+use sockstamp_run::session::{Unprivileged, complain_of};
+use sockstamp_run::signals::{self, Signals};
+use sockstamp_run::target::{self, Target};
 use tokio::sync::oneshot;
 
 use self::ceiling::CeilingLog;
@@ -77,10 +78,6 @@ use self::slow::Slow;
 use self::takers::Takers;
 use self::target_watch::TargetWatch;
 use self::tls::Identity;
-use crate::escape::complain;
-use crate::filter::FilterWords;
-use crate::measure::{Signals, catch_signals, complain_of, tell_what_is_left_alone};
-use crate::target::{self, Target};
 
 /// A request to an agent that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -129,8 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_descriptors();
-    let signals = catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1])
-        .context("cannot catch signals")?;
+    let signals = signals::catch(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1])?;
     Plan::new(&probe::facts(), &checked.wanted.request())?;
     let listener = TcpListener::bind(config.listen)
         .with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -206,7 +202,7 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         container: table.container.clone(),
         netns: table.netns.clone(),
         interface: table.interface.clone(),
-        filter: FilterWords(config.filter()),
+        filter: config.filter(),
         ..Target::default()
     };
     Ok(SessionOptions {
@@ -237,31 +233,13 @@ fn probes(config: &Config, wanted: &SessionOptions) -> prober::Settings {
     }
 }
 
-/// A session, and the capabilities that it does without while it runs.
-struct Measuring {
-    // Dropped before the session, which needs its capabilities to clean up.
-    dropped: Option<DroppedCapabilities>,
-    session: Session,
-}
-
-impl Measuring {
-    fn start(wanted: &SessionOptions) -> Result<Self> {
-        let session = Session::start(wanted)?;
-        tell_what_is_left_alone(&session, wanted)?;
-        Ok(Self {
-            dropped: Some(drop_capabilities()?),
-            session,
-        })
-    }
-}
-
 struct Agent<'a> {
     options: &'a Options,
     config: Config,
     /// The settings that the session was started with.
     wanted: SessionOptions,
     target: TargetWatch,
-    measuring: Measuring,
+    measuring: Unprivileged,
     figures: Figures,
     takers: Takers,
     names: Names,
@@ -297,7 +275,7 @@ impl<'a> Agent<'a> {
         // First, with the capabilities that measuring drops.
         let prober = Prober::start(probes(&config, &checked.wanted))?;
         let names = Names::start(named(&config))?;
-        let measuring = Measuring::start(&checked.wanted)?;
+        let measuring = Unprivileged::start(probe::facts(), &checked.wanted)?;
         let figures = Figures::new(config.limits());
         let hindsight = start_hindsight(&config, &figures)?;
         if let Some(hindsight) = &hindsight {

@@ -1,7 +1,9 @@
 //! Reads the settings again: first everything that may fail, then the change.
 
 use anyhow::{Result, bail};
-use sockstamp_bpf::drop_capabilities;
+use sockstamp_bpf::probe;
+use sockstamp_run::escape::complain;
+use sockstamp_run::session::Unprivileged;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::checked::{Checked, Secrets};
@@ -12,10 +14,7 @@ use super::otlp::Sender;
 use super::owners::Owners;
 use super::rules::Namer;
 use super::target_watch::TargetWatch;
-use super::{
-    Agent, Measuring, SessionOptions, named, namer, probes, read, start_hindsight, start_sender,
-};
-use crate::escape::complain;
+use super::{Agent, SessionOptions, named, namer, probes, read, start_hindsight, start_sender};
 
 /// The place of what a table of the settings requests.
 enum Place<T> {
@@ -35,7 +34,7 @@ struct Prepared {
     hindsight: Place<Hindsight>,
     sender: Place<Sender>,
     /// Another session, if it must be another one.
-    measuring: Option<Measuring>,
+    measuring: Option<Unprivileged>,
 }
 
 impl Agent<'_> {
@@ -132,10 +131,10 @@ impl Agent<'_> {
     }
 
     /// Start another session beside the present one.
-    fn measure(&mut self, wanted: &SessionOptions) -> Result<Measuring> {
-        self.measuring.dropped = None;
-        Measuring::start(wanted).or_else(|error| {
-            self.measuring.dropped = Some(drop_capabilities()?);
+    fn measure(&mut self, wanted: &SessionOptions) -> Result<Unprivileged> {
+        self.measuring.raise();
+        Unprivileged::start(probe::facts(), wanted).or_else(|error| {
+            self.measuring.lower()?;
             Err(error)
         })
     }
@@ -194,20 +193,20 @@ impl Agent<'_> {
 
     /// Change to a session that runs already. Until now the old one counted, from now on the new
     /// one does: only what passes while the old one's programs are detached is in both.
-    fn replace(&mut self, new: Measuring) -> Result<()> {
-        let mut old = std::mem::replace(&mut self.measuring, new);
+    fn replace(&mut self, new: Unprivileged) -> Result<()> {
+        let old = std::mem::replace(&mut self.measuring, new);
         let baseline = Baseline::take(&mut self.measuring.session)?;
         // It cleans up, and the new one has dropped the capabilities.
-        self.measuring.dropped = None;
-        old.dropped = None;
+        self.measuring.raise();
+        let old = old.into_session();
         let takers = &mut self.takers;
         let last = Namer {
             waits: false,
             ..namer(&self.config, &self.names)
         };
         self.figures
-            .finish(old.session, &last, &mut |message| takers.push(&message))?;
-        self.measuring.dropped = Some(drop_capabilities()?);
+            .finish(old, &last, &mut |message| takers.push(&message))?;
+        self.measuring.lower()?;
         self.takers.owners = Owners::default();
         self.unnamed.clear();
         self.figures.begin(baseline);

@@ -18,7 +18,7 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 /// Read a time with a unit.
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    crate::duration::with_unit(&text).map_err(D::Error::custom)
+    sockstamp_run::duration::with_unit(&text).map_err(D::Error::custom)
 }
 
 /// Read a time with a unit, of at least a second and at most an hour.

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use sockstamp_explain::diff::{Change, Measure, OneSided, QUANTILES};
+use sockstamp_run::duration;
 
 use super::difference::side;
-use crate::duration;
 
 /// A limit of one quantile.
 #[derive(Debug, Clone, PartialEq)]

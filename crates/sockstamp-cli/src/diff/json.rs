@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use sockstamp_run::escape;
 
 use super::difference::{Difference, side};
-use crate::escape;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;

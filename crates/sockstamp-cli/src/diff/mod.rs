@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use sockstamp_explain::diff::{Population, compare, one_sided};
 use sockstamp_record::Detail;
+use sockstamp_run::escape::complain;
 
-use crate::escape::complain;
 use crate::output::Format;
 use crate::recordings::{Recordings, files};
 

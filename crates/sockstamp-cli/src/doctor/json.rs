@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::facts::{Trial, TriedHook};
 use sockstamp_bpf::plan::{Method, Plan, Reason};
+use sockstamp_run::escape;
 
 use super::library::Library;
 use super::report::Report;
 use super::self_test::SelfTest;
-use crate::escape;
 
 /// Return the report on one line.
 pub(super) fn line(of: &Report) -> serde_json::Result<String> {

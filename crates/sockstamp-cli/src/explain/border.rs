@@ -1,8 +1,7 @@
 //! Read the border between slow messages and others.
 
 use sockstamp_explain::Border;
-
-use crate::duration;
+use sockstamp_run::duration;
 
 /// Normal messages end at the 75th percentile.
 const LEAST: u32 = 75_000;

@@ -20,15 +20,15 @@ use clap::Args;
 use sockstamp_explain::Border;
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
+use sockstamp_run::duration::duration;
+use sockstamp_run::{command, escape};
 
-use crate::duration::duration;
 use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
 use crate::recordings::{Recordings, SlowOnly};
 use crate::source::Source;
-use crate::{command, escape};
 
 use causes::Explained;
 use failed::Failed;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use sockstamp_explain::diagnosis;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_model::clock::Nanos;
+use sockstamp_run::utc::utc;
 
 use super::causes::Explained;
 use super::failed::Failed;
@@ -12,7 +13,6 @@ use super::{Told, advice, waterfall};
 use crate::line::time_of_day;
 use crate::paragraph::wrapped;
 use crate::text::counted;
-use crate::utc::utc;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;

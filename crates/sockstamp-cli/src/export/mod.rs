@@ -13,9 +13,10 @@ use clap::Args;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_record::Detail;
+use sockstamp_run::{duration, escape};
 
+use crate::output;
 use crate::recordings::{Recordings, all_files};
-use crate::{duration, escape, output};
 
 /// Options of `export`.
 #[derive(Debug, Args)]

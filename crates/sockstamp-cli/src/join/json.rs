@@ -7,9 +7,9 @@ use serde::Serialize;
 use sockstamp_join::{Host, Life, Reason};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::histogram::Histogram;
+use sockstamp_run::escape;
 
 use super::joined::Joined;
-use crate::escape;
 use crate::text::figures;
 
 /// Raised when a key changes its meaning or is removed.

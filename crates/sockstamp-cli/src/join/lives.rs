@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use sockstamp_join::Life;
 use sockstamp_record::{Batch, Rows, Writer};
+use sockstamp_run::escape;
 
 use super::options::Options;
-use crate::escape;
 use crate::output::Unfinished;
 
 /// The files that lives are written to.

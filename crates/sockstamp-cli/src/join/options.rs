@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use sockstamp_run::duration::with_unit;
 
-use crate::duration::with_unit;
 use crate::output::Format;
 
 /// Options of `join`.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets::Lost;
+use sockstamp_run::escape::complain;
 
-use crate::escape::complain;
 use crate::output;
 
 /// Open a file, or standard output if it is not a terminal.

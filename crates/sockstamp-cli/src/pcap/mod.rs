@@ -6,24 +6,21 @@ mod destination;
 mod recorded;
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use sockstamp_bpf::packets;
 use sockstamp_bpf::{Packets, drop_capabilities};
+use sockstamp_run::command;
+use sockstamp_run::duration::duration;
+use sockstamp_run::escape::complain;
+use sockstamp_run::life::Life;
 
-use crate::command::Prepared;
-use crate::duration::duration;
-use crate::escape::complain;
 use crate::interfaces::Namespaces;
-use crate::measure::{catch_signals, interrupted, outlive};
 use crate::source::Source;
-use crate::{command, target};
 
 use capture::Capture;
 use destination::{create, tell};
@@ -88,58 +85,37 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn live(options: &Options, output: &Path) -> Result<ExitCode> {
-    let target = &options.source.target;
     let mut options_of_packets = packets::Options {
-        target: target::resolve(target)?,
+        target: options.source.target.resolve()?,
         all_stages: options.all_stages,
         snaplen: options.snaplen,
         ring_bytes: options.buffer.next_power_of_two() << 20,
     };
     // A pipe waits here for its reader: until then, signals end the process as usual.
     let output = create(output)?;
-    let mut signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])
-        .context("cannot catch signals")?;
-    let prepared = match options.command.as_slice() {
-        [] => None,
-        words => Some(Prepared::new(words)?),
-    };
-    if let Some(prepared) = &prepared {
-        options_of_packets.target.cgroup = Some(prepared.cgroup().to_owned());
+    let mut life = Life::new(options.duration)?;
+    if let Some(cgroup) = life.prepare(&options.command)? {
+        options_of_packets.target.cgroup = Some(cgroup);
     }
     let mut packets = Packets::start(&options_of_packets)?;
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
     let namespaces = Some(Namespaces::look());
-    let mut running = prepared.map(Prepared::start).transpose()?;
+    life.start()?;
     // Only now is the file emptied: a command that cannot be started costs nothing.
     let mut capture = Capture::start(output, namespaces, options.all_stages, options.count)?;
     let dropped = drop_capabilities()?;
-    let deadline = options.duration.map(|duration| Instant::now() + duration);
-    let mut status = None;
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let signal = signals.get_read().as_fd();
+    life.last(|left, signal| {
         packets.wait(left, &[signal], &mut |packet| capture.packet(packet))?;
         capture.flush();
-        if capture.is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            break;
-        }
-        if let Some(running) = &mut running {
-            status = running.ended()?;
-        }
-        if status.is_some() || interrupted(&mut signals, running.as_ref()) {
-            break;
-        }
-    }
+        Ok(!capture.is_over())
+    })?;
     drop(dropped);
     let lost = packets.stop(&mut |packet| capture.packet(packet))?;
     let written = capture.finish(lost, 0)?;
     tell(written, lost);
-    if let (Some(running), None) = (&mut running, status) {
-        status = Some(outlive(running, &mut signals)?);
-    }
-    Ok(status.map_or(ExitCode::SUCCESS, |status: ExitStatus| {
-        command::exit_code(status)
-    }))
+    Ok(life
+        .outlive()?
+        .map_or(ExitCode::SUCCESS, command::exit_code))
 }

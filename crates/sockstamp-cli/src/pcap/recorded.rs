@@ -10,10 +10,10 @@ use anyhow::{Result, bail};
 use sockstamp_bpf::packets::Lost;
 use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
 use sockstamp_record::PacketReader;
+use sockstamp_run::escape::complain;
 
 use super::capture::Capture;
 use super::destination::{create, refuse_recording, tell, tell_unwritten};
-use crate::escape::complain;
 use crate::output::Unfinished;
 use crate::progress::Progress;
 use crate::record::UNWRITTEN;

@@ -12,9 +12,9 @@ use nix::unistd::geteuid;
 use sockstamp_host::netns;
 use sockstamp_model::name::Name;
 use sockstamp_ping::{Namespace, Protocol, Settings, Target};
+use sockstamp_run::target;
 
 use super::Options;
-use crate::target;
 
 /// Less than this is root's alone, as in ping(8).
 const USERS_INTERVAL: Duration = Duration::from_millis(2);

@@ -26,9 +26,9 @@ use signal_hook::flag;
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Answer, End, Engine, Event, Events, Limits, Next, Outcome, Target, TargetId};
 
-use crate::escape;
-use crate::escape::complain;
 pub use options::Options;
+use sockstamp_run::escape;
+use sockstamp_run::escape::complain;
 
 use hosts::Host;
 use statistics::{Stamps, Statistics};

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-
-use crate::duration::duration;
+use sockstamp_run::duration::duration;
 
 /// Options of `ping`.
 #[derive(Debug, Args)]

@@ -14,13 +14,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use sockstamp_model::summary::Summary;
+use sockstamp_run::duration::{self, duration};
+use sockstamp_run::{command, escape};
 
-use crate::duration::{self, duration};
 use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::recordings::PACKETS;
 use crate::target::Target;
-use crate::{command, escape};
 
 use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;

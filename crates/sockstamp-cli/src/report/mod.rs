@@ -25,8 +25,9 @@ use crate::colour::{Brush, Color};
 use crate::groups::{Sort, dimension, order, sort};
 use crate::recordings::{Recordings, SlowOnly, all_files};
 use crate::stat::Format;
-use crate::{duration, escape, output, text};
+use crate::{output, text};
 use sockstamp_record::Detail;
+use sockstamp_run::{duration, escape};
 
 /// Options of `report`.
 #[derive(Debug, Args)]

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary, Grouping, Groups};
+use sockstamp_run::utc::utc;
 
 use crate::groups;
 use crate::line::time_of_day;
-use crate::utc::utc;
 
 /// Groups by interval.
 pub(crate) struct Series {

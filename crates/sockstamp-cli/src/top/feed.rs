@@ -4,35 +4,29 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use sockstamp_bpf::Options;
 use sockstamp_bpf::facts::Facts;
-use sockstamp_bpf::{DroppedCapabilities, Options, Session, drop_capabilities};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
+use sockstamp_run::session::Unprivileged;
 
 use super::table::Snapshot;
-use crate::measure::tell_what_is_left_alone;
 
 /// A measurement under way.
 pub(super) struct Feed {
-    // Dropped before the session, which needs its capabilities to clean up.
-    _dropped: DroppedCapabilities,
-    session: Session,
+    measuring: Unprivileged,
 }
 
 impl Feed {
     pub(super) fn start(facts: Facts, options: &Options) -> Result<Self> {
-        let mut session = Session::start_with(facts, options)?;
-        tell_what_is_left_alone(&session, options)?;
-        session.record(false);
-        Ok(Self {
-            _dropped: drop_capabilities()?,
-            session,
-        })
+        let mut measuring = Unprivileged::start(facts, options)?;
+        measuring.session.record(false);
+        Ok(Self { measuring })
     }
 
     /// Turn records on or off.
     pub(super) fn record(&mut self, wanted: bool) {
-        self.session.record(wanted);
+        self.measuring.session.record(wanted);
     }
 
     /// Wait as [`Session::wait`] does, and pass on new messages, each with its group; call it
@@ -45,10 +39,13 @@ impl Feed {
         mut take: impl FnMut(&GroupKey, Message),
     ) -> Result<()> {
         let mut messages = Vec::new();
-        self.session
+        self.measuring
+            .session
             .wait(Some(timeout), others, &mut |message| messages.push(message))?;
         for message in messages {
-            let group = message.group.and_then(|slot| self.session.group_at(slot));
+            let group = message
+                .group
+                .and_then(|slot| self.measuring.session.group_at(slot));
             if let Some(group) = group {
                 take(group, message);
             }
@@ -58,8 +55,12 @@ impl Feed {
 
     pub(super) fn look(&mut self) -> Result<Snapshot> {
         Ok(Snapshot {
-            groups: self.session.groups()?.context("no groups were requested")?,
-            summary: self.session.summary(),
+            groups: self
+                .measuring
+                .session
+                .groups()?
+                .context("no groups were requested")?,
+            summary: self.measuring.session.summary(),
         })
     }
 }

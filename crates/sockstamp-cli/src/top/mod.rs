@@ -47,7 +47,9 @@ use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
 use crate::colour;
-use crate::measure::{Measurement, Recorded, Signals, catch_signals};
+use sockstamp_run::signals::{self, Signals};
+
+use crate::measure::{Measurement, Recorded};
 
 /// Time for a key that has come to be read: crossterm looks at nothing without any.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -58,8 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.once {
         require_terminal()?;
     }
-    let signals = catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])
-        .context("cannot catch signals")?;
+    let signals = signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
     let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
     let mut wanted = Measurement {
         target: &options.target,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use sockstamp_model::group::Dimension;
+use sockstamp_run::duration::duration;
 
-use crate::duration::duration;
 use crate::groups::dimension;
 use crate::measuring::Measuring;
 use crate::target::Target;

@@ -20,16 +20,17 @@ use sockstamp_bpf::packets::Lost;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 
-use crate::duration::{self, duration};
 use crate::interfaces::Namespaces;
 use crate::line::{self, Line};
 use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
+use crate::pcap;
 use crate::target::Target;
 use crate::ways::Ways;
-use crate::{command, escape, pcap};
 use heads::Heads;
+use sockstamp_run::duration::{self, duration};
+use sockstamp_run::{command, escape};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]

@@ -15,9 +15,9 @@ use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
+use sockstamp_run::escape;
 
 use super::json;
-use crate::escape;
 use crate::interfaces::Namespaces;
 use crate::line::Line;
 

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Instant;
 
 use sockstamp_model::name::Escaped;
+use sockstamp_run::escape::complain;
 use tokio::sync::oneshot;
 
 use super::files::Files;
 use crate::agent::server::{Outcome, Refusal};
-use crate::escape::complain;
 
 /// More takes longer than a client waits.
 const MOST: u64 = 32 << 20;

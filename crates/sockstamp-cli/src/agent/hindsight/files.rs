@@ -10,9 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 use sockstamp_record::{Batch, Writer};
+use sockstamp_run::utc::utc;
 
 use super::HindsightTable;
-use crate::utc::utc;
 
 /// The number of files that share the time and the room: one file is removed at a time.
 const SHARES: u32 = 8;

@@ -22,6 +22,7 @@ use sockstamp_metrics::catalogue::RUNTIME_REQUESTS;
 use sockstamp_metrics::wire::Fields;
 use sockstamp_metrics::{Exposition, Value};
 use sockstamp_model::container::ID_LENGTH;
+use sockstamp_run::escape::complain;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -29,7 +30,6 @@ use super::interfaces::{
     CONTAINER, NAMESPACES, STATUS, namespaces, of_containerd, of_status, request,
 };
 use crate::agent::grpc::{Ended, framed, unframed};
-use crate::escape::complain;
 
 /// Time for all requests to a runtime about some new containers. On a host with nine tasks per
 /// processor, some answers took longer than a second.

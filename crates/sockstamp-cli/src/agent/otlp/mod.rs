@@ -23,6 +23,7 @@ use sockstamp_metrics::{Exposition, TraceContext, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;
+use sockstamp_run::escape::complain;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
@@ -34,7 +35,6 @@ use super::jittered;
 use super::names::node_name;
 use super::owners::Owner;
 use super::tls;
-use crate::escape::complain;
 
 /// Batches that wait for the thread: a batch of series keeps a copy of what has changed since.
 const WAITING: usize = 3;

@@ -22,13 +22,13 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
     End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker,
 };
+use sockstamp_run::escape::complain;
 
 use self::known::{Known, Watched};
 use self::peers::Key;
 use self::round_trips::Method;
 use super::config::ProbeTable;
 use super::jittered;
-use crate::escape::complain;
 
 /// The longest time between two readings of the connections.
 const LOOK: Duration = Duration::from_secs(10);

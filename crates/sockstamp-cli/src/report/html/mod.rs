@@ -26,8 +26,8 @@ use self::view::{Life, Lives, View};
 use crate::line::time_of_day;
 use crate::output;
 use crate::recordings::{Recordings, SlowOnly};
-use crate::utc::utc;
 use sockstamp_record::Detail;
+use sockstamp_run::utc::utc;
 
 /// Messages that are shown one by one.
 const LIVES: usize = 200;

@@ -1,5 +1,5 @@
-//! The ways out of this program for text that others may have chosen. The lints of this crate keep
-//! all but these from standard output and standard error.
+//! The ways out of this program for text that others may have chosen. The lints of the crates of
+//! programs keep all but these from standard output and standard error.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use sockstamp_model::name::{Escaped, shows};
 
 /// Print one line on standard error, escaped: an error may quote a file name or an argument.
-pub(crate) fn complain(text: impl fmt::Display) {
+pub fn complain(text: impl fmt::Display) {
     let text = text.to_string();
     // Ignore the error: a broken standard error cannot be reported.
     let _ = writeln!(io::stderr(), "sockstamp: {}", Escaped(text.as_bytes()));
 }
 
 /// Print lines on standard error, with hidden characters escaped.
-pub(crate) fn complain_lines(text: &str) {
+pub fn complain_lines(text: &str) {
     for line in text.lines() {
         let _ = writeln!(io::stderr(), "{}", Escaped(line.as_bytes()));
     }
@@ -25,7 +25,11 @@ pub(crate) fn complain_lines(text: &str) {
 /// Write a JSON value. Its strings are exact; characters that do not show as themselves are
 /// written `\uNNNN`, of which JSON itself demands the control characters of ASCII alone (RFC 8259,
 /// section 7).
-pub(crate) fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
+///
+/// # Errors
+///
+/// If the output takes no more.
+pub fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(
         output,
         Visible(CompactFormatter),

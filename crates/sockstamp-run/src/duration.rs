@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 /// Read a number with ms, s (default) or m.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let unit = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -22,8 +26,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is too long"))
 }
 
-/// As [`duration`], but without a default unit: a bare number would rarely mean seconds.
-pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
+/// Read a time as [`duration`] does, but without a default unit: a bare number would rarely mean
+/// seconds.
+///
+/// # Errors
+///
+/// If it is no such time.
+pub fn with_unit(text: &str) -> Result<Duration, String> {
     if text.ends_with(|c: char| c.is_ascii_digit()) {
         return Err(format!("it needs a unit: {text}ms or {text}s"));
     }
@@ -31,7 +40,11 @@ pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
 }
 
 /// Read the length of an interval: no less than a millisecond.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// If it is none.
+pub fn interval(text: &str) -> Result<Duration, String> {
     let interval = with_unit(text)?;
     match interval >= Duration::from_millis(1) {
         true => Ok(interval),

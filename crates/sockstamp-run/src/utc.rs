@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 
 /// Return `2026-11-22`, `19` and `190507` of seconds since 1970.
-pub(crate) fn utc(seconds: u64) -> [String; 3] {
+#[must_use]
+pub fn utc(seconds: u64) -> [String; 3] {
     let seconds = i64::try_from(seconds).ok();
     let time = seconds.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
     // A hostile file may name any time.

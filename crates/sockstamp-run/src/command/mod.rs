@@ -1,5 +1,7 @@
 //! The user's command: started in a cgroup of its own, signals passed on, its exit status ours.
 
+mod cgroup;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -10,18 +12,21 @@ use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cgroup::CommandCgroup;
+use self::cgroup::CommandCgroup;
+
+pub use self::cgroup::remove as remove_cgroup;
 
 /// The command could not be started.
 #[derive(Debug)]
-pub(crate) struct CannotRun {
+pub struct CannotRun {
     command: OsString,
     source: io::Error,
 }
 
 impl CannotRun {
     /// Return the status as shells and env(1) do.
-    pub(crate) fn status(&self) -> u8 {
+    #[must_use]
+    pub fn status(&self) -> u8 {
         if self.source.kind() == io::ErrorKind::NotFound {
             127
         } else {
@@ -39,14 +44,19 @@ impl std::fmt::Display for CannotRun {
 impl std::error::Error for CannotRun {}
 
 /// The command's place, ready before the command runs.
-pub(crate) struct Prepared {
+#[derive(Debug)]
+pub struct Prepared {
     cgroup: CommandCgroup,
     command: Command,
 }
 
 impl Prepared {
     /// Make the cgroup. `words` is not empty.
-    pub(crate) fn new(words: &[OsString]) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If there is no cgroup2, or none can be made in ours.
+    pub fn new(words: &[OsString]) -> Result<Self> {
         let (program, arguments) = words.split_first().context("no command")?;
         let mut command = Command::new(program);
         command.args(arguments);
@@ -56,11 +66,18 @@ impl Prepared {
         })
     }
 
-    pub(crate) fn cgroup(&self) -> &Path {
+    /// Return the directory of the cgroup.
+    #[must_use]
+    pub fn cgroup(&self) -> &Path {
         self.cgroup.path()
     }
 
-    pub(crate) fn start(mut self) -> Result<Running> {
+    /// Start the command.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotRun`], or if the cgroup cannot be entered.
+    pub fn start(mut self) -> Result<Running> {
         let child = self
             .cgroup
             .spawn(&mut self.command)?
@@ -76,19 +93,24 @@ impl Prepared {
 }
 
 /// The command while it runs.
-pub(crate) struct Running {
+#[derive(Debug)]
+pub struct Running {
     child: Child,
     _cgroup: CommandCgroup,
 }
 
 impl Running {
-    /// Its status once it has ended.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    /// Return its status once it has ended.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be waited for.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("cannot wait for the command")
     }
 
     /// Hand a signal on.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         // The process ids of Linux are positive i32; the child may have ended, which is no error.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(pid), signal);
@@ -96,8 +118,9 @@ impl Running {
     }
 }
 
-/// The command's exit status as ours: 128 + n if signal n ended it, as shells have it.
-pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+/// Return the command's exit status as ours: 128 + n if signal n ended it, as shells have it.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

@@ -24,7 +24,7 @@ fn own() -> Result<PathBuf> {
 /// A cgroup for one command, below our own so that its limits hold for the command too. A second
 /// process removes it, and outlives this one however it ends.
 #[derive(Debug)]
-pub(crate) struct CommandCgroup {
+pub(super) struct CommandCgroup {
     path: PathBuf,
     parent: PathBuf,
     janitor: Child,
@@ -33,7 +33,7 @@ pub(crate) struct CommandCgroup {
 }
 
 impl CommandCgroup {
-    pub(crate) fn create() -> Result<Self> {
+    pub(super) fn create() -> Result<Self> {
         let root = root()?;
         let parent = own()?;
         let name = parent.join(format!("sockstamp-{}", std::process::id()));
@@ -59,13 +59,13 @@ impl CommandCgroup {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Start the command in the cgroup. A child starts in its parent's cgroup, so we go there for
     /// the moment: it makes no sockets, and nothing runs between fork and exec.
-    pub(crate) fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>> {
+    pub(super) fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>> {
         enter(&self.path)?;
         let child = command.spawn();
         enter(&self.parent)?;
@@ -88,7 +88,11 @@ fn enter(cgroup: &Path) -> Result<()> {
 
 /// Move the processes left in the cgroup to its parent and remove it: children that the command
 /// left behind continue.
-pub(crate) fn remove(path: &Path) -> Result<()> {
+///
+/// # Errors
+///
+/// If the cgroup stays.
+pub fn remove(path: &Path) -> Result<()> {
     let parent = path
         .parent()
         .context("a cgroup is below another")?

@@ -18,7 +18,7 @@ const REST: u32 = 4;
 /// Finds containers by their cgroups. Each cgroup is looked up once, when its first message comes:
 /// the kernel gives no number of a cgroup twice.
 #[derive(Debug)]
-pub(crate) struct Containers {
+pub struct Containers {
     /// `None` where there is no cgroup2.
     cgroup2: Option<PathBuf>,
     known: FxHashMap<CgroupId, Option<Arc<Container>>>,
@@ -27,7 +27,8 @@ pub(crate) struct Containers {
 
 impl Containers {
     /// Begin without any. Without a hierarchy there are no containers.
-    pub(crate) fn of_host() -> Self {
+    #[must_use]
+    pub fn of_host() -> Self {
         Self::below(cgroup::mount())
     }
 
@@ -40,7 +41,7 @@ impl Containers {
     }
 
     /// Return the container of a cgroup. During a rest, one that is not known yet has none.
-    pub(crate) fn of(&mut self, cgroup: CgroupId) -> Option<Arc<Container>> {
+    pub fn of(&mut self, cgroup: CgroupId) -> Option<Arc<Container>> {
         if let Some(known) = self.known.get(&cgroup) {
             return known.clone();
         }
