@@ -62,7 +62,7 @@ sql-spark)
 		scripts/python.sh scripts/requirements-spark.txt Cargo.lock Cargo.toml)
 	;;
 collector)
-	inputs=(crates/sockstamp-{bpf,clock,host,metrics,model,run}
+	inputs=(crates/sockstamp-{agent,bpf,clock,host,metrics,model,run}
 		tests/with crates/sockstamp-cli/{src,tests/otel_collector}
 		crates/sockstamp-cli/tests/agent/running.rs scripts/collector.sh scripts/collector
 		Cargo.lock Cargo.toml

@@ -1,0 +1,93 @@
+//! Read the files that the settings name.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::OFlag;
+
+/// Bytes of a file that has a token: far more than any needs.
+pub(crate) const TOKEN: u64 = 64 << 10;
+/// Bytes of a file that has certificates or a key: the authorities that a host trusts take a
+/// quarter of it.
+pub(crate) const PEM: u64 = 1 << 20;
+
+/// Read a file of at most so many bytes. Refuse all but regular files: a pipe would block the
+/// measuring thread for ever, and some devices have no end.
+pub(crate) fn content(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = || format!("cannot read {}", path.display());
+    // Without O_NONBLOCK, open() would wait until somebody writes to the pipe.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+        .with_context(failed)?;
+    if !file.metadata().with_context(failed)?.is_file() {
+        bail!(
+            "{} is not a regular file: name one that is, instead of a directory, pipe or device",
+            path.display()
+        );
+    }
+    let mut content = Vec::new();
+    file.take(most + 1)
+        .read_to_end(&mut content)
+        .with_context(failed)?;
+    if content.len() as u64 > most {
+        bail!(
+            "{} has more than {most} bytes: name a smaller file",
+            path.display()
+        );
+    }
+    Ok(content)
+}
+
+/// Read the token in a file.
+pub(crate) fn token(path: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let content = content(path, TOKEN)?;
+    let token = str::from_utf8(&content).unwrap_or_default().trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!(
+            "{} has no token: write one line of visible characters",
+            path.display()
+        );
+    }
+    Ok(Some(token.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "1234").unwrap();
+        assert_eq!(content(&file, 4).unwrap(), b"1234");
+        let error = content(&file, 3).unwrap_err().to_string();
+        assert!(error.contains("file has more than 3 bytes"), "{error}");
+    }
+
+    #[test]
+    fn pipes_devices_and_directories_are_refused_at_once() {
+        let folder = TempDir::new().unwrap();
+        let pipe = folder.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
+            let error = content(path, TOKEN).unwrap_err().to_string();
+            let expected = format!("{} is not a regular file", path.display());
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+}

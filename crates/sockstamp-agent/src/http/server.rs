@@ -1,0 +1,749 @@
+//! The HTTP server: a thread of its own, which sends requests to the measuring thread.
+//!
+//! No client may block it: a connection has one request and [`PATIENCE`], there are at most
+//! [`CONNECTIONS`] of them, and a further one replaces the oldest. The measuring thread answers one
+//! request at a time, and many from the same reading of the counters.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
+    HeaderMap, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use sockstamp_metrics::Format;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::page;
+use super::question::{Answer, Outcome, Question, Refusal, Want};
+use super::tls::Identity;
+
+/// Time for a client to send its request and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// Bytes of a request, and its headers.
+const REQUEST_BYTES: usize = 16 << 10;
+const HEADERS: usize = 64;
+/// Rest after a connection that the kernel did not give, mostly for want of descriptors.
+const REST: Duration = Duration::from_millis(100);
+
+/// The header of a request that changes something.
+pub(crate) const SNAPSHOT_HEADER: &str = "sockstamp-snapshot";
+/// The header of a request that takes a core for seconds.
+const EXPLAIN_HEADER: &str = "sockstamp-explain";
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const PATHS: &str = "there is /, /metrics, /slow, /config, /healthz and /readyz, and by POST \
+    /snapshot and /explain\n";
+const MISDIRECTED: &str = "without a token the agent answers requests to an IP address, to \
+    localhost and to the host's own name alone: use one of them, or set token_file\n";
+
+/// The server, seen from the thread that measures.
+#[derive(Debug)]
+pub(crate) struct Server {
+    questions: mpsc::Receiver<Question>,
+    wake: UnixStream,
+    dropped: Arc<AtomicU64>,
+    token: Token,
+}
+
+/// The token that clients must have, if there is one.
+type Token = Arc<RwLock<Option<String>>>;
+
+impl Server {
+    /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
+    /// Clients must have the token, if there is one, and use TLS, if there is an identity.
+    pub(crate) fn start(
+        listener: TcpListener,
+        token: Option<String>,
+        identity: Option<&Arc<Identity>>,
+    ) -> Result<Self> {
+        listener.set_nonblocking(true).context("cannot listen")?;
+        let ip = listener.local_addr().context("cannot listen")?.ip();
+        let (ask, questions) = mpsc::channel();
+        let (wake, waker) = UnixStream::pair().context("cannot create a pipe")?;
+        for end in [&wake, &waker] {
+            end.set_nonblocking(true).context("cannot create a pipe")?;
+        }
+        let dropped = Arc::default();
+        let token = Arc::new(RwLock::new(token));
+        let asker = Asker {
+            ask,
+            waker,
+            token: Arc::clone(&token),
+            is_local: ip.to_canonical().is_loopback() && identity.is_none(),
+        };
+        let acceptor = identity.map(Identity::acceptor).transpose()?;
+        let counter = Arc::clone(&dropped);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .context("cannot serve")?;
+        thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(move || {
+                let served = tokio::task::LocalSet::new();
+                served.block_on(
+                    &runtime,
+                    serve(listener, acceptor, Rc::new(asker), &counter),
+                )
+            })
+            .context("cannot start a thread")?;
+        Ok(Self {
+            questions,
+            wake,
+            dropped,
+            token,
+        })
+    }
+
+    /// Have clients give this token from now on, or none.
+    pub(crate) fn set_token(&self, token: Option<String>) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    /// Can be read when there are questions.
+    pub(crate) fn wake(&self) -> &UnixStream {
+        &self.wake
+    }
+
+    /// Return the questions that there are.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        while io::copy(&mut &self.wake, &mut io::sink()).is_ok_and(|bytes| bytes > 0) {}
+        self.questions.try_iter().collect()
+    }
+
+    /// Connections that made room for others.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The way to the thread that measures.
+struct Asker {
+    ask: mpsc::Sender<Question>,
+    waker: UnixStream,
+    token: Token,
+    /// Only this host reaches it, without encryption.
+    is_local: bool,
+}
+
+impl Asker {
+    /// Return true if nothing but the address keeps others out. A page in a browser of this host
+    /// gets around that, if it makes its own name resolve to the address (DNS rebinding): then its
+    /// requests have its name.
+    fn relies_on_the_address(&self) -> bool {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        self.is_local && token.is_none()
+    }
+
+    /// Return true if the client may see and do everything. The comparison takes as long whatever
+    /// is wrong.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(token) = &*token else {
+            return true;
+        };
+        let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        let given = value.and_then(given).unwrap_or_default();
+        let differing = token
+            .bytes()
+            .zip(&*given)
+            .map(|(mine, theirs)| mine ^ theirs);
+        given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
+    }
+
+    async fn ask(&self, want: Want) -> Option<Outcome> {
+        let (answer, answered) = oneshot::channel();
+        self.ask.send(Question { want, answer }).ok()?;
+        // A full pipe has woken it already.
+        let _ = (&self.waker).write(&[0]);
+        answered.await.ok()
+    }
+}
+
+/// Return the token in a value of `Authorization`: a program gives it as such, a browser as the
+/// password of a user, whatever its name (RFC 7617).
+fn given(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if let Some(token) = credentials(value, "Bearer") {
+        return Some(token.into());
+    }
+    let pair = from_base64(credentials(value, "Basic")?)?;
+    let colon = pair.iter().position(|&byte| byte == b':')?;
+    Some(pair[colon + 1..].to_vec().into())
+}
+
+/// Return the rest of a value that begins with this scheme, in any case (RFC 9110, section 11.1).
+fn credentials<'a>(value: &'a [u8], scheme: &str) -> Option<&'a [u8]> {
+    let (begin, rest) = value.split_at_checked(scheme.len())?;
+    let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
+    begin
+        .eq_ignore_ascii_case(scheme.as_bytes())
+        .then_some(rest)
+}
+
+/// Decode what was encoded by RFC 4648, section 4.
+fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let end = text
+        .iter()
+        .rposition(|&byte| byte != b'=')
+        .map_or(0, |last| last + 1);
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0_u32, 0);
+    for &digit in &text[..end] {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count).to_le_bytes()[0]);
+        }
+    }
+    Some(bytes)
+}
+
+async fn serve(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    asker: Rc<Asker>,
+    dropped: &AtomicU64,
+) -> io::Result<Infallible> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut connections = VecDeque::<JoinHandle<Result<(), Elapsed>>>::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(REST).await;
+            continue;
+        };
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS {
+            connections.pop_front().inspect(JoinHandle::abort);
+            dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        let attended = attend(stream, acceptor.clone(), Rc::clone(&asker));
+        connections.push_back(tokio::task::spawn_local(timeout(PATIENCE, attended)));
+    }
+}
+
+async fn attend(stream: TcpStream, acceptor: Option<TlsAcceptor>, asker: Rc<Asker>) {
+    match acceptor {
+        None => answer(stream, asker).await,
+        // A client that wants no encryption, or not ours, learns it by the protocol's own alert.
+        Some(acceptor) => {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                answer(stream, asker).await;
+            }
+        }
+    }
+}
+
+/// Answer one request.
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc<Asker>) {
+    let service = service_fn(|request| {
+        let asker = Rc::clone(&asker);
+        async move { Ok::<_, Infallible>(respond(&request, &asker).await) }
+    });
+    let mut protocol = http1::Builder::new();
+    protocol
+        .keep_alive(false)
+        // Some clients close their side after the request, and wait.
+        .half_close(true)
+        .max_buf_size(REQUEST_BYTES)
+        .max_headers(HEADERS);
+    // The client caused the error and sees it; no other client is affected.
+    let _ = protocol
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
+    let headers = request.headers();
+    let path = request.uri().path();
+    // Probes of a cluster have no token.
+    let is_probe = ["/healthz", "/readyz"].contains(&path);
+    if !is_probe && !asker.admits(headers) {
+        return unauthorized();
+    }
+    if asker.relies_on_the_address() && !is_to_this_host(request) {
+        return reply(StatusCode::MISDIRECTED_REQUEST, TEXT, MISDIRECTED);
+    }
+    let Some(resource) = Resource::at(path, headers) else {
+        return reply(StatusCode::NOT_FOUND, TEXT, PATHS);
+    };
+    let methods = resource.methods();
+    let method = request.method().as_str();
+    if methods.split(", ").all(|other| method != other) {
+        return not_allowed(methods);
+    }
+    match resource {
+        Resource::Alive => reply(StatusCode::OK, TEXT, "ok\n"),
+        Resource::Page(file) => shown(file),
+        Resource::State(want, kind) => ask(asker, want, kind).await,
+        // Pages of other sites cannot send this header unasked, but could send the rest.
+        Resource::Deed(_, header) if !headers.contains_key(header) => reply(
+            StatusCode::FORBIDDEN,
+            TEXT,
+            format!("it needs the header {header}\n"),
+        ),
+        Resource::Deed(want, _) => ask(asker, want, TEXT).await,
+    }
+}
+
+/// The thing that a path names.
+enum Resource {
+    /// A sign of life of this thread.
+    Alive,
+    /// A file of the page.
+    Page(page::File),
+    /// An answer of the measuring thread, of this kind.
+    State(Want, &'static str),
+    /// Something that is done for clients that send this header.
+    Deed(Want, &'static str),
+}
+
+impl Resource {
+    fn at(path: &str, headers: &HeaderMap) -> Option<Self> {
+        Some(match path {
+            "/healthz" => Self::Alive,
+            "/readyz" => Self::State(Want::Ready, TEXT),
+            "/config" => Self::State(Want::Config, TEXT),
+            "/slow" => Self::State(Want::Slow, "application/json"),
+            "/metrics" => {
+                let format = accepted(headers);
+                Self::State(Want::Metrics(format), format.content_type())
+            }
+            "/snapshot" => Self::Deed(Want::Snapshot, SNAPSHOT_HEADER),
+            "/explain" => Self::Deed(Want::Explain, EXPLAIN_HEADER),
+            _ => Self::Page(page::File::at(path)?),
+        })
+    }
+
+    /// The methods that it has, as `Allow` names them.
+    const fn methods(&self) -> &'static str {
+        match self {
+            Self::Deed(..) => "POST",
+            Self::Alive | Self::Page(..) | Self::State(..) => "GET, HEAD",
+        }
+    }
+}
+
+fn unauthorized() -> Response<Answer> {
+    let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
+    for scheme in [
+        "Bearer",
+        "Basic realm=\"sockstamp agent: the token is the password\"",
+    ] {
+        let scheme = HeaderValue::from_static(scheme);
+        response.headers_mut().append(WWW_AUTHENTICATE, scheme);
+    }
+    response
+}
+
+/// Name the methods that there are (RFC 9110, section 15.5.6).
+fn not_allowed(methods: &'static str) -> Response<Answer> {
+    let text = format!("methods of this path: {methods}\n");
+    let mut response = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+/// Return true if the client has asked for an address, or for a name of this host. Browsers always
+/// say it; clients of HTTP 1.0 need not.
+fn is_to_this_host(request: &Request<Incoming>) -> bool {
+    let target = request.uri().authority();
+    let mut hosts = request.headers().get_all(HOST).iter();
+    target.is_none_or(|target| is_of_this_host(target.as_str()))
+        && hosts.all(|host| host.to_str().is_ok_and(is_of_this_host))
+}
+
+/// Return true for an address, and for a name of this host; a port may follow.
+fn is_of_this_host(host: &str) -> bool {
+    let host = match host.rsplit_once(':') {
+        // The colons of an address are in brackets.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
+    };
+    let address = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_address = address.unwrap_or(host).parse::<IpAddr>().is_ok();
+    is_address || host.eq_ignore_ascii_case("localhost") || is_own_name(host)
+}
+
+fn is_own_name(host: &str) -> bool {
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    !host.is_empty() && host.eq_ignore_ascii_case(own.trim_end())
+}
+
+async fn ask(asker: &Asker, want: Want, kind: &'static str) -> Response<Answer> {
+    match asker.ask(want).await {
+        Some(Ok(body)) => reply(StatusCode::OK, kind, body),
+        Some(Err(Refusal { status, why })) => reply(status, TEXT, why),
+        None => reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            "there is no answer: see the agent's log\n",
+        ),
+    }
+}
+
+fn shown(file: page::File) -> Response<Answer> {
+    let mut response = reply(StatusCode::OK, file.kind, file.text);
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(page::POLICY),
+    );
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: impl Into<Answer>) -> Response<Answer> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn accepted(headers: &HeaderMap) -> Format {
+    let kinds = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    Format::accepted(&kinds.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{Shutdown, SocketAddr, TcpStream};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A server whose questions are answered with their number.
+    fn answering() -> SocketAddr {
+        asking_for(None)
+    }
+
+    fn asking_for(token: Option<&str>) -> SocketAddr {
+        serving("127.0.0.1:0", token, |want, dropped| {
+            Ok(format!("{want:?} {dropped}\n").into())
+        })
+    }
+
+    /// A server whose questions are answered so, by the number of clients that made room.
+    fn serving(
+        listen: &str,
+        token: Option<&str>,
+        answer: impl Fn(Want, u64) -> Outcome + Send + 'static,
+    ) -> SocketAddr {
+        let listener = TcpListener::bind(listen).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = Server::start(listener, token.map(str::to_owned), None).unwrap();
+        thread::spawn(move || {
+            for question in &server.questions {
+                let answer = answer(question.want, server.dropped());
+                let _ = question.answer.send(answer);
+            }
+        });
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn exchange(address: SocketAddr, request: &[u8]) -> String {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        // The server may have refused before it has read all.
+        let _ = client.write_all(request);
+        rest(client)
+    }
+
+    fn rest(mut client: TcpStream) -> String {
+        let mut text = Vec::new();
+        let _ = client.read_to_end(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    fn request(address: SocketAddr, method: &str, path: &str, header: &str) -> String {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
+        exchange(address, request.as_bytes())
+    }
+
+    fn get(address: SocketAddr, path: &str, header: &str) -> String {
+        request(address, "GET", path, header)
+    }
+
+    #[test]
+    fn paths_and_methods_have_their_answers() {
+        let address = answering();
+        assert!(get(address, "/healthz", "").ends_with("\r\n\r\nok\n"));
+        assert!(get(address, "/readyz", "").contains("Ready"));
+        assert!(get(address, "/config", "").contains("Config"));
+        let post = |header: &str| request(address, "POST", "/snapshot", header);
+        assert!(post("").starts_with("HTTP/1.1 403 "));
+        assert!(post("Sockstamp-Snapshot: 1\r\n").contains("Snapshot"));
+        let plain = get(address, "/metrics", "");
+        assert!(
+            plain.contains("version=0.0.4") && plain.contains("Metrics(Plain)"),
+            "{plain}"
+        );
+        let open = get(
+            address,
+            "/metrics",
+            "Accept: text/html, application/openmetrics-text;version=1.0.0\r\n",
+        );
+        assert!(open.contains("Metrics(OpenMetrics)"), "{open}");
+    }
+
+    #[test]
+    fn other_methods_learn_which_there_are_and_other_paths_as_well() {
+        let address = answering();
+        for (method, path, allowed) in [
+            ("POST", "/metrics", "GET, HEAD"),
+            ("DELETE", "/", "GET, HEAD"),
+            ("GET", "/snapshot", "POST"),
+            ("HEAD", "/explain", "POST"),
+        ] {
+            let refused = request(address, method, path, "");
+            assert!(
+                refused.starts_with("HTTP/1.1 405 ")
+                    && refused.contains(&format!("\r\nallow: {allowed}\r\n")),
+                "{method} {path}: {refused}"
+            );
+        }
+        assert!(request(address, "HEAD", "/healthz", "").starts_with("HTTP/1.1 200 "));
+        for method in ["GET", "POST"] {
+            let refused = request(address, method, "/nothing", "");
+            assert!(refused.starts_with("HTTP/1.1 404 "), "{refused}");
+            for path in [
+                "/,",
+                "/metrics",
+                "/slow",
+                "/config",
+                "/healthz",
+                "/readyz",
+                "/snapshot",
+                "/explain",
+            ] {
+                assert!(refused.contains(path), "{path}: {refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_its_status_and_its_reason() {
+        let address = serving("127.0.0.1:0", None, |want, _| {
+            Err(match want {
+                Want::Snapshot => Refusal::unavailable("remove some\n"),
+                Want::Explain => Refusal::busy("ask again\n"),
+                _ => Refusal::failed("it is damaged\n"),
+            })
+        });
+        let [snapshot, explain] = ["snapshot", "explain"].map(|name| {
+            let header = format!("Sockstamp-{name}: 1\r\n");
+            request(address, "POST", &format!("/{name}"), &header)
+        });
+        let slow = get(address, "/slow", "");
+        for (refused, status, why) in [
+            (snapshot, 503, "remove some\n"),
+            (explain, 409, "ask again\n"),
+            (slow, 500, "it is damaged\n"),
+        ] {
+            assert!(
+                refused.starts_with(&format!("HTTP/1.1 {status} "))
+                    && refused.contains("content-type: text/plain")
+                    && refused.ends_with(why),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_that_closes_its_side_after_the_request_is_answered() {
+        let mut client = TcpStream::connect(answering()).unwrap();
+        client.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let answer = rest(client);
+        assert!(answer.contains("Metrics(Plain)"), "{answer}");
+    }
+
+    /// Pages of other sites have such names resolve to this host.
+    #[test]
+    fn requests_to_names_of_others_are_refused_where_the_address_alone_protects() {
+        let asked = |address, target: &str, host: &str, header: &str| {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n");
+            let answer = exchange(address, request.as_bytes());
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let (local, target) = (answering(), "/config");
+        for host in [
+            "127.0.0.1:9776",
+            "10.0.0.1",
+            "[::1]:9776",
+            "[::1]",
+            "localhost",
+            "LocalHost:80",
+            own.trim_end(),
+        ] {
+            assert_eq!(asked(local, target, host, ""), "200", "{host}");
+        }
+        for host in [
+            "example.org",
+            "example.org:9776",
+            "127.0.0.1.example.org:9776",
+            "localhost.example.org",
+            "127.0.0.1:9776\r\nHost: example.org",
+        ] {
+            assert_eq!(asked(local, target, host, ""), "421", "{host}");
+        }
+        let target = "http://example.org/config";
+        assert_eq!(asked(local, target, "localhost", ""), "421");
+        let old = exchange(local, b"GET /config HTTP/1.0\r\n\r\n");
+        assert!(old.starts_with("HTTP/1.0 200 "), "{old}");
+
+        let header = "Authorization: Bearer secret\r\n";
+        let with_a_token = asking_for(Some("secret"));
+        assert_eq!(asked(with_a_token, "/", "example.org", header), "200");
+        let of_the_network = serving("0.0.0.0:0", None, |_, _| Ok("".into()));
+        assert_eq!(asked(of_the_network, "/", "example.org", ""), "200");
+    }
+
+    #[test]
+    fn clients_without_the_token_get_signs_of_life_alone() {
+        let address = asking_for(Some("secret"));
+        for path in ["/metrics", "/config", "/", "/nothing"] {
+            for header in [
+                "",
+                "Authorization: Bearer secre\r\n",
+                "Authorization: Bearer secret1\r\n",
+                "Authorization: Bearer Secret\r\n",
+                "Authorization: Basic secret\r\n",
+                // a:secre, secret: and :
+                "Authorization: Basic YTpzZWNyZQ==\r\n",
+                "Authorization: Basic c2VjcmV0Og==\r\n",
+                "Authorization: Basic Og==\r\n",
+            ] {
+                assert!(
+                    get(address, path, header).starts_with("HTTP/1.1 401 "),
+                    "{path} {header}"
+                );
+            }
+        }
+        let post = request(address, "POST", "/snapshot", "Sockstamp-Snapshot: 1\r\n");
+        assert!(post.starts_with("HTTP/1.1 401 "), "{post}");
+        // Case makes no difference in the name of a scheme.
+        for scheme in ["Bearer", "bearer", "BEARER "] {
+            let header = format!("Authorization: {scheme} secret\r\n");
+            let answer = get(address, "/metrics", &header);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{scheme}: {answer}");
+        }
+        // A browser asks for a name and a password where it is offered that.
+        let refused = get(address, "/", "");
+        assert!(
+            refused.contains("www-authenticate: Basic realm=") && refused.contains("Bearer"),
+            "{refused}"
+        );
+        // a:secret and :secret
+        for pair in ["Basic YTpzZWNyZXQ=", "basic OnNlY3JldA=="] {
+            let header = format!("Authorization: {pair}\r\n");
+            assert!(
+                get(address, "/", &header).starts_with("HTTP/1.1 200 "),
+                "{pair}"
+            );
+        }
+        assert!(
+            get(address, "/healthz", "").ends_with("ok\n")
+                && get(address, "/readyz", "").contains("Ready")
+        );
+    }
+
+    /// RFC 4648, section 10.
+    #[test]
+    fn base64_is_decoded_as_its_standard_has_it() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmE=", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
+            assert_eq!(from_base64(text.as_bytes()).unwrap(), bytes.as_bytes());
+        }
+        assert_eq!(from_base64(b"+/+/").unwrap(), [0xfb, 0xff, 0xbf]);
+        assert_eq!(from_base64(b"Zm 9v"), None);
+        assert_eq!(from_base64(b"=Zm9v"), None);
+    }
+
+    #[test]
+    fn requests_that_are_too_large_are_refused() {
+        let address = answering();
+        let header = format!("X: {}\r\n", "a".repeat(2 * REQUEST_BYTES));
+        assert!(get(address, "/metrics", &header).starts_with("HTTP/1.1 431 "));
+        let headers = "A: b\r\n".repeat(HEADERS + 1);
+        assert!(get(address, "/metrics", &headers).starts_with("HTTP/1.1 431 "));
+        assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 200 "));
+    }
+
+    /// Clients that never end their request, and some that take no answer.
+    #[test]
+    fn clients_that_wait_block_no_other_client() {
+        let address = answering();
+        let mut slow = Vec::new();
+        for number in 0..1000 {
+            let mut client = TcpStream::connect(address).unwrap();
+            let request: &[u8] = if number % 2 == 0 {
+                b"GET /metrics HTT"
+            } else {
+                b"GET /metrics HTTP/1.1\r\n\r\n"
+            };
+            let _ = client.write_all(request);
+            slow.push(client);
+            if number % 250 == 249 {
+                let begun = Instant::now();
+                assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 200 "));
+                assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+            }
+        }
+        let answer = get(address, "/metrics", "");
+        let dropped: u64 = answer.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(dropped >= 400, "{dropped} of 500 slow clients made room");
+    }
+}

@@ -1,0 +1,62 @@
+//! The session that the settings ask for.
+
+use std::num::NonZeroU32;
+
+use anyhow::Result;
+use sockstamp_bpf::{Ceiling, Options, Sampling};
+use sockstamp_model::clock::Nanos;
+use sockstamp_run::target::{self, Target};
+
+use crate::config::Config;
+
+/// Return its options; the names of the target are looked up.
+pub(crate) fn session_options(config: &Config) -> Result<Options> {
+    let table = &config.target;
+    let target = Target {
+        comms: table.comm.clone(),
+        cgroup: table.cgroup.clone(),
+        container: table.container.clone(),
+        netns: table.netns.clone(),
+        interface: table.interface.clone(),
+        filter: config.filter(),
+        ..Target::default()
+    };
+    Ok(Options {
+        target: target::resolve(&target)?,
+        sampling: Sampling::RateCap(config.rate_cap.get()),
+        max_cost: config.max_cost.0.map(|millionths| Ceiling {
+            millionths,
+            windows: true,
+        }),
+        max_flows: config.max_flows.map(NonZeroU32::get),
+        memory: u64::from(config.max_memory) << 20,
+        groups: Some(config.grouped()),
+        udp: config.udp,
+        record: config.takes_messages(),
+        // Messages are sampled anyway.
+        partial: true,
+        slower_than: config.slower_than().map(Nanos::from),
+        ..Options::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages are sampled: the first datagram need not be among them.
+    #[test]
+    fn messages_that_are_handed_over_attach_no_program_at_the_start() {
+        for text in [
+            "",
+            "[page]\nslower_than = \"5ms\"",
+            "[hindsight]\ndirectory = \"/a\"",
+            "[otlp]\nendpoint = \"http://a\"\nslower_than = \"5ms\"",
+        ] {
+            let config = Config::parse(text).unwrap();
+            let options = session_options(&config).unwrap();
+            assert_eq!(options.record, !text.is_empty(), "{text}");
+            assert!(options.request().on_demand, "{text}");
+        }
+    }
+}
