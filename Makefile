@@ -17,6 +17,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
+	scripts/debug-file.sh $(RELEASE)/sockstamp
 	scripts/c-library.sh $(RELEASE)/libsockstamp_capi.a $(RELEASE)/c-library
 
 help:
