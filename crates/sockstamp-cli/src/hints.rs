@@ -6,7 +6,8 @@ use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
 
-use crate::Cli;
+use crate::command_line::Cli;
+use crate::options::filter::FILTER_WORDS;
 
 /// Subcommands that take a filter expression and, except `top`, a command.
 const MEASURING: [&str; 7] = [
@@ -14,22 +15,6 @@ const MEASURING: [&str; 7] = [
 ];
 /// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
-/// The first word of a filter is one of these: pcap-filter(7).
-pub(crate) const FILTER_WORDS: [&str; 13] = [
-    "tcp",
-    "udp",
-    "ip",
-    "ip6",
-    "src",
-    "dst",
-    "host",
-    "net",
-    "port",
-    "portrange",
-    "not",
-    "and",
-    "or",
-];
 
 /// Return a hint for the arguments of this process.
 pub(crate) fn of_arguments() -> Option<String> {

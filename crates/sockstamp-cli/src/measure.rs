@@ -23,8 +23,8 @@ use sockstamp_run::life::Life;
 use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
 use sockstamp_run::target::processes_named;
 
-use crate::measuring::Measuring;
-use crate::target::Target;
+use crate::options::measuring::Measuring;
+use crate::options::target::Target;
 
 /// The target and the end of a measurement.
 pub(crate) struct Measurement<'a> {

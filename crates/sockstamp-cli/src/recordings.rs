@@ -14,7 +14,7 @@ use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
-use crate::progress::Progress;
+use crate::print::progress::Progress;
 
 /// The extension of files with messages.
 pub(crate) const MESSAGES: &str = "parquet";
@@ -54,6 +54,8 @@ pub(crate) const LOST_PACKETS: [(&str, Lack); 5] = [
     ("lost_flows", |lost| lost.flows),
     ("lost_forgotten", |lost| lost.forgotten),
 ];
+/// The fact that says how many packets were measured, and could not be written. Absent if all were.
+pub(crate) const UNWRITTEN: &str = "lost_unwritten";
 
 /// A choice of slow messages: what is counted are these alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

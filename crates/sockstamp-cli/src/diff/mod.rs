@@ -15,7 +15,7 @@ use sockstamp_explain::diff::{Population, compare, one_sided};
 use sockstamp_record::Detail;
 use sockstamp_run::escape::complain;
 
-use crate::output::Format;
+use crate::print::output::Format;
 use crate::recordings::{Recordings, files};
 
 use condition::{Condition, Held};

@@ -6,8 +6,8 @@ use sockstamp_explain::diff::{Change, OneSided};
 use sockstamp_model::clock::Nanos;
 
 use super::difference::{Difference, side};
-use crate::paragraph::wrapped;
-use crate::text::counted;
+use crate::print::paragraph::wrapped;
+use crate::print::text::counted;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
     let changes = &difference.changes;

@@ -13,7 +13,7 @@ use sockstamp_model::stage::Stage;
 use super::library::Library;
 use super::report::Report;
 use super::self_test::SelfTest;
-use crate::paragraph::wrapped;
+use crate::print::paragraph::wrapped;
 
 pub(super) fn report(report: &Report) -> String {
     let mut text = String::new();
@@ -332,7 +332,7 @@ mod tests {
 
     use super::super::report::tests::{capable, unprivileged};
     use super::*;
-    use crate::paragraph::WIDTH;
+    use crate::print::paragraph::WIDTH;
 
     fn in_one_line(report: &str) -> String {
         report.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -23,12 +23,12 @@ use sockstamp_model::message::Message;
 use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
-use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};
-use crate::measuring::Measuring;
-use crate::output::Format;
+use crate::options::measuring::Measuring;
+use crate::options::source::Source;
+use crate::print::listeners::Listeners;
+use crate::print::output::Format;
 use crate::recordings::{Recordings, SlowOnly};
-use crate::source::Source;
 
 use causes::Explained;
 use failed::Failed;

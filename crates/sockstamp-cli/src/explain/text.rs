@@ -10,9 +10,9 @@ use sockstamp_run::utc::utc;
 use super::causes::Explained;
 use super::failed::Failed;
 use super::{Told, advice, waterfall};
-use crate::line::time_of_day;
-use crate::paragraph::wrapped;
-use crate::text::counted;
+use crate::print::line::time_of_day;
+use crate::print::paragraph::wrapped;
+use crate::print::text::counted;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;

@@ -15,7 +15,7 @@ use sockstamp_model::message::Message;
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
 
-use crate::output;
+use crate::print::output;
 use crate::recordings::{Recordings, all_files};
 
 /// Options of `export`.

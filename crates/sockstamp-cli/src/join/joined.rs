@@ -12,7 +12,7 @@ use sockstamp_record::{Detail, Reader};
 use super::halves::{Halves, Recorded};
 use super::options::Options;
 use super::sums::Sums;
-use crate::progress::Progress;
+use crate::print::progress::Progress;
 use crate::recordings::open;
 
 /// All that is printed.

@@ -10,7 +10,7 @@ use sockstamp_record::{Batch, Rows, Writer};
 use sockstamp_run::escape;
 
 use super::options::Options;
-use crate::output::Unfinished;
+use crate::print::output::Unfinished;
 
 /// The files that lives are written to.
 pub(super) struct Lives {

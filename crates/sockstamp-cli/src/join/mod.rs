@@ -17,7 +17,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 
-use crate::output::Format;
+use crate::print::output::Format;
 use crate::recordings::{files, identity};
 
 use joined::Joined;

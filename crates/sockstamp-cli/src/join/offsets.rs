@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use sockstamp_join::Trust;
 
 use super::joined::Joined;
-use crate::output::Unfinished;
+use crate::print::output::Unfinished;
 
 /// The columns. Lines are relative to `origin_ns` and `base_ns`, in nanoseconds and nanoseconds per
 /// second.

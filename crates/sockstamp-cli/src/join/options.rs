@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use sockstamp_run::duration::with_unit;
 
-use crate::output::Format;
+use crate::print::output::Format;
 
 /// Options of `join`.
 #[derive(Debug, Args)]

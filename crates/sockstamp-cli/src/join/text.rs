@@ -7,9 +7,9 @@ use sockstamp_model::percent::share;
 
 use super::joined::Joined;
 use super::waterfall;
-use crate::paragraph::wrapped;
-use crate::text::counted;
-use crate::text::row;
+use crate::print::paragraph::wrapped;
+use crate::print::text::counted;
+use crate::print::text::row;
 
 /// The places of the hosts among the arguments.
 const PLACES: [&str; 2] = ["first", "second"];

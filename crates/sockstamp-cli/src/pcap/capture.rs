@@ -13,7 +13,7 @@ use sockstamp_model::stage::Direction;
 use sockstamp_record::pcapng::{self, Writer};
 
 use super::comment::Comments;
-use crate::interfaces::{Namespaces, own_namespace};
+use crate::print::interfaces::{Namespaces, own_namespace};
 
 /// An interface of the file.
 type Place = (NetnsInode, u32, PacketStage);

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets::Lost;
 use sockstamp_run::escape::complain;
 
-use crate::output;
+use crate::print::lost_packets::tell_lost;
+use crate::print::output;
 
 /// Open a file, or standard output if it is not a terminal.
 pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {
@@ -57,28 +58,6 @@ pub(super) fn tell_unwritten(unwritten: u64) {
         complain(format_args!(
             "{unwritten} packets are missing: the recording had to end before they were written \
              (disk, --min-free or --max-size)"
-        ));
-    }
-}
-
-/// Say how many packets are missing, by the reason.
-pub(crate) fn tell_lost(lost: Lost) {
-    let reasons = [
-        (lost.ring, "the buffer was full (--buffer)"),
-        (lost.headers, "their headers are not in one piece of memory"),
-        (
-            lost.fragments,
-            "they are fragments of which the first was not seen",
-        ),
-        (lost.flows, "there was no room for their flows"),
-    ];
-    for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
-        complain(format_args!("{count} packets are missing: {reason}"));
-    }
-    if lost.forgotten > 0 {
-        complain(format_args!(
-            "{} flows were forgotten because there were too many: packets may be missing until they are known again",
-            lost.forgotten
         ));
     }
 }

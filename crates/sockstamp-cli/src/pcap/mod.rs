@@ -19,13 +19,11 @@ use sockstamp_run::duration::duration;
 use sockstamp_run::escape::complain;
 use sockstamp_run::life::Life;
 
-use crate::interfaces::Namespaces;
-use crate::source::Source;
+use crate::options::source::Source;
+use crate::print::interfaces::Namespaces;
 
 use capture::Capture;
 use destination::{create, tell};
-
-pub(crate) use destination::tell_lost;
 
 /// Options of `pcap`.
 #[derive(Debug, Args)]

@@ -14,10 +14,9 @@ use sockstamp_run::escape::complain;
 
 use super::capture::Capture;
 use super::destination::{create, refuse_recording, tell, tell_unwritten};
-use crate::output::Unfinished;
-use crate::progress::Progress;
-use crate::record::UNWRITTEN;
-use crate::recordings::{RECORDING, all_files, lost_packets, packets_beside};
+use crate::print::output::Unfinished;
+use crate::print::progress::Progress;
+use crate::recordings::{RECORDING, UNWRITTEN, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.
 pub(super) fn run(

@@ -10,7 +10,7 @@ use sockstamp_ping::Counters;
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
-use crate::text;
+use crate::print::text;
 
 /// The data of a summary.
 #[derive(Debug)]

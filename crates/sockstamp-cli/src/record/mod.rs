@@ -6,7 +6,6 @@ mod place;
 mod recorder;
 mod turn;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,15 +17,12 @@ use sockstamp_run::duration::{self, duration};
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
-use crate::measuring::{self, Measuring};
+use crate::options::live::Live;
+use crate::options::measuring;
 use crate::recordings::PACKETS;
-use crate::target::Target;
 
 use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;
-
-/// The fact that says how many packets were measured, and could not be written. Absent if all were.
-pub(crate) const UNWRITTEN: &str = "lost_unwritten";
 
 /// The limits of a file in a directory, unless options say otherwise.
 const ROTATE_SIZE: u64 = 256;
@@ -38,14 +34,8 @@ const GROUPS: usize = 100;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    #[command(flatten)]
-    /// Options of measuring.
-    pub measuring: Measuring,
-    /// Stop after this time: a number with ms, s (default) or m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    /// What is measured, how, and how long.
+    pub live: Live,
     /// Record only messages whose total exceeds this time; every message is measured
     #[arg(
         long,
@@ -102,9 +92,6 @@ pub struct Options {
     /// Stop when the file system has less than this many megabytes free
     #[arg(long, value_name = "MB", default_value_t = 256, help_heading = "Files")]
     pub min_free: u64,
-    /// Run this command and measure only it
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
-    pub command: Vec<OsString>,
 }
 
 /// Read the time of a file: a shorter one would have few rows for what a file costs.
@@ -146,10 +133,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let mut recorder = start(options)?;
     let measurement = Measurement {
-        target: &options.target,
-        command: &options.command,
-        duration: options.duration,
-        measuring: &options.measuring,
+        target: &options.live.target,
+        command: &options.live.command,
+        duration: options.live.duration,
+        measuring: &options.live.measuring,
         recorded: options
             .slower_than
             .map_or(Recorded::All, Recorded::SlowerThan),
@@ -215,7 +202,7 @@ fn start(options: &Options) -> Result<Recorder> {
         free_bytes: megabytes(options.min_free),
     };
     let choice = Choice {
-        in_step: options.measuring.in_step,
+        in_step: options.live.measuring.in_step,
         slower_than: options.slower_than,
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;

@@ -14,9 +14,11 @@ use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
 use sockstamp_run::utc::utc;
 
+use super::host;
 use super::turn::{HOUR, Turn};
-use super::{UNWRITTEN, host};
-use crate::recordings::{LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, packets_beside};
+use crate::recordings::{
+    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, UNWRITTEN, packets_beside,
+};
 
 /// The limits of a recording.
 #[derive(Debug, Clone, Copy)]

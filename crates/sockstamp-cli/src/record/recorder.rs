@@ -21,7 +21,7 @@ use super::patience::Patience;
 use super::place::{Missing, Place, Written};
 use super::turn::Turn;
 use crate::measure::Observer;
-use crate::pcap;
+use crate::print::lost_packets::tell_lost;
 use crate::ways::Ways;
 
 /// Batches that wait to be written. With those that are filled and the one that is written, they
@@ -281,7 +281,7 @@ impl Observer for Recorder {
     }
 
     fn lost_packets(&mut self, lost: packets::Lost) {
-        pcap::tell_lost(lost);
+        tell_lost(lost);
         if let Some(packets) = &mut self.packets {
             packets.lost = lost;
         }

@@ -21,11 +21,11 @@ use sockstamp_model::summary::Summary;
 
 use self::groups::{Intervals, Sums};
 use self::series::Series;
-use crate::colour::{Brush, Color};
-use crate::groups::{Sort, dimension, order, sort};
+use crate::print::colour::{Brush, Color};
+use crate::print::groups::{Sort, dimension, order, sort};
+use crate::print::{output, text};
 use crate::recordings::{Recordings, SlowOnly, all_files};
 use crate::stat::Format;
-use crate::{output, text};
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
 
@@ -125,7 +125,7 @@ fn print(
         (Format::Text, series) => {
             text::table(output, summary, &Owners::default(), brush)?;
             if let Some(groups) = &summary.groups {
-                crate::groups::table(output, groups, options.top)?;
+                crate::print::groups::table(output, groups, options.top)?;
             }
             if let Some(series) = series {
                 series::table(output, series, options.top)?;
@@ -133,7 +133,7 @@ fn print(
         }
         (Format::Csv, Some(series)) => series::csv(output, series)?,
         (Format::Csv, None) => match &summary.groups {
-            Some(groups) => crate::groups::csv(output, groups)?,
+            Some(groups) => crate::print::groups::csv(output, groups)?,
             None => text::csv(output, summary)?,
         },
         (Format::Json, series) => {

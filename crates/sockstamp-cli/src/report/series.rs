@@ -6,8 +6,8 @@ use serde::Serialize;
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary, Grouping, Groups};
 use sockstamp_run::utc::utc;
 
-use crate::groups;
-use crate::line::time_of_day;
+use crate::print::groups;
+use crate::print::line::time_of_day;
 
 /// Groups by interval.
 pub(crate) struct Series {

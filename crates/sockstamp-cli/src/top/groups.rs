@@ -10,7 +10,7 @@ use super::app::{App, View};
 use super::paint::{self, MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
-use crate::paragraph;
+use crate::print::paragraph;
 
 /// The width of a cell, including the blank before it.
 const CELL: usize = 6;

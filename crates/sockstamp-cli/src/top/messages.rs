@@ -10,7 +10,7 @@ use super::bar;
 use super::drill::Numbered;
 use super::paint::Paint;
 use super::units;
-use crate::line::time_of_day;
+use crate::print::line::time_of_day;
 
 /// Mark, time of day, direction, bytes and total.
 const COLUMNS: usize = 36;

@@ -46,7 +46,7 @@ use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
-use crate::colour;
+use crate::print::colour;
 use sockstamp_run::signals::{self, Signals};
 
 use crate::measure::{Measurement, Recorded};

@@ -6,9 +6,9 @@ use clap::Args;
 use sockstamp_model::group::Dimension;
 use sockstamp_run::duration::duration;
 
-use crate::groups::dimension;
-use crate::measuring::Measuring;
-use crate::target::Target;
+use crate::options::measuring::Measuring;
+use crate::options::target::Target;
+use crate::print::groups::dimension;
 
 /// Options of `top`.
 #[derive(Debug, Args)]

@@ -6,7 +6,6 @@ mod packets;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -20,30 +19,23 @@ use sockstamp_bpf::packets::Lost;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 
-use crate::interfaces::Namespaces;
-use crate::line::{self, Line};
 use crate::measure::{self, Measurement, Observer, Recorded};
-use crate::measuring::{self, Measuring};
-use crate::output::{self, Format};
-use crate::pcap;
-use crate::target::Target;
+use crate::options::live::Live;
+use crate::options::measuring;
+use crate::print::interfaces::Namespaces;
+use crate::print::line::{self, Line};
+use crate::print::lost_packets::tell_lost;
+use crate::print::output::{self, Format};
 use crate::ways::Ways;
 use heads::Heads;
-use sockstamp_run::duration::{self, duration};
-use sockstamp_run::{command, escape};
+use sockstamp_run::{command, duration, escape};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    #[command(flatten)]
-    /// Options of measuring.
-    pub measuring: Measuring,
-    /// Stop after this time: a number with ms, s (default) or m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    /// What is measured, how, and how long.
+    pub live: Live,
     /// Show only messages whose total exceeds this time; every message is measured
     ///
     /// The total of a read has no time before the message arrived: a peer that answers late
@@ -68,18 +60,15 @@ pub struct Options {
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Run this command and measure only it
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
-    pub command: Vec<OsString>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut printer = Printer::new(options)?;
     let measurement = Measurement {
-        target: &options.target,
-        command: &options.command,
-        duration: options.duration,
-        measuring: &options.measuring,
+        target: &options.live.target,
+        command: &options.live.command,
+        duration: options.live.duration,
+        measuring: &options.live.measuring,
         recorded: options
             .slower_than
             .map_or(Recorded::All, Recorded::SlowerThan),
@@ -237,7 +226,7 @@ impl Observer for Printer {
     }
 
     fn lost_packets(&mut self, lost: Lost) {
-        pcap::tell_lost(lost);
+        tell_lost(lost);
     }
 
     /// Flush once per round, so that the reader of a pipe waits no longer.

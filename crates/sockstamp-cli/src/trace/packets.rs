@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use sockstamp_model::flow::canonical;
 use sockstamp_model::packet::Way;
 
-use crate::line::{self, Line};
+use crate::print::line::{self, Line};
 
 /// Write it as a line of text, without its end.
 pub(super) fn text(text: &mut Line, way: &Way) {

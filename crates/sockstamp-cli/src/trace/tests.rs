@@ -18,8 +18,8 @@ use sockstamp_model::verdict::Verdict;
 use sockstamp_run::escape;
 
 use super::json;
-use crate::interfaces::Namespaces;
-use crate::line::Line;
+use crate::print::interfaces::Namespaces;
+use crate::print::line::Line;
 
 #[test]
 fn a_line_of_text_has_the_items_of_its_message() {

@@ -7,7 +7,7 @@ use sockstamp_model::flow::canonical;
 
 use super::markup::{Text, percent};
 use super::view::Life;
-use crate::line::time_of_day;
+use crate::print::line::time_of_day;
 
 /// Draw a message of this kind and group: a line that opens to its stages.
 pub(super) fn life(html: &mut String, kind: Kind, group: usize, life: &Life) {

@@ -9,8 +9,8 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
 
-use crate::colour::Brush;
-use crate::text;
+use crate::print::colour::Brush;
+use crate::print::text;
 
 /// A point on a message's path, called as netstacklat calls its hook there.
 type Hook = &'static str;

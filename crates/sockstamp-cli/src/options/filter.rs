@@ -12,6 +12,23 @@ const ID: &str = "filter";
 const HELP: &str = "Messages of flows that match, in the syntax of pcap-filter(7): tcp, udp, ip, ip6, \
     [src|dst] host|net|port|portrange VALUE, and, or, not, parentheses; src is the end that sends a message";
 
+/// The first word of a filter is one of these: pcap-filter(7).
+pub(crate) const FILTER_WORDS: [&str; 13] = [
+    "tcp",
+    "udp",
+    "ip",
+    "ip6",
+    "src",
+    "dst",
+    "host",
+    "net",
+    "port",
+    "portrange",
+    "not",
+    "and",
+    "or",
+];
+
 /// The parsed words; no words mean no filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterWords(pub Option<Filter>);

@@ -20,7 +20,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
 use crate::measure::Observer;
-use crate::paragraph;
+use crate::print::paragraph;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use sockstamp_bpf::{plan, probe};
 use sockstamp_run::command::Prepared;
 
-use crate::output;
+use crate::print::output;
 use crate::stat::{self, Format};
 use report::Report;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let facts = probe::facts();
     // The command does not run, but its cgroup may admit other programs than the host's.
     let place = match plan::obstacles(&facts, &of_stat.request())[..] {
-        [] if !options.command.is_empty() => Some(Prepared::new(&options.command)?),
+        [] if !options.live.command.is_empty() => Some(Prepared::new(&options.live.command)?),
         _ => None,
     };
     if let Some(place) = &place {

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::hints::FILTER_WORDS;
-use crate::target::Target;
+use crate::options::filter::FILTER_WORDS;
+use crate::options::target::Target;
 
 /// The words that are a filter or files.
 const WORDS: &str = "filter";

@@ -7,7 +7,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::verdict::Verdict;
 
-use crate::paragraph::WIDTH;
+use crate::print::paragraph::WIDTH;
 
 /// Words of one kind.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! `sockstamp stat`: distributions of the stages, counted in the kernel.
 
-use std::ffi::OsString;
+mod cumulative;
+
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -12,29 +12,21 @@ use serde::Serialize;
 use sockstamp_explain::diagnosis::Owners;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
-use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
-use crate::colour::{Brush, Color};
-use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Recorded};
-use crate::measuring::Measuring;
-use crate::target::Target;
-use crate::wall_time::{Waits, WallTime};
-use crate::{cumulative, groups, output, text};
+use crate::options::live::Live;
+use crate::print::colour::{Brush, Color};
+use crate::print::listeners::Listeners;
+use crate::print::wall_time::{Waits, WallTime};
+use crate::print::{groups, output, text};
 
 /// Options of `stat`.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    #[command(flatten)]
-    /// Options of measuring.
-    pub measuring: Measuring,
-    /// Stop after this time: a number with ms, s (default) or m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    /// What is measured, how, and how long.
+    pub live: Live,
     /// Also sum messages in groups by these dimensions
     ///
     /// The port is the service's: the local one of accepted connections, the remote one of others.
@@ -77,9 +69,6 @@ pub struct Options {
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Run this command and measure only it
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
-    pub command: Vec<OsString>,
 }
 
 /// Output formats of a table.
@@ -98,18 +87,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut output = output_of(options)?;
     let measurement = measurement(options);
     // The listeners of a command end with it.
-    let listeners = match options.command[..] {
-        [] => Some(Listeners::of(&options.target)?),
+    let listeners = match options.live.command[..] {
+        [] => Some(Listeners::of(&options.live.target)?),
         _ => None,
     };
     let mut waits = Waits::default();
     let mut owners = Owners::default();
-    let mut outcome = match options.command[..] {
+    let mut outcome = match options.live.command[..] {
         [] => measure::run(&measurement, &mut owners)?,
         _ => measure::run(&measurement, &mut waits)?,
     };
     let wall_time =
-        (!options.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
+        (!options.live.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
     outcome.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     let owners = if wall_time.is_some() {
         waits.owners()
@@ -138,10 +127,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Return the measurement that these options describe.
 pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
     Measurement {
-        target: &options.target,
-        command: &options.command,
-        duration: options.duration,
-        measuring: &options.measuring,
+        target: &options.live.target,
+        command: &options.live.command,
+        duration: options.live.duration,
+        measuring: &options.live.measuring,
         recorded: recorded(options),
         groups: Grouping::new(options.by.iter().copied()),
         tag: false,
@@ -152,7 +141,7 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
 /// for the names in the last sentence.
 fn recorded(options: &Options) -> Recorded {
     match options.format {
-        _ if !options.command.is_empty() => Recorded::All,
+        _ if !options.live.command.is_empty() => Recorded::All,
         Format::Text if !options.cumulative => Recorded::Notable,
         _ => Recorded::None,
     }
@@ -162,7 +151,7 @@ fn recorded(options: &Options) -> Recorded {
 fn output_of(options: &Options) -> Result<Box<dyn Write>> {
     match &options.output {
         Some(path) => output::create(path),
-        None if options.command.is_empty() => Ok(Box::new(io::stdout())),
+        None if options.live.command.is_empty() => Ok(Box::new(io::stdout())),
         None => Ok(Box::new(io::stderr())),
     }
 }
@@ -170,7 +159,7 @@ fn output_of(options: &Options) -> Result<Box<dyn Write>> {
 fn brush_of(options: &Options) -> Brush {
     let is_terminal = match options.output {
         Some(_) => false,
-        None if options.command.is_empty() => io::stdout().is_terminal(),
+        None if options.live.command.is_empty() => io::stdout().is_terminal(),
         None => io::stderr().is_terminal(),
     };
     options.color.brush(is_terminal)
@@ -223,12 +212,12 @@ struct Json<'a> {
 
 /// Explain where messages would have come from.
 fn why_nothing(options: &Options) -> &'static str {
-    let target = &options.target;
+    let target = &options.live.target;
     let by_process = !target.pids.is_empty() || !target.comms.is_empty();
     let by_place = target.cgroup.is_some() || target.container.is_some() || target.netns.is_some();
     if target.filter.0.is_some() {
         "nothing over TCP or UDP matched the filter"
-    } else if !options.command.is_empty() {
+    } else if !options.live.command.is_empty() {
         "the command sent and read nothing over TCP or UDP"
     } else if by_process || by_place {
         "the target sent and read nothing over TCP or UDP"

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use sockstamp_run::target::{self, process_name};
 
-use crate::filter::{FilterWords, HEADING};
+use crate::options::filter::{FilterWords, HEADING};
 
 /// Conditions on messages. All must hold.
 #[derive(Debug, Args, Default)]

@@ -15,7 +15,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_run::escape;
 
-use crate::interfaces::Namespaces;
+use crate::print::interfaces::Namespaces;
 
 /// Separates the items of a line.
 const SEPARATOR: &str = "  ";

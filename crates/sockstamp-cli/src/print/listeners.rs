@@ -18,8 +18,8 @@ use sockstamp_model::stage::Direction;
 use sockstamp_run::escape::complain;
 use sockstamp_run::target::processes_named;
 
-use crate::paragraph;
-use crate::target::Target;
+use crate::options::target::Target;
+use crate::print::paragraph;
 
 /// Listeners that are printed.
 const SHOWN: usize = 4;

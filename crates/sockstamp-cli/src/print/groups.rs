@@ -13,8 +13,8 @@ use sockstamp_model::part::Part;
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
 
-use crate::colour::Brush;
-use crate::paragraph::{WIDTH, wrapped};
+use crate::print::colour::Brush;
+use crate::print::paragraph::{WIDTH, wrapped};
 
 /// Columns of the names of directions and stages.
 const LABEL: usize = 16;

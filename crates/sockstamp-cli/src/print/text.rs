@@ -12,9 +12,9 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::colour::Brush;
-use crate::paragraph::wrapped;
-use crate::{interfaces, listeners};
+use crate::print::colour::Brush;
+use crate::print::paragraph::wrapped;
+use crate::print::{interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -523,7 +523,7 @@ mod tests {
     use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 
     use super::*;
-    use crate::paragraph::WIDTH;
+    use crate::print::paragraph::WIDTH;
 
     /// Every counter at its widest, and every refusal.
     fn crowded() -> Summary {

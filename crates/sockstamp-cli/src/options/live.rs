@@ -1,0 +1,27 @@
+//! The options of what measures until a command, a duration or the user ends it.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use sockstamp_run::duration::duration;
+
+use super::measuring::Measuring;
+use super::target::Target;
+
+/// What is measured, how, and how long.
+#[derive(Debug, Args)]
+pub struct Live {
+    #[command(flatten)]
+    /// The target.
+    pub target: Target,
+    #[command(flatten)]
+    /// Options of measuring.
+    pub measuring: Measuring,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Run this command and measure only it
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,7 @@
+//! Options that subcommands share, and what they mean.
+
+pub(crate) mod filter;
+pub(crate) mod live;
+pub(crate) mod measuring;
+pub(crate) mod source;
+pub(crate) mod target;

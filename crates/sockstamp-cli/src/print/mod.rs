@@ -1,0 +1,14 @@
+//! What subcommands print, and where.
+
+pub(crate) mod colour;
+pub(crate) mod groups;
+pub(crate) mod interfaces;
+pub(crate) mod line;
+pub(crate) mod listeners;
+pub(crate) mod lost_packets;
+pub(crate) mod output;
+pub(crate) mod paragraph;
+pub(crate) mod progress;
+pub(crate) mod text;
+pub(crate) mod wall_time;
+pub mod words;
