@@ -5,8 +5,7 @@
 mod completions_by_memory;
 
 use testbed::Family;
-
-use crate::fixture::{Fixture, Reader, Service};
+use with::completions::{Fixture, Reader, Service};
 
 const SENDS: u64 = 1000;
 

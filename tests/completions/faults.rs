@@ -25,10 +25,9 @@ use sockstamp::completions::protocol::{REPLY_BYTES, Refusal, Reply, Request};
 use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
 use testbed::{Family, HeldSocket, PATIENCE, Process};
+use with::completions::{Fixture, Service, completed, counts, send, until};
 use with::skip;
 use with::unprivileged::Unprivileged;
-
-use crate::fixture::{Fixture, Service, completed, counts, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
 

@@ -8,9 +8,8 @@ use sockstamp::completions::Registration;
 use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
 use testbed::Family;
+use with::completions::{Fixture, Service, until};
 use with::{Stat, number, skip};
-
-use crate::fixture::{Fixture, Service, until};
 
 fn can_stamp(test: &str) -> bool {
     let can = probe::facts().tx_timestamping == Some(true);

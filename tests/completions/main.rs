@@ -3,7 +3,6 @@
 
 mod example;
 mod faults;
-mod fixture;
 mod interference;
 mod ranges;
 mod sender;

@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 use std::thread;
 
 use testbed::Family;
-
-use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
+use with::completions::{Fixture, Service, completed, counts, drain, send, until};
 
 const SENDS: u32 = 500;
 static DATA: [u8; 20_000] = [7; 20_000];

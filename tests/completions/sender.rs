@@ -11,9 +11,8 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, NotSent, Options, Sent, ZeroCopySender};
 use testbed::{Family, PATIENCE, within_attempts};
+use with::completions::{Fixture, Reader, Service, until};
 use with::skip;
-
-use crate::fixture::{Fixture, Reader, Service, until};
 
 const LENGTH: usize = 20_000;
 

@@ -15,8 +15,7 @@ use sockstamp::Error;
 use sockstamp::completions::protocol::{Refusal, Reply};
 use sockstamp::completions::{self, Completions};
 use testbed::Family;
-
-use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
+use with::completions::{Fixture, Service, completed, counts, drain, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
 

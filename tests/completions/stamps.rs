@@ -8,9 +8,8 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{Options, TxKind, TxStamp};
 use sockstamp_bpf::probe;
 use testbed::Family;
+use with::completions::{Fixture, Service, until};
 use with::skip;
-
-use crate::fixture::{Fixture, Service, until};
 
 fn kinds(stamps: &[TxStamp], id: u32) -> BTreeSet<TxKind> {
     let of_message = stamps.iter().filter(|stamp| stamp.id == id);

@@ -1,6 +1,5 @@
 //! Connections that exist when a measurement starts.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
@@ -12,14 +11,13 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
-use sockstamp_bpf::plan::Stamps;
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
-use with::{Stat, Trace, number, plan, skip};
-
-use crate::answerer::{Answerer, assert_only};
-use crate::traced_hosts::{
-    Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
+use with::answerer::{Answerer, assert_only};
+use with::bits::{ROUNDS, calls_of_others, selects_by_bit};
+use with::traced_hosts::{
+    Connection, Message, Messages, ONE_WAY, outline, pause, wait_acknowledged,
 };
+use with::{Stat, Trace, number, wait_until};
 
 const LOCALHOSTS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -321,51 +319,6 @@ fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
     let messages = Messages::new(trace.finish());
     let server = server.local_addr().unwrap();
     assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
-}
-
-/// Return how often the sockops program of another measurement runs during `work`: the kernel calls
-/// it for every stamp of a socket with the bit, whichever program set the bit.
-pub(crate) fn calls_of_others(work: impl FnOnce()) -> u64 {
-    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-    let nowhere = Host::new("nowhere").unwrap();
-    let other = start(&["stat", "--new-only", "--netns", nowhere.netns_name()]);
-    let before = fs::read_to_string(SWITCH).unwrap();
-    fs::write(SWITCH, "1").unwrap();
-    let calls = sockops_calls(other.id());
-    work();
-    let calls = sockops_calls(other.id()) - calls;
-    fs::write(SWITCH, before).unwrap();
-    calls
-}
-
-/// proc(5), `/proc/pid/fdinfo`, of a program (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c).
-fn sockops_calls(pid: u32) -> u64 {
-    const SOCK_OPS: &str = "13";
-    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let found = entries.flatten().find_map(|entry| {
-        let text = fs::read_to_string(entry.path()).ok()?;
-        let value = |key: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(key))
-                .map(str::trim)
-        };
-        (value("prog_type:")? == SOCK_OPS).then(|| value("run_cnt:").unwrap().parse().unwrap())
-    });
-    found.unwrap()
-}
-
-pub(crate) const ROUNDS: usize = 500;
-
-/// Return true if connections are selected by their bit here; print a skip otherwise.
-pub(crate) fn selects_by_bit(test: &str) -> bool {
-    let by_bit = plan().tx == Some(Stamps::Callbacks);
-    if !by_bit {
-        skip(
-            test,
-            "without BPF timestamping sockets have no bit to be taken back",
-        );
-    }
-    by_bit
 }
 
 /// Assert that the connection has the bit: each message has four stamps. Other connections of this

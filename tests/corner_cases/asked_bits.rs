@@ -11,10 +11,9 @@ use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Host, PATIENCE, Process};
 use testbed_bpf::stranger::{Bits, Stranger};
-use with::{plan, skip};
-
-use crate::life_cycle::wait_unloaded;
-use crate::traced_hosts::{Connection, bpf_objects, start};
+use with::bpf_objects::{bpf_objects, wait_unloaded};
+use with::traced_hosts::Connection;
+use with::{plan, skip, start};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Port of connections for which another program requests the same callbacks.

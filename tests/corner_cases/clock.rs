@@ -8,14 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 use tempfile::NamedTempFile;
-use testbed::{Host, PATIENCE, Process};
-use with::{messages, skip};
-
-use crate::traced_hosts::{Connection, Loopback, Messages, bpf_objects, outline, trace_into};
+use testbed::{Host, Process};
+use with::bpf_objects::bpf_objects;
+use with::traced_hosts::{Connection, Loopback, Messages, outline, trace_into};
+use with::{end, messages, skip};
 
 const STEP_NS: i64 = 5_000_000_000;
 
@@ -49,7 +48,7 @@ fn move_offset(trace: &Process, off: i64, by: i64) {
 fn a_stamp_from_the_other_side_of_a_step_is_refused() {
     let host = Host::new("corner").unwrap();
     let output = NamedTempFile::new().unwrap();
-    let mut trace = trace_into(output.path(), &host);
+    let trace = trace_into(output.path(), &host);
     let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
     let mut talk = |bytes| {
         connection.client.write_all(&vec![0; bytes]).unwrap();
@@ -60,8 +59,7 @@ fn a_stamp_from_the_other_side_of_a_step_is_refused() {
     talk(200);
     move_offset(&trace, -STEP_NS, STEP_NS);
     talk(300);
-    trace.signal(Signal::SIGINT).unwrap();
-    assert!(trace.wait_status(PATIENCE).unwrap().success());
+    end(trace);
 
     let messages = Messages::new(messages(output.path()));
     let read = messages.read_at(connection.server_address);

@@ -5,13 +5,11 @@ use std::os::unix::fs::chown;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::sys::signal::Signal;
 use tempfile::{NamedTempFile, TempDir};
-use testbed::{Cgroup, Host, PATIENCE, Process};
-use with::{Stat, Trace, sockstamp, wait_attached};
-
-use crate::answerer::{Answerer, assert_only};
-use crate::traced_hosts::Messages;
+use testbed::{Cgroup, Host, Process};
+use with::answerer::{Answerer, assert_only};
+use with::traced_hosts::Messages;
+use with::{Stat, Trace, end, sockstamp, wait_attached};
 
 /// Ids that nothing else on this host has, equal except for their last digits.
 fn ids<const N: usize>() -> [String; N] {
@@ -320,8 +318,7 @@ fn a_user_names_no_container_but_its_own() {
         let mut process = Process::spawn(claims.command(&make, &arguments)).unwrap();
         wait_attached(&mut process);
         answerers.iter_mut().for_each(Answerer::ask);
-        process.signal(Signal::SIGINT).unwrap();
-        process.wait_status(PATIENCE).unwrap();
+        let process = end(process);
         let messages = Messages::new(with::messages(output.path()));
         assert_only(&messages, &answerers[index], &[&answerers[1 - index]]);
         let claimed = process

@@ -6,9 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use nix::sys::socket::{setsockopt, sockopt::TcpFastOpenConnect};
 use socket2::{Domain, Socket, Type};
 use testbed::Host;
+use with::traced_hosts::{Connection, Loopback, outline, wait_acknowledged};
 use with::{Stat, number};
-
-use crate::traced_hosts::{Connection, Loopback, outline, wait_acknowledged};
 
 const WITH_SYN: usize = 100;
 const AFTER: usize = 50;

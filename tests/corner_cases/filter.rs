@@ -6,10 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tempfile::NamedTempFile;
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
+use with::programs::AGAIN;
+use with::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 use with::{Stat, Trace, hooks, number, report, sockstamp};
-
-use crate::paths::AGAIN;
-use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const ANSWER: usize = 50;

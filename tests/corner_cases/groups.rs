@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
+use with::answerer::Answerer;
+use with::traced_hosts::{Connection, wait_acknowledged};
 use with::{Stat, number};
-
-use crate::answerer::Answerer;
-use crate::traced_hosts::{Connection, wait_acknowledged};
 
 /// The groups, and the sums outside of them.
 fn parts(report: &Value) -> Vec<&Value> {

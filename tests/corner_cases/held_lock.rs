@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use testbed::{HeldSocket, Host, LinkConfig, within_attempts};
-use with::{Stat, number};
-
-use crate::adoption::{ROUNDS, calls_of_others, selects_by_bit};
-use crate::traced_hosts::{Connection, Wire, wait_acknowledged, wait_until};
+use with::bits::{ROUNDS, calls_of_others, selects_by_bit};
+use with::traced_hosts::{Connection, Wire, wait_acknowledged};
+use with::{Stat, number, wait_until};
 
 /// Longest time of ending on a busy machine, beyond the two seconds of waiting for a locked socket.
 const SOON: Duration = Duration::from_secs(20);

@@ -2,8 +2,7 @@
 
 use testbed::{Host, PATIENCE};
 use with::Trace;
-
-use crate::traced_hosts::{Message, Messages};
+use with::traced_hosts::{Message, Messages};
 
 /// Send as its arguments say, and print each stamp of the error queue (kind and id) and how often
 /// poll() woke for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and

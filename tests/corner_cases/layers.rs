@@ -12,9 +12,8 @@ use nix::sys::socket::sockopt::{TcpTlsTx, TcpUlp, TlsCryptoInfo};
 use socket2::SockRef;
 use testbed::PATIENCE;
 use testbed_bpf::redirect::{Bytes, Redirect};
-use with::skip;
-
-use crate::traced_hosts::{Connection, Loopback, Messages, wait_until};
+use with::traced_hosts::{Connection, Loopback, Messages};
+use with::{skip, wait_until};
 
 /// A wait clearly longer than a call, also under emulation.
 const WAIT: Duration = Duration::from_secs(3);

@@ -1,6 +1,5 @@
 //! Test the ends of a measurement, which leave nothing behind.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
@@ -9,29 +8,15 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
 use testbed::{Host, PATIENCE, Process, within_attempts};
-use with::{Stat, messages, number, plan, report, skip, sockstamp};
-
-use crate::traced_hosts::{
-    Connection, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
-};
-
-/// The kernel frees what a process had some time after its end.
-pub(crate) fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
-    assert!(!programs.is_empty() && !maps.is_empty());
-    wait_until("the programs are gone", || {
-        ProgInfoIter::default().all(|program| !programs.contains(&program.id))
-    });
-    wait_until("the maps are gone", || {
-        MapInfoIter::default().all(|map| !maps.contains(&map.id))
-    });
-}
+use with::bpf_objects::{bpf_objects, wait_unloaded};
+use with::traced_hosts::{Connection, trace_into, wait_acknowledged};
+use with::{Stat, end, messages, number, plan, report, skip, sockstamp, start, wait_until};
 
 /// The directory of a process's cgroup in the version 2 hierarchy.
 fn cgroup_of(pid: u32) -> PathBuf {
@@ -86,7 +71,7 @@ fn a_measurement_of_nothing_sleeps() {
     const LOOK: Duration = Duration::from_secs(4);
     let host = Host::new("idle").unwrap();
     for subcommand in ["stat", "trace"] {
-        let mut process = start(&[subcommand, "--netns", host.netns_name()]);
+        let process = start(&[subcommand, "--netns", host.netns_name()]);
         let runs_of_rest = || {
             let before = runs(&process);
             thread::sleep(LOOK);
@@ -101,8 +86,7 @@ fn a_measurement_of_nothing_sleeps() {
             looks.last() <= Some(&(2 * LOOK.as_secs())),
             "{subcommand} ran {looks:?} times in {LOOK:?}"
         );
-        process.signal(Signal::SIGINT).unwrap();
-        assert!(process.wait_status(PATIENCE).unwrap().success());
+        end(process);
     }
 }
 
@@ -236,10 +220,9 @@ fn marks_that_stay_on_sockets_are_reported() {
         return skip(name, "no bits on sockets on this kernel");
     }
     let host = Host::new("marked").unwrap();
-    let mut process = start(&["stat", "--format", "json", "--netns", host.netns_name()]);
+    let process = start(&["stat", "--format", "json", "--netns", host.netns_name()]);
     limit_descriptors(&process, "3:");
-    process.signal(Signal::SIGINT).unwrap();
-    assert!(process.wait_status(PATIENCE).unwrap().success());
+    let process = end(process);
     let said = process.stderr();
     let expected = "sockets stay marked until they are closed: cannot take the marks off sockets";
     assert_eq!(said.matches(expected).count(), 1, "{said}");
@@ -262,12 +245,11 @@ fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
         "--netns",
         host.netns_name(),
     ];
-    let mut process = start(&options);
+    let process = start(&options);
     limit_descriptors(&process, "8:");
     wait_until("it is said", || process.stderr().contains("left out"));
     limit_descriptors(&process, "1024:");
-    process.signal(Signal::SIGINT).unwrap();
-    assert!(process.wait_status(PATIENCE).unwrap().success());
+    let process = end(process);
     let said = process.stderr();
     assert_eq!(
         said.matches("a measuring window is left out").count(),

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 use testbed::{Family, Host, Link};
+use with::traced_hosts::{Connection, Messages, wait_acknowledged};
 use with::{Stat, Trace, number};
-
-use crate::traced_hosts::{Connection, Messages, wait_acknowledged};
 
 fn exchange(connection: &mut Connection) {
     connection.client.write_all(&[0; 100]).unwrap();

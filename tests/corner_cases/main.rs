@@ -2,7 +2,6 @@
 //! must not be disturbed.
 
 mod adoption;
-mod answerer;
 mod asked_bits;
 mod clock;
 mod containers;
@@ -21,7 +20,6 @@ mod own_traffic;
 mod paths;
 mod rx;
 mod selection;
-mod traced_hosts;
 mod tx;
 mod udp;
 mod uplinks;

@@ -5,9 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
+use with::traced_hosts::{Connection, Messages, wait_acknowledged};
 use with::{Stat, Trace, number};
-
-use crate::traced_hosts::{Connection, Messages, wait_acknowledged};
 
 const LOCALHOSTS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),

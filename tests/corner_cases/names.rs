@@ -6,12 +6,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use sockstamp_model::name::shows;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, PATIENCE, Process, Tmux};
-use with::{hooks, sockstamp, wait_attached};
+use with::{end, hooks, sockstamp, start};
 
 /// Sets a terminal's title, and turns the direction of what follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
@@ -87,16 +86,18 @@ impl HostileNames {
     /// Return the output while each answerer answers once.
     fn measured(&mut self, words: &[&str]) -> String {
         let output = NamedTempFile::new().unwrap();
-        let mut command = Command::new(sockstamp());
-        command
-            .args(words)
-            .args(["--every", "--max-cost=none", "--cgroup", self.cgroup()]);
-        command.args(hooks()).arg("-o").arg(output.path());
-        let mut process = Process::spawn(command).unwrap();
-        wait_attached(&mut process);
+        let path = output.path().to_str().unwrap();
+        let more = [
+            "--every",
+            "--max-cost=none",
+            "--cgroup",
+            self.cgroup(),
+            "-o",
+            path,
+        ];
+        let process = start(&[words, &more].concat());
         self.ask();
-        process.signal(Signal::SIGINT).unwrap();
-        assert!(process.wait_status(PATIENCE).unwrap().success());
+        end(process);
         String::from_utf8(fs::read(output.path()).unwrap()).unwrap()
     }
 }

@@ -8,9 +8,8 @@ use nix::sys::socket::sockopt::SndBufForce;
 use socket2::SockRef;
 use sockstamp::zerocopy::{Options, ZeroCopySender};
 use testbed::{Family, Host, Link};
+use with::traced_hosts::Connection;
 use with::{Stat, number};
-
-use crate::traced_hosts::Connection;
 
 /// Larger than what two calls of TCP may share (`msg_zerocopy_realloc()`, net/core/skbuff.c).
 const OF_TCP: usize = 400_000;

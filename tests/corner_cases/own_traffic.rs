@@ -8,10 +8,9 @@ use std::process::Stdio;
 
 use serde_json::Value;
 use testbed::{Host, PATIENCE};
+use with::traced_hosts::{Messages, outline};
 use with::unprivileged::NOBODY;
 use with::{Stat, Trace, agents, number, sockstamp};
-
-use crate::traced_hosts::{Messages, outline};
 
 const OLDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9917);
 const NEWER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9918);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sockstamp_bpf::plan::Stamps;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
+use with::programs::AGAIN;
+use with::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 use with::{FAMILIES, Trace, plan};
-
-use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const RESPONSE: usize = 2000;
@@ -136,22 +136,6 @@ fn a_driver_that_does_not_stamp_is_named() {
     };
     assert_eq!(outline(&sent), [(REQUEST as u64, verdict)]);
 }
-
-/// Connects one socket twice: connect(2) with AF_UNSPEC, which is 0, dissolves a connection.
-pub(crate) const AGAIN: &str = "
-import ctypes, socket
-c = ctypes.CDLL(None, use_errno=True)
-client = socket.socket()
-for port in (7001, 7002):
-    listener = socket.create_server(('127.0.0.1', port))
-    client.connect(('127.0.0.1', port))
-    server, _ = listener.accept()
-    client.sendall(b'x' * 100)
-    assert len(server.recv(100)) == 100
-    server.sendall(b'x' * 50)
-    assert len(client.recv(50)) == 50
-    assert c.connect(client.fileno(), bytes(16), 16) == 0
-";
 
 #[test]
 fn a_socket_that_is_connected_again_is_a_new_flow() {

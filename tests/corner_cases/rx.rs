@@ -11,11 +11,10 @@ use nix::fcntl::{SpliceFFlags, splice};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use socket2::SockRef;
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
-use with::{Stat, Trace, number};
-
-use crate::traced_hosts::{
+use with::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, outline, pause, wait_acknowledged,
 };
+use with::{Stat, Trace, number};
 
 /// Send one message after another, each of which arrives by itself.
 fn send_apart(mut client: &TcpStream, messages: usize, bytes: usize, apart: Duration) {

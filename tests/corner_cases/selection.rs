@@ -7,18 +7,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use socket2::SockRef;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Link, PATIENCE, Process};
 use testbed_bpf::floor::Floor;
-use with::{
-    FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached,
-};
-
-use crate::answerer::{Answerer, assert_only};
-use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
+use with::answerer::{Answerer, assert_only};
+use with::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
+use with::{FAMILIES, Stat, Trace, end, messages, number, sockstamp, start, stat_command};
 
 const ANY_PORT: &str = "127.0.0.1:0";
 
@@ -400,25 +396,21 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
     let host = Host::new("restricted").unwrap();
     for cgroup in [&top, &below] {
         let mut answerer = Answerer::start(&host, Some(cgroup));
-        let mut command = Command::new(sockstamp());
         let output = NamedTempFile::new().unwrap();
-        command
-            .args([
-                "trace",
-                "--every",
-                "--max-cost=none",
-                "--format",
-                "json",
-                "-o",
-            ])
-            .arg(output.path());
-        command.args(hooks()).arg("--cgroup").arg(cgroup.path());
-        let mut process = Process::spawn(command).unwrap();
-        wait_attached(&mut process);
+        let path = output.path().to_str().unwrap();
+        let words = [
+            "trace",
+            "--every",
+            "--max-cost=none",
+            "--format",
+            "json",
+            "-o",
+            path,
+        ];
+        let target = ["--cgroup", cgroup.path().to_str().unwrap()];
+        let process = start(&[&words[..], &target].concat());
         answerer.ask();
-        process.signal(Signal::SIGINT).unwrap();
-        assert!(process.wait_status(PATIENCE).unwrap().success());
-        let said = process.stderr();
+        let said = end(process).stderr();
         assert!(
             said.contains(
                 "UDP is not measured: a program in the cgroup, such as that of IPAddressAllow="

@@ -9,8 +9,7 @@ use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Direction, Host, LinkConfig, PATIENCE};
 use with::Trace;
-
-use crate::traced_hosts::{
+use with::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, Wire, outline, pause,
     wait_acknowledged,
 };

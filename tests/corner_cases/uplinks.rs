@@ -9,11 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, PATIENCE, Result, Uplink, UplinkHosts};
-use with::{FAMILIES, Stat, Trace, number, skip};
-
-use crate::traced_hosts::{
-    Connection, Message, Messages, PAUSE, outline, start, wait_acknowledged, wait_until,
-};
+use with::traced_hosts::{Connection, Message, Messages, PAUSE, outline, wait_acknowledged};
+use with::{FAMILIES, Stat, Trace, end, number, skip, start, wait_until};
 
 const REQUEST: usize = 100;
 
@@ -472,8 +469,7 @@ fn text_shows_interface_names() {
         ]);
         request(&mut connect(&setup, Family::V4));
         thread::sleep(PAUSE);
-        process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
-        process.wait(PATIENCE).unwrap();
+        end(process);
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(&expected), "{expected} in {text}");
     }

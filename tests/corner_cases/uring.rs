@@ -7,8 +7,7 @@ use std::thread;
 use io_uring::{IoUring, opcode, squeue, types::Fd};
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;
-
-use crate::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
+use with::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 
 /// Run one operation to its end. The caller keeps everything that it names borrowed until then.
 fn complete(operation: &squeue::Entry) -> i32 {

@@ -15,8 +15,7 @@ use nix::sys::select::{FdSet, select};
 use nix::unistd::{Pid, gettid};
 use testbed::{Hog, PATIENCE, run_first_on, within_attempts};
 use with::skip;
-
-use crate::traced_hosts::{Connection, Loopback, Message, outline, pause};
+use with::traced_hosts::{Connection, Loopback, Message, outline, pause};
 
 /// The CPU where readers run, or are kept from running.
 const READERS: usize = 0;

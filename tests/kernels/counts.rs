@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use testbed::Family;
+use with::pair::Pair;
 use with::{FAMILIES, Stat, number, skip};
-
-use crate::support::Pair;
 
 const REQUESTS: u64 = 100;
 const REQUEST_BYTES: u64 = 500;

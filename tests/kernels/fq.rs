@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use testbed::{Family, within_attempts};
-
-use crate::qdisc::Qdisc;
-use crate::support::{Pair, explains};
+use with::expected::explains;
+use with::pair::Pair;
+use with::qdisc::Qdisc;
 
 /// 20 ms for each request, which leaves as one packet, and for which the next one must wait.
 const PACED: &str = "client --count 15 --request 10000 --pacing 500000";

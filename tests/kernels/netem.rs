@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::{Family, Host, PATIENCE, TcpInfo, within_attempts};
+use with::expected::{ms, sum, within};
+use with::pair::Pair;
+use with::qdisc::{Qdisc, kernel_counter};
 use with::{Stat, in_short, number, stage};
-
-use crate::qdisc::{Qdisc, kernel_counter};
-use crate::support::{Pair, ms, sum, within};
 
 /// A round trip after the other.
 const REQUESTS: &str = "client --count 20 --interval-ms 5";

@@ -6,9 +6,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use testbed::Family;
+use with::pair::Pair;
 use with::{Trace, number, skip};
-
-use crate::support::Pair;
 
 const ROUNDS: usize = 200;
 const BYTES: usize = 64;

@@ -12,9 +12,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Family, Host, PATIENCE, Process};
-use with::{Stat, in_short, number, skip};
-
-use crate::support::over_both_families;
+use with::{Stat, in_short, number, over_both_families, skip};
 
 const CONNECTIONS: usize = 10_000;
 /// This many of them send without a pause while the measurement starts.

@@ -6,11 +6,10 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use testbed::{Family, Host, PATIENCE, Uplink, UplinkHosts, within_attempts};
+use with::expected::{ms, within};
+use with::full_queue::{backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
 use with::guarded::Guarded;
 use with::{Stat, Trace, in_short, median, number, of_direction, peer};
-
-use crate::full_qdisc::{backlog_bytes, wait_behind, wait_of_requests, with_full_queue};
-use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
 

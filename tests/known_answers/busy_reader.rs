@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
-use with::{Stat, Trace, in_short, of_direction, peer, stage};
-
-use crate::support::{median_within, ms, over_both_families, within};
+use with::expected::{median_within, ms, within};
+use with::{Stat, Trace, in_short, of_direction, over_both_families, peer, stage};
 
 over_both_families!(check);
 

@@ -2,9 +2,9 @@
 //! `rx.app`.
 
 use testbed::{Family, within_attempts};
-use with::{Stat, in_short, number, stage};
-
-use crate::support::{Pair, explains, ms, over_both_families, within};
+use with::expected::{explains, ms, within};
+use with::pair::Pair;
+use with::{Stat, in_short, number, over_both_families, stage};
 
 mod before_it_answers {
     super::over_both_families!(super::check_service);

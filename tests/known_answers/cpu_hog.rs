@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process, within_attempts};
-use with::{Stat, Trace, in_short, number, of_direction, peer, stage};
-
-use crate::support::{ms, over_both_families, within};
+use with::expected::{ms, within};
+use with::{Stat, Trace, in_short, number, of_direction, over_both_families, peer, stage};
 
 over_both_families!(check);
 

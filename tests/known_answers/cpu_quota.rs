@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Family, PATIENCE, Process, within_attempts};
+use with::expected::{ms, within};
+use with::pair::Pair;
 use with::{Trace, of_direction, peer};
-
-use crate::support::{Pair, ms, within};
 
 const PERIOD: Duration = Duration::from_millis(50);
 /// A server that computes 5 ms for each answer uses it up with the second one of a period.

@@ -5,16 +5,15 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE, within_attempts};
+use with::expected::{ms, within};
 use with::{Stat, in_short, number, peer, stage};
 
-use crate::support::{ms, within};
-
 mod of_tcp {
-    crate::support::over_both_families!(super::check_tcp);
+    with::over_both_families!(super::check_tcp);
 }
 
 mod of_udp {
-    crate::support::over_both_families!(super::check_udp);
+    with::over_both_families!(super::check_udp);
 }
 
 const REQUESTS: u64 = 20;

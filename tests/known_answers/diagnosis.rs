@@ -1,83 +1,12 @@
 //! The last line of plain `stat`: which fault it names, and that it names none where there is none.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use tempfile::NamedTempFile;
 use testbed::{Cgroup, Family, Host, LinkConfig, PATIENCE, Process, within_attempts};
-use with::{hooks, sockstamp, wait_attached};
-
-use crate::programs::{Redis, halves, run, slow_web, start_chat, start_slow_web};
-use crate::support::Pair;
-
-/// Return the last sentence of `stat -- command` on a host.
-pub(crate) fn last_line_on(host: &Host, command: &[&str]) -> String {
-    let output = NamedTempFile::new().unwrap();
-    let path = output.path().to_str().unwrap();
-    let hooks = hooks();
-    let mut arguments = vec!["stat", "--max-cost=none", "-o", path];
-    arguments.extend(hooks.iter().map(String::as_str));
-    arguments.push("--");
-    arguments.extend(command);
-    host.run(sockstamp(), &arguments).unwrap();
-    last_line_of(path)
-}
-
-/// Return the last sentence of `stat` with a target while `load` runs.
-pub(crate) fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
-    let output = NamedTempFile::new().unwrap();
-    let path = output.path().to_str().unwrap();
-    let mut command = Command::new(sockstamp());
-    command
-        .args(["stat", "--max-cost=none", "-o", path])
-        .args(hooks())
-        .args(target);
-    let mut stat = Process::spawn(command).unwrap();
-    wait_attached(&mut stat);
-    load();
-    stat.signal(Signal::SIGINT).unwrap();
-    stat.wait(PATIENCE).unwrap();
-    last_line_of(path)
-}
-
-fn last_line_of(path: &str) -> String {
-    let text = fs::read_to_string(path).unwrap();
-    println!("{text}");
-    let text = text.trim_end();
-    // A sentence may take several lines.
-    let start = text
-        .rfind("\n diagnosis:")
-        .or_else(|| text.rfind('\n'))
-        .unwrap_or(0);
-    text[start..]
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// Check a diagnosis.
-pub(crate) fn tells(line: String, expected: &str) -> Result<(), String> {
-    if line.starts_with("diagnosis: ") && line.contains(expected) {
-        Ok(())
-    } else {
-        Err(line)
-    }
-}
-
-/// Check that there is no diagnosis: the line before it is the last one.
-pub(crate) fn silent(line: String) -> Result<(), String> {
-    match line.starts_with("lost: ") {
-        true => Ok(()),
-        false => Err(line),
-    }
-}
-
-pub(crate) fn assert_silent(line: &str) {
-    silent(line.to_owned()).unwrap();
-}
+use with::last_line::{assert_silent, last_line_on, last_line_while, tells};
+use with::pair::Pair;
+use with::programs::{Redis, halves, run, slow_web, start_chat, start_slow_web};
 
 #[test]
 fn a_peer_that_thinks_is_named_by_the_last_line_of_stat() {

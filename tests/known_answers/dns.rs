@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
-use with::{Trace, median, number, of_direction};
-
-use crate::support::{ms, over_both_families, within};
+use with::expected::{ms, within};
+use with::{Trace, median, number, of_direction, over_both_families};
 
 over_both_families!(check);
 

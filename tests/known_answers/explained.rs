@@ -3,14 +3,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use socket2::SockRef;
-use testbed::{Host, PATIENCE, Process, within_attempts};
-use with::{sockstamp, wait_attached};
+use testbed::{Host, within_attempts};
+use with::explained::{explained, names};
 
 /// Five more than a conclusion needs.
 const FLOWS: usize = 25;
@@ -48,37 +46,6 @@ fn serve(mut socket: &TcpStream) {
         socket.read_exact(&mut vec![0; length - 5]).unwrap();
         sleep_if(Server::AnswersLate);
         socket.write_all(&[1; 50]).unwrap();
-    }
-}
-
-/// Return the report of `explain` about a target while `work` runs.
-pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
-    let mut command = Command::new(sockstamp());
-    command
-        .args(["explain", "--every", "--max-cost=none"])
-        .args(target);
-    let mut process = Process::spawn(command).unwrap();
-    wait_attached(&mut process);
-    work();
-    process.signal(Signal::SIGINT).unwrap();
-    let text = process.wait(PATIENCE).unwrap();
-    println!("{text}");
-    text
-}
-
-/// Check that of messages of this kind a component is named first, with these words.
-pub(crate) fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), String> {
-    let section = text.split(&format!(" {kind}:")).nth(1).unwrap_or_default();
-    let section = section.split("\n\n").next().unwrap_or_default();
-    let first = section
-        .lines()
-        .find(|line| line.contains(" of the excess is "));
-    let said: Vec<_> = section.split_whitespace().collect();
-    let is_named =
-        first.is_some_and(|line| line.contains(&format!("of the excess is {component}")));
-    match is_named && said.join(" ").contains(words) {
-        true => Ok(()),
-        false => Err(format!("{kind} {component}: {text}")),
     }
 }
 

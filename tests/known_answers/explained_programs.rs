@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, within_attempts};
-
-use crate::explained::{explained, names};
-use crate::faults::{wait_until, waiting};
-use crate::programs::{
+use with::explained::{explained, names};
+use with::programs::{
     LOCALHOST, Redis, busy_neighbours, nginx, nginx_with_page, redis_with_little_weight, run,
-    start_slow_web,
+    start_slow_web, waiting,
 };
+use with::wait_until;
 
 /// Return a counter of nstat(8).
 fn counter(host: &Host, name: &str) -> u64 {
@@ -43,7 +42,7 @@ fn with_pauses(host: &Host, redis: &Redis, stalled: impl Fn() -> bool) -> String
                     for _ in 0..OPENED {
                         scope.spawn(ask);
                     }
-                    wait_until(&stalled);
+                    wait_until("the queue is full", &stalled);
                     thread::sleep(Duration::from_millis(300));
                     redis.server.signal(Signal::SIGCONT).unwrap();
                 });

@@ -2,50 +2,20 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use testbed::{Family, Host, LinkConfig, PATIENCE, Process, within_attempts};
-
-use crate::diagnosis::{last_line_on, last_line_while, tells};
-use crate::full_qdisc::with_full_queue;
-use crate::programs::{
-    LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
-    run, start_chat, start_slow_web,
+use with::full_queue::with_full_queue;
+use with::last_line::{
+    download, last_line_on, last_line_while, of_a_download, room_for_a_page, tells,
 };
-use crate::support::Pair;
-
-/// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
-const SLOW_DNS: &str = "
-import socket, sys, time
-server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-server.bind(('127.0.0.1', 53))
-open(sys.argv[1], 'w').close()
-while True:
-    question, peer = server.recvfrom(512)
-    time.sleep(0.3)
-    end = question.index(b'\\0', 12) + 5
-    head = question[:2] + b'\\x85\\x80' + b'\\0\\1' + b'\\0\\1' + b'\\0' * 4
-    answer = b'\\xc0\\x0c' + b'\\0\\1\\0\\1' + b'\\0\\0\\0\\x3c' + b'\\0\\4' + bytes([192, 0, 2, 1])
-    server.sendto(head + question[12:end] + answer, peer)
-";
-
-pub(crate) fn start_slow_dns(host: &Host) -> Process {
-    start_script(host, SLOW_DNS)
-}
-
-/// Run a Python program that writes the file of its first argument when it is ready.
-pub(crate) fn start_script(host: &Host, script: &str) -> Process {
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let arguments = ["-c", script, ready.to_str().unwrap()];
-    let mut server = host.spawn("python3", &arguments).unwrap();
-    while !ready.exists() {
-        assert!(server.is_running().unwrap(), "{}", server.stderr());
-        thread::sleep(Duration::from_millis(5));
-    }
-    server
-}
+use with::pair::Pair;
+use with::programs::{
+    LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
+    run, start_chat, start_script, start_slow_dns, start_slow_web, waiting,
+};
+use with::wait_until;
 
 fn start_iperf3(pair: &Pair) -> Process {
     let server = pair.server.spawn("iperf3", &["-s"]).unwrap();
@@ -75,24 +45,8 @@ fn loss_is_diagnosed() {
     });
 }
 
-/// Return the script of a download of nginx's page, for its output to go elsewhere.
-fn download(pair: &Pair, output: &str) -> String {
-    format!("curl -s http://{}/page {output}", pair.address)
-}
-
 /// A program that comes late to read what curl writes to it.
 const LATE: &str = "| { sleep 0.5; cat > /dev/null; }";
-
-/// Return the last line of the `stat` of nginx while curl loads its page.
-pub(crate) fn of_a_download(pair: &Pair, bytes: usize, output: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let server = nginx_with_page(&pair.server, folder.path(), bytes, pair.address);
-    last_line_while(&["-p", &server.id().to_string()], || {
-        pair.client
-            .run("sh", &["-c", &download(pair, output)])
-            .unwrap();
-    })
-}
 
 #[test]
 fn a_slow_reader_at_the_peer_is_diagnosed() {
@@ -104,16 +58,6 @@ fn a_slow_reader_at_the_peer_is_diagnosed() {
             "the peer's full receive window: its program reads too slowly",
         )
     });
-}
-
-/// Let the server hand a page to TCP at once, and TCP send it without pacing.
-pub(crate) fn room_for_a_page(pair: &Pair) {
-    for (name, value) in [
-        ("net.ipv4.tcp_wmem", "4096 4194304 4194304"),
-        ("net.ipv4.tcp_congestion_control", "reno"),
-    ] {
-        pair.server.set_sysctl(name, value).unwrap();
-    }
 }
 
 fn small_windows(pair: &Pair, bytes: u32) {
@@ -220,7 +164,9 @@ fn a_full_accept_queue_is_diagnosed() {
             for _ in 0..CLIENTS {
                 scope.spawn(|| run(&host, &redis.client("ping")));
             }
-            wait_until(|| dropped(&host) >= before[0] + CLIENTS - QUEUE);
+            wait_until("the queue is full", || {
+                dropped(&host) >= before[0] + CLIENTS - QUEUE
+            });
             redis.server.signal(Signal::SIGCONT).unwrap();
         });
     });
@@ -239,20 +185,6 @@ fn dropped_by_listeners(host: &Host) -> u64 {
     counts.map(count).sum()
 }
 
-/// Return the number of connections that wait for accept(): Recv-Q of ss(8).
-pub(crate) fn waiting(host: &Host) -> u64 {
-    let text = host.run("ss", &["-Hlnt", "sport = 6379"]).unwrap();
-    text.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Its SYN finds the queue full, and the next one, a second later, finds room.
 #[test]
 fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
@@ -265,9 +197,9 @@ fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
             for _ in 0..QUEUE {
                 scope.spawn(|| run(&host, &redis.client("ping")));
             }
-            wait_until(|| waiting(&host) == QUEUE);
+            wait_until("the queue is full", || waiting(&host) == QUEUE);
             scope.spawn(|| {
-                wait_until(|| dropped(&host) > before);
+                wait_until("a SYN is dropped", || dropped(&host) > before);
                 redis.server.signal(Signal::SIGCONT).unwrap();
             });
             last_line_of_words(&host, &redis.client("ping"))

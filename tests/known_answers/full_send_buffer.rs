@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
-use with::{Trace, in_short, number, of_direction, peer, stage, stat_command};
-
-use crate::support::{over_both_families, within};
+use with::expected::within;
+use with::{Trace, in_short, number, of_direction, over_both_families, peer, stage, stat_command};
 
 over_both_families!(check);
 

@@ -6,9 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Family, Host, PATIENCE, within_attempts};
-
-use crate::diagnosis::{assert_silent, last_line_on, last_line_while, silent};
-use crate::support::{Pair, REAL_TIME};
+use with::last_line::{assert_silent, last_line_on, last_line_while, silent};
+use with::pair::{Pair, REAL_TIME};
 
 /// Return the last line of `stat` of a load that has a CPU whenever it wants one: on a busy machine
 /// the wait for that is no false diagnosis.

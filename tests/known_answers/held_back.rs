@@ -1,9 +1,9 @@
 //! A small packet that TCP holds back: by Nagle's algorithm, or because the program requests it.
 
 use testbed::{Family, within_attempts};
-use with::{hooks, peer, sockstamp};
-
-use crate::support::{Pair, explains, over_both_families};
+use with::expected::explains;
+use with::pair::Pair;
+use with::{hooks, over_both_families, peer, sockstamp};
 
 mod nagle {
     super::over_both_families!(super::check_nagle);

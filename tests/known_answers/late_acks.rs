@@ -1,8 +1,9 @@
 //! An ACK comes late because the peer's kernel holds it back, not because of the network.
 
 use testbed::{Family, within_attempts};
-
-use crate::support::{Pair, explains, over_both_families};
+use with::expected::explains;
+use with::over_both_families;
+use with::pair::Pair;
 
 mod server_that_thinks {
     super::over_both_families!(super::check_thinking);

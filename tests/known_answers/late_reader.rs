@@ -16,9 +16,8 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde_json::Value;
 use testbed::{Host, Process, within_attempts};
+use with::expected::{ms, within};
 use with::{Trace, number, of_direction};
-
-use crate::support::{ms, within};
 
 /// The behaviour of the task before it reads.
 const WORK: Duration = Duration::from_millis(40);

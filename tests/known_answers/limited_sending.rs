@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, LinkConfig, Process, TcpInfo, within_attempts};
+use with::expected::{explains, nine_tenths};
+use with::pair::Pair;
 use with::{Stat, in_short, number};
-
-use crate::support::{Pair, explains, nine_tenths};
 
 /// Requests of the testbed's client: more than each limit lets through per round trip.
 const REQUESTS: &str = "client --count 10 --request 100000";

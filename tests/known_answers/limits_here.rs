@@ -8,11 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
-
-use crate::diagnosis::{last_line_while, tells};
-use crate::faults::{of_a_download, room_for_a_page, start_script};
-use crate::programs::{run, serve_files};
-use crate::support::Pair;
+use with::last_line::{last_line_while, of_a_download, room_for_a_page, tells};
+use with::pair::Pair;
+use with::programs::{run, serve_files, start_script};
 
 /// Leave datagrams unread for a second, with room for all of them.
 const SLEEPING_DATAGRAMS: &str = "

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
-use with::{Trace, in_short, number, of_direction, peer, plan, stat_command};
-
-use crate::kernel_counts::{EndedFlows, KernelCounts};
-use crate::support::over_both_families;
+use with::kernel_counts::{EndedFlows, KernelCounts};
+use with::{Trace, in_short, number, of_direction, over_both_families, peer, plan, stat_command};
 
 over_both_families!(check);
 

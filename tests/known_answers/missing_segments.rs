@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Direction, Family, LinkConfig, within_attempts};
-use with::{number, stage};
-
-use crate::support::{Pair, ms, over_both_families, sum, within};
+use with::expected::{ms, sum, within};
+use with::pair::Pair;
+use with::{number, over_both_families, stage};
 
 over_both_families!(check);
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use testbed::{Direction, Family, Host, LinkConfig};
 use with::number;
-
-use crate::support::Pair;
+use with::pair::Pair;
 
 /// Losses in a thousand packets, and how many sends of 10 kB show some without taking long.
 const LOSSES: [(u32, u32); 4] = [(1, 500), (10, 200), (50, 60), (100, 25)];

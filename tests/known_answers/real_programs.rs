@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link, PATIENCE};
+use with::kernel_counts::{EndedFlows, KernelCounts};
 use with::{Measured, Trace, in_short, number, of_direction, skip, stat_command};
 
-use crate::kernel_counts::{EndedFlows, KernelCounts};
-
 mod iperf3 {
-    crate::support::over_both_families!(super::check_iperf3);
+    with::over_both_families!(super::check_iperf3);
 }
 
 mod redis_benchmark {
-    crate::support::over_both_families!(super::check_redis_benchmark);
+    with::over_both_families!(super::check_redis_benchmark);
 }
 
 mod sockperf {
-    crate::support::over_both_families!(super::check_sockperf);
+    with::over_both_families!(super::check_sockperf);
 }
 
 fn check_iperf3(family: Family) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Direction, Family, LinkConfig, PATIENCE, within_attempts};
-use with::{Stat, in_short, number, peer};
-
-use crate::support::{Pair, explains_stage, over_both_families};
+use with::expected::explains_stage;
+use with::pair::Pair;
+use with::{Stat, in_short, number, over_both_families, peer};
 
 over_both_families!(check);
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, LinkConfig, within_attempts};
+use with::pair::{Pair, REAL_TIME};
 use with::{Stat, Trace, in_short, number, of_direction, peer, plan, skip};
-
-use crate::support::{Pair, REAL_TIME};
 
 const ONE_OF: u64 = 64;
 /// Standard errors that an estimate may be off: more are rarer than one in a million.

@@ -11,10 +11,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process, within_attempts};
+use with::expected::{ms, within};
 use with::unprivileged::NOBODY;
 use with::{number, stat_command};
-
-use crate::support::{ms, within};
 
 /// Return the time that a command waited for a peer's data, of all that it waited for; check that
 /// all of it and its own are the wall time.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
-use with::{Stat, Trace, in_short, of_direction, stage};
-
-use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
+use with::expected::{median_within, ms, within};
+use with::pair::REAL_TIME;
+use with::{Stat, Trace, in_short, of_direction, over_both_families, stage};
 
 over_both_families!(check);
 

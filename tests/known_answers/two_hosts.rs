@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::tempdir;
-use testbed::{Family, Hog, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
-use with::{number, wait_attached};
+use testbed::{Family, Hog, Host, Link, LinkConfig, within_attempts};
+use with::recording::record;
+use with::{end, number};
 
 const MESSAGES: usize = 60;
 /// Longer than anything that this machine does by itself, mostly.
@@ -132,7 +132,9 @@ fn hosts_with_nat_between_them_are_joined() {
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     let seen = exchange(&hosts, &link, address, EACH, &NOTHING);
     assert_eq!(seen.ip(), outside, "the server sees the client itself");
-    recorders.into_iter().for_each(end);
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(end(recorder)));
     let joined = join(&recordings[0], &recordings[1]);
     let messages = number(&joined["hosts"][0]["messages"]);
     assert_eq!(joined["directions"][0]["total"]["count"], 0, "{joined}");
@@ -173,7 +175,9 @@ fn hosts_in_step_measure_the_same_messages() {
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &IN_STEP));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     exchange(&hosts, &link, address, EACH, &NOTHING);
-    recorders.into_iter().for_each(end);
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(end(recorder)));
     let joined = join(&recordings[0], &recordings[1]);
     let reasons = &joined["not_joined"];
     let refused = number(&reasons["refused"]);
@@ -230,7 +234,9 @@ fn hosts_in_step_agree_on_a_connection_that_is_older_than_both() {
     ask(MESSAGES);
     let second = record(&recordings[1], &hosts[1], &IN_STEP);
     ask(5 * MESSAGES);
-    [first, second].into_iter().for_each(end);
+    [first, second]
+        .into_iter()
+        .for_each(|recorder| drop(end(recorder)));
     let lives = directory.path().join("lives.json");
     let joined = join_with(
         &recordings[0],
@@ -280,26 +286,12 @@ fn attempt(planted: &Planted) -> Result<(), String> {
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &EVERY));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     exchange(&hosts, &link, address, MESSAGES, planted);
-    recorders.into_iter().for_each(end);
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(end(recorder)));
     let joined = join(&recordings[0], &recordings[1]);
     the_clocks_are_the_same(&joined);
     the_fault_is_named(&joined, planted)
-}
-
-fn record(output: &Path, host: &Host, sampling: &[&str]) -> Process {
-    let mut command = Command::new(with::sockstamp());
-    command.arg("record").args(sampling).arg("-o").arg(output);
-    command.args(with::hooks());
-    command.args(["--netns", host.netns_name()]);
-    let mut process = Process::spawn(command).unwrap();
-    wait_attached(&mut process);
-    process
-}
-
-fn end(mut process: Process) {
-    process.signal(Signal::SIGINT).unwrap();
-    let status = process.wait_status(PATIENCE).unwrap();
-    assert!(status.success(), "{status}: {}", process.stderr());
 }
 
 fn join(first: &Path, second: &Path) -> Value {

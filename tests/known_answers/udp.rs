@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sockstamp_bpf::plan::Datagrams;
 use testbed::{Family, Host, PATIENCE, within_attempts};
-use with::{Stat, Trace, number, of_direction, plan};
-
-use crate::support::{over_both_families, within};
+use with::expected::within;
+use with::{Stat, Trace, number, of_direction, over_both_families, plan};
 
 over_both_families!(check);
 

@@ -10,10 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
+use with::expected::{ms, within};
+use with::programs::start_slow_dns;
 use with::{hooks, number, sockstamp, stat_command};
-
-use crate::faults::start_slow_dns;
-use crate::support::{ms, within};
 
 const PORT: u16 = 8080;
 

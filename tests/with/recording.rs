@@ -12,7 +12,10 @@ use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
-use sockstamp_record::{Batch, Rows, Writer};
+use sockstamp_record::{Batch, Reader, Rows, Writer};
+use testbed::{Host, Process};
+
+use crate::start;
 
 /// A name that ends a text, a tag and a script, unless it is escaped.
 pub const HOSTILE: &str = "</script><b>'\"`";
@@ -118,4 +121,22 @@ fn heavy(rng: &mut Rng, median: f64) -> Nanos {
     let scale = median / 2_f64.powf(0.5);
     let nanos = (scale / (1.0 - rng.f64()).sqrt()).min(2e9);
     Nanos::from(Duration::from_secs_f64(nanos / 1e9))
+}
+
+/// Return the messages of a recording.
+pub fn messages(path: &Path) -> Vec<Message> {
+    let reader = Reader::open(path).unwrap();
+    reader.messages().map(Result::unwrap).collect()
+}
+
+/// Record what a host measures with these options; return when it measures.
+pub fn record(output: &Path, host: &Host, options: &[&str]) -> Process {
+    let output = ["-o", output.to_str().unwrap()];
+    let target = ["--netns", host.netns_name()];
+    start(&[&["record"], options, &output, &target].concat())
+}
+
+/// Do the same with `--in-step 2^bits`.
+pub fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
+    record(output, host, &["--in-step", &format!("2^{bits}")])
 }

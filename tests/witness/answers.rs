@@ -11,10 +11,9 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Direction, Family, Host, Link, LinkConfig, TcpInfo, within_attempts};
+use with::capture::{Capture, Packet};
+use with::clock::now;
 use with::{FAMILIES, Trace, number, of_direction};
-
-use crate::capture::{Capture, Packet};
-use crate::clock::now;
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;

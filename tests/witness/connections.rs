@@ -14,10 +14,9 @@ use nix::sys::socket::{
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
+use with::capture::{Capture, Packet};
+use with::clock::now;
 use with::{FAMILIES, Stat, Trace, number, stage};
-
-use crate::capture::{Capture, Packet};
-use crate::clock::now;
 
 const MS: Duration = Duration::from_millis(1);
 const DELAY: Duration = Duration::from_millis(5);

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use with::capture::{Capture, Packet};
+use with::clock::now;
 use with::{FAMILIES, Trace, of_direction};
-
-use crate::capture::{Capture, Packet};
-use crate::clock::now;
 
 const MS_NS: u64 = 1_000_000;
 /// Longest time off the CPU around clock reads on a busy machine, in half of the exchanges.

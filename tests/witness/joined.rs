@@ -8,14 +8,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_record::Reader;
 use tempfile::tempdir;
-use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, within_attempts};
-
-use crate::capture::{Capture, Packet};
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use with::capture::{Capture, Packet};
+use with::end;
+use with::recording::{messages, record_in_step};
 
 /// One datagram per about this many bytes.
 const BITS: u32 = 10;
@@ -50,26 +48,6 @@ fn chosen(packets: &[Packet]) -> BTreeMap<(u16, u32), u64> {
         .filter(|((_, number), packet)| number & ((1 << BITS) - 1) < packet.length)
         .map(|(name, packet)| (name, packet.time))
         .collect()
-}
-
-/// Record what a host measures with `--in-step 2^bits`.
-pub(crate) fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
-    let step = format!("2^{bits}");
-    let mut command = Command::new(with::sockstamp());
-    command
-        .args(["record", "--in-step", &step, "-o"])
-        .arg(output);
-    command
-        .args(with::hooks())
-        .args(["--netns", host.netns_name()]);
-    let mut process = Process::spawn(command).unwrap();
-    with::wait_attached(&mut process);
-    process
-}
-
-pub(crate) fn messages(path: &Path) -> Vec<Message> {
-    let reader = Reader::open(path).unwrap();
-    reader.messages().map(Result::unwrap).collect()
 }
 
 /// Datagrams of any length and content, each with an answer.
@@ -118,11 +96,9 @@ fn attempt() -> Result<(), String> {
     exchange(&client, &server, address);
     thread::sleep(Duration::from_millis(100));
     let packets = captures.map(Capture::finish);
-    for mut recorder in recorders {
-        recorder.signal(Signal::SIGINT).unwrap();
-        let status = recorder.wait_status(PATIENCE).unwrap();
-        assert!(status.success(), "{status}: {}", recorder.stderr());
-    }
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(end(recorder)));
     let wire = [0, 1].map(|host| chosen(&packets[host]));
     let ports = [client.local_addr().unwrap().port(), address.port()];
     both_chose_the_same(&paths, &wire, ports);

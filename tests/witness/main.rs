@@ -3,18 +3,14 @@
 
 mod answers;
 mod capture;
-mod clock;
 mod connections;
 mod datagram_answers;
-mod datagrams;
 mod joined;
 mod packets;
 mod packets_missing;
 mod packets_recorded;
 mod receive;
 mod send;
-mod sending;
-mod streams;
 mod streams_in_step;
 mod tagged;
 mod tagged_beside;

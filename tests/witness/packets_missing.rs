@@ -4,9 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Host, Link};
+use with::pcap::Pcap;
 use with::skip;
-
-use crate::packets::Pcap;
 
 /// Send frames of IPv4 by a packet socket: DEVICE, then the bytes of each in hexadecimal digits.
 const FRAMES: &str = "

@@ -16,11 +16,10 @@ use sockstamp_model::stage::Direction;
 use sockstamp_record::{PacketReader, Reader};
 use tempfile::{NamedTempFile, TempDir, tempdir};
 use testbed::{Family, Host, Link, Process, within_attempts};
+use with::capture::Capture;
 use with::guarded::Excuses;
-use with::{sockstamp, wait_attached};
-
-use crate::capture::Capture;
-use crate::packets::{compare, fields, read, send};
+use with::pcap::{compare, fields, read, send};
+use with::{end, sockstamp, start};
 
 /// `sockstamp record --packets` in the background.
 struct Recording {
@@ -31,25 +30,16 @@ struct Recording {
 impl Recording {
     fn start(target: &[&str]) -> Self {
         let directory = tempdir().unwrap();
-        let mut command = Command::new(sockstamp());
-        command.args(["record", "--every", "--max-cost=none", "--packets", "-o"]);
-        command
-            .arg(directory.path().join("file.parquet"))
-            .args(target);
-        let mut process = Process::spawn(command).unwrap();
-        wait_attached(&mut process);
+        let output = directory.path().join("file.parquet");
+        let words = ["record", "--every", "--max-cost=none", "--packets", "-o"];
+        let process = start(&[&words[..], &[output.to_str().unwrap()], target].concat());
         Self { process, directory }
     }
 
     /// End it. Return its messages, its packets, and its file.
-    fn finish(mut self) -> (Vec<Message>, Vec<Way>, TempDir) {
-        self.process.signal(Signal::SIGINT).unwrap();
-        let status = self.process.wait_status(Duration::from_secs(60)).unwrap();
-        let said = self.process.stderr();
-        assert!(
-            status.success() && !said.contains("missing"),
-            "{status}: {said}"
-        );
+    fn finish(self) -> (Vec<Message>, Vec<Way>, TempDir) {
+        let said = end(self.process).stderr();
+        assert!(!said.contains("missing"), "{said}");
         let [messages, packets] =
             ["file.parquet", "file.packets"].map(|name| self.directory.path().join(name));
         let messages = Reader::open(&messages)

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use testbed::{Family, LinkConfig};
 use with::FAMILIES;
-
-use crate::streams::{Reader, Stream, Writer, compare};
+use with::streams::{Reader, Stream, Writer, compare};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -11,8 +11,7 @@ use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Family, LinkConfig, within_attempts};
 use with::FAMILIES;
-
-use crate::sending::{Stream, WatchedSender};
+use with::sending::{Stream, WatchedSender};
 
 fn link(milliseconds: u64) -> LinkConfig {
     LinkConfig::default().delay(Duration::from_millis(milliseconds) / 2)

@@ -6,14 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
 use serde::Deserialize;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use tempfile::tempdir;
 use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process};
-
-use crate::joined::{messages, record_in_step};
+use with::recording::{messages, record_in_step};
 
 /// A message holds a number that is a multiple of this power of two.
 const BITS: u32 = 16;
@@ -92,11 +90,9 @@ fn both_ends_choose_as_the_programs_saw(hosts: &[Host; 2], link: &Link) {
         let halves: [Half; 2] = serde_json::from_str(said.lines().last().unwrap()).unwrap();
         halves
     });
-    for mut recorder in recorders {
-        recorder.signal(Signal::SIGINT).unwrap();
-        let status = recorder.wait_status(PATIENCE).unwrap();
-        assert!(status.success(), "{status}: {}", recorder.stderr());
-    }
+    recorders
+        .into_iter()
+        .for_each(|recorder| drop(with::end(recorder)));
     let rows = paths.map(|path| messages(&path));
     for end in [0, 1] {
         let sent = expected(BEGIN[end], [&halves[end][0].sent, &halves[end][1].sent]);

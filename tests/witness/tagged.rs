@@ -4,147 +4,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
 use socket2::SockRef;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
-use sockstamp_record::Reader;
-use tempfile::{TempDir, tempdir};
-use testbed::{Experiments, Family, Host, Link, LinkConfig, PATIENCE, Process};
+use testbed::{Experiments, Family};
+use with::capture::{Capture, Packet};
 use with::number;
+use with::recording::messages;
+use with::tagged::{Hosts, MESSAGES, exchange, figures_of, joined_messages, stop, tagged};
 
-use crate::capture::{Capture, Packet};
-
-pub(crate) const MESSAGES: usize = 200;
-const BYTES: usize = 700;
-/// One message in about three.
-const IN_STEP: [&str; 2] = ["--in-step", "2^11"];
 /// Added to the first host's numbers: no multiple of 2^11, and beyond the half of all numbers.
 pub(crate) const SHIFT: u32 = 0x8765_4321;
-
-/// Two hosts and the link between them.
-pub(crate) struct Hosts {
-    family: Family,
-    pub(crate) hosts: [Host; 2],
-    pub(crate) link: Link,
-    directory: TempDir,
-}
-
-impl Hosts {
-    pub(crate) fn new() -> Self {
-        Self::over(Family::V4)
-    }
-
-    pub(crate) fn over(family: Family) -> Self {
-        let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
-        let link = Link::relay(&hosts[0], &hosts[1], LinkConfig::default()).unwrap();
-        let directory = tempdir().unwrap();
-        Self {
-            family,
-            hosts,
-            link,
-            directory,
-        }
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::new(self.link.address_b(self.family), 7000)
-    }
-
-    fn path(&self, host: usize) -> PathBuf {
-        self.directory.path().join(["first", "second"][host])
-    }
-
-    pub(crate) fn record(&self, host: usize, options: &[&str]) -> Process {
-        // An earlier one was joined.
-        let _ = fs::remove_file(self.path(host));
-        let mut command = Command::new(with::sockstamp());
-        command.arg("record").args(IN_STEP).args(options);
-        command.arg("-o").arg(self.path(host)).args(with::hooks());
-        command.args(["--netns", self.hosts[host].netns_name()]);
-        let mut process = Process::spawn(command).unwrap();
-        with::wait_attached(&mut process);
-        process
-    }
-
-    pub(crate) fn capture(&self) -> [Capture; 2] {
-        let interfaces = [self.link.interface_a(), self.link.interface_b()];
-        [0, 1].map(|host| Capture::start(&self.hosts[host], interfaces[host], "tcp"))
-    }
-
-    pub(crate) fn connect(&self) -> [TcpStream; 2] {
-        let listener = self.hosts[1].tcp_listen(self.address()).unwrap();
-        let client = self.hosts[0].tcp_connect(self.address()).unwrap();
-        let (server, _) = listener.accept().unwrap();
-        for stream in [&client, &server] {
-            stream.set_nodelay(true).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        }
-        [client, server]
-    }
-
-    pub(crate) fn join(&self, options: &[&str]) -> Value {
-        let mut command = Command::new(with::sockstamp());
-        command.args(["join", "--format", "json"]).args(options);
-        let output = command.args([self.path(0), self.path(1)]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-/// Ask and answer, one after the other.
-pub(crate) fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
-    for _ in 0..messages {
-        for (from, to) in [(0, 1), (1, 0)] {
-            ends[from].write_all(&[7; BYTES]).unwrap();
-            ends[to].read_exact(&mut [0; BYTES]).unwrap();
-        }
-    }
-}
-
-/// End a recording. Return what it said.
-pub(crate) fn stop(mut process: Process) -> String {
-    process.signal(Signal::SIGINT).unwrap();
-    let status = process.wait_status(PATIENCE).unwrap();
-    let said = process.stderr();
-    assert!(status.success(), "{status}: {said}");
-    println!("{said}");
-    said
-}
-
-/// End a recording. Return its figures of tags by name.
-pub(crate) fn end(process: Process) -> impl Fn(&str) -> u64 {
-    let said = stop(process);
-    move |name: &str| {
-        let line = said.lines().find_map(|line| line.split_once("tags: "));
-        let figures = line.map_or("", |(_, figures)| figures).split(", ");
-        let figure = figures
-            .filter_map(|figure| figure.strip_prefix(name))
-            .next();
-        figure.expect(name).trim().parse().unwrap()
-    }
-}
-
-pub(crate) fn joined_messages(joined: &Value) -> [u64; 2] {
-    [0, 1].map(|direction| number(&joined["directions"][direction]["total"]["count"]))
-}
-
-pub(crate) fn tagged(packets: &[Packet]) -> Vec<&Packet> {
-    let is_tagged = |packet: &&Packet| packet.tcp.is_some_and(|segment| segment.tag.is_some());
-    packets.iter().filter(is_tagged).collect()
-}
-
-fn messages(path: &Path) -> Vec<Message> {
-    let reader = Reader::open(path).unwrap();
-    reader.messages().map(Result::unwrap).collect()
-}
 
 /// Addresses and sequence numbers are rewritten: only tags can show which messages are the same.
 #[test]
@@ -165,7 +38,7 @@ fn messages_are_joined_through_a_middlebox_that_rewrites_numbers() {
     let captures = hosts.capture();
     exchange(&mut hosts.connect(), MESSAGES);
     let packets = captures.map(Capture::finish);
-    let figures = recorders.map(end);
+    let figures = recorders.map(figures_of);
     for figure in &figures {
         assert_eq!([figure("written"), figure("read")], [1, 1]);
         assert_eq!([figure("changed"), figure("sent again")], [0, 0]);
@@ -237,7 +110,7 @@ fn tags_that_contradict_each_other_are_counted() {
     hosts.link.treat_experiments(Experiments::Alter).unwrap();
     let newcomer = hosts.record(1, &["--tag"]);
     exchange(&mut ends, MESSAGES);
-    let [first, newcomer] = [first, newcomer].map(end);
+    let [first, newcomer] = [first, newcomer].map(figures_of);
     assert_eq!([first("read"), first("changed")], [2, 1]);
     assert_eq!([newcomer("read"), newcomer("changed")], [1, 0]);
 }
@@ -253,7 +126,7 @@ fn a_peer_that_is_silent_gets_one_tag() {
     thread::sleep(Duration::from_millis(1_100));
     exchange(&mut ends, MESSAGES);
     let packets = captures.map(Capture::finish);
-    let figure = end(recorder);
+    let figure = figures_of(recorder);
     assert_eq!(
         [figure("written"), figure("read"), figure("sent again")],
         [1, 0, 0]
@@ -274,7 +147,7 @@ fn a_tag_tells_each_newcomer_the_numbers_of_an_older_connection() {
     thread::sleep(Duration::from_millis(1_100));
     let second = hosts.record(1, &["--tag"]);
     exchange(&mut ends, MESSAGES);
-    let figures = [first, second].map(end);
+    let figures = [first, second].map(figures_of);
     assert_eq!([figures[0]("written"), figures[0]("read")], [2, 1]);
     assert_eq!([figures[1]("written"), figures[1]("read")], [1, 1]);
     for count in joined_messages(&hosts.join(&[])) {
@@ -295,7 +168,7 @@ fn tags_that_are_dropped_on_the_way_are_given_up() {
         exchange(&mut hosts.connect(), 10);
     }
     let packets = captures.map(Capture::finish);
-    let figure = end(recorder);
+    let figure = figures_of(recorder);
     assert_eq!([figure("written"), figure("sent again")], [3, 3]);
     assert_eq!(figure("withheld"), CONNECTIONS - 3);
     assert_eq!(
@@ -311,7 +184,7 @@ fn tags_that_are_stripped_on_the_way_cost_nothing_more() {
     hosts.link.treat_experiments(Experiments::Strip).unwrap();
     let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
     exchange(&mut hosts.connect(), MESSAGES);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         assert_eq!(
             [figure("written"), figure("read"), figure("sent again")],
             [1, 0, 0]
@@ -332,7 +205,7 @@ fn connections_by_cookies_are_tagged_as_others() {
     hosts.hosts[1].enter(always).unwrap();
     let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
     exchange(&mut hosts.connect(), MESSAGES);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         assert_eq!(
             [figure("written"), figure("read"), figure("sent again")],
             [1, 1, 0]
@@ -364,7 +237,7 @@ fn full_segments_get_no_tag_and_no_packet_grows() {
         client.read_exact(&mut [0]).unwrap();
     }
     let packets = captures.map(Capture::finish);
-    let figure = end(recorder);
+    let figure = figures_of(recorder);
     let of_client: Vec<_> = packets[1]
         .iter()
         .filter(|packet| packet.destination.port() == 7000 && packet.length > 0)
@@ -396,7 +269,7 @@ fn segments_after_a_tag_are_not_searched_for_another() {
         }
     }
     drop(ends);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         assert_eq!(
             [figure("written"), figure("read"), figure("unheard")],
             [1, 1, 1]

@@ -11,9 +11,8 @@ use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, set_signature_key};
 use testbed_bpf::naive::Naive;
-
-use crate::capture::{Capture, Packet, Segment};
-use crate::tagged::{Hosts, MESSAGES, end, exchange, joined_messages, tagged};
+use with::capture::{Capture, Packet, Segment};
+use with::tagged::{Hosts, MESSAGES, exchange, figures_of, joined_messages, tagged};
 
 const KEY: &[u8] = b"a key of both";
 const SYN: u8 = 2;
@@ -68,7 +67,7 @@ fn signed_segments_carry_a_tag() {
     let captures = hosts.capture();
     exchange(&mut connect_signed(&hosts), MESSAGES);
     let packets = captures.map(Capture::finish);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         let figures = ["written", "read", "sent again"].map(figure);
         assert_eq!(figures, [1, 1, 0]);
     }
@@ -89,7 +88,7 @@ fn headers_without_room_get_no_tag() {
     let captures = hosts.capture();
     exchange(&mut connect_signed(&hosts), MESSAGES);
     let packets = captures.map(Capture::finish);
-    let figure = end(recorder);
+    let figure = figures_of(recorder);
     let figures = ["written", "without room", "sent again"].map(figure);
     assert_eq!(figures, [0, 1, 0]);
     assert_eq!(tagged(&packets[1]).len(), 0);
@@ -113,7 +112,7 @@ fn another_programs_options_are_left_alone() {
         exchange(&mut hosts.connect(), MESSAGES);
         let packets = captures.map(Capture::finish);
         drop((earlier, later));
-        for figure in recorders.map(end) {
+        for figure in recorders.map(figures_of) {
             let figures = ["written", "read", "changed", "sent again"].map(figure);
             assert_eq!(figures, [1, 1, 0, 0], "is first: {is_first}");
         }
@@ -156,7 +155,7 @@ fn connections_of_fast_open_are_tagged_after_the_syn() {
         exchange(&mut [client, server], MESSAGES);
     }
     let packets = captures.map(Capture::finish);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         let figures = ["written", "read", "sent again"].map(figure);
         assert_eq!(figures, [CONNECTIONS as u64, CONNECTIONS as u64, 0]);
     }
@@ -195,7 +194,7 @@ fn connections_of_mptcp_get_no_tag() {
     let (server, _) = listener.accept().unwrap();
     exchange(&mut [client.into(), server.into()], MESSAGES);
     let packets = captures.map(Capture::finish);
-    for figure in recorders.map(end) {
+    for figure in recorders.map(figures_of) {
         let figures = ["written", "read", "sent again"].map(figure);
         assert_eq!(figures, [0, 0, 0]);
     }

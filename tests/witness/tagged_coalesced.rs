@@ -10,10 +10,9 @@ use sockstamp_bpf::probe;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link};
 use testbed_bpf::naive::Naive;
-use with::hooks;
-
-use crate::capture::{Capture, Packet};
-use crate::tagged::stop;
+use with::capture::{Capture, Packet};
+use with::recording::record;
+use with::tagged::stop;
 
 const BYTES: usize = 8_000_000;
 const CHUNK: usize = 16_384;
@@ -68,17 +67,9 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     let directory = tempfile::tempdir().unwrap();
     let path: PathBuf = directory.path().join("recording");
     let recorder = (options != Options::Naive).then(|| {
-        let mut command = std::process::Command::new(with::sockstamp());
-        command
-            .args(["record", "--in-step", "2^16", "-o"])
-            .arg(&path);
-        command.args((options == Options::Tags).then_some("--tag"));
-        command
-            .args(hooks())
-            .args(["--netns", hosts[0].netns_name()]);
-        let mut process = testbed::Process::spawn(command).unwrap();
-        with::wait_attached(&mut process);
-        process
+        let tags = (options == Options::Tags).then_some("--tag");
+        let options: Vec<&str> = ["--in-step", "2^16"].into_iter().chain(tags).collect();
+        record(&path, &hosts[0], &options)
     });
     let naive = (options == Options::Naive).then(|| {
         let root = probe::facts().cgroup2.unwrap();

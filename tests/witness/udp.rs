@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use testbed::{Family, LinkConfig, within_attempts};
 use with::FAMILIES;
-
-use crate::datagrams::WatchedLink;
+use with::datagrams::WatchedLink;
 
 /// A different length for each datagram of a test, so a message identifies it.
 fn length(number: u64) -> usize {

@@ -13,9 +13,8 @@ use socket2::SockRef;
 use sockstamp::zerocopy::{Options, ZeroCopySender};
 use testbed::{Family, within_attempts};
 use with::FAMILIES;
-
-use crate::clock::now;
-use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
+use with::clock::now;
+use with::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A connected sender and its receiver.
 fn pair(setup: &WatchedLink, family: Family) -> (Socket<'_>, Socket<'_>) {

@@ -14,8 +14,7 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Type};
 use testbed::{Family, Host, within_attempts};
 use with::FAMILIES;
-
-use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
+use with::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A pause clearly longer than a read.
 const GAP: Duration = Duration::from_millis(20);
@@ -229,7 +228,7 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
                 socket
             });
             socket
-                .set_read_timeout(Some(crate::datagrams::SILENCE))
+                .set_read_timeout(Some(with::datagrams::SILENCE))
                 .unwrap();
             setup.adopt(socket.into())
         };

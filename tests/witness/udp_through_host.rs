@@ -9,9 +9,8 @@ use std::time::Duration;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGsoSegment;
 use testbed::{Family, Host, Result, Uplink, within_attempts};
+use with::datagrams::{Socket, WatchedLink};
 use with::{FAMILIES, of_direction};
-
-use crate::datagrams::{Socket, WatchedLink};
 
 type Build = fn(&Host, &Host, &Host) -> Result<Uplink>;
 

@@ -1,31 +1,28 @@
 //! Hosts in which one thing happens, and the messages that `sockstamp trace` saw of it.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::{Trace, number, start, wait_until};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Process, TcpInfo};
-use with::{Trace, hooks, number, sockstamp, wait_attached};
+use testbed::{Family, Host, Link, LinkConfig, Process, TcpInfo};
 
 /// A pause clearly longer than sending or reading itself.
-pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+pub const PAUSE: Duration = Duration::from_millis(50);
 
 /// The delay of a link that is clearly longer too.
-pub(crate) const ONE_WAY: Duration = Duration::from_millis(20);
+pub const ONE_WAY: Duration = Duration::from_millis(20);
 
 /// Sleeps for [`PAUSE`].
-pub(crate) fn pause() {
+pub fn pause() {
     thread::sleep(PAUSE);
 }
 
 /// `trace` of what happens in `host`, as JSON in the file `output`.
-pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
+pub fn trace_into(output: &Path, host: &Host) -> Process {
     let output = output.to_str().unwrap();
     start(&[
         "trace",
@@ -40,69 +37,43 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
     ])
 }
 
-/// Start sockstamp and wait until it measures.
-pub(crate) fn start(arguments: &[&str]) -> Process {
-    let mut command = Command::new(sockstamp());
-    command
-        .arg(arguments[0])
-        .args(hooks())
-        .args(&arguments[1..]);
-    let mut process = Process::spawn(command).unwrap();
-    wait_attached(&mut process);
-    process
-}
-
-/// The programs and maps that a process has descriptors of: proc(5), `/proc/pid/fdinfo`.
-pub(crate) fn bpf_objects(process: &Process) -> [BTreeSet<u32>; 2] {
-    let entries = fs::read_dir(format!("/proc/{}/fdinfo", process.id())).unwrap();
-    let texts: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
-        .collect();
-    ["prog_id:", "map_id:"].map(|key| {
-        let ids = texts.iter().flat_map(|text| text.lines());
-        ids.filter_map(|line| line.strip_prefix(key)?.trim().parse().ok())
-            .collect()
-    })
-}
-
 /// One host whose two programs talk over its loopback, watched.
-pub(crate) struct Loopback {
-    pub(crate) host: Host,
+pub struct Loopback {
+    pub host: Host,
     trace: Trace,
 }
 
 impl Loopback {
-    pub(crate) fn new() -> Loopback {
+    pub fn new() -> Loopback {
         Loopback::with(&[])
     }
 
     /// Watched with further options.
-    pub(crate) fn with(options: &[&str]) -> Loopback {
+    pub fn with(options: &[&str]) -> Loopback {
         let host = Host::new("corner").unwrap();
         let trace = Trace::start(&[&["--netns", host.netns_name()], options].concat());
         Loopback { host, trace }
     }
 
-    pub(crate) fn connect(&self) -> Connection {
+    pub fn connect(&self) -> Connection {
         Connection::new(&self.host, &self.host, Ipv4Addr::LOCALHOST.into())
     }
 
-    pub(crate) fn finish(self) -> Messages {
+    pub fn finish(self) -> Messages {
         Messages::new(self.trace.finish())
     }
 }
 
 /// A client and a server on a link with known behaviour; the client is watched.
-pub(crate) struct Wire {
-    pub(crate) link: Link,
-    pub(crate) client: Host,
+pub struct Wire {
+    pub link: Link,
+    pub client: Host,
     server: Host,
     trace: Trace,
 }
 
 impl Wire {
-    pub(crate) fn new(config: LinkConfig) -> Wire {
+    pub fn new(config: LinkConfig) -> Wire {
         let client = Host::new("client").unwrap();
         let server = Host::new("server").unwrap();
         let link = Link::relay(&client, &server, config).unwrap();
@@ -115,32 +86,32 @@ impl Wire {
         }
     }
 
-    pub(crate) fn connect(&self) -> Connection {
+    pub fn connect(&self) -> Connection {
         Connection::new(&self.client, &self.server, self.link.address_b(Family::V4))
     }
 
-    pub(crate) fn finish(self) -> Messages {
+    pub fn finish(self) -> Messages {
         Messages::new(self.trace.finish())
     }
 }
 
 /// Both ends of a connection, which send every message at once.
-pub(crate) struct Connection {
-    pub(crate) client: TcpStream,
-    pub(crate) server: TcpStream,
-    pub(crate) client_address: SocketAddr,
-    pub(crate) server_address: SocketAddr,
+pub struct Connection {
+    pub client: TcpStream,
+    pub server: TcpStream,
+    pub client_address: SocketAddr,
+    pub server_address: SocketAddr,
 }
 
 impl Connection {
     /// Connect to a fresh port of `address`.
-    pub(crate) fn new(client: &Host, server: &Host, address: IpAddr) -> Connection {
+    pub fn new(client: &Host, server: &Host, address: IpAddr) -> Connection {
         let listener = server.tcp_listen(SocketAddr::new(address, 0)).unwrap();
         Connection::to(client, &listener, address)
     }
 
     /// Connect to `address` at the port of `listener`.
-    pub(crate) fn to(client: &Host, listener: &TcpListener, address: IpAddr) -> Connection {
+    pub fn to(client: &Host, listener: &TcpListener, address: IpAddr) -> Connection {
         let port = listener.local_addr().unwrap().port();
         let client = client.tcp_connect(SocketAddr::new(address, port)).unwrap();
         let (server, client_address) = listener.accept().unwrap();
@@ -161,33 +132,24 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// Wait until everything that was sent has been acknowledged.
-pub(crate) fn wait_acknowledged(socket: impl AsFd) {
+pub fn wait_acknowledged(socket: impl AsFd) {
     wait_until("everything is acknowledged", || {
         let info = TcpInfo::of(&socket).unwrap();
         info.unacked == 0 && info.notsent_bytes == 0
     });
 }
 
-/// Look again and again until it is so.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// The output of `trace`.
 #[derive(Debug)]
-pub(crate) struct Messages(Vec<Message>);
+pub struct Messages(Vec<Message>);
 
 impl Messages {
-    pub(crate) fn new(messages: Vec<Value>) -> Messages {
+    pub fn new(messages: Vec<Value>) -> Messages {
         Messages(messages.into_iter().map(Message).collect())
     }
 
     /// Messages that any socket sent.
-    pub(crate) fn sent(&self) -> Vec<&Message> {
+    pub fn sent(&self) -> Vec<&Message> {
         self.0
             .iter()
             .filter(|message| message.0["direction"] == "tx")
@@ -195,27 +157,27 @@ impl Messages {
     }
 
     /// Messages that the socket with this local address sent.
-    pub(crate) fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
+    pub fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
         self.of("tx", "local", local)
     }
 
     /// Messages that were read from the socket with this local address.
-    pub(crate) fn read_at(&self, local: SocketAddr) -> Vec<&Message> {
+    pub fn read_at(&self, local: SocketAddr) -> Vec<&Message> {
         self.of("rx", "local", local)
     }
 
     /// Messages that were sent to this address.
-    pub(crate) fn sent_to(&self, remote: SocketAddr) -> Vec<&Message> {
+    pub fn sent_to(&self, remote: SocketAddr) -> Vec<&Message> {
         self.of("tx", "remote", remote)
     }
 
     /// Messages that came from this address.
-    pub(crate) fn read_from(&self, remote: SocketAddr) -> Vec<&Message> {
+    pub fn read_from(&self, remote: SocketAddr) -> Vec<&Message> {
         self.of("rx", "remote", remote)
     }
 
     /// Assert that this server read one request, and sent one response.
-    pub(crate) fn assert_answered(&self, server: SocketAddr, request: usize, response: usize) {
+    pub fn assert_answered(&self, server: SocketAddr, request: usize, response: usize) {
         assert_eq!(outline(&self.read_at(server)), [(request as u64, "valid")]);
         assert_eq!(
             outline(&self.sent_from(server)),
@@ -233,50 +195,50 @@ impl Messages {
 
 /// A line of `trace --format json`.
 #[derive(Debug)]
-pub(crate) struct Message(Value);
+pub struct Message(Value);
 
 impl Message {
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         number(&self.0["bytes"])
     }
 
-    pub(crate) fn verdict(&self) -> &str {
+    pub fn verdict(&self) -> &str {
         self.0["verdict"].as_str().unwrap()
     }
 
-    pub(crate) fn is_coalesced(&self) -> bool {
+    pub fn is_coalesced(&self) -> bool {
         self.is("coalesced")
     }
 
     /// Return true if it has this mark.
-    pub(crate) fn is(&self, mark: &str) -> bool {
+    pub fn is(&self, mark: &str) -> bool {
         self.0[mark].as_bool().unwrap()
     }
 
-    pub(crate) fn number(&self, field: &str) -> u64 {
+    pub fn number(&self, field: &str) -> u64 {
         number(&self.0[field])
     }
 
-    pub(crate) fn stage(&self, stage: &str) -> Duration {
+    pub fn stage(&self, stage: &str) -> Duration {
         Duration::from_nanos(number(&self.0["stages"][stage]))
     }
 
     /// No time where it has no such part.
-    pub(crate) fn part(&self, stage: &str, part: &str) -> Duration {
+    pub fn part(&self, stage: &str, part: &str) -> Duration {
         Duration::from_nanos(self.0["parts"][stage][part].as_u64().unwrap_or(0))
     }
 
     /// Return true if it has this stage, whose time may be 0.
-    pub(crate) fn has_stage(&self, stage: &str) -> bool {
+    pub fn has_stage(&self, stage: &str) -> bool {
         !self.0["stages"][stage].is_null()
     }
 
-    pub(crate) fn stamp(&self, stamp: &str) -> Duration {
+    pub fn stamp(&self, stamp: &str) -> Duration {
         Duration::from_nanos(number(&self.0["stamps"][stamp]))
     }
 
     /// The name and namespace of the "first" or "last" interface of its path.
-    pub(crate) fn interface(&self, which: &str) -> (&str, u64) {
+    pub fn interface(&self, which: &str) -> (&str, u64) {
         let interface = &self.0["interfaces"][which];
         (
             interface["name"].as_str().unwrap(),
@@ -284,13 +246,13 @@ impl Message {
         )
     }
 
-    pub(crate) fn oldest_age(&self) -> Option<Duration> {
+    pub fn oldest_age(&self) -> Option<Duration> {
         self.0["oldest_age_ns"].as_u64().map(Duration::from_nanos)
     }
 }
 
 /// Bytes and verdicts, for comparison.
-pub(crate) fn outline<'a>(messages: &[&'a Message]) -> Vec<(u64, &'a str)> {
+pub fn outline<'a>(messages: &[&'a Message]) -> Vec<(u64, &'a str)> {
     messages
         .iter()
         .map(|message| (message.bytes(), message.verdict()))

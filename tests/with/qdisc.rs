@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use crate::skip;
 use testbed::{Error, Host};
-use with::skip;
 
 /// A packet scheduler in front of a host's interface while this lives.
-pub(crate) struct Qdisc<'a> {
+pub struct Qdisc<'a> {
     host: &'a Host,
     device: &'a str,
 }
@@ -14,12 +14,7 @@ pub(crate) struct Qdisc<'a> {
 impl Qdisc<'_> {
     /// `words` are those of tc(8). Where the kernel does not know this packet scheduler, `test` is
     /// skipped.
-    pub(crate) fn new<'a>(
-        test: &str,
-        host: &'a Host,
-        device: &'a str,
-        words: &str,
-    ) -> Option<Qdisc<'a>> {
+    pub fn new<'a>(test: &str, host: &'a Host, device: &'a str, words: &str) -> Option<Qdisc<'a>> {
         let root = ["qdisc", "add", "dev", device, "root"];
         let words = root.into_iter().chain(words.split_whitespace());
         match host.run("tc", &words.collect::<Vec<_>>()) {
@@ -33,7 +28,7 @@ impl Qdisc<'_> {
     }
 
     /// Change its parameters.
-    pub(crate) fn change(&self, words: &str) {
+    pub fn change(&self, words: &str) {
         let root = ["qdisc", "change", "dev", self.device, "root"];
         let words = root.into_iter().chain(words.split_whitespace());
         self.host.run("tc", &words.collect::<Vec<_>>()).unwrap();
@@ -50,7 +45,7 @@ impl Drop for Qdisc<'_> {
 /// A counter of a host, as nstat(8) calls it. In the files each line of values follows one of
 /// names, both with the same word in front: `snmp_seq_show()`, `netstat_seq_show()`,
 /// net/ipv4/proc.c.
-pub(crate) fn kernel_counter(host: &Host, counter: &str) -> u64 {
+pub fn kernel_counter(host: &Host, counter: &str) -> u64 {
     let files = ["snmp", "netstat"].map(|file| format!("/proc/thread-self/net/{file}"));
     let text = host.enter(|| files.map(|file| fs::read_to_string(file).unwrap()).concat());
     let lines: Vec<Vec<&str>> = text

@@ -11,13 +11,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last
 /// TCP_INFO.
-pub(crate) struct EndedFlows<'a> {
+pub struct EndedFlows<'a> {
     host: &'a Host,
     ss: Process,
 }
 
 impl EndedFlows<'_> {
-    pub(crate) fn watch(host: &Host) -> EndedFlows<'_> {
+    pub fn watch(host: &Host) -> EndedFlows<'_> {
         // It would keep what it prints until its end otherwise.
         let ss = host.spawn("stdbuf", &["-oL", "ss", "-Etin"]).unwrap();
         let start = Instant::now();
@@ -34,7 +34,7 @@ impl EndedFlows<'_> {
 
     /// Return each flow by its local address, as soon as none is left. (A flow in TIME-WAIT has
     /// ended: its socket no longer exists.)
-    pub(crate) fn counts(self) -> Vec<(SocketAddr, KernelCounts)> {
+    pub fn counts(self) -> Vec<(SocketAddr, KernelCounts)> {
         let start = Instant::now();
         let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
         while !self.host.run("ss", &open).unwrap().trim().is_empty() {
@@ -88,24 +88,24 @@ fn flows(text: &str) -> Vec<(SocketAddr, KernelCounts)> {
 
 /// Counts of TCP_INFO: of a flow, or sums over flows.
 #[derive(Clone, Debug)]
-pub(crate) struct KernelCounts {
-    pub(crate) flows: u64,
+pub struct KernelCounts {
+    pub flows: u64,
     /// Including retransmitted ones.
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_resent: u64,
+    pub bytes_sent: u64,
+    pub bytes_resent: u64,
     /// Still in the send buffer.
-    pub(crate) bytes_not_sent: u64,
+    pub bytes_not_sent: u64,
     /// A SYN and a FIN count as one each.
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) data_segments_sent: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub data_segments_sent: u64,
     /// Segments, a SYN or a FIN among them.
-    pub(crate) retransmits: u64,
+    pub retransmits: u64,
 }
 
 impl KernelCounts {
     /// Return the sum over all flows.
-    pub(crate) fn sum(flows: &[(SocketAddr, KernelCounts)]) -> KernelCounts {
+    pub fn sum(flows: &[(SocketAddr, KernelCounts)]) -> KernelCounts {
         let sum = |of: fn(&KernelCounts) -> u64| flows.iter().map(|(_, counts)| of(counts)).sum();
         KernelCounts {
             flows: sum(|counts| counts.flows),
@@ -120,7 +120,7 @@ impl KernelCounts {
     }
 
     /// Queued bytes, including those that are not sent yet and a FIN after them.
-    pub(crate) fn bytes_queued(&self) -> u64 {
+    pub fn bytes_queued(&self) -> u64 {
         self.bytes_sent - self.bytes_resent + self.bytes_not_sent
     }
 

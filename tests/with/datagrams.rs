@@ -9,11 +9,11 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use crate::guarded::Guarded;
+use crate::{Trace, number, of_direction};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, Uplink};
-use with::guarded::Guarded;
-use with::{Trace, number, of_direction};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -24,38 +24,38 @@ const SLACK_PERCENT: u64 = 5;
 /// Smallest share of valid messages.
 const VALID_PERCENT: usize = 95;
 /// Bytes at the beginning of a datagram with its number.
-pub(crate) const NUMBER_BYTES: usize = 8;
+pub const NUMBER_BYTES: usize = 8;
 /// A reader that receives nothing for this long has everything.
-pub(crate) const SILENCE: Duration = Duration::from_millis(400);
+pub const SILENCE: Duration = Duration::from_millis(400);
 
 /// One call, or one datagram of a call that takes many.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) local: SocketAddr,
-    pub(crate) number: u64,
+pub struct Call {
+    pub local: SocketAddr,
+    pub number: u64,
     /// The number that its packet begins with: another one where a packet carries many datagrams.
-    pub(crate) packet: u64,
-    pub(crate) bytes: u64,
-    pub(crate) begun: u64,
-    pub(crate) ended: u64,
+    pub packet: u64,
+    pub bytes: u64,
+    pub begun: u64,
+    pub ended: u64,
 }
 
 /// The connection between both hosts.
-pub(crate) enum Between {
+pub enum Between {
     Link(Box<Link>),
     /// Host a is a container of this host.
     Uplink(Host, Box<Uplink>),
 }
 
 impl Between {
-    pub(crate) fn address_a(&self, family: Family) -> IpAddr {
+    pub fn address_a(&self, family: Family) -> IpAddr {
         match self {
             Between::Link(link) => link.address_a(family),
             Between::Uplink(_, uplink) => uplink.container_address(family),
         }
     }
 
-    pub(crate) fn address_b(&self, family: Family) -> IpAddr {
+    pub fn address_b(&self, family: Family) -> IpAddr {
         match self {
             Between::Link(link) => link.address_b(family),
             Between::Uplink(_, uplink) => uplink.peer_address(family),
@@ -63,7 +63,7 @@ impl Between {
     }
 
     /// Return the last device that sockstamp may follow a packet of host a to.
-    pub(crate) fn last_device<'a>(&'a self, a: &'a Host) -> (&'a Host, &'a str) {
+    pub fn last_device<'a>(&'a self, a: &'a Host) -> (&'a Host, &'a str) {
         match self {
             Between::Link(link) => (a, link.interface_a()),
             Between::Uplink(host, uplink) => (host, uplink.uplink_interface()),
@@ -80,10 +80,10 @@ impl Between {
 
 /// Two hosts on a way that is captured at both ends, while every message of this process is
 /// traced.
-pub(crate) struct WatchedLink {
-    pub(crate) a: Host,
-    pub(crate) b: Host,
-    pub(crate) link: Between,
+pub struct WatchedLink {
+    pub a: Host,
+    pub b: Host,
+    pub link: Between,
     guarded: Guarded,
     captures: [Capture; 2],
     trace: Trace,
@@ -92,11 +92,11 @@ pub(crate) struct WatchedLink {
 }
 
 impl WatchedLink {
-    pub(crate) fn veth() -> WatchedLink {
+    pub fn veth() -> WatchedLink {
         WatchedLink::on(Link::veth)
     }
 
-    pub(crate) fn relay(config: LinkConfig) -> WatchedLink {
+    pub fn relay(config: LinkConfig) -> WatchedLink {
         WatchedLink::on(|a, b| Link::relay(a, b, config))
     }
 
@@ -107,17 +107,17 @@ impl WatchedLink {
     }
 
     /// Create it from an existing pair.
-    pub(crate) fn between(a: Host, b: Host, link: Link) -> WatchedLink {
+    pub fn between(a: Host, b: Host, link: Link) -> WatchedLink {
         WatchedLink::traced(a, b, link, &[])
     }
 
     /// Create it from an existing pair, with further options of `trace`.
-    pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> WatchedLink {
+    pub fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> WatchedLink {
         WatchedLink::watched(a, b, Between::Link(Box::new(link)), options)
     }
 
     /// Create a container and a peer of its host, with further options of `trace`.
-    pub(crate) fn uplink(
+    pub fn uplink(
         build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>,
         options: &[&str],
     ) -> WatchedLink {
@@ -148,7 +148,7 @@ impl WatchedLink {
     }
 
     /// Put a token bucket (tc-tbf(8)) in front of the last device.
-    pub(crate) fn shape(&self, bucket: &str) {
+    pub fn shape(&self, bucket: &str) {
         let (host, device) = self.link.last_device(&self.a);
         let words = format!("qdisc replace dev {device} root tbf {bucket}");
         let words: Vec<&str> = words.split_whitespace().collect();
@@ -156,12 +156,12 @@ impl WatchedLink {
     }
 
     /// A socket of host a.
-    pub(crate) fn sender(&self, family: Family) -> Socket<'_> {
+    pub fn sender(&self, family: Family) -> Socket<'_> {
         self.socket(&self.a, SocketAddr::new(self.link.address_a(family), 0))
     }
 
     /// A socket of host b.
-    pub(crate) fn receiver(&self, family: Family) -> Socket<'_> {
+    pub fn receiver(&self, family: Family) -> Socket<'_> {
         self.socket(&self.b, SocketAddr::new(self.link.address_b(family), 0))
     }
 
@@ -172,7 +172,7 @@ impl WatchedLink {
     }
 
     /// A socket that was made otherwise.
-    pub(crate) fn adopt(&self, socket: UdpSocket) -> Socket<'_> {
+    pub fn adopt(&self, socket: UdpSocket) -> Socket<'_> {
         let local = socket.local_addr().unwrap();
         Socket {
             setup: self,
@@ -181,23 +181,23 @@ impl WatchedLink {
         }
     }
 
-    pub(crate) fn note_sent(&self, call: Call) {
+    pub fn note_sent(&self, call: Call) {
         self.sent.lock().unwrap().push(call);
     }
 
-    pub(crate) fn note_read(&self, call: Call) {
+    pub fn note_read(&self, call: Call) {
         self.read.lock().unwrap().push(call);
     }
 
     /// Wait until each send has ended. A kernel that runs no tracing program on top of some tasks
     /// misses the end of a packet that is followed, and it is given up after five seconds.
-    pub(crate) fn wait_for_sends(&self) {
+    pub fn wait_for_sends(&self) {
         let sent = self.sent.lock().unwrap().len();
         self.trace.wait_for("tx", sent);
     }
 
     /// End it all: what was done, seen on the wire, and measured.
-    pub(crate) fn finish(self) -> Evidence {
+    pub fn finish(self) -> Evidence {
         let messages = self.trace.finish();
         let [at_a, at_b] = self.captures.map(Capture::finish);
         Evidence {
@@ -212,15 +212,15 @@ impl WatchedLink {
 }
 
 /// A socket whose calls are noted.
-pub(crate) struct Socket<'hosts> {
+pub struct Socket<'hosts> {
     setup: &'hosts WatchedLink,
-    pub(crate) socket: UdpSocket,
-    pub(crate) local: SocketAddr,
+    pub socket: UdpSocket,
+    pub local: SocketAddr,
 }
 
 impl Socket<'_> {
     /// Send datagram `number`, to `to` where the socket is not connected.
-    pub(crate) fn send(&self, number: u64, bytes: usize, to: Option<SocketAddr>) {
+    pub fn send(&self, number: u64, bytes: usize, to: Option<SocketAddr>) {
         let data = datagram(number, bytes);
         let begun = now();
         let sent = match to {
@@ -234,7 +234,7 @@ impl Socket<'_> {
 
     /// Send datagrams of 1000 bytes by one call (UDP_SEGMENT). `seen` is the one that begins the
     /// packet to compare the call with.
-    pub(crate) fn send_segments(&self, numbers: Range<u64>, seen: u64) {
+    pub fn send_segments(&self, numbers: Range<u64>, seen: u64) {
         let data: Vec<u8> = numbers.flat_map(|number| datagram(number, 1000)).collect();
         let begun = now();
         assert_eq!(self.socket.send(&data).unwrap(), data.len());
@@ -242,12 +242,12 @@ impl Socket<'_> {
     }
 
     /// Note a send that was done otherwise.
-    pub(crate) fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
+    pub fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
         self.setup.note_sent(self.call(number, bytes, begun, ended));
     }
 
     /// Note a read that was done otherwise.
-    pub(crate) fn read(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
+    pub fn read(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
         self.setup.note_read(self.call(number, bytes, begun, ended));
     }
 
@@ -263,7 +263,7 @@ impl Socket<'_> {
     }
 
     /// Read one datagram; none came for [`SILENCE`] if false.
-    pub(crate) fn receive(&self) -> bool {
+    pub fn receive(&self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let begun = now();
         let read = self.socket.recv(&mut buffer);
@@ -279,7 +279,7 @@ impl Socket<'_> {
     }
 
     /// Return when nothing waits to be read.
-    pub(crate) fn wait_until_read(&self) {
+    pub fn wait_until_read(&self) {
         let waiting = || {
             let mut set = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             poll(&mut set, PollTimeout::ZERO).unwrap() > 0
@@ -290,7 +290,7 @@ impl Socket<'_> {
     }
 
     /// Read with `pause` before each read, until nothing comes any more.
-    pub(crate) fn receive_all(&self, mut pause: impl FnMut() -> Duration) {
+    pub fn receive_all(&self, mut pause: impl FnMut() -> Duration) {
         loop {
             thread::sleep(pause());
             if !self.receive() {
@@ -301,42 +301,42 @@ impl Socket<'_> {
 }
 
 /// The bytes of a datagram.
-pub(crate) fn datagram(number: u64, bytes: usize) -> Vec<u8> {
+pub fn datagram(number: u64, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     data[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
     data
 }
 
 /// Find the datagram that begins so.
-pub(crate) fn number_of(data: &[u8]) -> u64 {
+pub fn number_of(data: &[u8]) -> u64 {
     u64::from_be_bytes(data[..NUMBER_BYTES].try_into().unwrap())
 }
 
 /// The calls, the packets on the wire, and the measured messages.
-pub(crate) struct Evidence {
-    pub(crate) sent: Vec<Call>,
-    pub(crate) read: Vec<Call>,
+pub struct Evidence {
+    pub sent: Vec<Call>,
+    pub read: Vec<Call>,
     at_a: Vec<Packet>,
     at_b: Vec<Packet>,
     /// Packets that the kernel showed to no program: messages of these may be missing or refused.
     unseen: usize,
-    pub(crate) messages: Vec<Value>,
+    pub messages: Vec<Value>,
 }
 
 impl Evidence {
     /// Compare each valid message with the wire and with the clock of its call. Every call is a
     /// message, and most are valid; times alone may be tried again.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         self.check_sends()?;
         self.check_reads()
     }
 
-    pub(crate) fn check_sends(&self) -> Result<(), String> {
+    pub fn check_sends(&self) -> Result<(), String> {
         self.most_are_valid("tx");
         self.none_is_wrong("tx")
     }
 
-    pub(crate) fn check_reads(&self) -> Result<(), String> {
+    pub fn check_reads(&self) -> Result<(), String> {
         self.most_are_valid("rx");
         self.none_is_wrong("rx")?;
         self.few_wait_for_a_softirq()
@@ -345,7 +345,7 @@ impl Evidence {
     /// Every call of a direction is one message, and each valid one is right. This may be tried
     /// again: if the hypervisor stops the machine between a stamp and its witness, a message is
     /// wrong.
-    pub(crate) fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
+    pub fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
         let calls = if direction == "tx" {
             &self.sent
         } else {
@@ -385,7 +385,7 @@ impl Evidence {
     }
 
     /// Return how many messages of a direction have a verdict.
-    pub(crate) fn verdict_count(&self, direction: &str, verdict: &str) -> usize {
+    pub fn verdict_count(&self, direction: &str, verdict: &str) -> usize {
         let messages = of_direction(&self.messages, direction);
         verdicts(&messages).get(verdict).copied().unwrap_or(0)
     }

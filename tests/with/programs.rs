@@ -7,26 +7,23 @@ use std::process::Command;
 
 use testbed::{Host, PATIENCE, Process};
 
-pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+use crate::wait_until;
+
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// redis-server, on its usual port.
-pub(crate) struct Redis {
-    pub(crate) server: Process,
-    pub(crate) address: SocketAddr,
+pub struct Redis {
+    pub server: Process,
+    pub address: SocketAddr,
 }
 
 impl Redis {
-    pub(crate) fn start(host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+    pub fn start(host: &Host, address: IpAddr, options: &[&str]) -> Redis {
         Redis::spawn(host.command("redis-server"), host, address, options)
     }
 
     /// Start it by a command that ends with its name.
-    pub(crate) fn spawn(
-        mut command: Command,
-        host: &Host,
-        address: IpAddr,
-        options: &[&str],
-    ) -> Redis {
+    pub fn spawn(mut command: Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
         command.args([
             "--save",
             "",
@@ -43,7 +40,7 @@ impl Redis {
     }
 
     /// The words of redis-benchmark.
-    pub(crate) fn benchmark(&self, options: &str) -> String {
+    pub fn benchmark(&self, options: &str) -> String {
         format!(
             "redis-benchmark -h {} -t ping_inline -q {options}",
             self.address.ip()
@@ -51,19 +48,19 @@ impl Redis {
     }
 
     /// The words of redis-cli.
-    pub(crate) fn client(&self, words: &str) -> String {
+    pub fn client(&self, words: &str) -> String {
         format!("redis-cli -h {} {words}", self.address.ip())
     }
 }
 
 /// Run words as a command of a host.
-pub(crate) fn run(host: &Host, words: &str) {
+pub fn run(host: &Host, words: &str) {
     let words: Vec<_> = words.split(' ').collect();
     host.run(words[0], &words[1..]).unwrap();
 }
 
 /// Start nginx with these servers, and wait for their ports. Its files are in a folder.
-pub(crate) fn nginx(
+pub fn nginx(
     host: &Host,
     folder: &Path,
     name: &str,
@@ -89,12 +86,7 @@ pub(crate) fn nginx(
 }
 
 /// Start nginx with one page of this many bytes, at `/page`.
-pub(crate) fn nginx_with_page(
-    host: &Host,
-    folder: &Path,
-    bytes: usize,
-    address: SocketAddr,
-) -> Process {
+pub fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address: SocketAddr) -> Process {
     fs::write(folder.join("page"), vec![b'.'; bytes]).unwrap();
     let server = format!(
         "server {{ listen {}; root {}; }}",
@@ -105,7 +97,7 @@ pub(crate) fn nginx_with_page(
 }
 
 /// Start Python's own web server for the files of a folder, and wait for its port.
-pub(crate) fn serve_files(host: &Host, folder: &Path, address: SocketAddr) -> Process {
+pub fn serve_files(host: &Host, folder: &Path, address: SocketAddr) -> Process {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let folder = folder.to_str().unwrap();
     let words = [
@@ -143,12 +135,7 @@ http.server.ThreadingHTTPServer((address, int(port)), Handler).serve_forever()
 ";
 
 /// Return the command of a web server that sleeps and works for each answer.
-pub(crate) fn slow_web(
-    host: &Host,
-    program: &[&str],
-    address: SocketAddr,
-    seconds: [&str; 2],
-) -> Command {
+pub fn slow_web(host: &Host, program: &[&str], address: SocketAddr, seconds: [&str; 2]) -> Command {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let words = [program, &["python3", "-c", WEB, &ip, &port], &seconds].concat();
     let mut command = host.command(words[0]);
@@ -157,7 +144,7 @@ pub(crate) fn slow_web(
 }
 
 /// Start that server, and wait for its port.
-pub(crate) fn start_slow_web(host: &Host, address: SocketAddr, seconds: [&str; 2]) -> Process {
+pub fn start_slow_web(host: &Host, address: SocketAddr, seconds: [&str; 2]) -> Process {
     let server = Process::spawn(slow_web(host, &[], address, seconds)).unwrap();
     host.wait_for_port(address, PATIENCE)
         .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
@@ -190,7 +177,7 @@ for _ in range(20):
     client.recv(128, socket.MSG_WAITALL)
 ";
 
-pub(crate) fn start_chat(host: &Host, address: SocketAddr) -> Process {
+pub fn start_chat(host: &Host, address: SocketAddr) -> Process {
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let server = host.spawn("python3", &["-c", CHAT, &ip, &port]).unwrap();
     host.wait_for_port(address, PATIENCE)
@@ -199,14 +186,14 @@ pub(crate) fn start_chat(host: &Host, address: SocketAddr) -> Process {
 }
 
 /// Return the command that asks in halves.
-pub(crate) fn halves(address: SocketAddr, pause: &str, cork: bool) -> [String; 7] {
+pub fn halves(address: SocketAddr, pause: &str, cork: bool) -> [String; 7] {
     let cork = if cork { "cork" } else { "" };
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     ["python3", "-c", HALVES, &ip, &port, pause, cork].map(str::to_owned)
 }
 
 /// Start redis on one CPU, where its neighbours will have forty times its weight.
-pub(crate) fn redis_with_little_weight(host: &Host) -> Redis {
+pub fn redis_with_little_weight(host: &Host) -> Redis {
     let mut command = host.command("taskset");
     command.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
     Redis::spawn(command, host, LOCALHOST, &[])
@@ -214,9 +201,63 @@ pub(crate) fn redis_with_little_weight(host: &Host) -> Redis {
 
 /// Keep that CPU busy. With one neighbour, a reader that slept for long often waits for less than a
 /// slice.
-pub(crate) fn busy_neighbours(host: &Host) -> [Process; 3] {
+pub fn busy_neighbours(host: &Host) -> [Process; 3] {
     let words = "--cpu-list 0 nice -n -7 sh -c";
     let mut busy: Vec<&str> = words.split(' ').collect();
     busy.push("while :; do :; done");
     [(); 3].map(|()| host.spawn("taskset", &busy).unwrap())
 }
+
+/// Run a Python program that writes the file of its first argument when it is ready.
+pub fn start_script(host: &Host, script: &str) -> Process {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let arguments = ["-c", script, ready.to_str().unwrap()];
+    let mut server = host.spawn("python3", &arguments).unwrap();
+    wait_until("the program is ready", || {
+        assert!(server.is_running().unwrap(), "{}", server.stderr());
+        ready.exists()
+    });
+    server
+}
+
+/// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
+const SLOW_DNS: &str = "
+import socket, sys, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(('127.0.0.1', 53))
+open(sys.argv[1], 'w').close()
+while True:
+    question, peer = server.recvfrom(512)
+    time.sleep(0.3)
+    end = question.index(b'\\0', 12) + 5
+    head = question[:2] + b'\\x85\\x80' + b'\\0\\1' + b'\\0\\1' + b'\\0' * 4
+    answer = b'\\xc0\\x0c' + b'\\0\\1\\0\\1' + b'\\0\\0\\0\\x3c' + b'\\0\\4' + bytes([192, 0, 2, 1])
+    server.sendto(head + question[12:end] + answer, peer)
+";
+
+pub fn start_slow_dns(host: &Host) -> Process {
+    start_script(host, SLOW_DNS)
+}
+
+/// Return the number of connections that wait for accept(): Recv-Q of ss(8).
+pub fn waiting(host: &Host) -> u64 {
+    let text = host.run("ss", &["-Hlnt", "sport = 6379"]).unwrap();
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Connects one socket twice: connect(2) with AF_UNSPEC, which is 0, dissolves a connection.
+pub const AGAIN: &str = "
+import ctypes, socket
+c = ctypes.CDLL(None, use_errno=True)
+client = socket.socket()
+for port in (7001, 7002):
+    listener = socket.create_server(('127.0.0.1', port))
+    client.connect(('127.0.0.1', port))
+    server, _ = listener.accept()
+    client.sendall(b'x' * 100)
+    assert len(server.recv(100)) == 100
+    server.sendall(b'x' * 50)
+    assert len(client.recv(50)) == 50
+    assert c.connect(client.fileno(), bytes(16), 16) == 0
+";

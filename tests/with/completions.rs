@@ -31,7 +31,7 @@ pub struct Service {
 
 impl Service {
     pub fn start(options: &[&str]) -> Service {
-        Service::start_by(Command::new(with::sockstamp()), options)
+        Service::start_by(Command::new(crate::sockstamp()), options)
     }
 
     /// By a command that runs `sockstamp`, as whatever user.

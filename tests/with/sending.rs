@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use crate::guarded::Guarded;
+use crate::{Trace, number};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
-use with::guarded::Guarded;
-use with::{Trace, number};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -40,9 +40,9 @@ type Calls = BTreeMap<u32, Call>;
 
 /// Two hosts on a link whose end at host a is captured, while every message that host a sends is
 /// traced.
-pub(crate) struct WatchedSender {
-    pub(crate) a: Host,
-    pub(crate) b: Host,
+pub struct WatchedSender {
+    pub a: Host,
+    pub b: Host,
     link: Link,
     guarded: Guarded,
     capture: Capture,
@@ -51,7 +51,7 @@ pub(crate) struct WatchedSender {
 }
 
 impl WatchedSender {
-    pub(crate) fn new(config: LinkConfig) -> WatchedSender {
+    pub fn new(config: LinkConfig) -> WatchedSender {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, config).unwrap();
         let guarded = Guarded::start([link.interface_a()]);
@@ -68,13 +68,13 @@ impl WatchedSender {
         }
     }
 
-    pub(crate) fn listen(&self, family: Family) -> TcpListener {
+    pub fn listen(&self, family: Family) -> TcpListener {
         let address = SocketAddr::new(self.link.address_b(family), 0);
         self.b.tcp_listen(address).unwrap()
     }
 
     /// Connect host a to a listener of host b.
-    pub(crate) fn connect(&self, listener: &TcpListener) -> Stream<'_> {
+    pub fn connect(&self, listener: &TcpListener) -> Stream<'_> {
         let socket = self.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
         Stream {
             setup: self,
@@ -85,7 +85,7 @@ impl WatchedSender {
     }
 
     /// A connection to a reader that takes all that comes, while `send` runs.
-    pub(crate) fn with_reader(&self, family: Family, send: impl FnOnce(&mut Stream<'_>)) {
+    pub fn with_reader(&self, family: Family, send: impl FnOnce(&mut Stream<'_>)) {
         let listener = self.listen(family);
         let mut stream = self.connect(&listener);
         let (mut peer, _) = listener.accept().unwrap();
@@ -102,7 +102,7 @@ impl WatchedSender {
     /// Compare each valid message with the wire. Every call is a message, most are valid, and no
     /// machine makes a valid one wrong. That each has its witnesses near, a busy machine may miss.
     /// Messages may be missing or refused for packets that the kernel showed to no program.
-    pub(crate) fn check(self) -> Result<(), String> {
+    pub fn check(self) -> Result<(), String> {
         let messages = self.trace.finish();
         let packets = self.capture.finish();
         let unseen = self.guarded.finish().count();
@@ -161,22 +161,22 @@ impl WatchedSender {
 }
 
 /// A connection of host a.
-pub(crate) struct Stream<'hosts> {
+pub struct Stream<'hosts> {
     setup: &'hosts WatchedSender,
     local: String,
-    pub(crate) socket: TcpStream,
+    pub socket: TcpStream,
     end: u32,
 }
 
 impl Stream<'_> {
     /// Send this many bytes by one call.
-    pub(crate) fn send(&mut self, bytes: usize) {
+    pub fn send(&mut self, bytes: usize) {
         let data = vec![7; bytes];
         self.call(|mut socket| socket.write(&data).unwrap());
     }
 
     /// Send by `call`, which returns how many bytes it sent.
-    pub(crate) fn call(&mut self, call: impl FnOnce(&TcpStream) -> usize) {
+    pub fn call(&mut self, call: impl FnOnce(&TcpStream) -> usize) {
         let begun = now();
         let bytes = call(&self.socket);
         let ended = now();
@@ -186,13 +186,13 @@ impl Stream<'_> {
         calls.insert(self.end, Call { begun, ended });
     }
 
-    pub(crate) fn receive(&mut self, bytes: usize) {
+    pub fn receive(&mut self, bytes: usize) {
         self.socket.read_exact(&mut vec![0; bytes]).unwrap();
     }
 
     /// End the stream when the peer has acknowledged all of it. A FIN in front of that would be
     /// another state.
-    pub(crate) fn drain(&mut self) {
+    pub fn drain(&mut self) {
         let all_acknowledged = |info: TcpInfo| info.unacked == 0 && info.notsent_bytes == 0;
         while !all_acknowledged(TcpInfo::of(&self.socket).unwrap()) {
             thread::sleep(Duration::from_millis(5));

@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
+use crate::{Trace, number};
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, Link, LinkConfig};
-use with::{Trace, number};
 
 use crate::capture::{Capture, Packet, Segment};
 use crate::clock::now;
@@ -29,11 +29,11 @@ const VALID_PERCENT: usize = 95;
 
 /// The writes of one end: bursts of sends, with pauses in between.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writer {
-    pub(crate) bytes: usize,
-    pub(crate) burst: usize,
-    pub(crate) bursts: usize,
-    pub(crate) pause: Duration,
+pub struct Writer {
+    pub bytes: usize,
+    pub burst: usize,
+    pub bursts: usize,
+    pub pause: Duration,
 }
 
 impl Writer {
@@ -52,17 +52,17 @@ impl Writer {
 
 /// The reads of the other end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Reader {
+pub struct Reader {
     /// Bytes that it requests at once.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Time that it sleeps before it reads everything there; without it, it waits for data.
-    pub(crate) sleep: Option<Duration>,
+    pub sleep: Option<Duration>,
     /// Each read waits for all bytes that it requests.
-    pub(crate) wait_all: bool,
+    pub wait_all: bool,
     /// `SO_RCVBUF`.
-    pub(crate) buffer: Option<usize>,
+    pub buffer: Option<usize>,
     /// It closes its sending side at once.
-    pub(crate) half_closed: bool,
+    pub half_closed: bool,
 }
 
 impl Reader {
@@ -122,16 +122,16 @@ struct Read {
 
 /// One connection and what goes over it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
-    pub(crate) family: Family,
-    pub(crate) writer: Writer,
-    pub(crate) reader: Reader,
+pub struct Stream {
+    pub family: Family,
+    pub writer: Writer,
+    pub reader: Reader,
 }
 
 /// Let all of them run together over a link and compare each valid read with the wire and the
 /// reader's clock. All reads are messages, and of those of each stream most are valid: no machine
 /// is so busy that this depends on it, or that a valid read is wrong.
-pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) {
+pub fn compare(config: LinkConfig, streams: &[Stream]) {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::relay(&a, &b, config).unwrap();
     let capture = Capture::start(&b, link.interface_b(), "tcp");

@@ -17,14 +17,14 @@ while s.recv(1):
 ";
 
 /// Another process's end of a connection.
-pub(crate) struct Answerer {
-    pub(crate) process: Process,
+pub struct Answerer {
+    pub process: Process,
     socket: TcpStream,
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 impl Answerer {
-    pub(crate) fn start(host: &Host, cgroup: Option<&Cgroup>) -> Answerer {
+    pub fn start(host: &Host, cgroup: Option<&Cgroup>) -> Answerer {
         let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         let mut command = host.command("python3");
@@ -42,7 +42,7 @@ impl Answerer {
         }
     }
 
-    pub(crate) fn ask(&mut self) {
+    pub fn ask(&mut self) {
         self.socket.write_all(&[1]).unwrap();
         self.socket.read_exact(&mut [0]).unwrap();
         wait_acknowledged(&self.socket);
@@ -50,7 +50,7 @@ impl Answerer {
 }
 
 /// Assert that all messages are the answerer's, and none of this process, which is not selected.
-pub(crate) fn assert_only(messages: &Messages, measured: &Answerer, others: &[&Answerer]) {
+pub fn assert_only(messages: &Messages, measured: &Answerer, others: &[&Answerer]) {
     assert_eq!(outline(&messages.read_at(measured.address)), [(1, "valid")]);
     assert_eq!(
         outline(&messages.sent_from(measured.address)),

@@ -3,12 +3,12 @@
 use nix::time::{ClockId, clock_gettime};
 
 /// CLOCK_MONOTONIC in nanoseconds, which all stamps of sockstamp are in.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     u64::try_from(read(ClockId::CLOCK_MONOTONIC)).unwrap()
 }
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC in nanoseconds, from the narrowest of some brackets.
-pub(crate) fn realtime_offset() -> i64 {
+pub fn realtime_offset() -> i64 {
     let brackets = (0..16).map(|_| {
         let before = read(ClockId::CLOCK_MONOTONIC);
         let realtime = read(ClockId::CLOCK_REALTIME);

@@ -1,0 +1,95 @@
+//! The last line of plain `stat`, which names a fault or none.
+
+use std::fs;
+
+use tempfile::NamedTempFile;
+use testbed::Host;
+
+use crate::pair::Pair;
+use crate::programs::nginx_with_page;
+use crate::{end, hooks, sockstamp, start};
+
+/// Return the last sentence of `stat -- command` on a host.
+pub fn last_line_on(host: &Host, command: &[&str]) -> String {
+    let output = NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let hooks = hooks();
+    let mut arguments = vec!["stat", "--max-cost=none", "-o", path];
+    arguments.extend(hooks.iter().map(String::as_str));
+    arguments.push("--");
+    arguments.extend(command);
+    host.run(sockstamp(), &arguments).unwrap();
+    last_line_of(path)
+}
+
+/// Return the last sentence of `stat` with a target while `load` runs.
+pub fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
+    let output = NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let stat = start(&[&["stat", "--max-cost=none", "-o", path], target].concat());
+    load();
+    end(stat);
+    last_line_of(path)
+}
+
+fn last_line_of(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    println!("{text}");
+    let text = text.trim_end();
+    // A sentence may take several lines.
+    let start = text
+        .rfind("\n diagnosis:")
+        .or_else(|| text.rfind('\n'))
+        .unwrap_or(0);
+    text[start..]
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Check a diagnosis.
+pub fn tells(line: String, expected: &str) -> Result<(), String> {
+    if line.starts_with("diagnosis: ") && line.contains(expected) {
+        Ok(())
+    } else {
+        Err(line)
+    }
+}
+
+/// Check that there is no diagnosis: the line before it is the last one.
+pub fn silent(line: String) -> Result<(), String> {
+    match line.starts_with("lost: ") {
+        true => Ok(()),
+        false => Err(line),
+    }
+}
+
+pub fn assert_silent(line: &str) {
+    silent(line.to_owned()).unwrap();
+}
+
+/// Return the script of a download of nginx's page, for its output to go elsewhere.
+pub fn download(pair: &Pair, output: &str) -> String {
+    format!("curl -s http://{}/page {output}", pair.address)
+}
+
+/// Return the last line of the `stat` of nginx while curl loads its page.
+pub fn of_a_download(pair: &Pair, bytes: usize, output: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let server = nginx_with_page(&pair.server, folder.path(), bytes, pair.address);
+    last_line_while(&["-p", &server.id().to_string()], || {
+        pair.client
+            .run("sh", &["-c", &download(pair, output)])
+            .unwrap();
+    })
+}
+
+/// Let the server hand a page to TCP at once, and TCP send it without pacing.
+pub fn room_for_a_page(pair: &Pair) {
+    for (name, value) in [
+        ("net.ipv4.tcp_wmem", "4096 4194304 4194304"),
+        ("net.ipv4.tcp_congestion_control", "reno"),
+    ] {
+        pair.server.set_sysctl(name, value).unwrap();
+    }
+}
