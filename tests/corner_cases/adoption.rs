@@ -14,6 +14,7 @@ use socket2::SockRef;
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
 use with::answerer::{Answerer, assert_only};
 use with::bits::{ROUNDS, calls_of_others, selects_by_bit};
+use with::blocked::spawn_blocked;
 use with::traced_hosts::{
     Connection, Message, Messages, ONE_WAY, outline, pause, wait_acknowledged,
 };
@@ -150,14 +151,13 @@ fn a_read_that_is_under_way_at_adoption_is_refused() {
         let mut older = Older::ipv4();
         older.client().write_all(&vec![1; before]).unwrap();
         let mut server = older.server().try_clone().unwrap();
-        let reader = thread::spawn(move || {
+        // Return when it has taken the available bytes, and waits.
+        let reader = spawn_blocked(move || {
             let mut buffer = vec![0; before + 50];
             let taken = recv(server.as_raw_fd(), &mut buffer, MsgFlags::MSG_WAITALL).unwrap();
             assert_eq!(taken, before + 50);
             server.read_exact(&mut [0; 7]).unwrap();
         });
-        // Wait until the reader has taken the available bytes, and waits.
-        pause();
         let trace = older.trace();
         older.client().write_all(&[1; 50]).unwrap();
         pause();
@@ -179,11 +179,10 @@ fn a_send_that_waits_for_room_is_refused() {
     const BYTES: usize = 8 << 20;
     let mut older = Older::ipv4();
     let mut client = older.client().try_clone().unwrap();
-    let sender = thread::spawn(move || {
+    let sender = spawn_blocked(move || {
         client.write_all(&vec![1; BYTES]).unwrap();
         client.write_all(&[1; 10]).unwrap();
     });
-    pause();
     let trace = older.trace();
     older.server().read_exact(&mut vec![0; BYTES + 10]).unwrap();
     sender.join().unwrap();

@@ -480,7 +480,7 @@ fn messages_acknowledged_after_close_are_valid() {
     let mut received = Vec::new();
     connection.server.read_to_end(&mut received).unwrap();
     assert_eq!(received.len(), 10);
-    thread::sleep(2 * ONE_WAY);
+    setup.trace.wait_for("tx", 1);
 
     let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);

@@ -3,13 +3,12 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, PATIENCE, Result, Uplink, UplinkHosts};
-use with::traced_hosts::{Connection, Message, Messages, PAUSE, outline, wait_acknowledged};
+use with::traced_hosts::{Connection, Message, Messages, outline, wait_acknowledged};
 use with::{FAMILIES, Stat, Trace, end, number, skip, start, wait_until};
 
 const REQUEST: usize = 100;
@@ -275,7 +274,7 @@ fn a_datagram_that_waits_too_long_is_given_up() {
     }
     let datagram = Datagram::traced(&setup, &["--host-path"]);
     datagram.send(to);
-    thread::sleep(Duration::from_secs(8));
+    datagram.trace.wait_for("tx", 1);
     assert_eq!(
         outline(&datagram.finish().sent()),
         [(REQUEST as u64, "no-snd-stamp")]
@@ -468,7 +467,6 @@ fn text_shows_interface_names() {
             path,
         ]);
         request(&mut connect(&setup, Family::V4));
-        thread::sleep(PAUSE);
         end(process);
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(&expected), "{expected} in {text}");

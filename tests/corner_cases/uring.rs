@@ -7,6 +7,7 @@ use std::thread;
 use io_uring::{IoUring, opcode, squeue, types::Fd};
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;
+use with::blocked::spawn_blocked;
 use with::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 
 /// Run one operation to its end. The caller keeps everything that it names borrowed until then.
@@ -90,8 +91,7 @@ fn a_read_that_waits_for_data_is_one_message() {
     let setup = Loopback::new();
     let mut connection = setup.connect();
     let server = connection.server.try_clone().unwrap();
-    let reader = thread::spawn(move || receive(&server, &mut [0; 100]));
-    pause();
+    let reader = spawn_blocked(move || receive(&server, &mut [0; 100]));
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 

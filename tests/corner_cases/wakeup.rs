@@ -1,6 +1,5 @@
 //! Test which task waited for the data, how it waited, and when it got a CPU.
 
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +12,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::select::{FdSet, select};
 use nix::unistd::{Pid, gettid};
-use testbed::{Hog, PATIENCE, run_first_on, within_attempts};
+use testbed::{Hog, run_first_on, within_attempts};
+use with::blocked::wait_blocked;
 use with::skip;
 use with::traced_hosts::{Connection, Loopback, Message, outline, pause};
 
@@ -120,29 +120,8 @@ fn run<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> (JoinH
 /// Run `reader`, and return when it waits for data.
 fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let (reader, thread) = run(reader);
-    let begin = Instant::now();
-    while !waits_for_data(thread) {
-        assert!(begin.elapsed() < PATIENCE, "the reader does not wait");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_blocked(thread);
     reader
-}
-
-/// Return true if a thread of this process is blocked in a call that waits for data: its `syscall`
-/// then begins with the number of the call (proc_pid_syscall(5)).
-fn waits_for_data(thread: Pid) -> bool {
-    let calls = [
-        libc::SYS_recvfrom,
-        libc::SYS_poll,
-        libc::SYS_select,
-        libc::SYS_pselect6,
-        libc::SYS_epoll_wait,
-        libc::SYS_epoll_pwait,
-        libc::SYS_io_uring_enter,
-    ];
-    let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap();
-    let number = call.split(' ').next().unwrap();
-    calls.iter().any(|call| call.to_string() == number)
 }
 
 /// Send one message by each of two connections, while readers are kept from running. When they no

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testbed::{Family, Host, PATIENCE, TcpInfo, within_attempts};
 use with::expected::{ms, sum, within};
+use with::kernel_counts::wait_closed;
 use with::pair::Pair;
 use with::qdisc::{Qdisc, kernel_counter};
 use with::{Stat, in_short, number, stage};
@@ -156,16 +157,6 @@ fn stream(mut connection: &TcpStream) {
     while TcpInfo::of(connection).unwrap().unacked > 0 {
         assert!(start.elapsed() < PATIENCE, "not acknowledged");
         thread::sleep(INTERVAL);
-    }
-}
-
-/// Wait until no connection of the host has anything left to send.
-fn wait_closed(host: &Host) {
-    let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
-    let start = Instant::now();
-    while !host.run("ss", &open).unwrap().trim().is_empty() {
-        assert!(start.elapsed() < PATIENCE, "connections do not end");
-        thread::sleep(Duration::from_millis(20));
     }
 }
 

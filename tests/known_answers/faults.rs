@@ -13,7 +13,7 @@ use with::last_line::{
 use with::pair::Pair;
 use with::programs::{
     LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
-    run, start_chat, start_script, start_slow_dns, start_slow_web, waiting,
+    run, start_chat, start_script, start_slow_dns, start_slow_web, wait_read, waiting,
 };
 use with::wait_until;
 
@@ -365,8 +365,7 @@ fn a_receive_buffer_that_overflows_is_diagnosed() {
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..100}; do printf %500s >&3; sleep 0.001; done";
     let line = last_line_while(&["-p", &process, "--attach-all"], || {
         host.run("bash", &["-c", send]).unwrap();
-        // Until those that found room are read.
-        thread::sleep(Duration::from_millis(100));
+        wait_read(&host, 5000);
     });
     tells(line, "datagrams were dropped at their socket").unwrap();
 }

@@ -10,6 +10,7 @@ use socket2::SockRef;
 use testbed::{Family, LinkConfig, Process, TcpInfo, within_attempts};
 use with::expected::{explains, nine_tenths};
 use with::pair::Pair;
+use with::traced_hosts::wait_acknowledged;
 use with::{Stat, in_short, number};
 
 /// Requests of the testbed's client: more than each limit lets through per round trip.
@@ -135,7 +136,7 @@ fn waits_for_the_tiny_window_of_a_slow_reader_are_in_rwnd_as_tcp_info_counts_the
             client.shutdown(Shutdown::Write).unwrap();
         });
         // The last ACK may be late: RFC 9293, section 3.8.6.3.
-        thread::sleep(Duration::from_millis(300));
+        wait_acknowledged(&client);
         let counted = TcpInfo::of(&client).unwrap().rwnd_limited * 1000;
         let report = stat.finish();
         println!("{counted} ns are counted, {}", in_short(&report));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
 use with::last_line::{last_line_while, of_a_download, room_for_a_page, tells};
 use with::pair::Pair;
-use with::programs::{run, serve_files, start_script};
+use with::programs::{run, serve_files, start_script, wait_read};
 
 /// Leave datagrams unread for a second, with room for all of them.
 const SLEEPING_DATAGRAMS: &str = "
@@ -34,7 +34,7 @@ fn a_reader_too_far_behind_is_diagnosed() {
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
     let line = last_line_while(&["-p", &process, "--attach-all"], || {
         host.run("bash", &["-c", send]).unwrap();
-        thread::sleep(Duration::from_secs(3));
+        wait_read(&host, 5000);
     });
     tells(line, "the reader falls behind: ").unwrap();
 }

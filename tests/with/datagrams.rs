@@ -13,7 +13,7 @@ use crate::guarded::Guarded;
 use crate::{Trace, number, of_direction};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, Uplink};
+use testbed::{Family, Host, Link, LinkConfig, Stolen, Uplink};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -85,6 +85,7 @@ pub struct WatchedLink {
     pub b: Host,
     pub link: Between,
     guarded: Guarded,
+    stolen: Stolen,
     captures: [Capture; 2],
     trace: Trace,
     sent: Mutex<Vec<Call>>,
@@ -140,6 +141,7 @@ impl WatchedLink {
             b,
             link,
             guarded,
+            stolen: Stolen::begin(),
             captures,
             trace,
             sent: Mutex::default(),
@@ -202,6 +204,7 @@ impl WatchedLink {
         let [at_a, at_b] = self.captures.map(Capture::finish);
         Evidence {
             unseen: self.guarded.finish().count(),
+            stolen: self.stolen,
             sent: self.sent.into_inner().unwrap(),
             read: self.read.into_inner().unwrap(),
             at_a,
@@ -320,6 +323,7 @@ pub struct Evidence {
     at_b: Vec<Packet>,
     /// Packets that the kernel showed to no program: messages of these may be missing or refused.
     unseen: usize,
+    stolen: Stolen,
     pub messages: Vec<Value>,
 }
 
@@ -342,9 +346,9 @@ impl Evidence {
         self.few_wait_for_a_softirq()
     }
 
-    /// Every call of a direction is one message, and each valid one is right. This may be tried
-    /// again: if the hypervisor stops the machine between a stamp and its witness, a message is
-    /// wrong.
+    /// Every call of a direction is one message, and each valid one is right. If the hypervisor
+    /// stops the machine between a stamp and its witness, a message is wrong: that alone may be
+    /// tried again.
     pub fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
         let calls = if direction == "tx" {
             &self.sent
@@ -376,12 +380,14 @@ impl Evidence {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(format!(
+        let told = format!(
             "{direction}: {} of {} valid messages are wrong:\n{}",
             wrong.len(),
             valid.len(),
             wrong[..wrong.len().min(5)].join("\n")
-        ))
+        );
+        assert!(self.stolen.much().is_some(), "{told}");
+        Err(told)
     }
 
     /// Return how many messages of a direction have a verdict.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use testbed::{Host, PATIENCE};
 
 use crate::expected::ms;
-use crate::{number, peer};
+use crate::{number, peer, wait_until};
 
 const RATE_BITS: u64 = 10_000_000;
 
@@ -23,16 +23,17 @@ const PAYLOAD: usize = 1400;
 /// net/core/sock.c.
 pub fn with_full_queue(sender: &UdpSocket, f: impl FnOnce()) {
     sender.set_nonblocking(true).unwrap();
-    let done = AtomicBool::new(false);
+    let [full, done] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 while sender.send(&[0; PAYLOAD]).is_ok() {}
+                full.store(true, Ordering::Relaxed);
                 thread::sleep(Duration::from_micros(500));
             }
         });
         let _stop = SetOnDrop(&done);
-        thread::sleep(Duration::from_millis(100));
+        wait_until("the queue is full", || full.load(Ordering::Relaxed));
         f();
     });
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use testbed::{Host, PATIENCE, Process};
 
+use crate::wait_until;
+
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last
@@ -20,27 +22,15 @@ impl EndedFlows<'_> {
     pub fn watch(host: &Host) -> EndedFlows<'_> {
         // It would keep what it prints until its end otherwise.
         let ss = host.spawn("stdbuf", &["-oL", "ss", "-Etin"]).unwrap();
-        let start = Instant::now();
-        while !listens(&ss) {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "ss does not listen: {}",
-                ss.stderr()
-            );
-            thread::sleep(POLL_INTERVAL);
-        }
+        wait_until("ss listens", || listens(&ss));
         EndedFlows { host, ss }
     }
 
     /// Return each flow by its local address, as soon as none is left. (A flow in TIME-WAIT has
     /// ended: its socket no longer exists.)
     pub fn counts(self) -> Vec<(SocketAddr, KernelCounts)> {
+        wait_closed(self.host);
         let start = Instant::now();
-        let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
-        while !self.host.run("ss", &open).unwrap().trim().is_empty() {
-            assert!(start.elapsed() < PATIENCE, "flows do not end");
-            thread::sleep(POLL_INTERVAL);
-        }
         loop {
             let text = self.ss.stdout();
             thread::sleep(POLL_INTERVAL);
@@ -50,6 +40,14 @@ impl EndedFlows<'_> {
             assert!(start.elapsed() < PATIENCE, "no flow has ended: {text}");
         }
     }
+}
+
+/// Wait until no connection of a host has anything left to send, or to acknowledge.
+pub fn wait_closed(host: &Host) {
+    let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
+    wait_until("all connections have ended", || {
+        host.run("ss", &open).unwrap().trim().is_empty()
+    });
 }
 
 /// Return true if a process has joined the groups that report ended sockets: sock_diag(7), and

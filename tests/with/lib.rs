@@ -23,6 +23,7 @@ mod wait;
 pub mod agents;
 pub mod answerer;
 pub mod bits;
+pub mod blocked;
 pub mod bpf_objects;
 pub mod capture;
 pub mod clock;

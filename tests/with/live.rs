@@ -142,7 +142,7 @@ impl Trace {
             if shown.matches(wanted).count() >= count {
                 return;
             }
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(10));
         }
     }
 

@@ -261,3 +261,12 @@ for port in (7001, 7002):
     assert len(client.recv(50)) == 50
     assert c.connect(client.fileno(), bytes(16), 16) == 0
 ";
+
+/// Wait until nothing is unread at this UDP port of a host.
+pub fn wait_read(host: &Host, port: u16) {
+    let of_port = ["-Hanu", &format!("sport = {port}")];
+    wait_until("all datagrams are read", || {
+        let text = host.run("ss", &of_port).unwrap();
+        text.split_whitespace().nth(1) == Some("0")
+    });
+}

@@ -69,7 +69,7 @@ pub struct Wire {
     pub link: Link,
     pub client: Host,
     server: Host,
-    trace: Trace,
+    pub trace: Trace,
 }
 
 impl Wire {

@@ -250,9 +250,12 @@ fn traced(
 }
 
 fn between(answer: (Option<u64>, bool), least: u64, most: u64) -> Result<(), String> {
-    match answer {
-        (Some(ms), false) if (least..=most).contains(&ms) => Ok(()),
-        _ => Err(format!("{answer:?} is not {least} to {most} ms")),
+    let (Some(ms), false) = answer else {
+        panic!("{answer:?}");
+    };
+    match (least..=most).contains(&ms) {
+        true => Ok(()),
+        false => Err(format!("{ms} is not {least} to {most} ms")),
     }
 }
 

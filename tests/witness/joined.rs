@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use sockstamp_model::stage::{Direction, Stage};
@@ -94,7 +93,6 @@ fn attempt() -> Result<(), String> {
     let interfaces = [link.interface_a(), link.interface_b()];
     let captures = [0, 1].map(|host| Capture::start(&hosts[host], interfaces[host], "udp"));
     exchange(&client, &server, address);
-    thread::sleep(Duration::from_millis(100));
     let packets = captures.map(Capture::finish);
     recorders
         .into_iter()

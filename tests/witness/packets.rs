@@ -15,7 +15,9 @@ use testbed::{
 };
 use with::capture::Capture;
 use with::guarded::Guarded;
+use with::kernel_counts::wait_closed;
 use with::pcap::{Pcap, compare, fields, read, send, send_to};
+use with::traced_hosts::wait_acknowledged;
 use with::{FAMILIES, Trace, agents, sockstamp};
 
 /// Compare what passes on the sender's interface while `work` runs.
@@ -25,8 +27,8 @@ fn against_tcpdump(hosts: [&Host; 2], link: &Link, work: impl Fn()) {
         let guarded = Guarded::start([link.interface_a()]);
         let capture = Capture::start(hosts[0], link.interface_a(), "tcp or udp");
         work();
-        // A delayed acknowledgement of the last FIN.
-        thread::sleep(Duration::from_millis(300));
+        // An acknowledgement of the last FIN.
+        hosts.into_iter().for_each(wait_closed);
         let seen = capture.finish();
         let excuses = guarded.finish();
         let (file, said) = pcap.finish();
@@ -109,7 +111,7 @@ fn a_packet_that_stays_on_this_host_is_written_once() {
                 let capture = Capture::start(hosts[0], interface, "tcp or udp");
                 send_to(addresses[1], hosts, &[1, 700, 40_000, 300_000, 5]);
                 ask(addresses, hosts, &[10, 3000, 10, 10]);
-                thread::sleep(Duration::from_millis(300));
+                hosts.into_iter().for_each(wait_closed);
                 let seen = capture.finish();
                 let excuses = guarded.finish();
                 let (file, said) = pcap.finish();
@@ -318,12 +320,10 @@ fn packets_of_others_are_not_written() {
     let filter = format!("tcp port {}", addresses[0].port());
     let pcap = Pcap::start(&["--netns", host.netns_name(), &filter]);
     for address in addresses {
-        host.tcp_connect(address)
-            .unwrap()
-            .write_all(b"hello")
-            .unwrap();
+        let mut client = host.tcp_connect(address).unwrap();
+        client.write_all(b"hello").unwrap();
+        wait_acknowledged(&client);
     }
-    thread::sleep(Duration::from_millis(100));
     let (file, said) = pcap.finish();
     let ports = fields(&file, ["tcp.port"]);
     assert!(
@@ -354,12 +354,9 @@ fn packets_of_another_sockstamp_are_not_written() {
     let targets = [["--netns", hosts[0].netns_name()], ["-p", &pid]];
     let pcaps = targets.map(|target| Pcap::start(&target));
     agents::scrape(hosts[1].tcp_connect(agent_address).unwrap());
-    hosts[1]
-        .tcp_connect(other)
-        .unwrap()
-        .write_all(b"hello")
-        .unwrap();
-    thread::sleep(Duration::from_millis(100));
+    let mut client = hosts[1].tcp_connect(other).unwrap();
+    client.write_all(b"hello").unwrap();
+    wait_acknowledged(&client);
     let ports = pcaps.map(|pcap| {
         let (file, _) = pcap.finish();
         let written = read(&file);
@@ -384,7 +381,7 @@ fn packets_of_trace_belong_to_the_messages_whose_bytes_they_carry() {
     let trace = Trace::start(&["--packets", "--netns", netns]);
     let capture = Capture::start(hosts[0], link.interface_a(), "tcp");
     send(&link, hosts, Family::V4, &[100, 5000, 200_000]);
-    thread::sleep(Duration::from_millis(300));
+    hosts.into_iter().for_each(wait_closed);
     let seen = capture.finish();
     let (messages, packets) = trace.finish_with_packets();
     assert!(

@@ -18,6 +18,7 @@ use tempfile::{NamedTempFile, TempDir, tempdir};
 use testbed::{Family, Host, Link, Process, within_attempts};
 use with::capture::Capture;
 use with::guarded::Excuses;
+use with::kernel_counts::wait_closed;
 use with::pcap::{compare, fields, read, send};
 use with::{end, sockstamp, start};
 
@@ -94,7 +95,7 @@ fn a_recording_has_the_packets_of_tcpdump_with_their_messages() {
         let recording = Recording::start(&["--netns", hosts[0].netns_name()]);
         let capture = Capture::start(hosts[0], link.interface_a(), "tcp");
         send(&link, hosts, Family::V4, &[100, 5000, 200_000]);
-        thread::sleep(Duration::from_millis(300));
+        hosts.into_iter().for_each(wait_closed);
         let seen = capture.finish();
         let (messages, ways, directory) = recording.finish();
         let sent = ways

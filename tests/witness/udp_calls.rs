@@ -79,8 +79,8 @@ fn segments(apart: bool) -> Result<(), String> {
         });
     }
     if apart {
-        // Long enough for the walk that refuses a message whose last segment left unseen.
-        thread::sleep(Duration::from_secs(3));
+        // A walk refuses a message whose last segment left unseen.
+        setup.wait_for_sends();
     }
     let mut evidence = setup.finish();
     if !apart {

@@ -14,7 +14,9 @@ const MUCH_OF_THE_ATTEMPT: u32 = 50;
 const TICK: Duration = Duration::from_millis(10);
 
 /// Repeat a measurement of time until it does not miss, up to five times. The bounds stay as they
-/// are, and a product that is wrong stays wrong. Do not retry a state, nor a count of states.
+/// are, and a product that is wrong stays wrong. Do not retry a state, a count of states, nor a
+/// figure that contradicts its witness, unless [`Stolen`] shows that the machine stood still
+/// between the two.
 ///
 /// Each miss but the last writes `RETRY <test>: <reason>` to standard error, past the test harness,
 /// for the summary of `make test`, which lists and counts the misses. If the hypervisor took
@@ -25,18 +27,34 @@ const TICK: Duration = Duration::from_millis(10);
 ///
 /// Fails with all reasons, if each attempt missed.
 pub fn within_attempts(attempt: impl FnMut() -> Result<(), String>) {
-    let mut before = (Instant::now(), stolen());
+    let mut stolen = Stolen::begin();
     telling(attempt, |reason| {
-        let now = (Instant::now(), stolen());
-        let stolen = now.1.saturating_sub(before.1);
-        let explained = explains(stolen, now.0 - before.0);
-        tell(&line(
-            thread::current().name(),
-            reason,
-            explained.then_some(stolen),
-        ));
-        before = now;
+        tell(&line(thread::current().name(), reason, stolen.much()));
+        stolen = Stolen::begin();
     });
+}
+
+/// Processor time that the hypervisor gives to others from here on.
+#[derive(Debug)]
+pub struct Stolen {
+    begun: Instant,
+    before: Duration,
+}
+
+impl Stolen {
+    /// Begin to watch.
+    pub fn begin() -> Stolen {
+        Stolen {
+            begun: Instant::now(),
+            before: stolen(),
+        }
+    }
+
+    /// Return how much it was, if it was enough to explain a wrong time.
+    pub fn much(&self) -> Option<Duration> {
+        let stolen = stolen().saturating_sub(self.before);
+        explains(stolen, self.begun.elapsed()).then_some(stolen)
+    }
 }
 
 fn explains(stolen: Duration, attempt: Duration) -> bool {

@@ -54,7 +54,7 @@ mod tcp_info;
 mod tmux;
 mod uplink;
 
-pub use attempts::within_attempts;
+pub use attempts::{Stolen, within_attempts};
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
 pub use held_socket::HeldSocket;
