@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn our_files_know_each_other_in_no_circle_and_as_the_table_says() {
-        check(crate::files::root()).unwrap();
+        check(crate::root()).unwrap();
     }
 
     #[test]

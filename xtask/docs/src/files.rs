@@ -8,7 +8,6 @@ pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Return the repository's folder.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.ancestors().nth(2).unwrap_or(Path::new("."))
 }
