@@ -10,10 +10,11 @@ SERIES_ARGS ?=
 
 # Empty when we are root already. Only what must be root runs as root; builds never do.
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
+XTASK   := $(CARGO) run --quiet --locked --package xtask --
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run demo-two-hosts check test kernel-test kernel-shell kernel-series bench bench-agent install install-library fmt lint clean
+.PHONY: build help deps run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series bench bench-agent install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -25,7 +26,8 @@ help:
 	@echo "make run           build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
 	@echo "make demo-two-hosts  build, then both ends of a connection, recorded and joined (root, else by sudo)"
 	@echo "make check         format, clippy, unit and property tests: two minutes, no root"
-	@echo "make test          every test there is (root)"
+	@echo "make test          the tests of each change: 20 minutes on two processors (root)"
+	@echo "make test-all      in addition other kernels, Miri, fuzzing and more, where their files changed (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
 	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions, sockstamp on it"
@@ -50,7 +52,12 @@ demo-two-hosts: build
 	$(SUDO) $(RELEASE)/sockstamp-demo-two-hosts
 
 test:
-	@scripts/test.sh
+	@scripts/deps.sh test
+	@$(XTASK) test
+
+test-all:
+	@scripts/deps.sh test
+	@$(XTASK) test --all
 
 kernel-test:
 	@scripts/deps.sh test
@@ -67,7 +74,7 @@ kernel-series:
 
 # The quick part of `make test`, before each commit.
 check:
-	@scripts/test.sh rustfmt clang-format clippy unit
+	@$(XTASK) test rustfmt clang-format clippy unit
 
 bench: build
 	@scripts/deps.sh bench
@@ -109,7 +116,7 @@ fmt:
 	scripts/clang-format.sh
 
 lint:
-	@scripts/test.sh rustfmt clang-format clippy doc deny generated
+	@$(XTASK) test rustfmt clang-format clippy doc deny generated
 
 clean:
 	$(CARGO) clean

@@ -26,6 +26,11 @@ simulate=${2:-}
 [ -z "$simulate" ] || [ "$simulate" = --simulate ] ||
 	fail "usage: deps.sh build|bench|test [--simulate]"
 
+# Plain sudo leaves the caller's cargo out of PATH.
+if ! command -v cargo >/dev/null && [ -n "${SUDO_UID:-}" ]; then
+	# shellcheck disable=SC2016 # The user's shell expands it.
+	fail 'sudo finds no cargo: sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make ...'
+fi
 command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust 1.88 or newer (rustup)"
 command -v apt-get >/dev/null ||
 	fail "this needs Debian or Ubuntu; elsewhere install what this script lists by hand"

@@ -1,5 +1,5 @@
 //! The SQL of docs/sql gives the answers of the subcommands in Apache Spark, with several workers.
-//! `scripts/test.sh sql-spark` runs it: it needs Java and a package of 500 MB.
+//! `cargo xtask test sql-spark` runs it: it needs Java and a package of 500 MB.
 
 mod answers;
 

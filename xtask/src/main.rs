@@ -1,9 +1,11 @@
-//! Run development tasks: `cargo xtask generate` writes the generated files that are checked in.
+//! Run development tasks: `cargo xtask test` runs tests, `cargo xtask generate` writes the
+//! generated files that are checked in.
 
 #![forbid(unsafe_code)]
 
 mod architecture;
 mod imports;
+mod test;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -24,12 +26,15 @@ enum Task {
     /// Fail if ARCHITECTURE.md has another table of crates than `cargo metadata` gives, or other
     /// imports than the files, or if files know each other in a circle
     Imports,
+    /// Run steps of the tests; without any named, those of `make test`
+    Test(test::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Generate { check } => generate(check).map(|()| ExitCode::SUCCESS),
         Task::Imports => imports().map(|()| ExitCode::SUCCESS),
+        Task::Test(options) => test::run(&options),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

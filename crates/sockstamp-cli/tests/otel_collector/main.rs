@@ -1,5 +1,5 @@
 //! An OpenTelemetry Collector of others' making takes what the agent sends, by both protocols.
-//! `scripts/test.sh collector` builds one, from released modules, and runs this.
+//! `cargo xtask test collector` builds one, from released modules, and runs this.
 
 #[path = "../agent/running.rs"]
 #[expect(dead_code, reason = "this program needs a part of it")]

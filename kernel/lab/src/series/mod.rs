@@ -226,7 +226,7 @@ fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
                 return Err(error);
             }
             println!("{error:#}");
-            // scripts/test.sh counts these lines.
+            // xtask counts these lines.
             println!(
                 "RETRY series: the selftests of {} failed at first",
                 group.name
@@ -277,7 +277,7 @@ fn count(kernel: &Kernel, home: &Path) -> Result<String> {
 }
 
 /// Return true if no count is worse. Counts of another kernel, or of another compiler of the kernel
-/// or of the programs, have wider limits, and scripts/test.sh does not take the step as passed.
+/// or of the programs, have wider limits, and xtask does not keep that the step has passed.
 fn compare(name: &str, kept: &str, counted: &str) -> Result<bool> {
     let (before, now) = (instructions::made_of(kept), instructions::made_of(counted));
     let limits = match before == now {

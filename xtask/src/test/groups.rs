@@ -1,0 +1,96 @@
+//! Which step runs a test: one list, and a rule for the rest.
+
+/// Tests that run in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Tests beside the code, without root.
+    Unit,
+    /// Tests beside the code that load programs, or make files of other users.
+    Rooted,
+    /// They measure nothing, and touch nothing of the host.
+    Pure,
+    /// Live tests that measure no time of this machine, and look at a target of their own.
+    Beside,
+    /// Live tests that measure times: they would measure each other.
+    Live,
+    Browser,
+    Kubernetes,
+    Collector,
+    Spark,
+}
+
+impl Group {
+    /// Whether its tests run one at a time.
+    pub(super) fn is_serial(self) -> bool {
+        !matches!(self, Self::Unit | Self::Pure)
+    }
+}
+
+/// Tests in a program of `tests/`: those whose names begin so.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) group: Group,
+    pub(super) program: &'static str,
+    pub(super) names: &'static str,
+}
+
+const fn place(group: Group, program: &'static str, names: &'static str) -> Place {
+    Place {
+        group,
+        program,
+        names,
+    }
+}
+
+/// The first that fits a test counts; a test in `tests/` that is in none is `Live`.
+pub(super) const PLACES: &[Place] = &[
+    place(Group::Collector, "otel_collector", ""),
+    place(Group::Spark, "sql_spark", ""),
+    place(Group::Browser, "html", ""),
+    place(Group::Kubernetes, "agent", "packaging::the_chart_"),
+    place(Group::Kubernetes, "agent", "packaging::the_daemonset_"),
+    place(Group::Pure, "changes", ""),
+    place(Group::Pure, "export", ""),
+    place(Group::Pure, "files", ""),
+    place(Group::Pure, "join", ""),
+    place(Group::Pure, "populations", ""),
+    place(Group::Pure, "sql", ""),
+    place(Group::Beside, "c", ""),
+    place(Group::Beside, "agent", "configuration::"),
+    place(Group::Beside, "agent", "packaging::"),
+    place(Group::Beside, "doctor", ""),
+    place(Group::Beside, "privileges", ""),
+    place(Group::Beside, "wrong_use", ""),
+];
+
+/// Tests beside the code that are `Rooted`: those whose names begin so.
+pub(super) const ROOTED: &[&str] = &[
+    "container::file::tests::",
+    "filter::tests::the_kernel_answers_as_the_model_does",
+    "filter::tests::the_longest_filters_load",
+    "held_socket::tests::",
+    "privilege::tests::",
+    "sample::tests::",
+    "sched::tests::",
+];
+
+/// Return the group of a test beside the code.
+pub(super) fn of_unit(test: &str) -> Group {
+    if ROOTED.iter().any(|names| test.starts_with(names)) {
+        Group::Rooted
+    } else {
+        Group::Unit
+    }
+}
+
+/// Return the group of a test in a program of `tests/`.
+pub(super) fn of_program(program: &str, test: &str) -> Group {
+    let found = PLACES.iter().find(|place| place.has(program, test));
+    found.map_or(Group::Live, |place| place.group)
+}
+
+impl Place {
+    pub(super) fn has(&self, program: &str, test: &str) -> bool {
+        self.program == program && test.starts_with(self.names)
+    }
+}

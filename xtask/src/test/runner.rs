@@ -1,0 +1,81 @@
+//! Run the commands of one step.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::child::{self, End, Limits};
+use super::log::{Log, Times};
+use crate::root;
+
+/// The time that a test program may print nothing: what the longest test takes, some four times
+/// over.
+pub(super) const PATIENCE: Duration = Duration::from_secs(400);
+
+/// What the commands of a step share.
+#[derive(Debug)]
+pub(super) struct Runner<'a> {
+    pub(super) log: &'a mut Log,
+    /// When the step is ended.
+    pub(super) end: Instant,
+    /// Use idle processors alone: any other task preempts these commands.
+    pub(super) idle: bool,
+    /// The folder of programs that are built.
+    pub(super) built: &'a Path,
+    pub(super) times: Times,
+}
+
+impl Runner<'_> {
+    pub(super) fn script(&mut self, text: &str) -> Result<End> {
+        let mut command = Command::new("bash");
+        command
+            .args(["-euo", "pipefail", "-c", text])
+            .current_dir(root());
+        self.run(command)
+    }
+
+    pub(super) fn run(&mut self, command: Command) -> Result<End> {
+        self.run_until(command, None)
+    }
+
+    /// Run a test program, and keep the times of its tests.
+    pub(super) fn run_test(&mut self, mut command: Command, title: &str) -> Result<End> {
+        // Else each program that needs it calls cargo, and waits while another step builds.
+        command.env("TESTBED_PEER", self.built.join("testbed-peer"));
+        let end = self.run_until(command, Some(PATIENCE));
+        let times = self.log.take_times().into_iter();
+        self.times
+            .extend(times.map(|(test, time)| (format!("{title} {test}"), time)));
+        end
+    }
+
+    fn run_until(&mut self, mut command: Command, patience: Option<Duration>) -> Result<End> {
+        if self.idle {
+            command = idle(&command);
+        }
+        command.env("BUILT", self.built);
+        let end = self.end;
+        child::run(command, Limits { end, patience }, self.log)
+    }
+}
+
+/// Wrap a command by chrt(1).
+fn idle(command: &Command) -> Command {
+    let mut wrapped = Command::new("chrt");
+    wrapped
+        .args(["--idle", "0"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
+}
