@@ -14,7 +14,7 @@ XTASK   := $(CARGO) run --quiet --locked --package xtask --
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series bench bench-agent install install-library fmt lint clean
+.PHONY: build help deps run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series kernel-series-checked bench bench-agent install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -30,7 +30,8 @@ help:
 	@echo "make test-all      in addition other kernels, Miri, fuzzing and more, where their files changed (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
-	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions, sockstamp on it"
+	@echo "make kernel-series the kernel of kernel/series: built (an hour, once), its selftests, instructions, sockstamp on it"
+	@echo "make kernel-series-checked its selftests alone, on a kernel with KASAN and lockdep"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
 	@echo "make bench-agent   what sockstamp agent costs, against its budgets (root, else by sudo)"
 	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
@@ -71,6 +72,11 @@ kernel-series:
 	@scripts/deps.sh test
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- series $(SERIES_ARGS)
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- test --kernel patched
+
+# The selftests alone, on a kernel that looks for faults of memory and locks.
+kernel-series-checked:
+	@scripts/deps.sh test
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- series --checked
 
 # The quick part of `make test`, before each commit.
 check:

@@ -100,6 +100,8 @@ impl Apt {
             "Dir::Etc::SourceParts=-".into(),
             format!("Dir::State::Lists={folder}/lists"),
             format!("Dir::Cache={folder}/cache"),
+            // Packages that are installed here are none of the suite's.
+            "Dir::State::status=/dev/null".into(),
             "Acquire::Languages=none".into(),
             "Acquire::Retries=3".into(),
             // Turn unavailable lists into errors: by default they are warnings.

@@ -26,7 +26,7 @@ pub(crate) fn image(tree: &Path, series: &Series, folder: &Path) -> Result<PathB
     };
     configure(tree, series, &make)?;
     eprintln!(
-        "sockstamp-lab: building Linux {} (ten minutes on two processors)",
+        "sockstamp-lab: building Linux {} (an hour on two processors; goes on where it was interrupted)",
         series.base
     );
     make(&["bzImage"])?;

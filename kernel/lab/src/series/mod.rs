@@ -2,8 +2,10 @@
 
 mod build;
 mod command;
+mod finished;
 mod guests;
 mod instructions;
+mod numbers;
 mod pahole;
 mod patches;
 mod programs;
@@ -22,6 +24,7 @@ use crate::guest::Time;
 use crate::kernel::Kernel;
 use crate::release::DebianKernel;
 use crate::{cache, debian};
+use finished::Finished;
 use instructions::{MADE_OF, OTHERS, SAME};
 use patches::{FOLDER, Series};
 
@@ -86,6 +89,36 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const UNTIL: &str = "until";
 /// The command that it runs: a boot that the kernel complains of is none.
 const BOOTED: &str = "uname -rv; ! dmesg | grep -E 'BUG|WARNING|Oops'";
+/// The same of a kernel that looks for its faults: lockdep says INFO of some.
+const FAULTLESS: &str = "! dmesg | grep -E 'BUG|WARNING|Oops|INFO: possible'";
+
+/// The name of a kernel that looks for its own faults, and what it has beside the others.
+const CHECKED_NAME: &str = "checked";
+const CHECKED: &str = include_str!("../../../series/config-checked");
+
+/// The place where faults show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// In the output of the selftests.
+    Tests,
+    /// In the kernel's own reports as well.
+    Kernel,
+}
+
+impl Checks {
+    /// Where an instruction is a nanosecond, a kernel that checks itself is too slow for tests that
+    /// compare times.
+    fn has(self, group: &Group) -> bool {
+        self == Checks::Tests || group.time == Time::Host
+    }
+
+    fn line(self, group: &Group) -> String {
+        match self {
+            Checks::Tests => group.line.to_owned(),
+            Checks::Kernel => format!("({}\n) && {FAULTLESS}", group.line),
+        }
+    }
+}
 
 /// The tree with the patches, or without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +159,9 @@ pub(crate) struct Arguments {
     /// so that the next build of the whole takes as long again
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["stock", "bless"])]
     until: Option<usize>,
+    /// Only run the selftests, on a kernel with KASAN and lockdep. It is built in a tree of its own
+    #[arg(long, conflicts_with_all = ["stock", "bless", "until"])]
+    checked: bool,
 }
 
 /// Options of `count`.
@@ -141,10 +177,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(number) = arguments.until {
         return boot_until(number);
     }
+    if arguments.checked {
+        return check();
+    }
     let kernel = kernel(Variant::Patched)?;
     let home = home(&kernel)?;
-    tell_of_newer();
-    selftests(&kernel, home)?;
+    let series = Variant::Patched.series()?;
+    tell_of_newer(&series);
+    check_numbers(&series)?;
+    let finished = Finished::of(home);
+    selftests(&kernel, home, &finished, Checks::Tests)?;
     let measuring = sockstamp::build()?;
     let counted = [
         (KEPT, count(&kernel, home)?),
@@ -158,7 +200,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", count(&stock, home)?);
         println!("{}", sockstamp::count(&stock, home, &measuring)?);
     }
-    conclude(&counted, arguments.bless)
+    let concluded = conclude(&counted, arguments.bless)?;
+    finished.forget()?;
+    Ok(concluded)
+}
+
+/// Run all selftests on a kernel that looks for faults of memory and locks.
+fn check() -> Result<ExitCode> {
+    let series = Variant::Patched.series()?.with_options(CHECKED);
+    let kernel = built(
+        CHECKED_NAME,
+        &series,
+        true,
+        &cache::series().join(CHECKED_NAME),
+    )?;
+    let home = home(&kernel)?;
+    let finished = Finished::of(home);
+    selftests(&kernel, home, &finished, Checks::Kernel)?;
+    finished.forget()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn home(kernel: &Kernel) -> Result<&Path> {
@@ -166,20 +226,27 @@ fn home(kernel: &Kernel) -> Result<&Path> {
 }
 
 /// Without a network there is no answer, and the kernel here is as good as before.
-fn tell_of_newer() {
-    match Series::read(Path::new(FOLDER))
-        .and_then(|series| source::newer(&series, &cache::series()))
-    {
+fn tell_of_newer(series: &Series) {
+    match source::newer(series, &cache::series()) {
         Ok(Some(newer)) => println!("{newer}"),
         Ok(None) => {}
         Err(error) => println!("a newer kernel was not looked for: {error:#}"),
     }
 }
 
+/// Without a network there is no answer either; an answer may end the run.
+fn check_numbers(series: &Series) -> Result<()> {
+    match numbers::clashes(series, &cache::series()) {
+        Ok(clashes) => ensure!(clashes.is_empty(), "taken: {}", clashes.join("; ")),
+        Err(error) => println!("numbers were not compared with newer headers: {error:#}"),
+    }
+    Ok(())
+}
+
 /// Patches must build and boot one by one, or nobody can bisect through them.
 fn boot_until(number: usize) -> Result<ExitCode> {
     let series = Series::read(Path::new(FOLDER))?.until(number)?;
-    let kernel = built(UNTIL, &series, false)?;
+    let kernel = built(UNTIL, &series, false, &cache::series())?;
     let said = guests::run(&kernel, home(&kernel)?, Time::Host, BOOTED)?;
     println!("patches 1 to {number}: {said}");
     Ok(ExitCode::SUCCESS)
@@ -217,22 +284,26 @@ fn conclude(counted: &[(&str, String)], bless: bool) -> Result<ExitCode> {
     })
 }
 
-/// Run all groups. None may leave anything out.
-fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
-    for group in &SELFTESTS {
-        let run = || guests::run(kernel, home, group.time, group.line);
-        let output = run().or_else(|error| {
-            if !group.goes_by_the_clock && !is_of_emulation(&error) {
-                return Err(error);
-            }
-            println!("{error:#}");
-            // xtask counts these lines.
-            println!(
-                "RETRY series: the selftests of {} failed at first",
-                group.name
-            );
-            run()
-        })?;
+/// Run all groups that have not passed yet. None may leave anything out.
+fn selftests(kernel: &Kernel, home: &Path, finished: &Finished, checks: Checks) -> Result<()> {
+    for group in SELFTESTS.iter().filter(|group| checks.has(group)) {
+        let line = checks.line(group);
+        let run = || guests::run(kernel, home, group.time, &line);
+        let twice = || {
+            run().or_else(|error| {
+                if !group.goes_by_the_clock && !is_of_emulation(&error) {
+                    return Err(error);
+                }
+                println!("{error:#}");
+                // xtask counts these lines.
+                println!(
+                    "RETRY series: the selftests of {} failed at first",
+                    group.name
+                );
+                run()
+            })
+        };
+        let output = finished.once(&(group.name, &line), twice)?;
         println!("{output}");
         let skipped = skipped(&output);
         ensure!(
@@ -311,19 +382,19 @@ pub(crate) fn kernel(variant: Variant) -> Result<Kernel> {
         variant.name(),
         &variant.series()?,
         variant == Variant::Patched,
+        &cache::series(),
     )
 }
 
-fn built(name: &str, series: &Series, with_programs: bool) -> Result<Kernel> {
-    let folder = cache::series();
-    cache::make(&folder)?;
-    let _lock = cache::lock(&folder)?;
+/// The folder has the tree, and the builds.
+fn built(name: &str, series: &Series, with_programs: bool, folder: &Path) -> Result<Kernel> {
+    cache::make(folder)?;
+    let _lock = cache::lock(folder)?;
     let home = folder.join(name).join(series.key());
     let image = home.join(IMAGE);
     if !image.exists() {
         forget(&home)?;
-        make(series, with_programs, &folder, &home)
-            .with_context(|| format!("the {name} kernel"))?;
+        make(series, with_programs, folder, &home).with_context(|| format!("the {name} kernel"))?;
     }
     cache::touch(&image)?;
     Ok(Kernel {

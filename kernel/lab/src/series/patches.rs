@@ -37,21 +37,10 @@ impl Series {
         let read = |path: &Path| {
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
         };
-        let entries =
-            fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-        let mut paths: Vec<PathBuf> = entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<Result<_, _>>()
-            .with_context(|| format!("cannot read {}", folder.display()))?;
-        paths.retain(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "patch")
-        });
-        paths.sort();
         let mut patches = Vec::new();
-        for path in paths {
+        for path in files(folder)? {
             let text = read(&path)?;
-            // The cover letter changes nothing.
+            // A cover letter changes nothing.
             if !touched(&text).is_empty() {
                 patches.push(Patch { path, text });
             }
@@ -78,6 +67,12 @@ impl Series {
 
     pub(crate) fn without_patches(mut self) -> Series {
         self.patches.clear();
+        self
+    }
+
+    /// Add options to the configuration.
+    pub(crate) fn with_options(mut self, options: &str) -> Series {
+        self.config.push_str(options);
         self
     }
 
@@ -112,6 +107,22 @@ impl Series {
             .collect()
     }
 
+    /// Return the lines that its patches add to a file.
+    pub(crate) fn added(&self, path: &str) -> Vec<&str> {
+        let mut lines = Vec::new();
+        for patch in &self.patches {
+            let mut file = None;
+            for line in patch.text.lines() {
+                if let Some(name) = line.strip_prefix("+++ b/") {
+                    file = Some(name);
+                } else if let Some(added) = line.strip_prefix('+').filter(|_| file == Some(path)) {
+                    lines.push(added);
+                }
+            }
+        }
+        lines
+    }
+
     /// Return the key of all inputs of kernel and programs, except the last number of the source's
     /// version.
     pub(crate) fn key(&self) -> String {
@@ -123,6 +134,25 @@ impl Series {
         }
         format!("{:016x}", hasher.finish())
     }
+}
+
+/// Return the patches of a folder and of the folders in it, in their order.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let reading = || format!("cannot read {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).with_context(reading)? {
+        let path = entry.with_context(reading)?.path();
+        if path.is_dir() {
+            paths.append(&mut files(&path)?);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "patch")
+        {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// Return the paths of the lines `+++ b/PATH` of a patch.
@@ -172,11 +202,9 @@ mod tests {
     #[test]
     fn the_first_patches_are_a_series_as_well() {
         let (folder, _) = series(PATCH);
-        fs::write(
-            folder.path().join("0002-b.patch"),
-            PATCH.replace("tcp", "udp"),
-        )
-        .unwrap();
+        let later = folder.path().join("2-later");
+        fs::create_dir(&later).unwrap();
+        fs::write(later.join("0001-b.patch"), PATCH.replace("tcp", "udp")).unwrap();
         let until = |number| Series::read(folder.path()).unwrap().until(number);
         assert_eq!(
             until(1).unwrap().touched(),
