@@ -46,7 +46,7 @@ int on_sockops(struct bpf_sock_ops *skops)
 		begin(skops);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (cb_flags == SK_BPF_CB_RX_TIMESTAMPING)
+		if (cb_flags == SK_BPF_CB_RX)
 			begin(skops);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:

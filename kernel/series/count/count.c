@@ -40,7 +40,7 @@
 #define TIMESTAMPS "/proc/sys/net/ipv4/tcp_timestamps"
 
 /* Patch 13. Where the kernel lacks it, it refuses the control message. */
-#define SCM_ZC_NOTIFICATION 86
+#define SCM_ZC_NOTIFICATION 500
 #define ZC_RANGES	    8
 
 struct zc_note {
@@ -51,7 +51,7 @@ struct zc_note {
 };
 
 /* Patch 15. */
-#define SCM_TX_TIMESTAMPS 87
+#define SCM_TX_TIMESTAMPS 501
 #define TX_STAMPS	  64
 
 struct tx_stamps {
@@ -107,7 +107,7 @@ static const struct row rows[] = {
 	 .stamps = true},
 	{"tcp.send.every-skb", ONE_WAY, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
 	{"tcp.receive.by-tracepoints", ONE_WAY, RX_TRACEPOINTS},
-	{"tcp.receive.callbacks", ONE_WAY, SOCKOPS, .cb_flags = SK_BPF_CB_RX_TIMESTAMPING},
+	{"tcp.receive.callbacks", ONE_WAY, SOCKOPS, .cb_flags = SK_BPF_CB_RX},
 	{"tcp.request.nothing", REQUEST, NOTHING},
 	/* Two calls per packet, as a cached option has, and no option. */
 	{"tcp.request.calls", REQUEST, SOCKOPS, .reserve_none = true},
@@ -131,7 +131,7 @@ static const struct row rows[] = {
 	 .stamps = true},
 	{"udp.send.every-skb", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
 	{"udp.receive.by-tracepoints", UDP_SENDS, RX_TRACEPOINTS},
-	{"udp.receive.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_RX_TIMESTAMPING},
+	{"udp.receive.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_RX},
 	{"udp.fragments.nothing", UDP_FRAGMENTS, NOTHING},
 	{"udp.fragments.stamps", UDP_FRAGMENTS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
 	 .stamps = true},

@@ -51,7 +51,7 @@ impl fmt::Display for Capability {
 /// The numbers of the callbacks of receiving, and the bit that requests them for a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveCallbacks {
-    /// `SK_BPF_CB_RX_TIMESTAMPING`
+    /// `SK_BPF_CB_RX`
     pub bit: u32,
     /// `BPF_SOCK_OPS_TSTAMP_RCV_CB`
     pub segment: u32,

@@ -89,7 +89,7 @@ fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
 /// All three or none: reads need all of them.
 fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
     Some(ReceiveCallbacks {
-        bit: types.enumerator("SK_BPF_CB_RX_TIMESTAMPING")?,
+        bit: types.enumerator("SK_BPF_CB_RX")?,
         segment: types.enumerator("BPF_SOCK_OPS_TSTAMP_RCV_CB")?,
         ready: types.enumerator("BPF_SOCK_OPS_TSTAMP_DATA_READY_CB")?,
         read: types.enumerator("BPF_SOCK_OPS_TSTAMP_RECVMSG_CB")?,

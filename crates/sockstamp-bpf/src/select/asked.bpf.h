@@ -17,7 +17,7 @@
 #include "select/mark.bpf.h"
 
 /* Bits that kernel/series adds, as in the running kernel; 0: not used. */
-const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */
+const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX */
 const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
 
 /* The number of storages that are examined per socket. */

@@ -21,7 +21,7 @@ enum asked {
 	ASKED_STATES = 1 << 2, /* BPF_SOCK_OPS_STATE_CB_FLAG */
 	ASKED_SEGMENTS = 1 << 3, /* BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG */
 	ASKED_TAGS = 1 << 4, /* BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG */
-	ASKED_READS = 1 << 5, /* SK_BPF_CB_RX_TIMESTAMPING, of kernel/series */
+	ASKED_READS = 1 << 5, /* SK_BPF_CB_RX, of kernel/series */
 	ASKED_PACKETS = 1 << 6, /* SK_BPF_CB_TX_EVERY_SKB, of kernel/series */
 };
 

@@ -22,11 +22,8 @@ use crate::zerocopy::options::{How, SEGMENT_SPACE};
 use crate::zerocopy::receive_buffer::Watch;
 use crate::{Error, Result};
 
-const SCM_ZC_NOTIFICATION: i32 = if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
-    0x5f
-} else {
-    86
-};
+/// The number of kernel/series until Linux assigns one, far from those that it has given away.
+const SCM_ZC_NOTIFICATION: i32 = 500;
 const SO_EE_CODE_ZEROCOPY_COPIED: u32 = 1;
 
 /// `struct scm_zc_notification`: a count of four bytes, then `struct scm_zc_range`, three words
