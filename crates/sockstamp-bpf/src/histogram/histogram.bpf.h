@@ -66,6 +66,12 @@ static __always_inline __u32 log2_floor(__u64 value)
 	return log2_of[value * DE_BRUIJN >> 58];
 }
 
+/* Return the position of the lowest set bit; value is not 0. */
+static __always_inline __u32 lowest_bit(__u64 value)
+{
+	return log2_of[(value ^ (value - 1)) * DE_BRUIJN >> 58];
+}
+
 /*
  * Return the slot of a duration, exactly as sockstamp_model::histogram::slot() does. Every octave
  * has bounds at the same eight places, and a sixteenth of an octave has at most one of them. So the

@@ -107,20 +107,33 @@ static __always_inline bool udp_named(const struct udp_packet_name *name,
 	return name->segments && name->tail ? true : name->skb == seen->skb;
 }
 
+struct udp_covering {
+	__u64 shared;
+	__u64 tail;
+	__u64 covered;
+};
+
+static long udp_covers_step(__u32 index, struct udp_covering *covering)
+{
+	struct udp_page page;
+
+	if (!udp_page_at((void *)covering->shared, index, &page))
+		return 1;
+	covering->covered = udp_page_end(&page) - covering->tail < page.length;
+	return covering->covered;
+}
+
 /*
  * Return true if the memory that ends at `tail` is a part of this packet: what ended there has
  * left, and a segment of this one may end there. `shared`: the address of its skb_shared_info.
  */
 __noinline int udp_covers(__u64 shared, __u64 tail)
 {
+	struct udp_covering covering = {.shared = shared, .tail = tail};
 	__u32 count = kernel_read((void *)shared, struct skb_shared_info, nr_frags);
-	struct udp_page page;
 
-	for (__u32 i = 0; i < count && udp_page_at((void *)shared, i, &page); i++) {
-		if (udp_page_end(&page) - tail < page.length)
-			return true;
-	}
-	return false;
+	bpf_loop(count < MAX_SKB_FRAGS ? count : MAX_SKB_FRAGS, udp_covers_step, &covering, 0);
+	return covering.covered;
 }
 
 /*

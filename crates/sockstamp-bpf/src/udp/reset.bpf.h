@@ -47,14 +47,26 @@ static __always_inline void udp_reset_exchange(struct udp_exchange *exchange)
 	exchange->last = bpf_ktime_get_ns();
 }
 
+struct udp_resetting {
+	struct bank *bank;
+	struct udp_flow *flow;
+};
+
+static long udp_reset_step(__u32 slot, struct udp_resetting *resetting)
+{
+	if (udp_taken(resetting->flow, slot))
+		udp_end_outlasted(resetting->bank, resetting->flow, slot);
+	return 0;
+}
+
 /* A global function, so that the verifier walks it once. */
 __noinline int udp_reset_sending(struct udp_flow *flow)
 {
-	struct bank *bank = this_bank();
+	struct udp_resetting resetting = {.bank = this_bank(), .flow = flow};
 
-	if (!flow || !bank || !setting_windows)
+	if (!flow || !resetting.bank || !setting_windows)
 		return 0;
-	udp_for_each_send(flow, slot) udp_end_outlasted(bank, flow, slot);
+	udp_each_slot(flow, udp_reset_step, &resetting);
 	udp_reset_exchange(&flow->exchange);
 	return 0;
 }

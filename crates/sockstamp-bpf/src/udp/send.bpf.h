@@ -81,7 +81,8 @@ static __always_inline bool udp_pending(const struct sock *sk)
 
 static __always_inline bool udp_own_device(const struct sock *sk, const struct net_device *device)
 {
-	return device->nd_net.net == sk->__sk_common.skc_net.net;
+	return untrusted(device, struct net_device)->nd_net.net ==
+	       untrusted(sk, struct sock)->__sk_common.skc_net.net;
 }
 
 static __always_inline void udp_set_flag(struct udp_send *send, __u64 flag)
@@ -131,22 +132,35 @@ __noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *p
 	return 0;
 }
 
+/* A packet about to be queued, and the sends that it is compared with. */
+struct udp_queueing {
+	struct bank *bank;
+	struct udp_flow *flow;
+	const struct udp_packet *packet;
+	__u32 tid; /* of the send call that is under way; 0: in none */
+	__u32 taken; /* it may be taken for another packet */
+};
+
+static long udp_flush_step(__u32 slot, struct udp_queueing *queueing)
+{
+	struct udp_send *send = udp_send_at(queueing->flow, slot);
+
+	if (!udp_taken(queueing->flow, slot) || send->state != UDP_CORKED)
+		return 0;
+	udp_note_queued(send, queueing->packet);
+	send->flags |= UDP_SHARED;
+	if (queueing->packet->last)
+		send->state = UDP_WAITING;
+	return 0;
+}
+
 /* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
 __noinline int udp_flush_corked(struct udp_flow *flow, const struct udp_packet *packet)
 {
-	if (!flow || !packet)
-		return 0;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
+	struct udp_queueing queueing = {.flow = flow, .packet = packet};
 
-		if (send->state != UDP_CORKED)
-			continue;
-		udp_note_queued(send, packet);
-		send->flags |= UDP_SHARED;
-		if (packet->last)
-			send->state = UDP_WAITING;
-	}
+	if (flow && packet)
+		udp_each_slot(flow, udp_flush_step, &queueing);
 	return 0;
 }
 
@@ -181,6 +195,14 @@ __noinline int udp_take_name_from(struct bank *bank, struct udp_flow *flow, __u3
 	return true;
 }
 
+static long udp_take_step(__u32 slot, struct udp_queueing *queueing)
+{
+	if (udp_taken(queueing->flow, slot))
+		queueing->taken |= udp_take_name_from(queueing->bank, queueing->flow, slot,
+						 queueing->packet, queueing->tid);
+	return 0;
+}
+
 /*
  * A new packet is about to wait, so whatever else had its memory is gone. `tid`: of the send call
  * that is under way; 0: in none. Returns whether the packet may be taken for that other one.
@@ -188,13 +210,34 @@ __noinline int udp_take_name_from(struct bank *bank, struct udp_flow *flow, __u3
 __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 			     const struct udp_packet *packet, __u32 tid)
 {
-	int taken = false;
+	struct udp_queueing queueing = {.bank = bank, .flow = flow, .packet = packet, .tid = tid};
 
 	if (!bank || !flow || !packet)
 		return 0;
-	udp_for_each_send(flow, slot) taken |= udp_take_name_from(bank, flow, slot, packet, tid);
+	udp_each_slot(flow, udp_take_step, &queueing);
 	/* The other one's segments may be under way still, and end where this one does. */
-	return taken && packet->name.segments && packet->name.borrowed;
+	return queueing.taken && packet->name.segments && packet->name.borrowed;
+}
+
+struct udp_giving_up {
+	struct bank *bank;
+	struct udp_flow *flow;
+	__u64 now;
+};
+
+static long udp_give_up_step(__u32 slot, struct udp_giving_up *giving_up)
+{
+	struct udp_flow *flow = giving_up->flow;
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	if (!udp_taken(flow, slot) || !send->sched_last ||
+	    giving_up->now - send->sched_last < UDP_CALL_NS)
+		return 0;
+	if (send->state == UDP_OPEN)
+		udp_release_slot(flow, slot);
+	else
+		udp_end_missed_send(giving_up->bank, flow, slot);
+	return 0;
 }
 
 /*
@@ -204,19 +247,10 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
  */
 __noinline int udp_give_up_missed(struct bank *bank, struct udp_flow *flow, __u64 now)
 {
-	if (!bank || !flow)
-		return 0;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
+	struct udp_giving_up giving_up = {.bank = bank, .flow = flow, .now = now};
 
-		if (!send->sched_last || now - send->sched_last < UDP_CALL_NS)
-			continue;
-		if (send->state == UDP_OPEN)
-			udp_release_slot(flow, slot);
-		else
-			udp_end_missed_send(bank, flow, slot);
-	}
+	if (bank && flow)
+		udp_each_slot(flow, udp_give_up_step, &giving_up);
 	return 0;
 }
 
@@ -302,24 +336,27 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 		udp_set_flag(send, UDP_DOUBTED);
 }
 
+static long udp_part_step(__u32 slot, struct udp_opened *opened)
+{
+	struct udp_send *send = udp_send_at(opened->flow, slot);
+
+	if (!udp_taken(opened->flow, slot))
+		return 0;
+	if ((opened->slot == UDP_NO_SLOT || opened->slot == slot) && send->flags & UDP_SPLIT)
+		udp_set_flag(send, UDP_DROPPED);
+	return 0;
+}
+
 /*
  * A packet is dropped that no message ends with: a part of the datagram that is being sent, or,
  * since a packet scheduler may drop what it has, of any that was split.
  */
 __noinline int udp_drop_split(struct udp_flow *flow, __u32 tid)
 {
-	__u32 open = udp_find_open_call(flow, tid);
-	__u64 slots = open == UDP_NO_SLOT ? ~0ULL : 1ULL << (open % UDP_SENDS);
+	struct udp_opened opened = {.flow = flow, .slot = udp_find_open_call(flow, tid)};
 
-	if (!flow)
-		return 0;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (slots >> slot & 1 && send->flags & UDP_SPLIT)
-			udp_set_flag(send, UDP_DROPPED);
-	}
+	if (flow)
+		udp_each_slot(flow, udp_part_step, &opened);
 	return 0;
 }
 
@@ -368,13 +405,40 @@ __noinline int udp_follow_hops_of(struct udp_flow *flow, __u32 slot,
 	return 0;
 }
 
-static __always_inline void udp_follow_hops(struct udp_flow *flow, const struct sk_buff *skb,
-					    const struct udp_leaving *leaving)
-{
-	struct hop_packet packet = {};
+struct udp_following {
+	struct udp_flow *flow;
+	const struct udp_leaving *leaving;
+	struct hop_packet packet;
+};
 
-	hop_read(skb, leaving->now, &packet);
-	udp_for_each_send(flow, slot) udp_follow_hops_of(flow, slot, leaving, &packet);
+static long udp_follow_step(__u32 slot, struct udp_following *following)
+{
+	if (udp_taken(following->flow, slot))
+		udp_follow_hops_of(following->flow, slot, following->leaving, &following->packet);
+	return 0;
+}
+
+static __always_inline void udp_follow_hops(struct udp_flow *flow, const struct sk_buff *skb,
+				       const struct udp_leaving *leaving)
+{
+	struct udp_following following = {.flow = flow, .leaving = leaving};
+
+	hop_read(skb, leaving->now, &following.packet);
+	udp_each_slot(flow, udp_follow_step, &following);
+}
+
+struct udp_packet_left {
+	struct bank *bank;
+	struct udp_flow *flow;
+	struct udp_leaving leaving;
+	__u64 known; /* a send waits for it */
+};
+
+static long udp_left_step(__u32 slot, struct udp_packet_left *left)
+{
+	if (udp_taken(left->flow, slot))
+		left->known |= udp_leave_send(left->bank, left->flow, slot, &left->leaving);
+	return 0;
 }
 
 /*
@@ -385,19 +449,21 @@ static __always_inline void udp_packet_left(const struct sock *sk, const struct 
 					    bool dropped)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
-	struct bank *bank = this_bank();
-	struct udp_leaving leaving = {.flags = dropped ? UDP_LEFT | UDP_DROPPED : UDP_LEFT};
-	int known = false;
+	struct udp_packet_left left = {
+		.bank = this_bank(),
+		.flow = flow,
+		.leaving.flags = dropped ? UDP_LEFT | UDP_DROPPED : UDP_LEFT,
+	};
 
-	if (!flow || !bank || !flow->tx_used || window_detached())
+	if (!flow || !left.bank || !flow->tx_used || window_detached())
 		return;
 	udp_reset_sending_if_after_gap(flow);
-	udp_name_packet(sk, skb, &leaving.name);
-	leaving.now = bpf_ktime_get_ns();
+	udp_name_packet(sk, skb, &left.leaving.name);
+	left.leaving.now = bpf_ktime_get_ns();
 	if (setting_hops && !dropped)
-		udp_follow_hops(flow, skb, &leaving);
-	udp_for_each_send(flow, slot) known |= udp_leave_send(bank, flow, slot, &leaving);
-	if (dropped && !known)
+		udp_follow_hops(flow, skb, &left.leaving);
+	udp_each_slot(flow, udp_left_step, &left);
+	if (dropped && !left.known)
 		udp_drop_split(flow, bpf_get_current_pid_tgid());
 }
 

@@ -14,24 +14,72 @@ static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32
 	return &flow->tx[slot % UDP_SENDS];
 }
 
-/* Slots are taken from the lowest, so that a search is short. */
-#define udp_for_each_send(flow, slot)                                             \
-	for (__u32 slot = 0; slot < UDP_SENDS && (flow)->tx_used >> slot; slot++) \
-		if ((flow)->tx_used >> slot & 1)
+static __always_inline bool udp_taken(const struct udp_flow *flow, __u32 slot)
+{
+	return flow->tx_used >> slot & 1;
+}
+
+/* Return the number of slots up to the last that is taken: the lowest are taken first. */
+static __always_inline __u32 udp_slots(const struct udp_flow *flow)
+{
+	__u64 used = flow->tx_used;
+
+	return used ? log2_floor(used) + 1 : 0;
+}
 
 /*
- * The task's send call on this socket that is under way. A global function, as others below with a
- * loop, so that the verifier walks it once.
+ * Call `static long step(__u32 slot, struct ... *context)` for each of them. The verifier walks a
+ * step of bpf_loop() once, and each turn of a loop.
+ */
+#define udp_each_slot(flow, step, context) bpf_loop(udp_slots(flow), step, context, 0)
+
+struct udp_opened {
+	struct udp_flow *flow;
+	__u32 tid;
+	__u32 slot;
+};
+
+static long udp_opened_step(__u32 slot, struct udp_opened *opened)
+{
+	struct udp_send *send = udp_send_at(opened->flow, slot);
+
+	if (!udp_taken(opened->flow, slot) || send->state != UDP_OPEN || send->tid != opened->tid)
+		return 0;
+	opened->slot = slot;
+	return 1;
+}
+
+/*
+ * The task's send call on this socket that is under way. A global function, as others below, so
+ * that the verifier walks it once.
  */
 __noinline __u32 udp_find_open_call(struct udp_flow *flow, __u32 tid)
 {
-	if (!flow)
-		return UDP_NO_SLOT;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
+	struct udp_opened opened = {.flow = flow, .tid = tid, .slot = UDP_NO_SLOT};
 
-		if (send->state == UDP_OPEN && send->tid == tid)
+	if (flow)
+		udp_each_slot(flow, udp_opened_step, &opened);
+	return opened.slot;
+}
+
+/* Return the lowest free slot; UDP_NO_SLOT if there is none. */
+static __always_inline __u32 udp_lowest_free(const struct udp_flow *flow)
+{
+	__u64 free = ~flow->tx_used & ((1ULL << UDP_SENDS) - 1);
+
+	return free ? lowest_bit(free) : UDP_NO_SLOT;
+}
+
+/* A turn fails only if another CPU takes the slot at the same time. */
+#define UDP_CLAIMS 4
+
+static __always_inline __u32 udp_take_free(struct udp_flow *flow)
+{
+	for (int i = 0; i < UDP_CLAIMS; i++) {
+		__u32 slot = udp_lowest_free(flow);
+
+		if (slot == UDP_NO_SLOT ||
+		    !(__sync_fetch_and_or(&flow->tx_used, 1ULL << slot) >> slot & 1))
 			return slot;
 	}
 	return UDP_NO_SLOT;
@@ -39,19 +87,18 @@ __noinline __u32 udp_find_open_call(struct udp_flow *flow, __u32 tid)
 
 __noinline __u32 udp_claim_slot(struct udp_flow *flow, __u32 tid)
 {
+	struct udp_send *send;
+	__u32 slot;
+
 	if (!flow)
 		return UDP_NO_SLOT;
-	for (__u32 slot = 0; slot < UDP_SENDS; slot++) {
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (flow->tx_used >> slot & 1 ||
-		    __sync_fetch_and_or(&flow->tx_used, 1ULL << slot) >> slot & 1)
-			continue;
-		__builtin_memset(send, 0, sizeof(*send));
-		send->tid = tid;
+	slot = udp_take_free(flow);
+	if (slot == UDP_NO_SLOT)
 		return slot;
-	}
-	return UDP_NO_SLOT;
+	send = udp_send_at(flow, slot);
+	__builtin_memset(send, 0, sizeof(*send));
+	send->tid = tid;
+	return slot;
 }
 
 static __always_inline void udp_release_slot(struct udp_flow *flow, __u32 slot)
