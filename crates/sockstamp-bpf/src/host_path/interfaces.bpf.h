@@ -54,32 +54,42 @@ static __always_inline __u32 interface_place(__u32 hash)
 	return 1 + (hash & setting_interface_mask);
 }
 
+struct interface_search {
+	__u64 id;
+	__u64 found; /* as interface_find() returns it */
+};
+
+static long interface_probe(__u32 index, struct interface_search *search)
+{
+	__u64 id = search->id;
+	__u32 place = interface_place((id >> 32) + id + index);
+	struct interface *interface = interface_at(place);
+
+	if (!interface)
+		return 1;
+	if (!interface->id && !__sync_val_compare_and_swap(&interface->id, 0, id))
+		search->found = place | INTERFACE_NEW;
+	else if (interface->id == id)
+		search->found = place;
+	return search->found != 0;
+}
+
 /*
  * The slot of a device, with INTERFACE_NEW if it was taken for it; 0 if there is no room. A global
- * function, so that the verifier walks the loop once.
+ * function, so that the verifier walks it once.
  */
 __noinline __u32 interface_find(__u64 id)
 {
-	__u32 slot = (id >> 32) + id;
+	struct interface_search search = {.id = id};
 
-	for (int i = 0; i < INTERFACE_PROBES; i++, slot++) {
-		__u32 place = interface_place(slot);
-		struct interface *interface = interface_at(place);
-
-		if (!interface)
-			return 0;
-		if (!interface->id && !__sync_val_compare_and_swap(&interface->id, 0, id))
-			return place | INTERFACE_NEW;
-		if (interface->id == id)
-			return place;
-	}
-	return 0;
+	bpf_loop(INTERFACE_PROBES, interface_probe, &search, 0);
+	return search.found;
 }
 
 /* The slot of a device, taken for it if this is the first time; 0 if there is no room. */
 static __always_inline __u32 interface_slot(const struct net_device *device)
 {
-	__u64 netns = device->nd_net.net->ns.inum;
+	__u64 netns = untrusted(device, struct net_device)->nd_net.net->ns.inum;
 	__u64 id = netns << 32 | (__u32)device->ifindex;
 	__u32 slot = interface_place(netns + id);
 	struct interface *interface = interface_at(slot);

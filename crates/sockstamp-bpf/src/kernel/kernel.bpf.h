@@ -76,6 +76,22 @@ static __always_inline bool seq_after(__u32 a, __u32 b)
 	return seq_before(b, a);
 }
 
+/*
+ * Narrow a binary search for the first element that ends after `seq` down to one half: `seq_end` is
+ * where the element in the middle of `low` and `high` ends. Without a branch: each would double
+ * the paths that the verifier walks, and be a guess for the CPU.
+ */
+static __always_inline void seq_halve(__u32 *low, __u32 *high, __u32 seq_end, __u32 seq)
+{
+	__u32 middle = (*low + *high) / 2;
+	__u32 after = (__s32)(seq - seq_end) >> 31; /* all bits, if it ends after `seq` */
+
+	/* Hide from the compiler that a branch would do, too. */
+	barrier_var(after);
+	*low += (middle + 1 - *low) & ~after;
+	*high -= (*high - middle) & after;
+}
+
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak; /* v6.2 */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak; /* v6.2 */
 

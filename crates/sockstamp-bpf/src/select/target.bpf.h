@@ -96,6 +96,22 @@ static __always_inline bool task_spared(const struct task_struct *task)
 	       task_is_sockstamp(task);
 }
 
+struct cgroup_search {
+	__u64 ancestors; /* the address of its path */
+	__u64 found;
+};
+
+static long cgroup_ascend(__u32 level, struct cgroup_search *search)
+{
+	const struct cgroup *ancestor;
+
+	if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+				  (void *)search->ancestors + level * sizeof(ancestor)))
+		return 1;
+	search->found = BPF_CORE_READ(ancestor, kn, id) == setting_cgroup;
+	return search->found;
+}
+
 /*
  * Return true if the sockops program would run for this socket. `ancestors` holds a cgroup's path
  * from the root, itself included; a cgroup's id is that of its directory (cgroup_id(),
@@ -103,19 +119,15 @@ static __always_inline bool task_spared(const struct task_struct *task)
  */
 static __always_inline bool cgroup_selected(const struct sock *sk)
 {
-	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
+	/* As plain numbers: the verifier allows arithmetic with these. */
+	const struct cgroup *cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
+	struct cgroup_search search = {
+		.ancestors = (__u64)cgroup + bpf_core_field_offset(struct cgroup, ancestors),
+	};
+	__u32 levels = BPF_CORE_READ(cgroup, level) + 1;
 
-	for (int level = 0; level < CGROUP_LEVELS && level <= cgroup->level; level++) {
-		const struct cgroup *ancestor;
-
-		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
-					  ancestors + level * sizeof(ancestor)))
-			return false;
-		if (BPF_CORE_READ(ancestor, kn, id) == setting_cgroup)
-			return true;
-	}
-	return false;
+	bpf_loop(levels < CGROUP_LEVELS ? levels : CGROUP_LEVELS, cgroup_ascend, &search, 0);
+	return search.found;
 }
 
 #endif

@@ -304,15 +304,11 @@ __noinline __u32 arrivals_before(struct receiving *rx, struct unread *grown, __u
 	if (!rx)
 		return 0;
 	for (int i = 0; i < 8 /* log2(256) */ && low < count; i++) {
-		__u32 middle = (low + count) / 2;
-		struct arrival *arrival = arrival_at(rx, grown, middle);
+		struct arrival *arrival = arrival_at(rx, grown, (low + count) / 2);
 
 		if (!arrival)
 			break;
-		if (seq_after(arrival->seq_end, seq))
-			count = middle;
-		else
-			low = middle + 1;
+		seq_halve(&low, &count, arrival->seq_end, seq);
 	}
 	return low;
 }

@@ -85,15 +85,11 @@ __noinline __u32 hol_first_ending_after(struct reordered *known, __u32 seq)
 	low = known->first;
 	high = known->end;
 	for (int i = 0; i < 8 /* log2(256) */ && low < high; i++) {
-		__u32 middle = (low + high) / 2;
-		struct out_of_order *segment = hol_segment_at(known, middle);
+		struct out_of_order *segment = hol_segment_at(known, (low + high) / 2);
 
 		if (!segment)
 			break;
-		if (seq_after(segment->seq_end, seq))
-			high = middle;
-		else
-			low = middle + 1;
+		seq_halve(&low, &high, segment->seq_end, seq);
 	}
 	return low;
 }

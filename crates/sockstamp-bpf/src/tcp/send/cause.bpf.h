@@ -224,13 +224,13 @@ static __always_inline void cause_segment_arrives(const struct sock *sk, struct 
  * Account for the departure of the head. If an ACK lifted its cause, only pacing can have held it
  * since (or, briefly, the work itself).
  */
-static __always_inline void cause_head_departs(const struct sock *sk, struct flow *flow, __u64 now)
+static __always_inline void cause_head_departs(struct flow *flow, __u32 pacing_status, __u64 now)
 {
 	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause = waiting->cause;
 
 	if (waiting->seen_by_ack && cause != PART_CORK && cause != PART_TSQ && cause != PART_PACING)
-		cause = sk->sk_pacing_status == SK_PACING_NEEDED ? PART_PACING : PART_COUNT;
+		cause = pacing_status == SK_PACING_NEEDED ? PART_PACING : PART_COUNT;
 	cause_add(waiting, cause, now);
 }
 

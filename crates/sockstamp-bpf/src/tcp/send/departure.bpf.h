@@ -30,13 +30,47 @@ struct sent_packet {
 	__u64 time; /* skb_mstamp_ns, CLOCK_MONOTONIC; 0: it was sent again, or there is none */
 };
 
+struct rtx_search {
+	__u64 node;
+	__u64 seq;
+	struct sent_packet *found;
+};
+
+static long rtx_descend(__u32 index, struct rtx_search *search)
+{
+	struct sent_packet *found = search->found;
+	const struct tcp_skb_cb *cb;
+	const struct rb_node *links;
+	const struct sk_buff *skb;
+	__u32 seq = search->seq;
+
+	if (!search->node)
+		return 1;
+	skb = cast_kernel((void *)search->node, struct sk_buff);
+	links = cast_kernel((void *)search->node, struct rb_node);
+	cb = cast_kernel(&skb->cb, struct tcp_skb_cb);
+	if (seq_before(seq, cb->seq)) {
+		search->node = (__u64)links->rb_left;
+		return 0;
+	}
+	if (!seq_before(seq, cb->end_seq)) {
+		search->node = (__u64)links->rb_right;
+		return 0;
+	}
+	found->bytes.first = cb->seq;
+	found->bytes.last = cb->end_seq - 1;
+	if (!(cb->sacked & TCPCB_EVER_RETRANS))
+		found->time = skb->skb_mstamp_ns;
+	return 1;
+}
+
 /*
  * Find the packet that has a byte, in the tree whose root is at an address. A global function, so
  * that the verifier walks it once.
  */
 __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 {
-	__u64 node = root;
+	struct rtx_search search = {.node = root, .seq = seq, .found = found};
 
 	/* Check again, because the verifier walks it even where it is not called. */
 	if (!found || !setting_casts)
@@ -44,37 +78,24 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 	found->time = 0;
 	found->bytes.first = seq;
 	found->bytes.last = seq;
-	for (int i = 0; i < RTX_TREE_HEIGHT && node; i++) {
-		const struct sk_buff *skb = cast_kernel((void *)node, struct sk_buff);
-		const struct rb_node *links = cast_kernel((void *)node, struct rb_node);
-		const struct tcp_skb_cb *cb = cast_kernel(&skb->cb, struct tcp_skb_cb);
-
-		if (seq_before(seq, cb->seq)) {
-			node = (__u64)links->rb_left;
-		} else if (!seq_before(seq, cb->end_seq)) {
-			node = (__u64)links->rb_right;
-		} else {
-			found->bytes.first = cb->seq;
-			found->bytes.last = cb->end_seq - 1;
-			if (!(cb->sacked & TCPCB_EVER_RETRANS))
-				found->time = skb->skb_mstamp_ns;
-			break;
-		}
-	}
+	bpf_loop(RTX_TREE_HEIGHT, rtx_descend, &search, 0);
 	return 0;
 }
 
 /*
  * Note that a message's last byte entered the packet scheduler. Messages come here in order, so the
- * time between two of them is what held the later one.
+ * time between two of them is what held the later one. A global function, so that the verifier
+ * walks it once, and not with each loop.
  */
-static __always_inline void tx_message_departs(const struct sock *sk, struct flow *flow,
-					       struct tx_message *message, __u64 at)
+__noinline int tx_message_departs(struct flow *flow, struct tx_message *message, __u32 pacing_status,
+			   __u64 at)
 {
 	__u32 held = 0;
 
+	if (!flow || !message)
+		return 0;
 	if (setting_causes) {
-		cause_head_departs(sk, flow, at);
+		cause_head_departs(flow, pacing_status, at);
 		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
 				cause_ticks(flow->tx.waiting.waited[i]) - message->waited[i];
@@ -85,6 +106,7 @@ static __always_inline void tx_message_departs(const struct sock *sk, struct flo
 		message->flags |= MESSAGE_HELD;
 	message->stamps.sched = at;
 	message->stamps.sched_last = at;
+	return 0;
 }
 
 struct departures {
@@ -131,7 +153,7 @@ static long tx_note_departures_step(__u32 index, struct departures *departures)
 	if (departure_known(sk, flow, message, time)) {
 		if (time < message->stamps.queued)
 			time = message->stamps.queued;
-		tx_message_departs(sk, flow, message, time);
+		tx_message_departs(flow, message, sk->sk_pacing_status, time);
 		demand_used(DEMAND_PARTS, time);
 		demand_request(DEMAND_PARTS);
 		message->interface_first = flow->interface;
