@@ -124,7 +124,7 @@ const FILES: &str = "none: once per open file, at the start, and at most once pe
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place. Walks come after all of these.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 54] = [
+pub const PROGRAMS: [Program; 55] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
@@ -168,7 +168,8 @@ pub const PROGRAMS: [Program; 54] = [
     program("on_getpeername6",        Cgroup("cgroup/getpeername6"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_sock_release",        Cgroup("cgroup/sock_release"),    ends,                    "every socket closed in the target's cgroup"),
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
-    program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
+    program("on_sockops",             Sockops,                          |plan| plan.uses_bit() && !plan.uses_series(), CALLBACKS),
+    program("on_series",              Sockops,                          |plan| plan.uses_bit() && plan.uses_series(), CALLBACKS),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
     program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process || plan.spare_own, FILES),
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),

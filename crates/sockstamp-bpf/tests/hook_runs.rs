@@ -93,7 +93,7 @@ fn least(program: &str) -> u64 {
         // Signals are few.
         "on_signal_deliver" => 0,
         // SENDMSG, SCHED, SND and ACK.
-        "on_sockops" => 4 * MESSAGES,
+        "on_sockops" | "on_series" => 4 * MESSAGES,
         // Both ends, and the end that connects before.
         "on_connections" => 3 * connections,
         "on_tcp_sendmsg_locked" | "on_sendmsg_begun" | "on_sendmsg_ended" | "on_push" => MESSAGES,
@@ -640,7 +640,7 @@ fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are
 fn cost_of_reads(session: &Session) -> u64 {
     let costs = session.costs().into_iter();
     let program = match session.plan().udp {
-        Ok(Datagrams::Callbacks) => "on_sockops",
+        Ok(Datagrams::Callbacks) => "on_series",
         Ok(Datagrams::Tracepoints) => "on_sock_recv_length",
         _ => "on_datagram_read",
     };

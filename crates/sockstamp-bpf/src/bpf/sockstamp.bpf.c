@@ -30,9 +30,9 @@ const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
  * Callbacks that need much of the stack are functions of their own, so that what each needs does
  * not add up: the verifier allows 512 bytes for a program and what it calls.
  */
-static __noinline int on_stamp(struct bpf_sock_ops *ctx)
+static __noinline int on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern,
+			       const struct sock *sock)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 	struct bpf_sock *sk = ctx->sk;
 	const struct sk_buff *skb;
 	struct flow *flow;
@@ -45,15 +45,15 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	/* Where no hook shows the entry of a send, this may be the flow's first event. */
 	if (!flow && !setting_entry && ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-		flow = flow_create(kern->sk, tcp_of(kern->sk)->copied_seq);
+		flow = flow_create(sock, tcp_of(sock)->copied_seq);
 	/* Another user of BPF timestamping selected this socket. */
 	if (!flow)
 		return 0;
 	skb = kern->skb;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
-		tx_sendmsg_callback(kern, kern->sk, skb, flow);
+		tx_sendmsg_callback(kern, sock, skb, flow);
 	else if (!setting_by_packets)
-		tx_timestamp_callback(kern->sk, skb, ctx->op, flow);
+		tx_timestamp_callback(sock, skb, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
 		tx_snd_hardware(skb, flow);
 	return 0;
@@ -191,74 +191,66 @@ static __noinline int on_datagram_bound(struct bpf_sock_ops *ctx)
 }
 
 /* The callback where tcp_probe is (kernel/series), or for the options of a segment. */
-static __noinline int on_segment_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_segment_callback(const struct sock *sk, const struct sk_buff *skb)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	on_segment(kern->sk, kern->skb);
+	on_segment(sk, skb);
 	return 0;
 }
 
 /* The callback before sk_data_ready() (kernel/series). */
-static __noinline int on_ready_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_ready_callback(const struct sock *sk)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	rx_data_ready(kern->sk);
+	rx_data_ready(sk);
 	return 0;
 }
 
 /* The callback at the end of a read (kernel/series). */
-static __noinline int on_read_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_read_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
 	if (!ctx->args[1])
-		rx_recvmsg_ends(kern->sk, ctx->args[0]);
+		rx_recvmsg_ends(sk, ctx->args[0]);
 	return 0;
 }
 
 /* A connection begins, as in on_connections(). */
-static __noinline int on_connection_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_connection_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	return on_connection(ctx, kern->sk);
+	return on_connection(ctx, sk);
 }
 
 /* Return true if the event was a callback of receiving, with the socket locked. */
-static __always_inline bool on_receive(struct bpf_sock_ops *ctx)
+static __always_inline bool on_receive(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern,
+				       const struct sock *sk)
 {
 	if (setting_segment_callback && ctx->op == setting_segment_callback)
-		on_segment_callback(ctx);
+		on_segment_callback(sk, kern->skb);
 	else if (ctx->op == setting_ready_callback)
-		on_ready_callback(ctx);
+		on_ready_callback(sk);
 	else if (ctx->op == setting_read_callback)
-		on_read_callback(ctx);
+		on_read_callback(ctx, sk);
 	else
 		return false;
 	return true;
 }
 
 /* Callbacks that are not for messages, and those for options. */
-static __noinline int on_other_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_other_callback(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern,
+					const struct sock *sk)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_STATE_CB:
-		flow_half_closes(ctx, kern->sk);
+		flow_half_closes(ctx, sk);
 		break;
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
 		/* Those of an established connection are tcp_probe's. */
-		if (sock_transfers_unprobed(kern->sk))
-			on_segment_callback(ctx);
+		if (sock_transfers_unprobed(sk))
+			on_segment_callback(sk, kern->skb);
 		if (setting_tag)
 			tag_read(ctx, kern);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			tx_mss_callback(kern->sk);
+			tx_mss_callback(sk);
 		if (setting_tag && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
 			tag_reserve(ctx, kern);
 		break;
@@ -271,44 +263,68 @@ static __noinline int on_other_callback(struct bpf_sock_ops *ctx)
 }
 
 /* A send call begins (kernel/series). */
-static __noinline int on_begin_callback(struct bpf_sock_ops *ctx)
+static __noinline int on_begin_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	tx_sendmsg_begin_callback(kern->sk, ctx->args[1]);
+	tx_sendmsg_begin_callback(sk, ctx->args[1]);
 	return 0;
 }
 
-SEC("sockops")
-int on_sockops(struct bpf_sock_ops *ctx)
+static __always_inline bool is_stamp(const struct bpf_sock_ops *ctx)
 {
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	if (setting_packet_bit && kern->sk->sk_protocol == IPPROTO_UDP) {
-		if (ctx->op == setting_end_callback)
-			on_datagram_end(ctx);
-		else if (ctx->op == setting_bound_callback)
-			on_datagram_bound(ctx);
-		else
-			on_datagram_callback(ctx);
-		return 1;
-	}
-	/* Those of each message come first. */
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		on_stamp(ctx);
-		return 1;
+		return true;
 	}
-	if (setting_begin_callback && ctx->op == setting_begin_callback)
-		on_begin_callback(ctx);
-	else if (setting_receive_bit && on_receive(ctx))
-		return 1;
-	else if (!on_connection_callback(ctx))
-		on_other_callback(ctx);
+	return false;
+}
+
+/*
+ * The socket is looked up once: for each load of a pointer from the context the verifier searches
+ * all types of the kernel, as untrusted() says.
+ */
+SEC("sockops")
+int on_sockops(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+	const struct sock *sk = kern->sk;
+
+	/* Those of each message come first. */
+	if (is_stamp(ctx))
+		on_stamp(ctx, kern, sk);
+	else if (!on_connection_callback(ctx, sk))
+		on_other_callback(ctx, kern, sk);
+	return 1;
+}
+
+/*
+ * As on_sockops(), with the callbacks of kernel/series. They have twice the code, which no other
+ * kernel ever runs, but which each would have to load.
+ */
+SEC("sockops")
+int on_series(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+	const struct sock *sk = kern->sk;
+
+	if (setting_packet_bit && sk->sk_protocol == IPPROTO_UDP) {
+		if (ctx->op == setting_end_callback)
+			on_datagram_end(ctx);
+		else if (ctx->op == setting_bound_callback)
+			on_datagram_bound(ctx);
+		else
+			on_datagram_callback(ctx);
+	} else if (is_stamp(ctx)) {
+		on_stamp(ctx, kern, sk);
+	} else if (setting_begin_callback && ctx->op == setting_begin_callback) {
+		on_begin_callback(ctx, sk);
+	} else if ((!setting_receive_bit || !on_receive(ctx, kern, sk)) &&
+		   !on_connection_callback(ctx, sk)) {
+		on_other_callback(ctx, kern, sk);
+	}
 	return 1;
 }
 

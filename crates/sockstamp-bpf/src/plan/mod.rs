@@ -154,6 +154,13 @@ impl Plan {
         matches!(self.tx, Some(Stamps::Callbacks | Stamps::Unasked))
     }
 
+    /// Return whether sockets call back as only `kernel/series` lets them.
+    pub(crate) fn uses_series(&self) -> bool {
+        self.entry == Some(Entry::Begin)
+            || self.rx == Some(Reads::Callbacks)
+            || self.udp == Ok(Datagrams::Callbacks)
+    }
+
     /// Return whether no packet requests stamps, since that would request stamps of NICs as well.
     #[must_use]
     pub fn spares_nics(&self) -> bool {
