@@ -15,6 +15,7 @@ compile_error!(
 );
 
 mod abi;
+mod btf;
 mod clock;
 #[expect(unsafe_code, reason = "memory that the kernel maps again")]
 mod code_pages;

@@ -2,10 +2,13 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::ptr;
 
+use libbpf_rs::libbpf_sys::bpf_object_open_opts;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel, ProgramMut};
+use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramMut};
 
+use crate::btf;
 use crate::error::{Error, Tried};
 use crate::facts::Hook;
 use crate::programs::Program;
@@ -19,9 +22,24 @@ use crate::target::Cgroups;
 ///
 /// [`Error::Bpf`] if they cannot be read.
 pub fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
-    quiet_libbpf();
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    builder.open(place).tried("read our own programs")
+    open_at(place, builder).tried("read our own programs")
+}
+
+/// Open programs in a place of the caller's. What libbpf looks up of the kernel's types is in an
+/// excerpt of those.
+pub(crate) fn open_at<'place, B: SkelBuilder<'place>>(
+    place: &'place mut MaybeUninit<OpenObject>,
+    builder: B,
+) -> libbpf_rs::Result<B::Output> {
+    quiet_libbpf();
+    let types = btf::excerpt_path();
+    let options = bpf_object_open_opts {
+        sz: size_of::<bpf_object_open_opts>() as _,
+        btf_custom_path: types.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
+        ..bpf_object_open_opts::default()
+    };
+    builder.open_opts(options, place)
 }
 
 /// Load the programs that a plan needs, and no others.

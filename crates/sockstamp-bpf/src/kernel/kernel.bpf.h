@@ -101,9 +101,40 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak; /*
  */
 const volatile bool setting_casts = true;
 
+/*
+ * The kernel's number of each structure that memory is given as its type, by its name. Types are
+ * looked up in an excerpt of the kernel's, which has these in place of bpf_core_type_id_kernel():
+ * btf/excerpt.rs.
+ */
+enum kernel_type {
+	cfs_rq = 1,
+	eppoll_entry,
+	inet_sock,
+	io_ring_ctx,
+	list_head,
+	msghdr,
+	net_device,
+	rb_node,
+	sk_buff,
+	skb_shared_info,
+	sock,
+	sock_common,
+	task_struct,
+	task_struct___byte,
+	tcp_skb_cb,
+	tcp_sock,
+	tcphdr,
+	timespec64,
+	udp_sock,
+	wait_queue_entry,
+};
+
+/* `struct sk_buff` -> kernel_type_struct sk_buff -> sk_buff */
+#define kernel_type_struct
+#define kernel_type_of(type) bpf_core_enum_value(enum kernel_type, kernel_type_##type)
+
 /* Give a type to memory without a typed pointer; reads through it fault safely to 0. */
-#define cast_kernel(pointer, type) \
-	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
+#define cast_kernel(pointer, type) ((type *)bpf_rdonly_cast((pointer), kernel_type_of(type)))
 
 /*
  * Look at a structure without the verifier's trust, where that is rare at run time: helpers refuse

@@ -730,6 +730,17 @@ struct task_struct___byte {
 	unsigned char on_cpu;
 };
 
+struct scm_timestamping_internal {
+	ktime_t ts[3];
+};
+
+struct scm_timestamping_internal___before_7_2 {
+	struct timespec64___whole {
+		s64 tv_sec;
+		long tv_nsec;
+	} ts[3];
+};
+
 struct perf_sample_data {
 	u64 time;
 };

@@ -1,109 +1,126 @@
-//! Ask the kernel's BTF for its features.
+//! Ask the kernel's types for its features.
 
-use std::cell::OnceCell;
 use std::path::Path;
 
-use libbpf_rs::btf::types::{Composite, Enum, Func, FuncProto, Ptr, Struct, Typedef};
-use libbpf_rs::btf::{Btf, BtfType, ReferencesType, TypeId};
+use rustc_hash::FxHashMap;
 
+use crate::btf::{KERNEL, Kind, Type, Types};
 use crate::facts::Tracepoint;
-use crate::object::quiet_libbpf;
-
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The types of the running kernel. Where they cannot be read, no question about them has an
 /// answer.
-pub(super) struct KernelTypes {
-    btf: Option<Btf<'static>>,
-    enumerations: OnceCell<Vec<TypeId>>,
+pub(super) struct KernelTypes<'a> {
+    known: Option<Known<'a>>,
 }
 
-impl KernelTypes {
-    pub(super) fn read() -> Self {
-        // libbpf complains to standard error where there is no BTF: we say it ourselves, in one
-        // line.
-        quiet_libbpf();
+struct Known<'a> {
+    types: Types<'a>,
+    /// The first type of each kind and name that questions are about.
+    named: FxHashMap<(Kind, &'a [u8]), u32>,
+    enumerations: Vec<u32>,
+}
+
+impl<'a> KernelTypes<'a> {
+    pub(super) fn of(bytes: Option<&'a [u8]>) -> Self {
         Self {
-            btf: Btf::from_vmlinux().ok(),
-            enumerations: OnceCell::new(),
+            known: bytes.and_then(Types::parse).map(Known::of),
         }
     }
 
     /// Return `None` where there are types that cannot be read.
     pub(super) fn readable(&self) -> Option<bool> {
-        match &self.btf {
+        match &self.known {
             Some(_) => Some(true),
-            None => Path::new(KERNEL_BTF)
-                .try_exists()
-                .ok()
-                .filter(|exists| !exists),
+            None => Path::new(KERNEL).try_exists().ok().filter(|exists| !exists),
         }
     }
 
     /// Every tracepoint leaves a typedef of its handlers' type (include/trace/bpf_probe.h).
     pub(super) fn have_tracepoint(&self, tracepoint: Tracepoint) -> Option<bool> {
-        let btf = self.btf.as_ref()?;
-        Some(handler(btf, tracepoint).is_some())
+        Some(self.known.as_ref()?.handler(tracepoint).is_some())
     }
 
     pub(super) fn have_function(&self, name: &str) -> Option<bool> {
-        let btf = self.btf.as_ref()?;
-        Some(btf.type_by_name::<Func<'_>>(name).is_some())
+        Some(self.known.as_ref()?.named(Kind::FUNC, name).is_some())
     }
 
     /// Return whether handlers of a tracepoint get an argument at this index.
     pub(super) fn have_argument(&self, tracepoint: Tracepoint, index: usize) -> Option<bool> {
-        let btf = self.btf.as_ref()?;
-        let prototype = handler(btf, tracepoint)
-            .and_then(|handler| btf.type_by_id::<Ptr<'_>>(handler.referenced_type_id()))
-            .and_then(|pointer| btf.type_by_id::<FuncProto<'_>>(pointer.referenced_type_id()));
+        let known = self.known.as_ref()?;
+        let prototype = known
+            .handler(tracepoint)
+            .and_then(|handler| known.types.get(handler.word))
+            .and_then(|pointer| known.types.get(pointer.word))
+            .filter(|prototype| prototype.kind == Kind::FUNC_PROTO);
         // Before its own, each handler gets the data it was registered with.
-        Some(prototype.is_some_and(|prototype| prototype.len() > index + 1))
+        Some(prototype.is_some_and(|prototype| prototype.count > index + 1))
     }
 
     /// Return whether a structure has a field of one of these names.
     pub(super) fn have_field(&self, structure: &str, names: &[&str]) -> Option<bool> {
-        let btf = self.btf.as_ref()?;
-        let structure = btf.type_by_name::<Struct<'_>>(structure);
-        let found = structure
-            .and_then(|structure| btf.type_by_id::<Composite<'_>>(BtfType::type_id(&structure)))
-            .is_some_and(|structure| names.iter().any(|name| has_member(btf, &structure, name)));
+        let known = self.known.as_ref()?;
+        let structure = known.named(Kind::STRUCT, structure);
+        let found = structure.is_some_and(|structure| {
+            names
+                .iter()
+                .any(|name| has_member(&known.types, structure, name))
+        });
         Some(found)
     }
 
     /// Return the value of a constant of the kernel's enumerations, which need not have names
     /// themselves.
     pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
-        let btf = self.btf.as_ref()?;
-        // One in fifty types is one: look for them once.
-        let ids = self.enumerations.get_or_init(|| enumerations(btf));
-        let mut enumerations = ids.iter().filter_map(|id| btf.type_by_id::<Enum<'_>>(*id));
-        let value = enumerations.find_map(|enumeration| {
-            let member = enumeration
-                .iter()
-                .find(|member| member.name.is_some_and(|of| of == name));
-            member.map(|member| member.value)
-        });
-        u32::try_from(value?).ok()
+        let known = self.known.as_ref()?;
+        let enumerations = known.enumerations.iter();
+        let mut enumerators = enumerations
+            .filter_map(|id| known.types.get(*id))
+            .flat_map(|enumeration| known.types.parts(enumeration));
+        let found = enumerators.find(|enumerator| enumerator.name == name.as_bytes());
+        found.map(|enumerator| enumerator.word)
     }
 }
 
-fn enumerations(btf: &Btf<'_>) -> Vec<TypeId> {
-    let ids = (1..u32::try_from(btf.len()).unwrap_or_default()).map(TypeId::from);
-    ids.filter(|id| btf.type_by_id::<Enum<'_>>(*id).is_some())
-        .collect()
-}
+impl<'a> Known<'a> {
+    fn of(types: Types<'a>) -> Self {
+        let mut named = FxHashMap::default();
+        let mut enumerations = Vec::new();
+        for (id, of) in types.iter() {
+            match of.kind {
+                Kind::FUNC | Kind::STRUCT | Kind::TYPEDEF => {
+                    named.entry((of.kind, of.name)).or_insert(id);
+                }
+                Kind::ENUM => enumerations.push(id),
+                _ => {}
+            }
+        }
+        Self {
+            types,
+            named,
+            enumerations,
+        }
+    }
 
-fn handler<'btf>(btf: &'btf Btf<'_>, tracepoint: Tracepoint) -> Option<Typedef<'btf>> {
-    btf.type_by_name(&format!("btf_trace_{}", tracepoint.name()))
+    fn named(&self, kind: Kind, name: &str) -> Option<Type<'a>> {
+        let id = self.named.get(&(kind, name.as_bytes()))?;
+        self.types.get(*id)
+    }
+
+    fn handler(&self, tracepoint: Tracepoint) -> Option<Type<'a>> {
+        let name = format!("btf_trace_{}", tracepoint.name());
+        self.named(Kind::TYPEDEF, &name)
+    }
 }
 
 /// Look into anonymous members too: `tstamp_type` is in one.
-fn has_member(btf: &Btf<'_>, structure: &Composite<'_>, field: &str) -> bool {
-    structure.iter().any(|member| match member.name {
-        Some(name) => name == field,
-        None => btf
-            .type_by_id::<Composite<'_>>(member.ty)
-            .is_some_and(|inner| has_member(btf, &inner, field)),
+fn has_member(types: &Types<'_>, structure: Type<'_>, field: &str) -> bool {
+    types.parts(structure).any(|member| {
+        if member.name.is_empty() {
+            types
+                .get(member.word)
+                .is_some_and(|inner| has_member(types, inner, field))
+        } else {
+            member.name == field.as_bytes()
+        }
     })
 }

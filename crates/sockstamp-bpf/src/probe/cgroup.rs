@@ -3,12 +3,12 @@
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{ErrorKind, ProgramMut};
 
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
-use crate::object::quiet_libbpf;
+use crate::object::open_at;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::programs::{self, Program};
@@ -29,11 +29,9 @@ pub(super) fn try_cgroups(facts: &mut Facts, options: &Options) -> Result<(), Er
     let used: Vec<_> = programs::needed(&plan)
         .filter(|program| is_tried(program))
         .collect();
-    quiet_libbpf();
     let mut place = MaybeUninit::uninit();
-    let mut open = ProbeSkelBuilder::default()
-        .open(&mut place)
-        .tried("read our own programs")?;
+    let mut open =
+        open_at(&mut place, ProbeSkelBuilder::default()).tried("read our own programs")?;
     for mut program in open.open_object_mut().progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         program.set_autoload(used.iter().any(|used| used.hook.section() == section));

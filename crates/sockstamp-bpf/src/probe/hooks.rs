@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::ProgramType;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 
 use super::cgroup::try_cgroups;
 use crate::error::Error;
 use crate::facts::{Facts, Trial, TriedHook};
-use crate::object::{quiet_libbpf, sections};
+use crate::object::{open_at, sections};
 use crate::options::Options;
 use crate::plan::{self, Plan, missing_capabilities};
 use crate::programs::{self, PROGRAMS};
@@ -71,7 +71,7 @@ pub fn try_all(facts: &Facts, options: &Options) -> Result<(Facts, Vec<TriedHook
     for (name, section) in optional {
         let trial = attempt(&|| {
             try_one(
-                ProbeSkelBuilder::default().open(&mut MaybeUninit::uninit())?,
+                open_at(&mut MaybeUninit::uninit(), ProbeSkelBuilder::default())?,
                 &name,
             )
         });
@@ -115,9 +115,8 @@ pub fn try_what_is_used(mut facts: Facts, options: &Options) -> Result<Facts, Er
 /// a function that every kernel has.
 #[must_use]
 pub fn functions_can_be_traced() -> bool {
-    quiet_libbpf();
     let mut place = MaybeUninit::uninit();
-    let open = ProbeSkelBuilder::default().open(&mut place);
+    let open = open_at(&mut place, ProbeSkelBuilder::default());
     open.and_then(|open| try_one(open, "probe_fentry")).is_ok()
 }
 
@@ -133,7 +132,7 @@ pub(crate) fn obstacle(facts: &Facts) -> Option<&'static str> {
 /// Try one of the measuring programs, with its settings.
 fn try_ours(plan: &Plan, facts: &Facts, name: &str) -> libbpf_rs::Result<()> {
     let mut place = MaybeUninit::uninit();
-    let mut open = SockstampSkelBuilder::default().open(&mut place)?;
+    let mut open = open_at(&mut place, SockstampSkelBuilder::default())?;
     settings::of_plan(&mut open, plan, facts);
     try_one(open, name)
 }

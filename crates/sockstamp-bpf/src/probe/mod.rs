@@ -24,8 +24,8 @@ use crate::{plan, privilege, sched};
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
 pub fn facts() -> Facts {
-    let types = KernelTypes::read();
-    let mut facts = by_looking(&types);
+    let types = crate::btf::of_kernel().ok();
+    let mut facts = by_looking(&KernelTypes::of(types.as_deref()));
     // Without them, the kernel refuses to answer.
     if plan::missing_capabilities(&facts).is_empty() {
         facts.call_registers = calls_are_seen();
@@ -33,7 +33,7 @@ pub fn facts() -> Facts {
     facts
 }
 
-fn by_looking(types: &KernelTypes) -> Facts {
+fn by_looking(types: &KernelTypes<'_>) -> Facts {
     Facts {
         kernel: kernel_release(),
         btf: types.readable(),
@@ -87,7 +87,7 @@ fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
 }
 
 /// All three or none: reads need all of them.
-fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
+fn receive_callbacks(types: &KernelTypes<'_>) -> Option<ReceiveCallbacks> {
     Some(ReceiveCallbacks {
         bit: types.enumerator("SK_BPF_CB_RX")?,
         segment: types.enumerator("BPF_SOCK_OPS_TSTAMP_RCV_CB")?,
@@ -97,7 +97,7 @@ fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
 }
 
 /// All three or none: sends of UDP need all of them.
-fn datagram_callbacks(types: &KernelTypes) -> Option<DatagramCallbacks> {
+fn datagram_callbacks(types: &KernelTypes<'_>) -> Option<DatagramCallbacks> {
     Some(DatagramCallbacks {
         packet_bit: types.enumerator("SK_BPF_CB_TX_EVERY_SKB")?,
         end: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_END_CB")?,

@@ -10,10 +10,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, ProgramInput, ProgramMut};
 
 use crate::error::{Error, Tried};
+use crate::object::open_at;
 use crate::skeleton::symbols::SymbolsSkelBuilder;
 
 const SYMBOLS: &str = "/proc/kallsyms";
@@ -34,9 +35,7 @@ impl WakeFunctions {
     pub(crate) fn find() -> Result<Self, Error> {
         let lookup = "look up functions of the kernel";
         let mut place = MaybeUninit::uninit();
-        let open = SymbolsSkelBuilder::default()
-            .open(&mut place)
-            .tried(lookup)?;
+        let open = open_at(&mut place, SymbolsSkelBuilder::default()).tried(lookup)?;
         let skeleton = open.load().tried(lookup)?;
         let input = ProgramInput::default();
         skeleton

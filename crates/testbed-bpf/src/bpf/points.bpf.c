@@ -31,17 +31,6 @@ const volatile __s64 points_tai_minus_realtime;
 
 #define NSEC_PER_SEC 1000000000ULL
 
-struct scm_timestamping_internal___before_7_2 {
-	struct timespec64___whole {
-		s64 tv_sec;
-		long tv_nsec;
-	} ts[3];
-} __attribute__((preserve_access_index));
-
-struct scm_timestamping_internal {
-	ktime_t ts[3];
-} __attribute__((preserve_access_index));
-
 /* The stamp is of CLOCK_REALTIME, which no helper reads. */
 static __always_inline void reach(enum point point, const struct net *net, __u64 stamp)
 {
