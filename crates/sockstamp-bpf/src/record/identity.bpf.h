@@ -10,8 +10,10 @@ const volatile bool setting_record; /* send a record per message to the ring buf
 
 static __always_inline void flow_identify(struct flow_identity *identity, const struct sock *sk)
 {
-	const struct sock_common *common = &sk->__sk_common;
+	const struct sock_common *common;
 
+	sk = untrusted(sk, struct sock);
+	common = &sk->__sk_common;
 	identity->cookie = common->skc_cookie.counter;
 	identity->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
 	identity->netns = common->skc_net.net->ns.inum;

@@ -140,7 +140,7 @@ static __always_inline __u64 udp_next_skb(const struct sock *sk)
 	/* __skb_recv_udp() moves the whole receive queue there once it is empty. */
 	if ((void *)skb != (void *)&udp->reader_queue)
 		return udp_name(sk, skb);
-	skb = sk->sk_receive_queue.next;
+	skb = untrusted(sk, struct sock)->sk_receive_queue.next;
 	if ((void *)skb != (void *)&sk->sk_receive_queue)
 		return udp_name(sk, skb);
 	return 0;

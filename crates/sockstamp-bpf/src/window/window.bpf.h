@@ -53,7 +53,7 @@ struct {
 
 static __always_inline __u32 netns_of(const struct sock_common *common)
 {
-	return common->skc_net.net->ns.inum;
+	return untrusted(common, struct sock_common)->skc_net.net->ns.inum;
 }
 
 /* Return true if a socket that is selected now gets its bit by a walk, before the next window. */
