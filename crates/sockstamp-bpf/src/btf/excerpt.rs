@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{HEADER_BYTES, Kind, MAGIC, Type, Types, of_kernel, word};
 
 /// The declarations of the kernel's types that our programs are compiled with.
-const DECLARATIONS: &str = include_str!("../bpf/vmlinux.h");
+const DECLARATIONS: &str = include_str!("../kernel/vmlinux.h");
 
 /// An enumeration of our own: the kernel's number of each structure, 0 of one that it does not
 /// have. The numbers in an excerpt are others (`common.bpf.h`).
