@@ -25,8 +25,8 @@ test)
 	# One case of a property, of which the step `unit` tries hundreds: each takes it a second.
 	PROPTEST_CASES=1 MIRIFLAGS=-Zmiri-disable-isolation \
 		CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri \
-		cargo +nightly miri test --locked --package sockstamp-clock --package sockstamp --lib -- \
-		"${pure[@]}"
+		cargo +nightly miri test --locked --package sockstamp-clock --package sockstamp \
+		--lib -- "${pure[@]}"
 	;;
 *)
 	echo "usage: miri.sh install|test" >&2

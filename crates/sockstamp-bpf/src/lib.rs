@@ -36,6 +36,7 @@ mod limits;
 )]
 mod map_view;
 pub mod object;
+pub mod opening;
 mod options;
 pub mod packets;
 pub mod plan;

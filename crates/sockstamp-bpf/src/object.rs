@@ -1,46 +1,16 @@
-//! Operate objects of programs of any kind.
+//! Operate objects of programs of any kind, once they are open.
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::ptr;
 
-use libbpf_rs::libbpf_sys::bpf_object_open_opts;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, PrintLevel, ProgramMut};
+use libbpf_rs::{Link, ProgramMut};
 
-use crate::btf;
 use crate::error::{Error, Tried};
 use crate::facts::Hook;
 use crate::programs::Program;
 use crate::sched;
 use crate::target::Cgroups;
-
-/// Open programs that outlive this call. The skeleton borrows its object, so they need a place
-/// that does, too: a few bytes each time that are never given back; the object in them is.
-///
-/// # Errors
-///
-/// [`Error::Bpf`] if they cannot be read.
-pub fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    open_at(place, builder).tried("read our own programs")
-}
-
-/// Open programs in a place of the caller's. What libbpf looks up of the kernel's types is in an
-/// excerpt of those.
-pub(crate) fn open_at<'place, B: SkelBuilder<'place>>(
-    place: &'place mut MaybeUninit<OpenObject>,
-    builder: B,
-) -> libbpf_rs::Result<B::Output> {
-    quiet_libbpf();
-    let types = btf::excerpt_path();
-    let options = bpf_object_open_opts {
-        sz: size_of::<bpf_object_open_opts>() as _,
-        btf_custom_path: types.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
-        ..bpf_object_open_opts::default()
-    };
-    builder.open_opts(options, place)
-}
 
 /// Load the programs that a plan needs, and no others.
 pub(crate) fn choose<'obj, P>(open: &mut impl OpenSkel<'obj>, table: &[Program<P>], plan: &P) {
@@ -88,10 +58,4 @@ pub(crate) fn sections(
         (name.into_owned(), section.into_owned())
     });
     Ok(names.collect())
-}
-
-/// Silence libbpf, except for debugging.
-pub(crate) fn quiet_libbpf() {
-    let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
-    libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
 }

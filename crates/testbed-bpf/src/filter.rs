@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::OpenSkel;
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 
 pub use crate::skeleton::filter::types::rodata as Settings;
 use crate::skeleton::filter::{FilterSkel, FilterSkelBuilder};
@@ -24,7 +24,7 @@ impl Filter {
     ///
     /// If the kernel refuses.
     pub fn load(set: impl FnOnce(&mut Settings)) -> Result<Self> {
-        let mut open = object::open(FilterSkelBuilder::default())?;
+        let mut open = opening::open(FilterSkelBuilder::default())?;
         let settings = open.maps.rodata_data.as_deref_mut();
         set(settings.context("the programs have no settings")?);
         let skeleton = open.load().context("cannot load the filter")?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 
 use crate::attach::attach_traced;
 use crate::skeleton::floor::{FloorSkel, FloorSkelBuilder};
@@ -32,7 +32,7 @@ impl Floor {
     ///
     /// If the kernel refuses.
     pub fn attach(cgroup: &Path) -> Result<Self> {
-        let mut skeleton = object::open(FloorSkelBuilder::default())?
+        let mut skeleton = opening::open(FloorSkelBuilder::default())?
             .load()
             .context("cannot load the empty programs")?;
         let mut links = attach_traced(&mut skeleton)?;

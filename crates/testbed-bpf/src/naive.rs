@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::skeleton::naive::{NaiveSkel, NaiveSkelBuilder};
@@ -32,7 +32,7 @@ impl Naive {
     ///
     /// If the kernel refuses.
     pub fn attach(cgroup: &Path, netns: Option<NetnsInode>) -> Result<Self> {
-        let mut open = object::open(NaiveSkelBuilder::default())?;
+        let mut open = opening::open(NaiveSkelBuilder::default())?;
         if let (Some(settings), Some(netns)) = (open.maps.rodata_data.as_mut(), netns) {
             settings.naive_netns = netns.0;
         }

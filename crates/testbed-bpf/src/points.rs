@@ -8,7 +8,7 @@ use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::skel::OpenSkel;
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 
@@ -48,7 +48,7 @@ impl Points {
     pub fn attach(netns: NetnsInode) -> Result<Self> {
         let kernel = Btf::from_vmlinux().context("cannot read the kernel's types")?;
         let clocks = sockstamp::clock::measure().context("cannot read the clocks")?;
-        let mut open = object::open(PointsSkelBuilder::default())?;
+        let mut open = opening::open(PointsSkelBuilder::default())?;
         if let Some(data) = open.maps.rodata_data.as_mut() {
             data.points_netns = netns.0;
             data.points_tai_minus_realtime = clocks.tai().delta().0;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{MapCore, MapFlags};
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 
 use crate::skeleton::redirect::{RedirectSkel, RedirectSkelBuilder};
 
@@ -37,7 +37,7 @@ impl Redirect {
     ///
     /// If the kernel refuses.
     pub fn new(bytes: Bytes, from: impl AsFd, to: impl AsFd) -> Result<Self> {
-        let skeleton = object::open(RedirectSkelBuilder::default())?
+        let skeleton = opening::open(RedirectSkelBuilder::default())?
             .load()
             .context("cannot load the programs")?;
         let (maps, programs) = (&skeleton.maps, &skeleton.progs);

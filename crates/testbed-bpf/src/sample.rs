@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ProgramInput, ProgramMut};
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 
 use crate::skeleton::sample::{OpenSampleSkel, SampleSkelBuilder};
 
@@ -94,7 +94,7 @@ pub fn choose(bits: u32, first: u32, lengths: &[u32]) -> Result<Vec<u32>> {
 }
 
 fn open() -> Result<OpenSampleSkel<'static>> {
-    Ok(object::open(SampleSkelBuilder::default())?)
+    Ok(opening::open(SampleSkelBuilder::default())?)
 }
 
 fn run(program: &ProgramMut<'_>) -> Result<()> {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{TC_INGRESS, TcHookBuilder};
 use nix::net::if_::if_nametoindex;
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 
 use crate::skeleton::sink::SinkSkelBuilder;
 
@@ -21,7 +21,7 @@ use crate::skeleton::sink::SinkSkelBuilder;
 pub fn attach(interface: &str) -> Result<()> {
     let index = if_nametoindex(interface)
         .with_context(|| format!("cannot find the interface {interface}"))?;
-    let skeleton = object::open(SinkSkelBuilder::default())?
+    let skeleton = opening::open(SinkSkelBuilder::default())?
         .load()
         .context("cannot load the program of the sink")?;
     let hook = TcHookBuilder::new(skeleton.progs.sink_ingress.as_fd())

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
-use sockstamp_bpf::object;
+use sockstamp_bpf::opening;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::skeleton::stranger::{StrangerSkel, StrangerSkelBuilder};
@@ -48,7 +48,7 @@ impl Stranger {
     ///
     /// Where the kernel refuses.
     pub fn attach(cgroup: &Path, netns: NetnsInode, port: u16) -> Result<Self> {
-        let mut open = object::open(StrangerSkelBuilder::default())?;
+        let mut open = opening::open(StrangerSkelBuilder::default())?;
         if let Some(settings) = open.maps.rodata_data.as_mut() {
             settings.stranger_netns = netns.0;
             settings.stranger_port = port.into();

@@ -300,7 +300,7 @@ pub(super) const STEPS: &[Step] = &[
             "crates/sockstamp-metrics",
             "crates/sockstamp-model",
             "crates/sockstamp-run",
-            "crates/sockstamp-cli/src/agent",
+            "crates/sockstamp-agent",
             "crates/sockstamp-cli/tests/otel_collector",
             "crates/sockstamp-cli/tests/agent/running.rs",
             "tests/with",

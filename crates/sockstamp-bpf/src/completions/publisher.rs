@@ -15,6 +15,7 @@ use super::programs::{PROGRAMS, Plan};
 use crate::abi::raw;
 use crate::error::{Error, Tried};
 use crate::object;
+use crate::opening;
 use crate::plan::{no_btf, no_capability};
 use crate::probe;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
@@ -75,7 +76,7 @@ impl Publisher {
             return Err(obstacle.into());
         }
         let tx_timestamping = facts.tx_timestamping == Some(true);
-        let mut open = object::open(CompletionsSkelBuilder::default())?;
+        let mut open = opening::open(CompletionsSkelBuilder::default())?;
         if let Some(settings) = open.maps.rodata_data.as_mut() {
             settings.setting_sockets = sockets;
             settings.setting_casts = facts.casts == Some(true);

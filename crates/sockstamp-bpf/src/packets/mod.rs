@@ -27,6 +27,7 @@ use crate::filter;
 use crate::flow;
 use crate::group::Names;
 use crate::object;
+use crate::opening;
 use crate::options::Target;
 use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
@@ -322,7 +323,7 @@ fn try_load(
     cgroup: &File,
     paged: bool,
 ) -> Result<PacketsSkel<'static>, Error> {
-    let mut open = object::open(PacketsSkelBuilder::default())?;
+    let mut open = opening::open(PacketsSkelBuilder::default())?;
     let target = &options.target;
     let cgroup = cgroup.metadata().tried("inspect the cgroup")?.ino();
     if let Some(settings) = open.maps.rodata_data.as_mut() {

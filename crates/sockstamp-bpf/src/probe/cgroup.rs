@@ -8,7 +8,7 @@ use libbpf_rs::{ErrorKind, ProgramMut};
 
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
-use crate::object::open_at;
+use crate::opening::open_at;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::programs::{self, Program};

@@ -14,7 +14,7 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, ProgramInput, ProgramMut};
 
 use crate::error::{Error, Tried};
-use crate::object::open_at;
+use crate::opening::open_at;
 use crate::skeleton::symbols::SymbolsSkelBuilder;
 
 const SYMBOLS: &str = "/proc/kallsyms";

@@ -22,6 +22,7 @@ use crate::flow;
 use crate::group;
 use crate::map_view::Banks;
 use crate::object;
+use crate::opening;
 use crate::options::{Options, Target};
 use crate::plan::{Datagrams, Obstacle, Plan};
 use crate::probe;
@@ -297,7 +298,7 @@ fn load(
     facts: &Facts,
     cgroup_id: u64,
 ) -> Result<SockstampSkel<'static>, Error> {
-    let mut open = object::open(SockstampSkelBuilder::default())?;
+    let mut open = opening::open(SockstampSkelBuilder::default())?;
     settings::apply(&mut open, options, plan, facts, cgroup_id)?;
     open.load()
         .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")

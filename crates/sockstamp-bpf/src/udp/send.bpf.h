@@ -199,7 +199,7 @@ static long udp_take_step(__u32 slot, struct udp_queueing *queueing)
 {
 	if (udp_taken(queueing->flow, slot))
 		queueing->taken |= udp_take_name_from(queueing->bank, queueing->flow, slot,
-						 queueing->packet, queueing->tid);
+						      queueing->packet, queueing->tid);
 	return 0;
 }
 
@@ -419,7 +419,7 @@ static long udp_follow_step(__u32 slot, struct udp_following *following)
 }
 
 static __always_inline void udp_follow_hops(struct udp_flow *flow, const struct sk_buff *skb,
-				       const struct udp_leaving *leaving)
+					    const struct udp_leaving *leaving)
 {
 	struct udp_following following = {.flow = flow, .leaving = leaving};
 

@@ -1,5 +1,5 @@
-//! Keep what steps of a run have printed until the whole run has passed: a run that was interrupted,
-//! or that failed, goes on where it ended.
+//! Keep what steps of a run have printed until the whole run has passed: a run that was interrupted
+//! or that failed goes on where it ended.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

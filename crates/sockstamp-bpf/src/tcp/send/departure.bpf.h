@@ -87,8 +87,8 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
  * time between two of them is what held the later one. A global function, so that the verifier
  * walks it once, and not with each loop.
  */
-__noinline int tx_message_departs(struct flow *flow, struct tx_message *message, __u32 pacing_status,
-			   __u64 at)
+__noinline int tx_message_departs(struct flow *flow, struct tx_message *message,
+				  __u32 pacing_status, __u64 at)
 {
 	__u32 held = 0;
 
