@@ -19,19 +19,20 @@ static __always_inline bool udp_taken(const struct udp_flow *flow, __u32 slot)
 	return flow->tx_used >> slot & 1;
 }
 
-/* Return the number of slots up to the last that is taken: the lowest are taken first. */
-static __always_inline __u32 udp_slots(const struct udp_flow *flow)
-{
-	__u64 used = flow->tx_used;
-
-	return used ? log2_floor(used) + 1 : 0;
-}
-
 /*
- * Call `static long step(__u32 slot, struct ... *context)` for each of them. The verifier walks a
- * step of bpf_loop() once, and each turn of a loop.
+ * Call `static long step(__u32 slot, struct ... *context)` for each slot up to the last that is
+ * taken: the lowest are taken first. The verifier walks a step of bpf_loop() once, and each turn of
+ * a loop. Most sockets have one send: it needs no loop, which calls a function a turn.
  */
-#define udp_each_slot(flow, step, context) bpf_loop(udp_slots(flow), step, context, 0)
+#define udp_each_slot(flow, step, context)                                \
+	do {                                                              \
+		__u64 used = (flow)->tx_used;                             \
+                                                                          \
+		if (used && !(used & (used - 1)))                         \
+			step(lowest_bit(used), context);                  \
+		else if (used)                                            \
+			bpf_loop(log2_floor(used) + 1, step, context, 0); \
+	} while (0)
 
 struct udp_opened {
 	struct udp_flow *flow;
