@@ -84,16 +84,13 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 
 /*
  * Note that a message's last byte entered the packet scheduler. Messages come here in order, so the
- * time between two of them is what held the later one. A global function, so that the verifier
- * walks it once, and not with each loop.
+ * time between two of them is what held the later one.
  */
-__noinline int tx_message_departs(struct flow *flow, struct tx_message *message,
-				  __u32 pacing_status, __u64 at)
+static __always_inline void tx_message_departs(struct flow *flow, struct tx_message *message,
+					       __u32 pacing_status, __u64 at)
 {
 	__u32 held = 0;
 
-	if (!flow || !message)
-		return 0;
 	if (setting_causes) {
 		cause_head_departs(flow, pacing_status, at);
 		for (int i = 0; i < CAUSE_COUNT; i++) {
@@ -106,6 +103,14 @@ __noinline int tx_message_departs(struct flow *flow, struct tx_message *message,
 		message->flags |= MESSAGE_HELD;
 	message->stamps.sched = at;
 	message->stamps.sched_last = at;
+}
+
+/* A global function, so that the verifier walks it once, and not once per way into the loop. */
+__noinline int tx_message_departed(struct flow *flow, struct tx_message *message,
+				   __u32 pacing_status, __u64 at)
+{
+	if (flow && message)
+		tx_message_departs(flow, message, pacing_status, at);
 	return 0;
 }
 
@@ -153,7 +158,7 @@ static long tx_note_departures_step(__u32 index, struct departures *departures)
 	if (departure_known(sk, flow, message, time)) {
 		if (time < message->stamps.queued)
 			time = message->stamps.queued;
-		tx_message_departs(flow, message, sk->sk_pacing_status, time);
+		tx_message_departed(flow, message, sk->sk_pacing_status, time);
 		demand_used(DEMAND_PARTS, time);
 		demand_request(DEMAND_PARTS);
 		message->interface_first = flow->interface;
