@@ -15,7 +15,6 @@ compile_error!(
 );
 
 mod abi;
-mod btf;
 mod clock;
 #[expect(unsafe_code, reason = "memory that the kernel maps again")]
 mod code_pages;
@@ -29,6 +28,7 @@ mod flow;
 pub mod group;
 mod histogram;
 mod host_path;
+mod kernel;
 mod limits;
 #[expect(
     unsafe_code,

@@ -7,8 +7,8 @@ use libbpf_rs::libbpf_sys::bpf_object_open_opts;
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{OpenObject, PrintLevel};
 
-use crate::btf;
 use crate::error::{Error, Tried};
+use crate::kernel;
 
 /// Open programs that outlive this call. The skeleton borrows its object, so they need a place
 /// that does, too: a few bytes each time that are never given back; the object in them is.
@@ -28,7 +28,7 @@ pub(crate) fn open_at<'place, B: SkelBuilder<'place>>(
     builder: B,
 ) -> libbpf_rs::Result<B::Output> {
     quiet_libbpf();
-    let types = btf::excerpt_path();
+    let types = kernel::excerpt_path();
     let options = bpf_object_open_opts {
         sz: size_of::<bpf_object_open_opts>() as _,
         btf_custom_path: types.as_ref().map_or(ptr::null(), |path| path.as_ptr()),

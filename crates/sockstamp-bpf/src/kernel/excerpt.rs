@@ -14,23 +14,30 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{HEADER_BYTES, Kind, MAGIC, Type, Types, of_kernel, word};
 
 /// The declarations of the kernel's types that our programs are compiled with.
-const DECLARATIONS: &str = include_str!("../kernel/vmlinux.h");
+const DECLARATIONS: &str = include_str!("vmlinux.h");
 
 /// An enumeration of our own: the kernel's number of each structure, 0 of one that it does not
-/// have. The numbers in an excerpt are others (`common.bpf.h`).
+/// have. The numbers in an excerpt are others (`kernel.bpf.h`).
 const NUMBERS: &str = "kernel_type";
 
-/// Return a file with the types that our programs know, for as long as this process lives; `None`
-/// where those of the kernel cannot be read, and libbpf will say why.
+/// The excerpt, for as long as this process lives; `None` where the kernel's types cannot be read.
+static EXCERPT: OnceLock<Option<OwnedFd>> = OnceLock::new();
+
+/// Make the excerpt while the kernel's types are at hand.
+pub(crate) fn keep_excerpt(types: &Types<'_>) {
+    EXCERPT.get_or_init(|| stored_excerpt(types));
+}
+
+/// Return the path of the excerpt; `None` where the kernel's types cannot be read, and libbpf will
+/// say why.
 pub(crate) fn excerpt_path() -> Option<CString> {
-    static EXCERPT: OnceLock<Option<OwnedFd>> = OnceLock::new();
-    let file = EXCERPT.get_or_init(|| store(&excerpt()?).ok()).as_ref()?;
+    let read = || stored_excerpt(&Types::parse(&of_kernel().ok()?)?);
+    let file = EXCERPT.get_or_init(read).as_ref()?;
     CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
-fn excerpt() -> Option<Vec<u8>> {
-    let bytes = of_kernel().ok()?;
-    Excerpt::of(&Types::parse(&bytes)?, &declared(DECLARATIONS))
+fn stored_excerpt(types: &Types<'_>) -> Option<OwnedFd> {
+    store(&Excerpt::of(types, &declared(DECLARATIONS))?).ok()
 }
 
 fn store(bytes: &[u8]) -> io::Result<OwnedFd> {
@@ -76,7 +83,7 @@ impl<'a> Excerpt<'a> {
         let mut excerpt = Self::empty(types);
         let mut numbers: FxHashMap<_, _> = names.iter().map(|name| (name.as_bytes(), 0)).collect();
         for (id, structure) in types.iter().filter(|(_, of)| of.kind == Kind::STRUCT) {
-            if let Some(number) = numbers.get_mut(structure.name) {
+            if let Some(number) = numbers.get_mut(types.name(structure)) {
                 *number = id;
                 excerpt.copy(id)?;
             }
@@ -103,8 +110,12 @@ impl<'a> Excerpt<'a> {
             Kind::STRUCT | Kind::UNION => self.copy_structure(of)?,
             Kind::ARRAY => self.copy_array(of)?,
             // Only their size matters.
-            Kind::ENUM | Kind::ENUM64 => self.add(of.name, of.info & !0xffff, of.word, &[])?,
-            Kind::INT | Kind::FWD | Kind::FLOAT => self.add(of.name, of.info, of.word, of.rest)?,
+            Kind::ENUM | Kind::ENUM64 => {
+                self.add(self.of.name(of), of.info & !0xffff, of.word, &[])?
+            }
+            Kind::INT | Kind::FWD | Kind::FLOAT => {
+                self.add(self.of.name(of), of.info, of.word, of.rest)?
+            }
             // Nothing contains others.
             _ => return None,
         };
@@ -131,14 +142,14 @@ impl<'a> Excerpt<'a> {
                     .as_flattened(),
             );
         }
-        self.add(of.name, of.info, of.word, &members)
+        self.add(self.of.name(of), of.info, of.word, &members)
     }
 
     fn copy_array(&mut self, of: Type<'a>) -> Option<u32> {
         let element = self.copy(word(of.rest, 0)?)?;
         let index = self.copy(word(of.rest, 4)?)?;
         let rest = [element, index, word(of.rest, 8)?].map(u32::to_ne_bytes);
-        self.add(of.name, of.info, of.word, rest.as_flattened())
+        self.add(self.of.name(of), of.info, of.word, rest.as_flattened())
     }
 
     fn add_numbers(&mut self, numbers: &FxHashMap<&[u8], u32>) -> Option<u32> {
@@ -224,7 +235,7 @@ mod tests {
         let names = FxHashSet::from_iter(["near", "absent"]);
         let excerpt = Excerpt::of(&kernel, &names).unwrap();
         let excerpt = Types::parse(&excerpt).unwrap();
-        let named = |name: &[u8]| excerpt.iter().find(|(_, of)| of.name == name);
+        let named = |name: &[u8]| excerpt.iter().find(|(_, of)| excerpt.name(*of) == name);
         let (_, near) = named(b"near").unwrap();
         assert_eq!((near.word, near.count), (24, 2));
         let members: Vec<_> = excerpt.parts(near).collect();
@@ -237,7 +248,10 @@ mod tests {
         assert_eq!((array.kind, pointer.kind), (Kind::ARRAY, Kind::PTR));
         assert_eq!(word(array.rest, 8), Some(3));
         let element = excerpt.get(word(array.rest, 0).unwrap()).unwrap();
-        assert_eq!((element.name, element.kind), (&b"int"[..], Kind::INT));
+        assert_eq!(
+            (excerpt.name(element), element.kind),
+            (&b"int"[..], Kind::INT)
+        );
         assert_eq!(pointer.word, 0);
         assert!(named(b"far").is_none() && named(b"other").is_none());
     }
@@ -246,7 +260,10 @@ mod tests {
     fn an_excerpt_has_the_kernels_numbers_of_its_types() {
         let kernel = kernel();
         let kernel = Types::parse(&kernel).unwrap();
-        let (number, _) = kernel.iter().find(|(_, of)| of.name == b"near").unwrap();
+        let (number, _) = kernel
+            .iter()
+            .find(|(_, of)| kernel.name(*of) == b"near")
+            .unwrap();
         let names = FxHashSet::from_iter(["near", "absent"]);
         let excerpt = Excerpt::of(&kernel, &names).unwrap();
         let excerpt = Types::parse(&excerpt).unwrap();
@@ -254,7 +271,7 @@ mod tests {
             .iter()
             .find(|(_, of)| of.kind == Kind::ENUM)
             .unwrap();
-        assert_eq!(numbers.name, NUMBERS.as_bytes());
+        assert_eq!(excerpt.name(numbers), NUMBERS.as_bytes());
         let mut numbers: Vec<_> = excerpt
             .parts(numbers)
             .map(|part| (part.name, part.word))

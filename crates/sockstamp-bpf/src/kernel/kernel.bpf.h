@@ -104,7 +104,7 @@ const volatile bool setting_casts = true;
 /*
  * The kernel's number of each structure that memory is given as its type, by its name. Types are
  * looked up in an excerpt of the kernel's, which has these in place of bpf_core_type_id_kernel():
- * btf/excerpt.rs.
+ * excerpt.rs.
  */
 enum kernel_type {
 	cfs_rq = 1,

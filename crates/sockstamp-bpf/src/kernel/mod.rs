@@ -2,11 +2,12 @@
 
 mod excerpt;
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::ops::Range;
 
-pub(crate) use excerpt::excerpt_path;
+pub(crate) use excerpt::{excerpt_path, keep_excerpt};
 
 /// The types of the running kernel.
 pub(crate) const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -60,7 +61,8 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Type<'a> {
     pub(crate) kind: Kind,
-    pub(crate) name: &'a [u8],
+    /// Where its name is: most are not asked for.
+    name: u32,
     /// How many members, enumerators or arguments it has.
     pub(crate) count: usize,
     /// Its size, or, of kinds without one, the type that it is made of.
@@ -139,7 +141,7 @@ impl<'a> Types<'a> {
         let rest = at + TYPE_HEADER;
         Some(Type {
             kind,
-            name: self.name(word(self.bytes, at)?),
+            name: word(self.bytes, at)?,
             count,
             word: word(self.bytes, at + 8)?,
             info,
@@ -147,25 +149,30 @@ impl<'a> Types<'a> {
         })
     }
 
+    /// Return the name of a type; nothing if it has none.
+    pub(crate) fn name(&self, of: Type<'a>) -> &'a [u8] {
+        self.string(of.name)
+    }
+
     /// Iterate over the members, enumerators or arguments of a type.
     pub(crate) fn parts(&self, of: Type<'a>) -> impl Iterator<Item = Part<'a>> {
         let each = of.rest.len() / of.count.max(1);
         of.rest.chunks_exact(each.max(1)).filter_map(|part| {
             Some(Part {
-                name: self.name(word(part, 0)?),
+                name: self.string(word(part, 0)?),
                 word: word(part, 4)?,
                 place: word(part, 8).unwrap_or_default(),
             })
         })
     }
 
-    fn name(&self, offset: u32) -> &'a [u8] {
+    fn string(&self, offset: u32) -> &'a [u8] {
         let strings = &self.bytes[self.strings.clone()];
         let rest = usize::try_from(offset)
             .ok()
             .and_then(|at| strings.get(at..));
-        let name = rest.and_then(|rest| rest.split(|byte| *byte == 0).next());
-        name.unwrap_or_default()
+        let string = rest.and_then(|rest| CStr::from_bytes_until_nul(rest).ok());
+        string.map_or(&[], CStr::to_bytes)
     }
 }
 

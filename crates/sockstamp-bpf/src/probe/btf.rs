@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use crate::btf::{KERNEL, Kind, Type, Types};
 use crate::facts::Tracepoint;
+use crate::kernel::{KERNEL, Kind, Type, Types, keep_excerpt};
 
 /// The types of the running kernel. Where they cannot be read, no question about them has an
 /// answer.
@@ -22,8 +22,12 @@ struct Known<'a> {
 
 impl<'a> KernelTypes<'a> {
     pub(super) fn of(bytes: Option<&'a [u8]>) -> Self {
+        let types = bytes.and_then(Types::parse);
+        if let Some(types) = &types {
+            keep_excerpt(types);
+        }
         Self {
-            known: bytes.and_then(Types::parse).map(Known::of),
+            known: types.map(Known::of),
         }
     }
 
@@ -88,7 +92,7 @@ impl<'a> Known<'a> {
         for (id, of) in types.iter() {
             match of.kind {
                 Kind::FUNC | Kind::STRUCT | Kind::TYPEDEF => {
-                    named.entry((of.kind, of.name)).or_insert(id);
+                    named.entry((of.kind, types.name(of))).or_insert(id);
                 }
                 Kind::ENUM => enumerations.push(id),
                 _ => {}

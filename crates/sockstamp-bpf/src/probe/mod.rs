@@ -19,12 +19,13 @@ pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
 use crate::facts::{Capability, DatagramCallbacks, Facts, Function, ReceiveCallbacks, Tracepoint};
+use crate::kernel::of_kernel;
 use crate::{plan, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
 pub fn facts() -> Facts {
-    let types = crate::btf::of_kernel().ok();
+    let types = of_kernel().ok();
     let mut facts = by_looking(&KernelTypes::of(types.as_deref()));
     // Without them, the kernel refuses to answer.
     if plan::missing_capabilities(&facts).is_empty() {
