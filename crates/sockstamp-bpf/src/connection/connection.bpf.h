@@ -90,7 +90,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 
 	if (!record)
 		return;
-	flow_identify(&record->flow, untrusted(sk, struct sock));
+	flow_identify(&record->flow, sk);
 	record->flow.opened_by = direction == DIRECTION_TX ? OPENED_BY_US : OPENED_BY_PEER;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
@@ -113,6 +113,20 @@ static __always_inline void connection_record(const struct opening *opening, con
 	record_submit(record);
 }
 
+/* A global function, so that the verifier walks it once, and not once per way to end. */
+__noinline int connection_account_stage(struct bank *bank, const struct opening *opening,
+					__u32 group, __u32 opened, __u64 now)
+{
+	if (!bank || !opening)
+		return 0;
+	if (opened)
+		account_stage(bank, group, STAGE_CONN_HANDSHAKE, now - opening->began, 1);
+	else
+		account_stage(bank, group, STAGE_CONN_ACCEPT, now - opening->began, 1);
+	account_part(bank, group, PART_SYN_AGAIN, connection_again(opening), 1);
+	return 0;
+}
+
 /* Called with the socket locked. */
 static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 				      enum verdict verdict)
@@ -129,11 +143,8 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 	retransmits = opened ? tcp_of(sk)->total_retrans : 0;
 	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
 	account_connection(bank, direction, verdict, retransmits);
-	if (verdict == VERDICT_VALID) {
-		account_stage(bank, group, opened ? STAGE_CONN_HANDSHAKE : STAGE_CONN_ACCEPT,
-			      now - opening->began, 1);
-		account_part(bank, group, PART_SYN_AGAIN, connection_again(opening), 1);
-	}
+	if (verdict == VERDICT_VALID)
+		connection_account_stage(bank, opening, group, opened, now);
 	if (setting_record && record_wanted(verdict, now - opening->began))
 		connection_record(opening, sk, direction, verdict, now, retransmits);
 	opening->began = 0;
