@@ -44,6 +44,7 @@ mod privilege;
 pub mod probe;
 pub mod programs;
 mod random;
+mod ring;
 mod sample;
 mod sched;
 mod session;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use sockstamp_model::message::Message;
 
-use crate::CLUSTERS;
 use crate::component::Component;
+
+/// Flows or seconds with slow messages, under which nothing is claimed.
+pub const CLUSTERS: usize = 20;
 
 /// Seconds that may be slow together, because each resembles those next to it.
 const BLOCK: u64 = 5;

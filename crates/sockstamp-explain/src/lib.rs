@@ -40,6 +40,7 @@ pub mod timeline;
 mod times;
 
 pub use cause::Cause;
+pub use clusters::CLUSTERS;
 pub use component::{Component, Kind};
 pub use episode::Episode;
 pub use excess::{Carried, Claim, Excess, Explanation};
@@ -48,6 +49,3 @@ pub use sample::Sample;
 pub use slices::{Addition, Comparison, Slice, Slices};
 pub use timeline::Timeline;
 pub use times::{Border, Limits, Times};
-
-/// Flows or seconds with slow messages, under which nothing is claimed.
-pub const CLUSTERS: usize = 20;

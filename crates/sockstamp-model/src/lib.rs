@@ -48,6 +48,7 @@ pub mod service;
 pub mod size;
 pub mod stage;
 pub mod summary;
+mod unknown_name;
 pub mod verdict;
 
 pub use sockstamp_clock::digits;
@@ -66,14 +67,5 @@ pub use part::{Part, PartMap, PartSummary};
 
 pub use stage::{Direction, Stage, StageMap};
 pub use summary::{DirectionSummary, Lost, StageSummary, Summary};
+pub use unknown_name::UnknownName;
 pub use verdict::Verdict;
-
-/// A name that is not in the list it was looked up in.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no {what} is named {name:?}")]
-pub struct UnknownName {
-    /// The kind of name: "stage", "verdict", ...
-    pub what: &'static str,
-    /// The name as it was given.
-    pub name: String,
-}

@@ -10,7 +10,7 @@ use crate::container::Container;
 use crate::flow::{CgroupId, Flow, Opened, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
-use crate::part::PartMap;
+use crate::part::{PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
@@ -202,6 +202,20 @@ pub struct Message {
 }
 
 impl Message {
+    /// Add the parts that took time, by this weight.
+    pub(crate) fn record_parts(&self, parts: &mut PartMap<Option<PartSummary>>, weight: u64) {
+        for (part, &duration) in self.parts.iter() {
+            let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
+                continue;
+            };
+            parts[part].get_or_insert_default().merge(&PartSummary {
+                count: weight,
+                sum_ns: u128::from(duration.0) * u128::from(weight),
+                max_ns: Some(duration),
+            });
+        }
+    }
+
     /// The sum of the present stages, except those between messages, and except `net.back`, which
     /// overlaps with others; saturates.
     #[must_use]

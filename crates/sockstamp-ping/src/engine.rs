@@ -9,34 +9,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use sockstamp::ReceiveStamping;
 use sockstamp_model::Histogram;
 
+use crate::added::Added;
+use crate::limits::Limits;
 use crate::worker::{Batch, Command, Report, Setup, Shared, Worker};
-use crate::{Counters, Error, Event, Namespace, Result, Sockets, Target, TargetId};
-
-/// Limits of an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Events that may wait to be read. Further ones are dropped and counted
-    /// ([`Counters::dropped_events`]), except [`Event::Ended`]. Default: 65536.
-    pub events: usize,
-    /// Time that an answer waits for missing stamps of its probe. Default: 50 ms.
-    pub stamp_wait: Duration,
-    /// Time that [`Engine::start`] waits for the kernel to stamp received packets. Default: 500 ms.
-    pub settle: Duration,
-    /// Longest delay in noticing the end of a network namespace; its thread keeps it alive until
-    /// then. Default: 250 ms.
-    pub look: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            events: 1 << 16,
-            stamp_wait: Duration::from_millis(50),
-            settle: Duration::from_millis(500),
-            look: Duration::from_millis(250),
-        }
-    }
-}
+use crate::{Counters, Error, Event, Namespace, Result, Target, TargetId};
 
 /// Probes targets, and reports the results by [`Events`]. Dropping it [stops](Self::stop) it.
 #[derive(Debug)]
@@ -58,15 +34,6 @@ struct Handle {
     wake: Arc<EventFd>,
     shared: Shared,
     thread: JoinHandle<()>,
-}
-
-/// A target that was added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Added {
-    /// Its number in all events.
-    pub id: TargetId,
-    /// The sockets that probe it.
-    pub sockets: Sockets,
 }
 
 impl Engine {

@@ -40,6 +40,7 @@
 
 #![forbid(unsafe_code)]
 
+mod added;
 mod clocks;
 mod counters;
 mod engine;
@@ -47,6 +48,7 @@ mod error;
 mod event;
 mod flights;
 mod lane;
+mod limits;
 mod namespace;
 mod pacing;
 mod packet;
@@ -55,13 +57,15 @@ mod target;
 mod times;
 mod worker;
 
+pub use added::Added;
 pub use counters::Counters;
-pub use engine::{Added, Engine, Events, Limits, Next, Waker};
+pub use engine::{Engine, Events, Next, Waker};
 pub use error::{Error, Result};
 pub use event::{
     Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray,
     TargetId, Times, TxKind, Waits,
 };
+pub use limits::Limits;
 pub use namespace::Namespace;
 #[cfg(fuzzing)]
 pub use packet::fuzzing;

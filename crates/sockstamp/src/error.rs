@@ -1,6 +1,9 @@
 use std::io;
 
-use crate::completions::protocol::Refusal;
+use crate::refusal::Refusal;
+
+/// The result of everything here that calls the kernel.
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failed call: its name, its object and the kernel's answer.
 #[derive(Debug, thiserror::Error)]

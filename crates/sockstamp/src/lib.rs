@@ -26,6 +26,7 @@ pub mod error_queue;
 mod headers;
 pub mod interface;
 mod receive_stamping;
+mod refusal;
 mod socket;
 pub mod socket_options;
 #[expect(
@@ -36,8 +37,5 @@ mod sys;
 pub mod timestamping;
 pub mod zerocopy;
 
-pub use error::Error;
+pub use error::{Error, Result};
 pub use receive_stamping::ReceiveStamping;
-
-/// The result of everything here that calls the kernel.
-pub type Result<T> = std::result::Result<T, Error>;

@@ -11,8 +11,6 @@ use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
-pub(crate) mod ring;
-
 pub(crate) use raw::{bank as Bank, message_record as Record};
 
 #[expect(

@@ -19,7 +19,6 @@ use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
 use crate::abi::raw::packet_loss;
-use crate::abi::ring::Ring;
 use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
@@ -31,6 +30,7 @@ use crate::opening;
 use crate::options::Target;
 use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
+use crate::ring::Ring;
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
 use crate::target::{Cgroups, comm_key, require_process};
 use crate::verified;

@@ -16,7 +16,6 @@ use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
-use crate::abi::ring::Ring;
 use crate::abi::{self, Record};
 use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
@@ -31,6 +30,7 @@ use crate::map_view::Banks;
 use crate::options::Options;
 use crate::plan::{Datagrams, Plan};
 use crate::probe;
+use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::udp;
 use crate::verified;

@@ -11,7 +11,6 @@ use libbpf_rs::{MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
 
 use super::{Adopted, Session};
-use crate::abi::ring::Ring;
 use crate::clock::monotonic_now;
 use crate::code_pages;
 use crate::cost::Control;
@@ -27,6 +26,7 @@ use crate::options::{Options, Target};
 use crate::plan::{Datagrams, Obstacle, Plan};
 use crate::probe;
 use crate::programs::{self, PROGRAMS};
+use crate::ring::Ring;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};

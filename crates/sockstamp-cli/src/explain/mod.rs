@@ -7,6 +7,7 @@ mod failed;
 mod json;
 mod kept;
 mod text;
+mod told;
 mod waterfall;
 
 use std::ffi::OsString;
@@ -18,7 +19,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_explain::Border;
-use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
 use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
@@ -28,11 +28,10 @@ use crate::options::measuring::Measuring;
 use crate::options::source::Source;
 use crate::print::listeners::Listeners;
 use crate::print::output::Format;
-use crate::recordings::{Recordings, SlowOnly};
+use crate::recordings::Recordings;
 
-use causes::Explained;
-use failed::Failed;
 use kept::Kept;
+use told::Told;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
@@ -55,16 +54,6 @@ pub struct Options {
     /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
-}
-
-/// The whole report.
-struct Told {
-    explained: Vec<Explained>,
-    failed: Failed,
-    /// Other messages were not recorded.
-    slow_only: Option<SlowOnly>,
-    /// Listeners of the target that dropped anything, or that have waiting connections.
-    listeners: Vec<ListenerSummary>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

@@ -2,37 +2,20 @@
 //! sentence out.
 
 mod figures;
+mod finding;
 mod owners;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 use sockstamp_model::group::GroupSummary;
-use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 
 use figures::Figures;
+use finding::Finding;
 pub use owners::Owners;
 pub use rules::{RULES, Rule, full_queue};
-
-/// A rule whose condition holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
-    /// Time that the cause took; the largest is reported.
-    ns: u128,
-    sentence: String,
-    cause: Cause,
-}
-
-/// The stage or part that a finding is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    Stage(Stage),
-    Part(Part),
-    /// No time of messages, or one whose owner the sentence names itself.
-    Other,
-}
 
 /// Return the sentence of the rule whose cause took the most time, with the program that it holds
 /// for if that is one; `None` if no condition holds.

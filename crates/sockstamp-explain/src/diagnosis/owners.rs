@@ -11,8 +11,8 @@ use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Stage, StageMap};
 
-use super::Cause;
 use super::figures::{Answers, Slowest, Sum};
+use super::finding::Cause;
 
 /// Most peers that are kept: half a megabyte.
 const MOST_PEERS: usize = 4096;

@@ -9,7 +9,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
 use super::figures::{Answers, Figures, Slowest, Sum};
-use super::{Cause, Finding};
+use super::finding::{Cause, Finding};
 
 /// A condition on a measurement, and the sentence to report if it holds.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 use super::GroupDirection;
 use crate::message::Message;
 use crate::stage::Direction;
-use crate::summary::record_parts;
 
 impl GroupDirection {
     /// Add a message by its weight: to the counters, and to the distributions if it is valid. Its
@@ -13,7 +12,7 @@ impl GroupDirection {
         if message.is_connection() {
             if message.verdict.is_valid() {
                 self.record_stages(message, weight);
-                record_parts(&mut self.parts, message, weight);
+                message.record_parts(&mut self.parts, weight);
             }
             return;
         }
@@ -29,7 +28,7 @@ impl GroupDirection {
             return;
         }
         self.record_stages(message, weight);
-        record_parts(&mut self.parts, message, weight);
+        message.record_parts(&mut self.parts, weight);
         if message.direction == Direction::Tx {
             self.sent.record(message.time(), weight);
         }

@@ -145,7 +145,7 @@ impl DirectionSummary {
         if message.is_connection() {
             self.record_stages(message, weight);
             if message.verdict.is_valid() {
-                record_parts(&mut self.parts, message, weight);
+                message.record_parts(&mut self.parts, weight);
             }
             return;
         }
@@ -164,7 +164,7 @@ impl DirectionSummary {
             .pipelined
             .saturating_add(u64::from(message.pipelined) * weight);
         self.record_stages(message, weight);
-        record_parts(&mut self.parts, message, weight);
+        message.record_parts(&mut self.parts, weight);
         if message.direction == Direction::Tx {
             self.sent.record(message.time(), weight);
         }
@@ -256,23 +256,5 @@ impl Serialize for DirectionSummary {
         object.serialize_field("sent", &StageSummary::from(&self.sent))?;
         object.serialize_field("total", &StageSummary::from(&self.total))?;
         object.end()
-    }
-}
-
-/// Add the parts of a message that took time, by its weight.
-pub(crate) fn record_parts(
-    parts: &mut PartMap<Option<PartSummary>>,
-    message: &Message,
-    weight: u64,
-) {
-    for (part, &duration) in message.parts.iter() {
-        let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
-            continue;
-        };
-        parts[part].get_or_insert_default().merge(&PartSummary {
-            count: weight,
-            sum_ns: u128::from(duration.0) * u128::from(weight),
-            max_ns: Some(duration),
-        });
     }
 }

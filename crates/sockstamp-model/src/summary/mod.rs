@@ -17,7 +17,6 @@ use crate::name::Name;
 use crate::stage::{Direction, Stage};
 use crate::verdict::Verdict;
 
-pub(crate) use self::direction::record_parts;
 pub use self::direction::{Cumulative, DirectionSummary, Reads, StageSummary};
 pub use self::measuring::{Cost, NicStamps, Tags, Windows};
 

@@ -7,7 +7,7 @@ use std::slice;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 
-use super::Record;
+use crate::abi::Record;
 use crate::error::{Error, Tried};
 use crate::map_view;
 

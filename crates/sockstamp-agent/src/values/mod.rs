@@ -1,5 +1,7 @@
 //! Read values of the configuration.
 
+pub(crate) mod some_duration;
+
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
@@ -38,26 +40,4 @@ pub(crate) fn seconds<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
-}
-
-/// A time with a unit that may be left out.
-pub(crate) mod some_duration {
-    use super::{Deserializer, Duration, Serializer};
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        super::duration(deserializer).map(Some)
-    }
-
-    #[allow(clippy::ref_option, reason = "serde's signature")]
-    pub(crate) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match duration {
-            Some(duration) => super::seconds(duration, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
 }

@@ -1,0 +1,17 @@
+//! What a report tells.
+
+use sockstamp_model::listener::ListenerSummary;
+
+use super::causes::Explained;
+use super::failed::Failed;
+use crate::recordings::SlowOnly;
+
+/// The whole report.
+pub(super) struct Told {
+    pub(super) explained: Vec<Explained>,
+    pub(super) failed: Failed,
+    /// Other messages were not recorded.
+    pub(super) slow_only: Option<SlowOnly>,
+    /// Listeners of the target that dropped anything, or that have waiting connections.
+    pub(super) listeners: Vec<ListenerSummary>,
+}

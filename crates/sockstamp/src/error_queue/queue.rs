@@ -1,0 +1,363 @@
+//! The reader of error queues.
+
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+
+use super::report::{Report, Unreported};
+use crate::sys::message::{BATCH, Buffers, Received, receive_many};
+use crate::{Error, Result};
+
+/// Bytes for the control messages of one entry. The kernel's largest entry has 29 TCP statistics of
+/// at most 16 bytes each, times, an error with an address, and IP options: less than 800 bytes.
+const CONTROL: usize = 1024;
+
+pub(super) const FLAGS: i32 = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+
+/// Reads error queues; one can serve many sockets.
+///
+/// Holds 32 KiB for control messages, allocated once.
+#[derive(Debug)]
+pub struct ErrorQueue {
+    pub(super) control: Box<[[u8; CONTROL]; BATCH]>,
+    pub(super) received: Box<[Received; BATCH]>,
+    /// The result of the last successful look: as many entries are likely the next time, and
+    /// preparing more buffers would be wasted.
+    expected: usize,
+    counters: Counters,
+}
+
+/// Counters of an [`ErrorQueue`]. They never decrease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Entries taken from queues: all below, and those that were reported.
+    pub entries: u64,
+    /// Entries that are lost because their control messages were cut (MSG_CTRUNC).
+    pub truncated: u64,
+    /// Entries that are lost because they could not be understood.
+    pub malformed: u64,
+    /// Stamps that came without a time: the socket requests that stamps be taken, but not delivered
+    /// ([`Options::software`](crate::timestamping::Options::software)).
+    pub without_time: u64,
+}
+
+impl Counters {
+    /// Entries that were taken from a queue and not reported.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.truncated + self.malformed + self.without_time
+    }
+}
+
+impl ErrorQueue {
+    /// Allocates the buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            control: Box::new([[0; CONTROL]; BATCH]),
+            received: Box::new([Received::default(); BATCH]),
+            expected: 1,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Return the counters of all sockets so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Take all entries out of the error queue of `socket` and give each to `report`; how many
+    /// were taken, among them those that [`Counters::lost`] counts.
+    ///
+    /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is
+    /// repeated until one finds fewer than it had room for.
+    ///
+    /// Source: recvmmsg(2) with MSG_ERRQUEUE and MSG_DONTWAIT.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is
+    /// left.
+    pub fn drain(
+        &mut self,
+        socket: impl AsFd,
+        mut report: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        let mut taken = 0;
+        // Free room shows that there were no more.
+        let mut room = BATCH.min(self.expected + 1);
+        loop {
+            let batch = self.take(&socket, room, &mut report)?;
+            taken += batch;
+            if batch < room {
+                self.expect(taken);
+                return Ok(taken);
+            }
+            room = BATCH;
+        }
+    }
+
+    /// Like [`drain`](Self::drain), but take at most `most` entries.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`drain`](Self::drain).
+    pub fn drain_at_most(
+        &mut self,
+        most: usize,
+        socket: impl AsFd,
+        mut report: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        let mut taken = 0;
+        while taken < most {
+            let room = BATCH.min(most - taken);
+            let batch = self.take(&socket, room, &mut report)?;
+            taken += batch;
+            if batch < room {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Return the likely number of entries: 1 to [`BATCH`].
+    pub(crate) fn expected(&self) -> usize {
+        self.expected
+    }
+
+    /// Note the result of the last look.
+    pub(crate) fn expect(&mut self, entries: usize) {
+        if entries > 0 {
+            self.expected = entries.min(BATCH);
+        }
+    }
+
+    /// Take at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be
+    /// more.
+    pub(crate) fn take(
+        &mut self,
+        socket: impl AsFd,
+        room: usize,
+        report: &mut impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        let buffers = self.control.iter_mut().take(room).map(|control| Buffers {
+            control,
+            ..Buffers::default()
+        });
+        let count = taken(receive_many(socket, buffers, &mut self.received, FLAGS))?;
+        for index in 0..count {
+            self.hand_out(index, &mut *report);
+        }
+        Ok(count)
+    }
+
+    /// Report one of the entries that were taken.
+    pub(super) fn hand_out(&mut self, index: usize, report: impl FnOnce(Report<'_>)) {
+        self.counters.entries += 1;
+        match understand(self.received[index], &self.control[index]) {
+            Ok(understood) => report(understood),
+            Err(Unreported::Truncated) => self.counters.truncated += 1,
+            Err(Unreported::Malformed) => self.counters.malformed += 1,
+            Err(Unreported::WithoutTime) => self.counters.without_time += 1,
+        }
+    }
+}
+
+/// An empty queue has no entries.
+pub(super) fn taken(result: nix::Result<usize>) -> Result<usize> {
+    match result {
+        Ok(taken) => Ok(taken),
+        Err(Errno::EAGAIN) => Ok(0),
+        Err(errno) => Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
+    }
+}
+
+fn understand(received: Received, control: &[u8]) -> std::result::Result<Report<'_>, Unreported> {
+    if received.flags & libc::MSG_CTRUNC != 0 {
+        return Err(Unreported::Truncated);
+    }
+    Report::parse(&control[..received.control])
+}
+
+impl Default for ErrorQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::IoSlice;
+    use std::net::{IpAddr, SocketAddr, UdpSocket};
+    use std::time::{Duration, Instant};
+
+    use nix::sys::socket::{setsockopt, sockopt};
+
+    use super::*;
+    use crate::control::{Address, Origin};
+    use crate::sys::message::send;
+    use crate::sys::options;
+    use crate::timestamping::{Options, TxKind};
+
+    /// Return a socket that receives ICMP errors, and an address without a listener.
+    fn deaf(address: &str) -> (UdpSocket, SocketAddr) {
+        let gone = UdpSocket::bind(address).unwrap();
+        let socket = UdpSocket::bind(address).unwrap();
+        let nowhere = gone.local_addr().unwrap();
+        if nowhere.is_ipv4() {
+            setsockopt(&socket, sockopt::Ipv4RecvErr, &true).unwrap();
+        } else {
+            setsockopt(&socket, sockopt::Ipv6RecvErr, &true).unwrap();
+        }
+        (socket, nowhere)
+    }
+
+    /// Return a socket that has received that many errors.
+    fn refused(address: &str, sends: usize) -> UdpSocket {
+        let (socket, nowhere) = deaf(address);
+        for _ in 0..sends {
+            // Send until a pending error fails the send, which then sends nothing.
+            while socket.send_to(b"x", nowhere).is_err() {}
+        }
+        socket
+    }
+
+    #[test]
+    fn icmp_errors_have_their_origin_and_offender() {
+        for (address, origin, kind, code) in [
+            ("127.0.0.1:0", Origin::Icmp, 3, 3),
+            ("[::1]:0", Origin::Icmp6, 1, 4),
+        ] {
+            let socket = refused(address, 1);
+            let mut seen = Vec::new();
+            let taken = ErrorQueue::new()
+                .drain(&socket, |report| match report {
+                    Report::Network(error) => seen.push(error),
+                    other => panic!("{other:?}"),
+                })
+                .unwrap();
+            let offender: IpAddr = socket.local_addr().unwrap().ip();
+            assert_eq!(taken, 1);
+            assert_eq!(
+                (seen[0].origin, seen[0].kind, seen[0].code),
+                (origin, kind, code)
+            );
+            assert_eq!(
+                seen[0].error().kind(),
+                std::io::ErrorKind::ConnectionRefused
+            );
+            assert_eq!(seen[0].offender, Some(offender));
+        }
+    }
+
+    /// All three kinds of one socket, a send at a time so that none merges with the next.
+    #[test]
+    fn stamps_completions_and_errors_are_distinguished() {
+        const SENDS: u32 = 5;
+        for (address, origin) in [("127.0.0.1:0", Origin::Icmp), ("[::1]:0", Origin::Icmp6)] {
+            let (socket, nowhere) = deaf(address);
+            options::set(&socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32).unwrap();
+            Options::new()
+                .tx_software()
+                .id()
+                .only_stamps()
+                .apply(&socket)
+                .unwrap();
+            let (mut queue, mut seen, start) = (ErrorQueue::new(), [0; 3], Instant::now());
+            for sent in 1..=SENDS {
+                let (payload, to) = ([0; 1_000], Address::from(nowhere));
+                let parts = [IoSlice::new(&payload)];
+                send(&socket, &parts, to.as_bytes(), &[], libc::MSG_ZEROCOPY).unwrap();
+                while seen != [sent; 3] && start.elapsed() < Duration::from_secs(10) {
+                    let report = |report: Report<'_>| match report {
+                        Report::Stamp { stamp, .. } => {
+                            assert_eq!((stamp.kind, stamp.id), (TxKind::Snd, seen[0]));
+                            seen[0] += 1;
+                        }
+                        Report::ZeroCopy(range) => {
+                            assert_eq!((range.first, range.last), (seen[1], seen[1]));
+                            seen[1] += 1;
+                        }
+                        Report::Network(error) => {
+                            assert_eq!(error.origin, origin);
+                            assert_eq!(error.error().kind(), std::io::ErrorKind::ConnectionRefused);
+                            seen[2] += 1;
+                        }
+                        other @ Report::Other(_) => panic!("{other:?}"),
+                    };
+                    queue.drain(&socket, report).unwrap();
+                }
+            }
+            assert_eq!(seen, [SENDS; 3], "{address}");
+            assert_eq!(queue.counters().lost(), 0);
+        }
+    }
+
+    #[test]
+    fn one_drain_takes_more_than_a_batch_and_the_next_finds_none() {
+        let socket = refused("127.0.0.1:0", BATCH + 5);
+        let mut queue = ErrorQueue::new();
+        let mut reported = 0;
+        let taken = queue.drain(&socket, |_| reported += 1).unwrap();
+        assert_eq!((taken, reported), (BATCH + 5, BATCH + 5));
+        assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 0);
+        assert_eq!(queue.counters().entries, 37);
+        assert_eq!(queue.counters().lost(), 0);
+    }
+
+    #[test]
+    fn entries_beyond_the_limit_stay_in_the_queue() {
+        let socket = refused("127.0.0.1:0", BATCH + 5);
+        let mut queue = ErrorQueue::new();
+        let mut drain = |most| queue.drain_at_most(most, &socket, |_| {}).unwrap();
+        assert_eq!((drain(0), drain(2), drain(BATCH + 1)), (0, 2, BATCH + 1));
+        assert_eq!((drain(usize::MAX), drain(usize::MAX)), (2, 0));
+    }
+
+    fn receive_one(socket: &impl AsFd, control: &mut [u8]) -> Received {
+        let buffers = Buffers {
+            control,
+            ..Buffers::default()
+        };
+        let mut received = [Received::default(); BATCH];
+        let buffers = std::iter::once(buffers);
+        receive_many(socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        received[0]
+    }
+
+    #[test]
+    fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
+        let socket = refused("127.0.0.1:0", 1);
+        let mut control = [0; CONTROL];
+        let received = receive_one(&socket, &mut control);
+        assert!(understand(received, &control).is_ok());
+        let cut = Received {
+            flags: received.flags | libc::MSG_CTRUNC,
+            ..received
+        };
+        assert_eq!(understand(cut, &control), Err(Unreported::Truncated));
+    }
+
+    /// The kernel truncates messages that do not fit (`put_cmsg()` in net/core/scm.c, v6.18).
+    #[test]
+    fn truncation_by_the_kernel_is_noticed() {
+        let socket = refused("127.0.0.1:0", 1);
+        let mut control = [0; 40];
+        let received = receive_one(&socket, &mut control);
+        assert_eq!(understand(received, &control), Err(Unreported::Truncated));
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_socket_is_an_error() {
+        let file = File::open("/proc/self/status").unwrap();
+        let error = ErrorQueue::new().drain(&file, |_| {}).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("recvmmsg(MSG_ERRQUEUE) on a socket: "),
+            "{error}"
+        );
+    }
+}
