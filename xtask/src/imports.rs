@@ -1,5 +1,6 @@
-//! Read the `use` lines of our crates: no file may know itself through others, and the files of
-//! `sockstamp-bpf` between facts and action know what ARCHITECTURE.md says.
+//! Read the paths in our crates, of `use` lines and of code: no file and no folder may know itself
+//! through others, and the files of `sockstamp-bpf` between facts and action know what
+//! ARCHITECTURE.md says. Tests may know anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,18 +20,34 @@ const EVERYTHING: &str = "everything";
 /// The path of a module below its crate, and of modules that it names.
 type Module = Vec<String>;
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
+/// The modules of a crate.
+type Crate = BTreeMap<Module, Code>;
 
-/// Fail if files of a crate know each other in a circle, or if the table names other imports.
+/// What a module names outside of tests.
+#[derive(Debug, Default)]
+struct Code {
+    /// The paths of `use` lines, by the names that they bring in.
+    uses: Vec<(String, String)>,
+    /// The other paths.
+    paths: Vec<String>,
+}
+
+/// Re-exports that lead to one another.
+const MOST_STEPS: u8 = 8;
+
+/// Fail if files or folders of a crate know each other in a circle, or if the table names other
+/// imports.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut wrong = Vec::new();
     for sources in crates(root)? {
         let shown = sources.strip_prefix(root)?.display().to_string();
-        let circles = circles(&imports(&read(&sources)?));
-        wrong.extend(circles.iter().map(|circle| format!("{shown}: {circle}")));
+        let imports = imports(&read(&sources)?);
+        let circles = circles(&imports).into_iter().chain(folders(&imports));
+        wrong.extend(circles.map(|circle| format!("{shown}: {circle}")));
     }
     ensure!(
         wrong.is_empty(),
-        "files know each other in a circle:\n  {}",
+        "files or folders know each other in a circle:\n  {}",
         wrong.join("\n  ")
     );
     let text = fs::read_to_string(root.join(MAP)).with_context(|| format!("cannot read {MAP}"))?;
@@ -57,8 +74,8 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Return the text of each module that is not of tests.
-fn read(sources: &Path) -> Result<BTreeMap<Module, String>> {
+/// Return the modules that are not of tests.
+fn read(sources: &Path) -> Result<Crate> {
     let mut modules = BTreeMap::new();
     let mut folders = vec![sources.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -69,7 +86,7 @@ fn read(sources: &Path) -> Result<BTreeMap<Module, String>> {
                 folders.push(path);
             } else if path.extension().is_some_and(|kind| kind == "rs") && !of_tests {
                 let module = module(path.strip_prefix(sources)?);
-                modules.insert(module, fs::read_to_string(&path)?);
+                modules.insert(module, Code::of(&fs::read_to_string(&path)?));
             }
         }
     }
@@ -91,36 +108,65 @@ fn module(path: &Path) -> Module {
     module
 }
 
-/// Return what each module imports: modules that are not above it, whose children it is one of.
-fn imports(modules: &BTreeMap<Module, String>) -> Imports {
-    let of = |(module, text): (&Module, &String)| {
-        let paths = used_paths(text).into_iter();
-        let named = paths.filter_map(|path| resolve(modules, module, &path));
-        let known = named.filter(|named| !module.starts_with(named)).collect();
+/// Return the modules that each one names.
+fn imports(modules: &Crate) -> Imports {
+    let of = |(module, code): (&Module, &Code)| {
+        let used = code.uses.iter().map(|(_, path)| path);
+        let named = used.chain(&code.paths);
+        let named = named.filter_map(|path| resolve(modules, module, path, MOST_STEPS));
+        let known = named.filter(|named| named != module).collect();
         (module.clone(), known)
     };
     modules.iter().map(of).collect()
 }
 
-/// Return each path of the `use` lines, outside of tests and of comments.
-fn used_paths(text: &str) -> Vec<String> {
+impl Code {
+    fn of(text: &str) -> Self {
+        let code = without_tests(text);
+        let mut read = Self::default();
+        for statement in code.split_inclusive(';') {
+            match used_tree(statement) {
+                Some((before, tree)) => {
+                    read.paths.extend(qualified_paths(before));
+                    read.uses
+                        .extend(paths_of(&tree).iter().map(|path| named(path)));
+                }
+                None => read.paths.extend(qualified_paths(statement)),
+            }
+        }
+        read
+    }
+}
+
+/// Return the text without tests and comments.
+fn without_tests(text: &str) -> String {
     let code = text
         .split("#[cfg(test)]\nmod tests {")
         .next()
         .unwrap_or(text);
-    let code: String = code
-        .lines()
+    let lines = code.lines();
+    let code: String = lines
         .map(|line| line.split("//").next().unwrap_or(line))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let statements = code.split(';');
-    let uses = statements.filter_map(|statement| {
-        let line = statement.lines().find(|line| is_use(line))?;
-        let (_, rest) = statement.split_once(line)?;
-        let (_, first) = line.split_once("use ")?;
-        Some(format!("{first} {rest}"))
-    });
-    uses.flat_map(|tree| paths_of(&tree)).collect()
+    let mut parts = code.split("#[cfg(test)]\n");
+    let begin = parts.next().unwrap_or_default().to_owned();
+    // An import for tests alone.
+    let rests = parts.map(
+        |part| match is_use(part.lines().next().unwrap_or_default()) {
+            true => part.split_once(';').map_or("", |(_, rest)| rest),
+            false => part,
+        },
+    );
+    rests.fold(begin, |code, rest| code + rest)
+}
+
+/// Return what is before the tree of a `use` line, and the tree.
+fn used_tree(statement: &str) -> Option<(&str, String)> {
+    let line = statement.lines().find(|line| is_use(line))?;
+    let (before, rest) = statement.split_once(line)?;
+    let (_, first) = line.split_once("use ")?;
+    Some((before, format!("{first} {rest}").replace(';', "")))
 }
 
 fn is_use(line: &str) -> bool {
@@ -128,15 +174,41 @@ fn is_use(line: &str) -> bool {
     line.starts_with("use ") || line.starts_with("pub") && line.contains(" use ")
 }
 
+/// Return a path by the name that it brings in: `path as name` has one of its own.
+fn named(path: &str) -> (String, String) {
+    let (path, name) = match path.split_once(" as ") {
+        Some((path, name)) => (path, name),
+        None => (
+            path,
+            path.rsplit("::")
+                .find(|name| *name != "self")
+                .unwrap_or(path),
+        ),
+    };
+    (name.trim().to_owned(), path.trim().to_owned())
+}
+
+/// Return the paths in code, such as `recorded::run` of a call.
+fn qualified_paths(code: &str) -> Vec<String> {
+    let is_of_path = |character: char| character.is_alphanumeric() || "_:".contains(character);
+    let words = code.split(|character| !is_of_path(character));
+    let mut paths = Vec::new();
+    let mut before = "";
+    for word in words {
+        // `pub(in crate::name)` names who may name it.
+        if word.contains("::") && !word.starts_with(':') && before != "in" {
+            paths.push(word.trim_end_matches(':').to_owned());
+        }
+        before = word;
+    }
+    paths
+}
+
 /// Return the paths of a tree, such as `a::{b, c::d}`.
 fn paths_of(tree: &str) -> Vec<String> {
     let Some((before, rest)) = tree.split_once('{') else {
-        return vec![
-            tree.split_whitespace()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-        ];
+        let words: Vec<_> = tree.split_whitespace().collect();
+        return vec![words.join(" ")];
     };
     let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
     let mut parts = vec![String::new()];
@@ -164,8 +236,8 @@ fn paths_of(tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// Return the module of this crate that a path leads to.
-fn resolve(modules: &BTreeMap<Module, String>, at: &Module, path: &str) -> Option<Module> {
+/// Return the module of this crate that a path leads to, through so many re-exports at most.
+fn resolve(modules: &Crate, at: &Module, path: &str, steps: u8) -> Option<Module> {
     let names: Vec<_> = path.split("::").map(str::trim).collect();
     let above = names.iter().take_while(|name| **name == "super").count();
     let (mut found, rest) = match names.first()? {
@@ -179,14 +251,46 @@ fn resolve(modules: &BTreeMap<Module, String>, at: &Module, path: &str) -> Optio
                 .then(|| (at.clone(), &names[..]))?
         }
     };
-    for name in rest {
+    for (index, name) in rest.iter().enumerate() {
         found.push((*name).to_owned());
-        if !modules.contains_key(&found) {
-            found.pop();
-            break;
+        if modules.contains_key(&found) {
+            continue;
         }
+        found.pop();
+        let brought = modules.get(&found)?.uses.iter();
+        let mut brought = brought.filter(|(brought, _)| brought == name && found != *at);
+        if let (Some((_, path)), Some(steps)) = (brought.next(), steps.checked_sub(1)) {
+            let path = [&[path.as_str()], &rest[index + 1..]].concat().join("::");
+            return resolve(modules, &found, &path, steps);
+        }
+        break;
     }
     Some(found)
+}
+
+/// Return each circle of folders and files that are side by side in one folder.
+fn folders(imports: &Imports) -> BTreeSet<String> {
+    let inside = imports.keys().filter(|module| !module.is_empty());
+    let folders: BTreeSet<_> = inside.map(|module| &module[..module.len() - 1]).collect();
+    let of = |folder: &&[String]| circles(&collapsed(imports, folder));
+    folders.iter().flat_map(of).collect()
+}
+
+/// Return what the folders and files in a folder know of each other.
+fn collapsed(imports: &Imports, folder: &[String]) -> Imports {
+    let within = |module: &Module| {
+        let is_inside = module.len() > folder.len() && module.starts_with(folder);
+        is_inside.then(|| module[..=folder.len()].to_vec())
+    };
+    let mut all = Imports::new();
+    for (module, known) in imports {
+        if let Some(inside) = within(module) {
+            let others = known.iter().filter_map(within);
+            let others: Vec<_> = others.filter(|other| *other != inside).collect();
+            all.entry(inside).or_default().extend(others);
+        }
+    }
+    all
 }
 
 /// Return each circle once, as the modules on it.
@@ -200,9 +304,12 @@ fn circles(imports: &Imports) -> BTreeSet<String> {
         let both = reached[module]
             .iter()
             .filter(|other| reached[other].contains(module));
-        both.map(|module| module.join("::"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        both.map(|module| match module.as_slice() {
+            [] => "the crate's root".to_owned(),
+            names => names.join("::"),
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
     };
     imports.keys().filter(on_circle).map(circle).collect()
 }
@@ -271,11 +378,15 @@ fn differences(table: &BTreeMap<String, BTreeSet<String>>, imports: &Imports) ->
 mod tests {
     use super::*;
 
-    fn crate_of(files: &[(&str, &str)]) -> BTreeMap<Module, String> {
+    fn crate_of(files: &[(&str, &str)]) -> Crate {
         let modules = files.iter();
         modules
-            .map(|(path, text)| (module(Path::new(path)), (*text).to_owned()))
+            .map(|(path, text)| (module(Path::new(path)), Code::of(text)))
             .collect()
+    }
+
+    fn circles_of(files: &[(&str, &str)]) -> BTreeSet<String> {
+        circles(&imports(&crate_of(files)))
     }
 
     #[test]
@@ -306,12 +417,62 @@ mod tests {
     }
 
     #[test]
-    fn a_child_may_know_its_parent() {
-        let files = crate_of(&[
-            ("a/mod.rs", "mod child;\nuse child::work;"),
-            ("a/child.rs", "use super::Setting;"),
+    fn paths_in_code_are_imports() {
+        let found = circles_of(&[
+            ("lib.rs", "mod a;\nmod b;"),
+            ("a/mod.rs", "mod inner;\nfn run() { inner::run(1) }"),
+            (
+                "a/inner.rs",
+                "pub(super) fn run() -> crate::b::Out { \"x\".into() }",
+            ),
+            (
+                "b.rs",
+                "#[cfg(test)]\nuse crate::a::Test;\nfn out() { super::a::run() }",
+            ),
         ]);
-        assert!(circles(&imports(&files)).is_empty());
+        assert_eq!(found, BTreeSet::from(["a, a::inner, b".to_owned()]));
+    }
+
+    #[test]
+    fn a_child_may_know_its_parent_only_if_that_does_not_know_it() {
+        let child = ("a/child.rs", "use super::Setting;");
+        let knowing = ("a/mod.rs", "mod child;\nuse child::work;");
+        let found = circles_of(&[knowing, child]);
+        assert_eq!(found, BTreeSet::from(["a, a::child".to_owned()]));
+        assert!(circles_of(&[("a/mod.rs", "mod child;\nstruct Setting;"), child]).is_empty());
+        let root = ("lib.rs", "mod one;\npub use one::One;");
+        let found = circles_of(&[
+            root,
+            ("one.rs", "pub(in crate::one) struct One(crate::Two);"),
+        ]);
+        assert_eq!(found, BTreeSet::from(["the crate's root, one".to_owned()]));
+    }
+
+    #[test]
+    fn a_re_export_leads_to_what_it_exports() {
+        let parent = (
+            "a/mod.rs",
+            "mod one;\nmod two;\npub use one::{One as First, Other};",
+        );
+        let two = ("a/two.rs", "use super::First;\nuse super::Other;");
+        assert!(circles_of(&[parent, ("a/one.rs", ""), two]).is_empty());
+        let found = circles_of(&[parent, ("a/one.rs", "use super::two::Two;"), two]);
+        assert_eq!(found, BTreeSet::from(["a::one, a::two".to_owned()]));
+    }
+
+    #[test]
+    fn folders_in_a_circle_are_found_where_no_file_is() {
+        let files = crate_of(&[
+            ("a/mod.rs", "mod one;\nmod two;"),
+            ("a/one.rs", "use crate::b::three::Three;"),
+            ("a/two.rs", ""),
+            ("b/mod.rs", "mod three;\nmod four;"),
+            ("b/three.rs", ""),
+            ("b/four.rs", "use crate::a::two;"),
+        ]);
+        let imports = imports(&files);
+        assert!(circles(&imports).is_empty());
+        assert_eq!(folders(&imports), BTreeSet::from(["a, b".to_owned()]));
     }
 
     #[test]
