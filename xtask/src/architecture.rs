@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_table_of_crates_is_as_the_manifests_have_it() {
-        check(crate::root()).unwrap();
+        check(crate::root::root()).unwrap();
     }
 
     #[test]

@@ -5,13 +5,15 @@
 
 mod architecture;
 mod imports;
+mod root;
 mod test;
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+
+use root::root;
 
 /// Development tasks of sockstamp.
 #[derive(Debug, Parser)]
@@ -56,10 +58,4 @@ fn generate(check: bool) -> Result<()> {
 fn imports() -> Result<()> {
     architecture::check(root())?;
     imports::check(root())
-}
-
-/// Return the repository's folder.
-fn root() -> &'static Path {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    folder.parent().unwrap_or(Path::new("."))
 }

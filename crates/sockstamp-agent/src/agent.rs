@@ -27,10 +27,9 @@ use crate::ceiling::CeilingLog;
 use crate::checked::{Checked, Secrets};
 use crate::config::Config;
 use crate::ending::Ending;
-use crate::figures::Figures;
 use crate::full::FullLog;
 use crate::hindsight::Hindsight;
-use crate::http::question::{Answer, Outcome, Question, Refusal, Want};
+use crate::http::question::{Answer, Answered, Question, Refusal, Want};
 use crate::http::server::Server;
 use crate::http::tls::Identity;
 use crate::names::{self, Names};
@@ -39,6 +38,7 @@ use crate::otlp::Sender;
 use crate::otlp::client::Client;
 use crate::owners::{Owner, Owners};
 use crate::prober::{self, Prober};
+use crate::readings::Readings;
 use crate::rules::{Namer, Rule};
 use crate::slow::Slow;
 use crate::takers::Takers;
@@ -57,7 +57,7 @@ pub struct Options {
 const UNASKED: Duration = Duration::from_secs(60);
 /// New groups are looked for this often, where rules may hold for them.
 const NEW_GROUPS: Duration = Duration::from_secs(1);
-/// While containers are looked for, the answer is looked for this often.
+/// While containers are looked for, the answer is read this often.
 const NAMES: Duration = Duration::from_millis(100);
 /// Scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(200);
@@ -129,10 +129,10 @@ fn warn_of_the_network(config: &Config) {
     }
 }
 
-pub(crate) fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsight>> {
+pub(crate) fn start_hindsight(config: &Config, readings: &Readings) -> Result<Option<Hindsight>> {
     let table = config.hindsight.as_ref();
     table
-        .map(|table| Hindsight::start(table, &figures.hindsight))
+        .map(|table| Hindsight::start(table, &readings.hindsight))
         .transpose()
 }
 
@@ -140,12 +140,12 @@ pub(crate) fn start_hindsight(config: &Config, figures: &Figures) -> Result<Opti
 pub(crate) fn start_sender(
     config: &Config,
     receiver: Option<Client>,
-    figures: &Figures,
+    readings: &Readings,
 ) -> Result<Option<Sender>> {
     let instance = config.listen.port().to_string();
     let wanted = config.otlp.as_ref().zip(receiver);
     wanted
-        .map(|(table, receiver)| Sender::start(table, receiver, &instance, &figures.sent))
+        .map(|(table, receiver)| Sender::start(table, receiver, &instance, &readings.sent))
         .transpose()
 }
 
@@ -174,7 +174,7 @@ pub(crate) struct Agent<'a> {
     pub(crate) wanted: SessionOptions,
     pub(crate) target: TargetWatch,
     pub(crate) measuring: Unprivileged,
-    pub(crate) figures: Figures,
+    pub(crate) readings: Readings,
     pub(crate) takers: Takers,
     pub(crate) names: Names,
     /// New groups, of whose containers nothing is known yet, by their slots.
@@ -186,12 +186,12 @@ pub(crate) struct Agent<'a> {
     pub(crate) identity: Option<Arc<Identity>>,
     /// Those of the receiver.
     pub(crate) secrets: Secrets,
-    pub(crate) looked: Instant,
-    /// The series of the last look.
+    pub(crate) read_at: Instant,
+    /// The series of the last reading.
     pub(crate) series: Option<Arc<Exposition>>,
     /// The log has said that a client reads classic histograms.
     pub(crate) told_of_native: bool,
-    /// No later look will count what this one leaves.
+    /// No later reading will count what this one leaves.
     pub(crate) is_ending: bool,
     pub(crate) ceiling: CeilingLog,
     pub(crate) full: FullLog,
@@ -210,8 +210,8 @@ impl<'a> Agent<'a> {
         let prober = Prober::start(probes(&config, &checked.wanted))?;
         let names = Names::start(named(&config))?;
         let measuring = Unprivileged::start(probe::facts(), &checked.wanted)?;
-        let figures = Figures::new(config.limits());
-        let hindsight = start_hindsight(&config, &figures)?;
+        let readings = Readings::new(config.limits());
+        let hindsight = start_hindsight(&config, &readings)?;
         if let Some(hindsight) = &hindsight {
             hindsight.begin(None);
         }
@@ -220,14 +220,14 @@ impl<'a> Agent<'a> {
         Ok(Self {
             takers: Takers {
                 hindsight,
-                sender: start_sender(&config, checked.receiver, &figures)?,
+                sender: start_sender(&config, checked.receiver, &readings)?,
                 slow,
                 owners: Owners::default(),
             },
             names,
             unnamed: Vec::new(),
             ending: Ending::default(),
-            figures,
+            readings,
             server: Server::start(listener, checked.token, identity.as_ref())?,
             identity,
             secrets: checked.secrets,
@@ -237,7 +237,7 @@ impl<'a> Agent<'a> {
             target: TargetWatch::of(&checked.wanted),
             wanted: checked.wanted,
             measuring,
-            looked: Instant::now(),
+            read_at: Instant::now(),
             series: None,
             told_of_native: false,
             is_ending: false,
@@ -272,8 +272,8 @@ impl<'a> Agent<'a> {
             for question in self.server.questions() {
                 self.answer(question)?;
             }
-            if self.looked.elapsed() >= UNASKED {
-                self.look()?;
+            if self.read_at.elapsed() >= UNASKED {
+                self.read_counters()?;
             }
             if self.takers.sender.as_ref().is_some_and(Sender::is_due) {
                 self.send_series()?;
@@ -317,18 +317,18 @@ impl<'a> Agent<'a> {
             self.takers.sender.as_ref().map(Sender::wait),
             self.notifier.alive(),
         ];
-        let looked = UNASKED.saturating_sub(self.looked.elapsed());
-        let looked = match self.config.rules.is_empty() && !self.config.needs_details() {
-            true => looked,
+        let left = UNASKED.saturating_sub(self.read_at.elapsed());
+        let left = match self.config.rules.is_empty() && !self.config.needs_details() {
+            true => left,
             // Rules hold for a new group soon, and runtimes forget containers that have ended.
-            false => looked.min(NEW_GROUPS),
+            false => left.min(NEW_GROUPS),
         };
-        let looked = match self.unnamed.is_empty() {
-            true => looked,
-            false => looked.min(NAMES),
+        let left = match self.unnamed.is_empty() {
+            true => left,
+            false => left.min(NAMES),
         };
-        let looked = self.target.due().map_or(looked, |due| looked.min(due));
-        dues.into_iter().flatten().fold(looked, Duration::min)
+        let left = self.target.due().map_or(left, |due| left.min(due));
+        dues.into_iter().flatten().fold(left, Duration::min)
     }
 
     /// Send the last figures.
@@ -336,7 +336,7 @@ impl<'a> Agent<'a> {
         match self.takers.sender {
             Some(_) => {
                 self.is_ending = true;
-                self.look()?;
+                self.read_counters()?;
                 self.send_series()
             }
             None => Ok(()),
@@ -347,7 +347,7 @@ impl<'a> Agent<'a> {
         let series = self.series()?;
         let origin = Origin {
             resource: Vec::new(),
-            began: self.figures.started(),
+            began: self.readings.started(),
             now: SystemTime::now(),
         };
         if let Some(sender) = &mut self.takers.sender {
@@ -388,7 +388,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Keep the last minutes.
-    fn snapshot(&mut self, client: Option<oneshot::Sender<Outcome>>) {
+    fn snapshot(&mut self, client: Option<oneshot::Sender<Answered>>) {
         if let Some(hindsight) = &mut self.takers.hindsight {
             hindsight.snapshot(client);
             return;
@@ -399,7 +399,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    fn explain(&mut self, client: oneshot::Sender<Outcome>) {
+    fn explain(&mut self, client: oneshot::Sender<Answered>) {
         match &mut self.takers.hindsight {
             Some(hindsight) => hindsight.explain(client),
             None => refuse_unrecorded(client),
@@ -415,16 +415,16 @@ impl<'a> Agent<'a> {
 
     /// Return all series, as of 200 ms ago at most.
     fn series(&mut self) -> Result<Arc<Exposition>> {
-        if self.series.is_none() || self.looked.elapsed() >= FRESH {
-            self.look()?;
+        if self.series.is_none() || self.read_at.elapsed() >= FRESH {
+            self.read_counters()?;
         }
-        let (figures, server) = (&mut self.figures, &self.server);
+        let (readings, server) = (&mut self.readings, &self.server);
         let (names, prober) = (&self.names, &self.prober);
         let owners = &self.takers.owners;
         let has_hooks = self.config.netstacklat;
         let max_memory = u64::from(self.config.max_memory) << 20;
         let series = self.series.get_or_insert_with(|| {
-            let mut exposition = figures.exposition(server.dropped(), has_hooks);
+            let mut exposition = readings.exposition(server.dropped(), has_hooks);
             exposition.add_exemplars(&owners.exemplars(unix_nanos(SystemTime::now())));
             exposition.add(&MAX_MEMORY, Labels::new(), Value::Count(max_memory));
             names.expose(&mut exposition);
@@ -434,19 +434,19 @@ impl<'a> Agent<'a> {
         Ok(Arc::clone(series))
     }
 
-    pub(crate) fn look(&mut self) -> Result<()> {
+    pub(crate) fn read_counters(&mut self) -> Result<()> {
         // Series without another reader grow in place.
         self.series = None;
         let namer = Namer {
             waits: !self.is_ending,
             ..namer(&self.config, &self.names)
         };
-        self.figures.look(&mut self.measuring.session, &namer)?;
-        self.looked = Instant::now();
-        let summary = self.figures.summary();
+        self.readings.read(&mut self.measuring.session, &namer)?;
+        self.read_at = Instant::now();
+        let summary = self.readings.summary();
         let lines = [
-            self.ceiling.line(self.looked, summary),
-            self.full.line(self.looked, summary),
+            self.ceiling.line(self.read_at, summary),
+            self.full.line(self.read_at, summary),
         ];
         lines.into_iter().flatten().for_each(complain);
         Ok(())
@@ -455,7 +455,7 @@ impl<'a> Agent<'a> {
 
 const UNRECORDED: &str = "nothing is recorded, because the configuration has no [hindsight]";
 
-fn refuse_unrecorded(client: oneshot::Sender<Outcome>) {
+fn refuse_unrecorded(client: oneshot::Sender<Answered>) {
     let why = format!("{UNRECORDED}\n");
     // The client may have gone.
     let _ = client.send(Err(Refusal::unavailable(why)));

@@ -10,7 +10,7 @@
 //! | `names` | names of containers, from their runtimes |
 //! | `rules` | labels, rates and thresholds of groups |
 //! | `prober` | round trips to the peers of containers |
-//! | `figures` | the counters of all sessions; `own`: the agent's own cost |
+//! | `readings` | the counters of all sessions; `own`: the agent's own cost |
 //! | `takers` | those that get messages one by one; `owners`: whose they are |
 
 #![forbid(unsafe_code)]
@@ -23,7 +23,6 @@ mod ceiling;
 mod checked;
 mod config;
 mod ending;
-mod figures;
 mod files;
 mod full;
 mod grpc;
@@ -36,6 +35,7 @@ mod otlp;
 mod own;
 mod owners;
 mod prober;
+mod readings;
 mod reload;
 mod rules;
 mod session;

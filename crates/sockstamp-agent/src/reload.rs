@@ -9,10 +9,10 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use crate::agent::{Agent, named, namer, probes, read, start_hindsight, start_sender};
 use crate::checked::{Checked, Secrets};
 use crate::config::Config;
-use crate::figures::Baseline;
 use crate::hindsight::Hindsight;
 use crate::otlp::Sender;
 use crate::owners::Owners;
+use crate::readings::Baseline;
 use crate::rules::Namer;
 use crate::target_watch::TargetWatch;
 
@@ -45,7 +45,7 @@ impl Agent<'_> {
     /// If the kernel does not let the counters be read, as in any other reading of them.
     pub(crate) fn reload(&mut self) -> Result<()> {
         let prepared = read(self.options).and_then(|config| self.prepare(config));
-        self.figures.reloaded(prepared.is_ok());
+        self.readings.reloaded(prepared.is_ok());
         match prepared {
             Ok(prepared) => {
                 self.apply(prepared)?;
@@ -92,12 +92,12 @@ impl Agent<'_> {
         // session raises them.
         let hindsight = match config.hindsight == self.config.hindsight {
             true => Place::Stays,
-            false => Place::Gets(start_hindsight(&config, &self.figures)?),
+            false => Place::Gets(start_hindsight(&config, &self.readings)?),
         };
         let is_same = config.otlp == self.config.otlp && checked.secrets == self.secrets;
         let sender = match is_same {
             true => Place::Stays,
-            false => Place::Gets(start_sender(&config, checked.receiver, &self.figures)?),
+            false => Place::Gets(start_sender(&config, checked.receiver, &self.readings)?),
         };
         let differs = checked.wanted != self.wanted || self.target.differs();
         let is_another = !waits && differs;
@@ -149,11 +149,11 @@ impl Agent<'_> {
             self.replace(measuring)?;
         } else {
             // Settings decide about what is kept of a group.
-            self.look()?;
+            self.read_counters()?;
             self.measuring.session.renew_groups();
         }
         if is_renamed {
-            self.figures.rename();
+            self.readings.rename();
         }
         self.take(prepared.hindsight, prepared.sender);
         if let Some((identity, key)) = self.identity.as_ref().zip(prepared.key) {
@@ -162,7 +162,7 @@ impl Agent<'_> {
         self.server.set_token(prepared.token);
         self.secrets = prepared.secrets;
         self.takers.slow.set(config.page.slower_than);
-        self.figures.set_limits(config.limits());
+        self.readings.set_limits(config.limits());
         self.names.set(named(&config));
         let probes = probes(&config, &prepared.wanted);
         if probes != probed {
@@ -204,12 +204,12 @@ impl Agent<'_> {
             waits: false,
             ..namer(&self.config, &self.names)
         };
-        self.figures
+        self.readings
             .finish(old, &last, &mut |message| takers.push(&message))?;
         self.measuring.lower()?;
         self.takers.owners = Owners::default();
         self.unnamed.clear();
-        self.figures.begin(baseline);
+        self.readings.begin(baseline);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sockstamp_bpf::Options as SessionOptions;
 
-/// The directory is looked for this often.
+/// The directory is checked for this often.
 const REST: Duration = Duration::from_secs(10);
 
 /// Watches the directory of the target's cgroup, if the target is one.
@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_secs(10);
 pub(crate) struct TargetWatch {
     path: Option<PathBuf>,
     inode: Option<u64>,
-    looked: Instant,
+    checked: Instant,
     /// The log has said that it is gone.
     is_told: bool,
 }
@@ -28,17 +28,17 @@ impl TargetWatch {
         Self {
             inode: path.as_deref().and_then(inode),
             path,
-            looked: Instant::now(),
+            checked: Instant::now(),
             is_told: false,
         }
     }
 
     /// Return true if the cgroup is gone, or another one has its path. Looks now and then.
     pub(crate) fn is_another(&mut self) -> bool {
-        if self.path.is_none() || self.looked.elapsed() < REST {
+        if self.path.is_none() || self.checked.elapsed() < REST {
             return false;
         }
-        self.looked = Instant::now();
+        self.checked = Instant::now();
         self.differs()
     }
 
@@ -56,7 +56,7 @@ impl TargetWatch {
 
     /// Return the time until the next look, if there is one.
     pub(crate) fn due(&self) -> Option<Duration> {
-        let left = REST.saturating_sub(self.looked.elapsed());
+        let left = REST.saturating_sub(self.checked.elapsed());
         self.path.is_some().then_some(left)
     }
 

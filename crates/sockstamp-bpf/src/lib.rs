@@ -52,6 +52,8 @@ mod settings;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 mod target;
+#[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
+mod timer;
 mod udp;
 mod verified;
 mod wakeups;

@@ -9,8 +9,8 @@ use libbpf_rs::{Link, ProgramMut};
 use crate::error::{Error, Tried};
 use crate::facts::Hook;
 use crate::programs::Program;
-use crate::sched;
 use crate::target::Cgroups;
+use crate::timer;
 
 /// Load the programs that a plan needs, and no others.
 pub(crate) fn choose<'obj, P>(open: &mut impl OpenSkel<'obj>, table: &[Program<P>], plan: &P) {
@@ -30,7 +30,7 @@ pub(crate) fn attach(
     let program = find(skeleton, line.name);
     let link = match (line.hook, cgroups.of(line.hook)) {
         (_, Some(cgroup)) => program.attach_cgroup(cgroup.as_raw_fd()),
-        (Hook::Timer, None) => sched::attach_clock(&program),
+        (Hook::Timer, None) => timer::attach(&program),
         (_, None) => program.attach(),
     };
     link.tried(format!("attach {}", line.name))

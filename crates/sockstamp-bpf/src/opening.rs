@@ -28,7 +28,7 @@ pub(crate) fn open_at<'place, B: SkelBuilder<'place>>(
     builder: B,
 ) -> libbpf_rs::Result<B::Output> {
     quiet_libbpf();
-    let types = kernel::excerpt_path();
+    let types = kernel::excerpt::excerpt_path();
     let options = bpf_object_open_opts {
         sz: size_of::<bpf_object_open_opts>() as _,
         btf_custom_path: types.as_ref().map_or(ptr::null(), |path| path.as_ptr()),

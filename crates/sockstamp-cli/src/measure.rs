@@ -157,7 +157,7 @@ impl Observer for Owners {
 }
 
 /// The result of a measurement.
-pub(crate) struct Outcome {
+pub(crate) struct Measured {
     pub(crate) summary: Summary,
     /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
@@ -175,7 +175,7 @@ pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Measure until the command, the duration, the user or the observer ends it.
-pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
+pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Measured> {
     let mut options = measurement.options()?;
     let mut life = Life::new(measurement.duration)?;
     // Check this first, so that the error names the missing privileges, not a cgroup.
@@ -237,7 +237,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     summary.duration = duration;
     summary.throttled = throttled;
     observer.round_is_over();
-    Ok(Outcome {
+    Ok(Measured {
         summary,
         status: life.outlive()?,
         began,

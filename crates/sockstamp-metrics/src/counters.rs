@@ -8,7 +8,7 @@ use crate::exposition::Exposition;
 use crate::labels::Labels;
 use crate::point::Value;
 
-/// A count at one look.
+/// A count at one reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Count {
     /// The metric.

@@ -34,7 +34,7 @@ struct Single {
     points: Vec<(Labels, Kept)>,
 }
 
-/// A value that outlives its look.
+/// A value that outlives its reading.
 #[derive(Debug, Clone, PartialEq)]
 enum Kept {
     Plain(Value<'static>),

@@ -11,7 +11,7 @@ use std::thread;
 use anyhow::{Context, Result, ensure};
 
 use super::steps::Step;
-use crate::root;
+use crate::root::root;
 
 /// The age of a commit that no work in progress has made.
 const EARLIER: &str = "5 hours ago";

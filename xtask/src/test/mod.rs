@@ -28,7 +28,7 @@ use nix::unistd::Uid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::root;
+use crate::root::root;
 use lane::{Place, Report, Setting};
 use steps::{Lane, STEPS, Set, Step};
 

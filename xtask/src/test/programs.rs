@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::child::End;
 use super::groups::{self, Group, PLACES, ROOTED};
 use super::runner::{PATIENCE, Runner};
-use crate::root;
+use crate::root::root;
 
 /// A test program, as cargo has built it.
 #[derive(Debug)]

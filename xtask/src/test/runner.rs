@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::child::{self, End, Limits};
 use super::log::{Log, Times};
-use crate::root;
+use crate::root::root;
 
 /// The time that a test program may print nothing: what the longest test takes, some four times
 /// over.

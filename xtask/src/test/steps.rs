@@ -479,7 +479,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::root;
+    use crate::root::root;
 
     #[test]
     fn names_are_distinct() {

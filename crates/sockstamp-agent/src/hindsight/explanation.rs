@@ -12,7 +12,7 @@ use sockstamp_run::escape::complain;
 use tokio::sync::oneshot;
 
 use super::files::Files;
-use crate::http::question::{Outcome, Refusal};
+use crate::http::question::{Answered, Refusal};
 
 /// More takes longer than a client waits.
 const MOST: u64 = 32 << 20;
@@ -23,7 +23,7 @@ const NOTHING: &str = "no message was recorded yet\n";
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// Answer a client, from a thread that waits for the process.
-pub(super) fn explain(files: &mut Files, client: oneshot::Sender<Outcome>) {
+pub(super) fn explain(files: &mut Files, client: oneshot::Sender<Answered>) {
     // First: to have the newest messages, a file is ended.
     if BUSY.swap(true, Ordering::Acquire) {
         let why = "it is being explained, or was just now: ask again\n";
@@ -42,12 +42,12 @@ pub(super) fn explain(files: &mut Files, client: oneshot::Sender<Outcome>) {
 }
 
 /// The client may have gone.
-fn refuse(client: oneshot::Sender<Outcome>, why: Refusal) {
+fn refuse(client: oneshot::Sender<Answered>, why: Refusal) {
     let _ = client.send(Err(why));
 }
 
 /// Explain on a thread that then rests for as long.
-fn begin(files: Vec<PathBuf>, client: oneshot::Sender<Outcome>) {
+fn begin(files: Vec<PathBuf>, client: oneshot::Sender<Answered>) {
     let explain = move || {
         let began = Instant::now();
         // The client may have gone.
@@ -66,7 +66,7 @@ fn begin(files: Vec<PathBuf>, client: oneshot::Sender<Outcome>) {
 
 /// Run it without the file that it cannot read, until it can read all: a file may be damaged, or
 /// gone by now.
-fn run(mut files: Vec<PathBuf>) -> Outcome {
+fn run(mut files: Vec<PathBuf>) -> Answered {
     let mut damaged = 0;
     while !files.is_empty() {
         let mut command = Command::new("/proc/self/exe");

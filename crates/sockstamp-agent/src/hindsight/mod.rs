@@ -32,7 +32,7 @@ use self::files::Files;
 use self::lock::Lock;
 use self::watch::Watch;
 use crate::config::HindsightTable;
-use crate::http::question::{Answer, Outcome, Refusal};
+use crate::http::question::{Answer, Answered, Refusal};
 use crate::owners::Owner;
 
 /// The longest time that a message waits to be written: what a crash may cost.
@@ -51,11 +51,11 @@ enum Order {
     Begin(Option<JoinHandle<()>>),
     Write(Box<Batch>),
     /// Keep the existing messages; reply to the client, if there is one.
-    Snapshot(Option<oneshot::Sender<Outcome>>),
+    Snapshot(Option<oneshot::Sender<Answered>>),
     /// Keep them, because a condition was met.
     Keep(String),
     /// Reply to the client with the reasons of slow messages.
-    Explain(oneshot::Sender<Outcome>),
+    Explain(oneshot::Sender<Answered>),
 }
 
 /// Counts of messages and snapshots, by their fate.
@@ -217,13 +217,13 @@ impl Hindsight {
     }
 
     /// Keep the files that there are.
-    pub(crate) fn snapshot(&mut self, client: Option<oneshot::Sender<Outcome>>) {
+    pub(crate) fn snapshot(&mut self, client: Option<oneshot::Sender<Answered>>) {
         self.hand_over();
         self.order(Order::Snapshot(client));
     }
 
     /// Explain the newest files.
-    pub(crate) fn explain(&mut self, client: oneshot::Sender<Outcome>) {
+    pub(crate) fn explain(&mut self, client: oneshot::Sender<Answered>) {
         self.hand_over();
         self.order(Order::Explain(client));
     }
@@ -345,7 +345,7 @@ fn refuse(order: Order, counts: &Counts) {
 fn tell(
     kept: Result<PathBuf>,
     why: Option<&str>,
-    client: Option<oneshot::Sender<Outcome>>,
+    client: Option<oneshot::Sender<Answered>>,
     counts: &Counts,
 ) {
     complain(line(&kept, why));
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_client_of_an_order_without_room_learns_why() {
         let counts = Counts::default();
-        let asked: [fn(oneshot::Sender<Outcome>) -> Order; 2] =
+        let asked: [fn(oneshot::Sender<Answered>) -> Order; 2] =
             [|client| Order::Snapshot(Some(client)), Order::Explain];
         for order in asked {
             let (client, mut answered) = oneshot::channel();

@@ -28,11 +28,11 @@ pub(crate) enum Want {
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) want: Want,
-    pub(crate) answer: oneshot::Sender<Outcome>,
+    pub(crate) answer: oneshot::Sender<Answered>,
 }
 
-/// The outcome of a question.
-pub(crate) type Outcome = Result<Answer, Refusal>;
+/// What a question is answered with.
+pub(crate) type Answered = Result<Answer, Refusal>;
 
 /// The reason why there is no answer, as a line of text.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::page;
-use super::question::{Answer, Outcome, Question, Refusal, Want};
+use super::question::{Answer, Answered, Question, Refusal, Want};
 use super::tls::Identity;
 
 /// Time for a client to send its request and to take the answer.
@@ -177,7 +177,7 @@ impl Asker {
         given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
     }
 
-    async fn ask(&self, want: Want) -> Option<Outcome> {
+    async fn ask(&self, want: Want) -> Option<Answered> {
         let (answer, answered) = oneshot::channel();
         self.ask.send(Question { want, answer }).ok()?;
         // A full pipe has woken it already.
@@ -470,7 +470,7 @@ mod tests {
     fn serving(
         listen: &str,
         token: Option<&str>,
-        answer: impl Fn(Want, u64) -> Outcome + Send + 'static,
+        answer: impl Fn(Want, u64) -> Answered + Send + 'static,
     ) -> SocketAddr {
         let listener = TcpListener::bind(listen).unwrap();
         let port = listener.local_addr().unwrap().port();

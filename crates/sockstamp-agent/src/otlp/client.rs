@@ -64,7 +64,7 @@ impl Signal {
 
 /// The end of an attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Reply {
     /// Accepted, except this many.
     Taken { rejected: u64 },
     /// Refused for good.
@@ -85,15 +85,15 @@ pub(crate) struct Client {
 
 impl Client {
     /// Try once.
-    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Outcome {
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Reply {
         match timeout(PATIENCE, self.exchange(signal, body)).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Outcome::Later(error.to_string(), None),
-            Err(_) => Outcome::Later("no answer in time".to_owned(), None),
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => Reply::Later(error.to_string(), None),
+            Err(_) => Reply::Later("no answer in time".to_owned(), None),
         }
     }
 
-    async fn exchange(&self, signal: Signal, body: Bytes) -> Result<Outcome, Failure> {
+    async fn exchange(&self, signal: Signal, body: Bytes) -> Result<Reply, Failure> {
         let port = self.endpoint.port.unwrap_or(match self.protocol {
             Protocol::Http => 4318,
             Protocol::Grpc => 4317,
@@ -117,7 +117,7 @@ impl Client {
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         request: Request<Full<Bytes>>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Reply, Failure> {
         let stream = TokioIo::new(stream);
         match self.protocol {
             Protocol::Http => {
@@ -170,12 +170,12 @@ async fn collected(body: Incoming) -> Result<Collected<Bytes>, Failure> {
 }
 
 /// OTLP, "OTLP/HTTP Response": four codes are worth another attempt.
-async fn of_http(response: Response<Incoming>) -> Result<Outcome, Failure> {
+async fn of_http(response: Response<Incoming>) -> Result<Reply, Failure> {
     let status = response.status();
     if status == StatusCode::OK {
         let body = collected(response.into_body()).await?.to_bytes();
         let rejected = rejected(&body);
-        return Ok(Outcome::Taken { rejected });
+        return Ok(Reply::Taken { rejected });
     }
     let later = [
         StatusCode::TOO_MANY_REQUESTS,
@@ -185,8 +185,8 @@ async fn of_http(response: Response<Incoming>) -> Result<Outcome, Failure> {
     ];
     let wait = retry_after(response.headers());
     Ok(match later.contains(&status) {
-        true => Outcome::Later(status.to_string(), wait),
-        false => Outcome::Refused(status.to_string()),
+        true => Reply::Later(status.to_string(), wait),
+        false => Reply::Refused(status.to_string()),
     })
 }
 
@@ -195,20 +195,20 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-async fn of_grpc(response: Response<Incoming>) -> Result<Outcome, Failure> {
+async fn of_grpc(response: Response<Incoming>) -> Result<Reply, Failure> {
     let status = response.status();
     if status != StatusCode::OK {
-        return Ok(Outcome::Later(status.to_string(), None));
+        return Ok(Reply::Later(status.to_string(), None));
     }
     let ended = Ended::read(response, ANSWER).await?;
     Ok(match ended.code {
-        Some(0) => Outcome::Taken {
+        Some(0) => Reply::Taken {
             rejected: rejected(unframed(&ended.body).unwrap_or_default()),
         },
         // OTLP, "OTLP/gRPC Response": cancelled, deadline exceeded, resource exhausted, aborted,
         // out of range, unavailable, data loss.
-        Some(1 | 4 | 8 | 10 | 11 | 14 | 15) | None => Outcome::Later(ended.said(), None),
-        Some(_) => Outcome::Refused(ended.said()),
+        Some(1 | 4 | 8 | 10 | 11 | 14 | 15) | None => Reply::Later(ended.said(), None),
+        Some(_) => Reply::Refused(ended.said()),
     })
 }
 

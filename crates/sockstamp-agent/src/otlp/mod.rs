@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 
-use self::client::{Client, Outcome, Signal};
+use self::client::{Client, Reply, Signal};
 use self::spans::Ids;
 use crate::config::OtlpTable;
 use crate::files::token;
@@ -379,18 +379,18 @@ impl Worker {
         let pauses = iter::successors(Some(FIRST_PAUSE), |last| Some((*last * 2).min(LAST_PAUSE)));
         for pause in pauses {
             match self.client.send(signal, body.clone()).await {
-                Outcome::Taken { rejected } => {
+                Reply::Taken { rejected } => {
                     let rejected = rejected.min(request.items);
                     self.failing.ends(signal);
                     self.totals
                         .count(signal, Fate::Sent, request.items - rejected);
                     return self.totals.count(signal, Fate::Rejected, rejected);
                 }
-                Outcome::Refused(why) => {
+                Reply::Refused(why) => {
                     self.complain(signal, &why);
                     return self.totals.count(signal, Fate::Refused, request.items);
                 }
-                Outcome::Later(why, least) => {
+                Reply::Later(why, least) => {
                     self.complain(signal, &why);
                     let pause = jittered(pause).max(least.unwrap_or_default());
                     // A receiver may ask for a day.

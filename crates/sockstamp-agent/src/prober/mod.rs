@@ -180,7 +180,7 @@ impl Round {
                 Err(TryRecvError::Empty) => {}
             }
             if Instant::now() >= due {
-                self.look()?;
+                self.read_connections()?;
                 due = Instant::now() + jittered(period);
             }
             let left = due.saturating_duration_since(Instant::now());
@@ -191,7 +191,7 @@ impl Round {
     }
 
     /// Read the connections: probe new peers, and drop peers without connections for long.
-    fn look(&mut self) -> Result<()> {
+    fn read_connections(&mut self) -> Result<()> {
         let peers = peers::find(&self.settings.target)?;
         let known = Arc::clone(&self.known);
         let mut known = lock(&known);

@@ -1,13 +1,11 @@
 //! Read the kernel's descriptions of its types (BTF; Documentation/bpf/btf.rst, v6.18), each once.
 
-mod excerpt;
+pub(crate) mod excerpt;
 
 use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::ops::Range;
-
-pub(crate) use excerpt::{excerpt_path, keep_excerpt};
 
 /// The types of the running kernel.
 pub(crate) const KERNEL: &str = "/sys/kernel/btf/vmlinux";

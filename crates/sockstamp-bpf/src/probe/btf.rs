@@ -5,7 +5,8 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use crate::facts::Tracepoint;
-use crate::kernel::{KERNEL, Kind, Type, Types, keep_excerpt};
+use crate::kernel::excerpt::keep_excerpt;
+use crate::kernel::{KERNEL, Kind, Type, Types};
 
 /// The types of the running kernel. Where they cannot be read, no question about them has an
 /// answer.

@@ -15,10 +15,10 @@ use crate::opening::open_at;
 use crate::options::Options;
 use crate::plan::{self, Plan, missing_capabilities};
 use crate::programs::{self, PROGRAMS};
-use crate::sched;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
+use crate::{sched, timer};
 
 /// Try every hook that a measurement would use, including those of each option that costs hooks,
 /// and the substitutes of refused ones. Takes some hundredths of a second per hook; no connection
@@ -153,7 +153,7 @@ fn try_one<'place>(mut open: impl OpenSkel<'place>, name: &str) -> libbpf_rs::Re
         // A walk over the elements of a map is attached to that map; loading it tells enough.
         ProgramType::Tracing if over_a_map => Ok(()),
         ProgramType::Tracing | ProgramType::Kprobe => program.attach().map(drop),
-        ProgramType::PerfEvent => sched::attach_clock(&program).map(drop),
+        ProgramType::PerfEvent => timer::attach(&program).map(drop),
         // Do not attach it: in a cgroup it would see, and select, the traffic of others.
         _ => Ok(()),
     }

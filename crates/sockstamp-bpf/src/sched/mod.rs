@@ -1,17 +1,13 @@
 //! Provide what the programs of `sched.bpf.h` need from user space.
 
-#[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
-mod timer;
-
 use std::fs::File;
 use std::hint;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::mem::MaybeUninit;
-use std::os::fd::IntoRawFd;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::ProgramInput;
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Link, ProgramInput, ProgramMut};
 
 use crate::error::{Error, Tried};
 use crate::opening::open_at;
@@ -89,14 +85,7 @@ pub(crate) fn symbols_are_shown() -> Option<bool> {
 /// Return true if the kernel shows its scheduler's clock. Debian kernels deny perf_event_open()
 /// without CAP_SYS_ADMIN by default (`perf_event_paranoid` 3).
 pub(crate) fn clock_is_shown() -> bool {
-    timer::open().is_ok()
-}
-
-/// Let the program see the scheduler's clock again and again.
-pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
-    let event = timer::open()?;
-    // The link closes it: bpf_link_perf_detach(), libbpf.
-    program.attach_perf_event(event.into_raw_fd())
+    crate::timer::open().is_ok()
 }
 
 /// Wait until the clock was seen, but no longer than this. The timer's CPU may take no sample while

@@ -37,14 +37,14 @@ impl Explained {
 /// Explain each kind of messages; `each` passes all messages, with the given columns, several
 /// times. Further causes follow the first of their kind. Connections that failed are counted.
 pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Failed)> {
-    let (mut all, failed) = look(border, &Kind::ALL, &[], &each)?;
+    let (mut all, failed) = explain(border, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
     let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
     for _ in 1..CAUSES {
         if kinds.is_empty() {
             break;
         }
-        let (found, _) = look(border, &kinds, &causes, &each)?;
+        let (found, _) = explain(border, &kinds, &causes, &each)?;
         let found = found.into_iter().map(|explained| Explained {
             rest: true,
             ..explained
@@ -66,7 +66,7 @@ pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Fai
 }
 
 /// Explain messages of these kinds that none of these causes covers.
-fn look(
+fn explain(
     border: Border,
     kinds: &[Kind],
     causes: &[Cause],

@@ -78,9 +78,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: None,
         tag: false,
     };
-    let outcome = measure::run(&measurement, &mut kept)?;
+    let measured = measure::run(&measurement, &mut kept)?;
     let listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
-    let lost = outcome.summary.lost.ring;
+    let lost = measured.summary.lost.ring;
     if lost > 0 {
         escape::complain(format_args!("{lost} messages were lost and are left out"));
     }
@@ -106,7 +106,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         true => print(&mut io::stdout(), &told, options)?,
         false => print(&mut io::stderr(), &told, options)?,
     }
-    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+    Ok(measured
+        .status
+        .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
 fn of_recordings(files: &[PathBuf], border: Border) -> Result<Told> {

@@ -99,7 +99,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
-    let namespaces = Some(Namespaces::look());
+    let namespaces = Some(Namespaces::read());
     life.start()?;
     // Only now is the file emptied: a command that cannot be started costs nothing.
     let mut capture = Capture::start(output, namespaces, options.all_stages, options.count)?;

@@ -65,24 +65,24 @@ pub(crate) fn summary(
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     names: BTreeMap<NetnsInode, Name>,
-    looked: Instant,
+    read_at: Instant,
 }
 
 impl Namespaces {
     /// At most one look in this time.
     const REST: Duration = Duration::from_secs(10);
 
-    pub(crate) fn look() -> Self {
+    pub(crate) fn read() -> Self {
         Self {
             names: netns::names(),
-            looked: Instant::now(),
+            read_at: Instant::now(),
         }
     }
 
     pub(crate) fn name(&mut self, netns: NetnsInode) -> Option<&Name> {
-        if !self.names.contains_key(&netns) && self.looked.elapsed() > Self::REST {
+        if !self.names.contains_key(&netns) && self.read_at.elapsed() > Self::REST {
             self.names.extend(netns::names());
-            self.looked = Instant::now();
+            self.read_at = Instant::now();
         }
         self.names.get(&netns)
     }

@@ -143,22 +143,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: None,
         tag: options.tag,
     };
-    let outcome = measure::run(&measurement, &mut recorder);
+    let measured = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.
-    let lost = outcome.as_ref().ok().map(|outcome| outcome.summary.lost);
+    let lost = measured.as_ref().ok().map(|measured| measured.summary.lost);
     let ended = recorder.finish(lost);
-    let (ended, outcome) = match (ended, outcome) {
-        (Ok(ended), outcome) => (ended, outcome),
+    let (ended, measured) = match (ended, measured) {
+        (Ok(ended), measured) => (ended, measured),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
     for recorded in ended.recorded {
         escape::complain(format_args!("{recorded}"));
     }
     tell_missing(ended.missing);
-    let outcome = match (outcome, ended.failure) {
-        (Ok(outcome), failure) => {
-            tell_lost(&outcome.summary);
-            failure.map_or(Ok(outcome), Err)?
+    let measured = match (measured, ended.failure) {
+        (Ok(measured), failure) => {
+            tell_lost(&measured.summary);
+            failure.map_or(Ok(measured), Err)?
         }
         (Err(error), failure) => {
             if let Some(failure) = failure {
@@ -167,7 +167,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             return Err(error);
         }
     };
-    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+    Ok(measured
+        .status
+        .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
 /// Say how many rows were measured, but not written.

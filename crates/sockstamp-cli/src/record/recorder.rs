@@ -253,7 +253,7 @@ impl Observer for Recorder {
     fn round_is_over(&mut self) -> bool {
         let ready = self.packets.as_mut().map(|packets| packets.ways.ready());
         self.push_packets(ready.unwrap_or_default());
-        let is_late = self.turn.as_mut().is_some_and(Turn::look);
+        let is_late = self.turn.as_mut().is_some_and(Turn::read_clock);
         if is_late || self.messages.is_over(self.patience, self.begun) {
             self.hand_over_messages();
         }

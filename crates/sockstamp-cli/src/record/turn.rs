@@ -31,7 +31,7 @@ impl Turn {
 
     /// Read the clock; return true if the files have just lasted for their time. The next row
     /// begins others. Until then there is nothing to write.
-    pub(super) fn look(&mut self) -> bool {
+    pub(super) fn read_clock(&mut self) -> bool {
         let was_late = self.is_late;
         self.is_late = self.since.elapsed() >= self.file_time;
         self.is_late && !was_late
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_first_row_of_an_hour_begins_its_files() {
         let mut turn = Turn::new(9, Duration::MAX);
-        assert!(!turn.look());
+        assert!(!turn.read_clock());
         assert_eq!(turn.next(at(10 * HOUR - 1)), None);
         assert_eq!(turn.next(at(10 * HOUR)), Some(10 * HOUR));
         assert_eq!(turn.next(at(10 * HOUR - 1)), None);
@@ -72,8 +72,8 @@ mod tests {
     fn the_first_row_after_the_time_of_a_file_begins_the_next() {
         let mut turn = Turn::new(9, Duration::ZERO);
         assert_eq!(turn.next(at(9 * HOUR)), None);
-        assert!(turn.look());
-        assert!(!turn.look());
+        assert!(turn.read_clock());
+        assert!(!turn.read_clock());
         assert_eq!(turn.next(at(9 * HOUR)), Some(9 * HOUR));
         assert_eq!(turn.next(at(9 * HOUR)), None);
     }

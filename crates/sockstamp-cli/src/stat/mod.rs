@@ -93,22 +93,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut waits = Waits::default();
     let mut owners = Owners::default();
-    let mut outcome = match options.live.command[..] {
+    let mut measured = match options.live.command[..] {
         [] => measure::run(&measurement, &mut owners)?,
         _ => measure::run(&measurement, &mut waits)?,
     };
     let wall_time =
-        (!options.live.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
-    outcome.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
+        (!options.live.command.is_empty()).then(|| waits.divide(measured.began, measured.ended));
+    measured.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     let owners = if wall_time.is_some() {
         waits.owners()
     } else {
         &owners
     };
-    if let Some(groups) = &mut outcome.summary.groups {
+    if let Some(groups) = &mut measured.summary.groups {
         groups::order(groups, options.sort);
     }
-    let summary = &outcome.summary;
+    let summary = &measured.summary;
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
@@ -121,7 +121,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         _ => {}
     }
-    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+    Ok(measured
+        .status
+        .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
 /// Return the measurement that these options describe.

@@ -57,7 +57,7 @@ pub(super) enum Action {
     /// Redraw, because the terminal may show foreign output.
     Redraw,
     /// Read the counters at once: an interval must start here.
-    Look,
+    Refresh,
 }
 
 /// Rows that a page key skips.
@@ -365,7 +365,7 @@ impl App {
 
     fn align(&mut self) -> Action {
         self.aligning = true;
-        Action::Look
+        Action::Refresh
     }
 
     fn back(&mut self) {

@@ -53,7 +53,7 @@ impl Feed {
         Ok(())
     }
 
-    pub(super) fn look(&mut self) -> Result<Snapshot> {
+    pub(super) fn snapshot(&mut self) -> Result<Snapshot> {
         Ok(Snapshot {
             groups: self
                 .measuring

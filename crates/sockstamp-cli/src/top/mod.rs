@@ -131,7 +131,7 @@ impl Top {
                 break;
             }
         }
-        self.app.on_snapshot(self.feed.look()?);
+        self.app.on_snapshot(self.feed.snapshot()?);
         let lines = screen::lines(&self.app, text_size(), self.paint, Keys::None);
         let mut output = io::stdout().lock();
         match output
@@ -155,7 +155,7 @@ impl Top {
         let mut again = false;
         loop {
             let mut action = self.signal()?;
-            let input = keys.look().context("cannot wait for keys")?;
+            let input = keys.poll().context("cannot wait for keys")?;
             if end.is_some_and(|end| Instant::now() >= end) || input == Input::Gone {
                 action = Action::Quit;
             }
@@ -167,11 +167,11 @@ impl Top {
                 Action::Quit => return Ok(()),
                 Action::Suspend => screen.suspend()?,
                 Action::Redraw => screen.resume()?,
-                Action::Nothing | Action::Look => {}
+                Action::Nothing | Action::Refresh => {}
             }
-            let is_due = action == Action::Look || Instant::now() >= next;
+            let is_due = action == Action::Refresh || Instant::now() >= next;
             if is_due {
-                self.app.on_snapshot(self.feed.look()?);
+                self.app.on_snapshot(self.feed.snapshot()?);
                 next = Instant::now() + self.app.interval;
             }
             self.feed.record(self.app.wants_messages());

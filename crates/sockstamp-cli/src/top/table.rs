@@ -22,13 +22,13 @@ pub(super) struct Snapshot {
 
 /// A distribution in short.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct Short {
     pub(super) p50: Option<Nanos>,
     pub(super) p99: Option<Nanos>,
     pub(super) sum_ns: u128,
 }
 
-impl From<&GroupHistogram> for Figures {
+impl From<&GroupHistogram> for Short {
     fn from(histogram: &GroupHistogram) -> Self {
         Self {
             p50: histogram.quantile(0.5),
@@ -48,11 +48,11 @@ pub(super) struct Half {
     /// Retransmissions in the whole interval.
     pub(super) retransmits: u64,
     pub(super) refused: u64,
-    pub(super) stages: StageMap<Option<Figures>>,
+    pub(super) stages: StageMap<Option<Short>>,
     /// Sums in nanoseconds.
     parts: PartMap<u128>,
     /// The time of sent messages until they left the host.
-    pub(super) total: Figures,
+    pub(super) total: Short,
 }
 
 impl Half {
@@ -145,7 +145,7 @@ impl Row {
     }
 
     /// The direction that has the stage, and its figures.
-    pub(super) fn stage(&self, stage: Stage) -> Option<Figures> {
+    pub(super) fn stage(&self, stage: Stage) -> Option<Short> {
         self.half(stage.direction()).stages[stage]
     }
 

@@ -61,7 +61,7 @@ impl KeyInput {
     }
 
     /// Return whether something has come.
-    pub(super) fn look(&self) -> io::Result<Input> {
+    pub(super) fn poll(&self) -> io::Result<Input> {
         let mut watched = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         poll(&mut watched, PollTimeout::ZERO)?;
         Ok(match watched[0].revents().unwrap_or(PollFlags::empty()) {

@@ -88,7 +88,7 @@ fn assert_file(name: &str, now: &str) {
 /// Into the flows of redis, with messages and a whole interval.
 fn drilled() -> App {
     let mut app = sample::app();
-    assert_eq!(press(&mut app, "s\n"), Action::Look);
+    assert_eq!(press(&mut app, "s\n"), Action::Refresh);
     let (_, mut now) = sample::snapshots();
     for _ in 0..2 {
         now.summary.duration.0 += 2_000_000_000;
@@ -289,7 +289,7 @@ fn a_held_picture_does_not_move() {
     app.on_snapshot(now.clone());
     assert_eq!(seen(&app, SMALL).replace("  PAUSED", ""), picture);
     // The interval in which it was let go is not a whole one.
-    assert_eq!(press(&mut app, " "), Action::Look);
+    assert_eq!(press(&mut app, " "), Action::Refresh);
     app.on_snapshot(now.clone());
     assert_eq!(seen(&app, SMALL), picture);
     now.summary.duration.0 += 2_000_000_000;

@@ -75,9 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: None,
         tag: false,
     };
-    let outcome = measure::run(&measurement, &mut printer)?;
-    printer.finish(outcome.summary.lost.ring)?;
-    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+    let measured = measure::run(&measurement, &mut printer)?;
+    printer.finish(measured.summary.lost.ring)?;
+    Ok(measured
+        .status
+        .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
 /// Bytes per write where messages come fast.
@@ -118,7 +120,7 @@ impl Printer {
                 Format::Text => Line::head,
                 Format::Json => json::head,
             }),
-            namespaces: Namespaces::look(),
+            namespaces: Namespaces::read(),
             ways: options.packets.then(Ways::default),
             format: options.format,
             flush_lines: terminal,

@@ -23,7 +23,7 @@ use crate::print::line::Line;
 
 #[test]
 fn a_line_of_text_has_the_items_of_its_message() {
-    let mut namespaces = Namespaces::look();
+    let mut namespaces = Namespaces::read();
     for message in messages() {
         let (mut line, mut head) = (Line::default(), Line::default());
         head.head(&message);

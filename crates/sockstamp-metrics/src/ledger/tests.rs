@@ -60,8 +60,8 @@ fn group(port: u16, messages: u64) -> GroupSummary {
     group
 }
 
-fn look(groups: &[GroupSummary]) -> Look {
-    Look {
+fn read(groups: &[GroupSummary]) -> Reading {
+    Reading {
         groups: groups.to_vec(),
         rest: GroupSummary::default(),
     }
@@ -105,37 +105,37 @@ fn expected(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
 #[test]
 fn a_group_that_ended_and_came_again_goes_on() {
     let mut ledger = ledger(9);
-    ledger.add(MINUTE, look(&[group(80, 5)]), Vec::new(), &Ports);
-    ledger.add(MINUTE, look(&[group(80, 2)]), vec![group(80, 6)], &Ports);
+    ledger.add(MINUTE, read(&[group(80, 5)]), Vec::new(), &Ports);
+    ledger.add(MINUTE, read(&[group(80, 2)]), vec![group(80, 6)], &Ports);
     assert_eq!(messages(&ledger), expected(&[("80", 8)]));
-    ledger.add(MINUTE, look(&[]), vec![group(80, 3)], &Ports);
+    ledger.add(MINUTE, read(&[]), vec![group(80, 3)], &Ports);
     assert_eq!(messages(&ledger), expected(&[("80", 9)]));
 }
 
 #[test]
 fn a_new_measurement_adds_nothing_twice() {
     let mut ledger = ledger(9);
-    ledger.add(MINUTE, look(&[group(80, 5)]), Vec::new(), &Ports);
-    ledger.begin(look(&[group(80, 2)]));
-    ledger.add(MINUTE, look(&[group(80, 4)]), Vec::new(), &Ports);
+    ledger.add(MINUTE, read(&[group(80, 5)]), Vec::new(), &Ports);
+    ledger.begin(read(&[group(80, 2)]));
+    ledger.add(MINUTE, read(&[group(80, 4)]), Vec::new(), &Ports);
     assert_eq!(messages(&ledger), expected(&[("80", 7)]));
 }
 
-/// Port 80 is not known at the first looks.
+/// Port 80 is not known at the first readings.
 #[test]
 fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
     let mut ledger = ledger(9);
     let unknown = Unknown(80);
     ledger.add(
         MINUTE,
-        look(&[group(80, 5), group(81, 1)]),
+        read(&[group(80, 5), group(81, 1)]),
         Vec::new(),
         &unknown,
     );
     assert_eq!(messages(&ledger), expected(&[("81", 1)]));
     ledger.add(
         MINUTE,
-        look(&[group(80, 6), group(81, 1)]),
+        read(&[group(80, 6), group(81, 1)]),
         Vec::new(),
         &Unknown(0),
     );
@@ -143,20 +143,20 @@ fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
     // It is asked for anew after a long silence: what was counted stays counted.
     ledger.add(
         MINUTE,
-        look(&[group(80, 8), group(81, 1)]),
+        read(&[group(80, 8), group(81, 1)]),
         Vec::new(),
         &unknown,
     );
     assert_eq!(messages(&ledger), expected(&[("80", 6), ("81", 1)]));
     ledger.add(
         MINUTE,
-        look(&[group(80, 9), group(81, 1)]),
+        read(&[group(80, 9), group(81, 1)]),
         Vec::new(),
         &Unknown(0),
     );
     assert_eq!(messages(&ledger), expected(&[("80", 9), ("81", 1)]));
-    // No later look has one that has ended.
-    ledger.add(MINUTE, look(&[group(81, 1)]), vec![group(80, 11)], &unknown);
+    // No later reading has one that has ended.
+    ledger.add(MINUTE, read(&[group(81, 1)]), vec![group(80, 11)], &unknown);
     assert_eq!(messages(&ledger), expected(&[("80", 11), ("81", 1)]));
 }
 
@@ -164,7 +164,7 @@ fn a_group_whose_labels_are_awaited_is_counted_whole_once_they_are_known() {
 fn groups_without_room_overflow_until_another_has_gone() {
     let mut ledger = ledger(2);
     let first = [group(80, 5), group(2000, 1), group(81, 3)];
-    ledger.add(Duration::ZERO, look(&first), Vec::new(), &Ports);
+    ledger.add(Duration::ZERO, read(&first), Vec::new(), &Ports);
     assert_eq!(
         messages(&ledger),
         expected(&[("80", 5), ("81", 3), ("true", 1)])
@@ -175,7 +175,7 @@ fn groups_without_room_overflow_until_another_has_gone() {
     };
     ledger.add(
         Duration::ZERO,
-        look(&[group(80, 6), group(2000, 2), group(81, 3)]),
+        read(&[group(80, 6), group(2000, 2), group(81, 3)]),
         Vec::new(),
         &Ports,
     );
@@ -185,13 +185,13 @@ fn groups_without_room_overflow_until_another_has_gone() {
     );
 
     let more = [group(80, 7), group(2000, 2), group(81, 4)];
-    ledger.add(MINUTE, look(&more), Vec::new(), &Ports);
+    ledger.add(MINUTE, read(&more), Vec::new(), &Ports);
     assert_eq!(
         messages(&ledger),
         expected(&[("80", 2), ("true", 2)]),
         "2000 is gone, 81 came before that"
     );
-    ledger.add(MINUTE, look(&[group(81, 5)]), Vec::new(), &Ports);
+    ledger.add(MINUTE, read(&[group(81, 5)]), Vec::new(), &Ports);
     assert_eq!(
         messages(&ledger),
         expected(&[("80", 2), ("81", 1), ("true", 2)])
@@ -202,7 +202,7 @@ fn groups_without_room_overflow_until_another_has_gone() {
 #[test]
 fn an_overflow_without_a_message_has_no_series() {
     let mut ledger = ledger(9);
-    let mut nothing = look(&[group(80, 1)]);
+    let mut nothing = read(&[group(80, 1)]);
     nothing.rest.tx.stages[Stage::TxCopy] = Some(GroupHistogram::default());
     ledger.add(MINUTE, nothing, Vec::new(), &Ports);
     each_series(&ledger, |_, point| {
@@ -235,15 +235,15 @@ fn the_rest_of_a_stage_never_shrinks() {
         .get_or_insert_default()
         .record(Nanos(40_000), 1);
     third.tx.complete_parts();
-    let mut other = |look: Look| {
-        ledger.add(MINUTE, look, Vec::new(), &Ports);
+    let mut other = |reading: Reading| {
+        ledger.add(MINUTE, reading, Vec::new(), &Ports);
         let total = ledger.series.values().next().unwrap();
         let sum = total.total.tx.parts[Part::Other].unwrap().sum_ns;
         (sum, is_shared(&ledger))
     };
-    assert_eq!(other(look(&[first])), (70_000, true));
-    assert_eq!(other(look(&[second])), (70_000, false));
-    assert_eq!(other(look(&[third])), (70_000, true));
+    assert_eq!(other(read(&[first])), (70_000, true));
+    assert_eq!(other(read(&[second])), (70_000, false));
+    assert_eq!(other(read(&[third])), (70_000, true));
 }
 
 /// Return true if the only series shares its counts with the only group.
@@ -256,11 +256,11 @@ fn is_shared(ledger: &Ledger) -> bool {
 fn a_series_of_one_group_holds_no_counts_of_its_own() {
     let mut ledger = ledger(9);
     for messages in [1, 1, 7] {
-        ledger.add(MINUTE, look(&[group(80, messages)]), Vec::new(), &Ports);
+        ledger.add(MINUTE, read(&[group(80, messages)]), Vec::new(), &Ports);
         assert!(is_shared(&ledger));
         assert_eq!(messages_of(&ledger, "80"), messages);
     }
-    ledger.add(MINUTE, look(&[group(80, 2)]), vec![group(80, 7)], &Ports);
+    ledger.add(MINUTE, read(&[group(80, 2)]), vec![group(80, 7)], &Ports);
     assert!(!is_shared(&ledger));
     assert_eq!(messages_of(&ledger, "80"), 9);
 }
@@ -286,7 +286,7 @@ proptest! {
                 _ => Vec::new(),
             };
             let groups: Vec<_> = live.iter().map(|(&port, &count)| group(port, count)).collect();
-            ledger.add(Duration::ZERO, look(&groups), ended, &Ports);
+            ledger.add(Duration::ZERO, read(&groups), ended, &Ports);
             let now = messages(&ledger);
             prop_assert_eq!(now.values().sum::<u64>(), sent);
             prop_assert!(now.len() <= 4);
@@ -303,7 +303,7 @@ proptest! {
 fn pieces_are_short_and_lack_no_series() {
     let mut ledger = ledger(300);
     let groups: Vec<_> = (0..300).map(|port| group(port, 5)).collect();
-    ledger.add(MINUTE, look(&groups), Vec::new(), &Ports);
+    ledger.add(MINUTE, read(&groups), Vec::new(), &Ports);
     let mut exposition = Exposition::default();
     ledger.expose(&mut exposition);
     let exposition = Arc::new(exposition);

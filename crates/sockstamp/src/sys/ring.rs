@@ -49,7 +49,7 @@ pub(crate) struct SendRing {
 
 /// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct Sent {
     /// Bytes that were taken.
     pub(crate) result: nix::Result<usize>,
     /// A [`Notification`] of it follows. That is possible after a failed send too.
@@ -103,7 +103,7 @@ impl SendRing {
         outgoing: Outgoing<'_>,
         name: u64,
         notify: impl FnMut(Notification),
-    ) -> nix::Result<Outcome> {
+    ) -> nix::Result<Sent> {
         if let Some(errno) = self.broken {
             return Err(errno);
         }
@@ -145,7 +145,7 @@ impl SendRing {
         self.enter(Some(longest))
     }
 
-    fn outcome(&mut self, name: u64, mut notify: impl FnMut(Notification)) -> nix::Result<Outcome> {
+    fn outcome(&mut self, name: u64, mut notify: impl FnMut(Notification)) -> nix::Result<Sent> {
         let mut longest = None;
         loop {
             if let Err(errno) = self.enter(longest) {
@@ -179,7 +179,7 @@ impl SendRing {
         &mut self,
         name: Option<u64>,
         mut notify: impl FnMut(Notification),
-    ) -> Option<Outcome> {
+    ) -> Option<Sent> {
         let mut outcome = None;
         for entry in self.ring.completion() {
             if cqueue::notif(entry.flags()) {
@@ -188,7 +188,7 @@ impl SendRing {
                     copied: entry.result().cast_unsigned() & USAGE_COPIED != 0,
                 });
             } else if Some(entry.user_data()) == name {
-                outcome = Some(Outcome {
+                outcome = Some(Sent {
                     result: usize::try_from(entry.result())
                         .map_err(|_| Errno::from_raw(-entry.result())),
                     notified: cqueue::more(entry.flags()),

@@ -1,9 +1,10 @@
 //! A timer of the perf subsystem, for the clock that its samples carry.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys::perf_event_attr;
+use libbpf_rs::{Link, ProgramMut};
 use nix::errno::Errno;
 use nix::libc;
 
@@ -14,7 +15,7 @@ const PERIOD_NS: u64 = 20_000_000;
 /// Count time on the CPU that we run on, and take a sample each period. It belongs to that CPU
 /// and to no task: while any task has an event, every context switch of the host looks for events
 /// to switch (`perf_sched_events`, kernel/events/core.c, v6.18).
-pub(super) fn open() -> io::Result<OwnedFd> {
+pub(crate) fn open() -> io::Result<OwnedFd> {
     // include/uapi/linux/perf_event.h
     const PERF_TYPE_SOFTWARE: u32 = 1;
     const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
@@ -47,4 +48,11 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     let descriptor = libc::c_int::try_from(Errno::result(result)?).map_err(io::Error::other)?;
     // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Let the program see the scheduler's clock again and again.
+pub(crate) fn attach(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
+    let event = open()?;
+    // The link closes it: bpf_link_perf_detach(), libbpf.
+    program.attach_perf_event(event.into_raw_fd())
 }

@@ -46,8 +46,8 @@ pub struct Limits {
 /// One reading of the groups of a measurement. A key may come more than once, from groups that
 /// ended.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
-    /// The groups, those that ended since the last look among them.
+pub struct Reading {
+    /// The groups, those that ended since the last reading among them.
     pub groups: Vec<GroupSummary>,
     /// The messages whose group is not known.
     pub rest: GroupSummary,
@@ -79,7 +79,7 @@ struct Series {
     /// The group that was counted last, and when.
     group: Arc<GroupSummary>,
     grown: Duration,
-    /// The look before its first: nothing was counted until then.
+    /// The reading before its first: nothing was counted until then.
     since: Duration,
 }
 
@@ -121,10 +121,10 @@ pub struct Ledger {
     limits: Limits,
     series: BTreeMap<Arc<Labels>, Series>,
     overflow: GroupSummary,
-    /// The counts at the last look. A series that only one group has filled shares its counts.
+    /// The counts at the last reading. A series that only one group has filled shares its counts.
     last: Counts,
     last_rest: GroupSummary,
-    looked: Duration,
+    read_at: Duration,
     refused: u64,
     expired: u64,
 }
@@ -139,7 +139,7 @@ impl Ledger {
             overflow: GroupSummary::default(),
             last: Counts::new(),
             last_rest: GroupSummary::default(),
-            looked: Duration::ZERO,
+            read_at: Duration::ZERO,
             refused: 0,
             expired: 0,
         }
@@ -156,30 +156,30 @@ impl Ledger {
     }
 
     /// Read the counts of a new measurement, without adding them.
-    pub fn begin(&mut self, look: Look) {
-        let counts = sum_by_key(look.groups).into_values();
+    pub fn begin(&mut self, reading: Reading) {
+        let counts = sum_by_key(reading.groups).into_values();
         self.last = counts.map(|group| ByKey(Arc::new(group))).collect();
-        self.last_rest = look.rest;
+        self.last_rest = reading.rest;
     }
 
     /// Add the counts since the last reading. `ended` are groups that no later reading has.
     pub fn add(
         &mut self,
         now: Duration,
-        look: Look,
+        reading: Reading,
         ended: Vec<GroupSummary>,
         naming: &impl Naming,
     ) {
-        let mut addition = self.look(now, ended, naming);
-        for group in sum_by_key(look.groups).into_values() {
+        let mut addition = self.read(now, ended, naming);
+        for group in sum_by_key(reading.groups).into_values() {
             addition.add(group);
         }
-        addition.end(look.rest);
+        addition.end(reading.rest);
     }
 
     /// Begin to add the counts since the last reading, group by group: all at once would take as
     /// much memory again. `ended` are groups that no later reading has.
-    pub fn look<'a, N: Naming>(
+    pub fn read<'a, N: Naming>(
         &'a mut self,
         now: Duration,
         ended: Vec<GroupSummary>,
@@ -221,7 +221,7 @@ impl Ledger {
                         |last| Arc::new(counted.since(&last)),
                     ),
                     grown: now,
-                    since: self.looked,
+                    since: self.read_at,
                 });
             }
             Entry::Vacant(_) => {
@@ -270,7 +270,7 @@ impl Ledger {
 pub struct Addition<'a, N> {
     ledger: &'a mut Ledger,
     now: Duration,
-    /// The groups of the last look that this one has not come to.
+    /// The groups of the last reading that this one has not come to.
     last: Counts,
     /// The ended groups that are not added.
     ended: BTreeMap<GroupKey, GroupSummary>,
@@ -283,7 +283,7 @@ impl<N: Naming> Addition<'_, N> {
         let last = self.last.take(&group.key).map(|last| last.0);
         let ended = self.ended.remove(&group.key);
         if ended.is_none() && self.naming.is_awaited(&group.key) {
-            // A later look counts it from here on.
+            // A later reading counts it from here on.
             self.ledger.last.extend(last.map(ByKey));
             return;
         }
@@ -302,7 +302,7 @@ impl<N: Naming> Addition<'_, N> {
         self.ledger.last.insert(ByKey(counted));
     }
 
-    /// Add the messages whose group is not known, and end the look.
+    /// Add the messages whose group is not known, and end the reading.
     pub fn end(mut self, rest: GroupSummary) {
         for (key, group) in self.ended {
             let last = self.last.take(&key).map(|last| last.0);
@@ -312,7 +312,7 @@ impl<N: Naming> Addition<'_, N> {
         let ledger = self.ledger;
         add_up(&mut ledger.overflow, &rest.since(&ledger.last_rest));
         ledger.last_rest = rest;
-        ledger.looked = self.now;
+        ledger.read_at = self.now;
         ledger.expire(self.now, self.naming);
     }
 }

@@ -1,4 +1,4 @@
-//! The figures of all sessions of an agent.
+//! The readings of all sessions of an agent.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use sockstamp_metrics::catalogue::{
     WINDOWS_ONE_OF,
 };
 use sockstamp_metrics::counters::{Count, Counters};
-use sockstamp_metrics::ledger::{Ledger, Limits, Look, Naming};
+use sockstamp_metrics::ledger::{Ledger, Limits, Naming, Reading};
 use sockstamp_metrics::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
@@ -24,15 +24,15 @@ const STEP: Duration = Duration::from_secs(1);
 
 /// Counters that only grow, from one session to the next.
 #[derive(Debug)]
-pub(crate) struct Figures {
+pub(crate) struct Readings {
     ledger: Ledger,
     counters: Counters,
-    /// The last look.
+    /// As of the last reading.
     summary: Summary,
     began: Instant,
     started: SystemTime,
-    looks: u64,
-    looking: Duration,
+    reads: u64,
+    reading: Duration,
     /// Times that the configuration was read again, and times that it was refused.
     reloads: [u64; 2],
     /// Counts of the messages of the last minutes, by their fate.
@@ -63,7 +63,7 @@ impl Baseline {
     }
 }
 
-impl Figures {
+impl Readings {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             ledger: Ledger::new(limits),
@@ -71,8 +71,8 @@ impl Figures {
             summary: Summary::default(),
             began: Instant::now(),
             started: SystemTime::now(),
-            looks: 0,
-            looking: Duration::ZERO,
+            reads: 0,
+            reading: Duration::ZERO,
             reloads: [0; 2],
             hindsight: Totals::default(),
             sent: otlp::Totals::default(),
@@ -105,16 +105,16 @@ impl Figures {
     }
 
     /// Add what the session has counted since the last look.
-    pub(crate) fn look(&mut self, session: &mut Session, naming: &impl Naming) -> Result<()> {
+    pub(crate) fn read(&mut self, session: &mut Session, naming: &impl Naming) -> Result<()> {
         let begun = Instant::now();
         let ended = session.take_ended();
-        let mut look = self.ledger.look(self.began.elapsed(), ended, naming);
-        let rest = session.each_group(&mut |group| look.add(group))?;
-        look.end(rest.context("no groups were requested")?);
+        let mut reading = self.ledger.read(self.began.elapsed(), ended, naming);
+        let rest = session.each_group(&mut |group| reading.add(group))?;
+        reading.end(rest.context("no groups were requested")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
-        self.looks += 1;
-        self.looking += begun.elapsed();
+        self.reads += 1;
+        self.reading += begun.elapsed();
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Figures {
         let mut summary = session.stop(take)?;
         let groups = summary.groups.take().context("no groups were requested")?;
         self.ledger
-            .add(self.began.elapsed(), look_of(groups), ended, naming);
+            .add(self.began.elapsed(), reading_of(groups), ended, naming);
         self.counters.add(host_counters(&summary));
         self.counters.add(programs);
         Ok(())
@@ -139,7 +139,7 @@ impl Figures {
 
     /// Begin with a new session, whose results up to the baseline are not counted.
     pub(crate) fn begin(&mut self, baseline: Baseline) {
-        self.ledger.begin(look_of(baseline.groups));
+        self.ledger.begin(reading_of(baseline.groups));
         self.counters.begin(baseline.counts);
         self.summary = baseline.summary;
     }
@@ -185,8 +185,8 @@ impl Figures {
     fn expose_own(&self, exposition: &mut Exposition, dropped_clients: u64) {
         let mut add = |metric, value| exposition.add(metric, Labels::new(), value);
         add(&IN_FLIGHT, Value::Count(self.summary.in_flight));
-        add(&LOOKS, Value::Count(self.looks));
-        add(&LOOK_TIME, Value::Real(self.looking.as_secs_f64()));
+        add(&LOOKS, Value::Count(self.reads));
+        add(&LOOK_TIME, Value::Real(self.reading.as_secs_f64()));
         add(&DROPPED_CLIENTS, Value::Count(dropped_clients));
         self.expose_cost(exposition);
         for (result, count) in ["applied", "refused"].into_iter().zip(self.reloads) {
@@ -208,10 +208,10 @@ fn cores(millionths: u32) -> f64 {
     f64::from(millionths) / 1e6
 }
 
-fn look_of(groups: Groups) -> Look {
+fn reading_of(groups: Groups) -> Reading {
     let mut rest = groups.other;
     rest.merge(&groups.ended);
-    Look {
+    Reading {
         groups: groups.groups,
         rest,
     }

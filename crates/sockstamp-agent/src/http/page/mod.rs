@@ -17,12 +17,9 @@ impl File {
     /// Return the file at a path.
     pub(crate) fn at(path: &str) -> Option<Self> {
         let (kind, text) = match path {
-            "/" => ("text/html; charset=utf-8", include_str!("page/page.html")),
-            "/page.css" => ("text/css; charset=utf-8", include_str!("page/page.css")),
-            "/page.js" => (
-                "text/javascript; charset=utf-8",
-                include_str!("page/page.js"),
-            ),
+            "/" => ("text/html; charset=utf-8", include_str!("page.html")),
+            "/page.css" => ("text/css; charset=utf-8", include_str!("page.css")),
+            "/page.js" => ("text/javascript; charset=utf-8", include_str!("page.js")),
             _ => return None,
         };
         Some(Self { kind, text })
