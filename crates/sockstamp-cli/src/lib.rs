@@ -32,7 +32,6 @@ mod trace;
 mod ways;
 
 pub use command_line::{Cli, Subcommand};
-pub use explain::advice;
 pub use print::words;
 
 use std::env;

@@ -19,13 +19,14 @@
 //! or at times, and [`Lives`] show some of them.
 //!
 //! [`timeline`] places the stages of a message in time. [`diagnosis`] needs no messages: it says in
-//! one sentence where the time of a measurement goes.
+//! one sentence where the time of a measurement goes. [`advice`] has what to do about it.
 //!
 //! Nothing here does I/O. Pass messages to [`Times`], then to [`Excess`], and again to each of the
 //! latter.
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod cause;
 mod clusters;
 mod component;

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sockstamp_explain::{Addition, Carried, Claim};
+use sockstamp_explain::{Addition, Carried, Claim, advice};
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
 use sockstamp_run::escape;
 
 use super::causes::Explained;
 use super::failed::Failed;
-use super::{Told, advice};
+use super::told::Told;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;

@@ -1,6 +1,5 @@
 //! `sockstamp explain`: the stages that make slow messages slow.
 
-pub mod advice;
 mod border;
 mod causes;
 mod failed;

@@ -2,14 +2,15 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::diagnosis;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
+use sockstamp_explain::{advice, diagnosis};
 use sockstamp_model::clock::Nanos;
 use sockstamp_run::utc::utc;
 
 use super::causes::Explained;
 use super::failed::Failed;
-use super::{Told, advice, waterfall};
+use super::told::Told;
+use super::waterfall;
 use crate::print::line::time_of_day;
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;

@@ -1,9 +1,10 @@
 //! Advise what to look at and to do if a stage or a part of one makes messages slow.
 
-use sockstamp_explain::Component;
-use sockstamp_explain::diagnosis::{RULES, Rule};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
+
+use crate::component::Component;
+use crate::diagnosis::{RULES, Rule};
 
 /// The meaning of a stage or a part, ways to check it, and its cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,8 @@ pub fn all() -> impl Iterator<Item = (Component, Advice)> {
 }
 
 /// Return the advice for a stage or a part.
-pub(super) fn of(component: Component) -> Advice {
+#[must_use]
+pub fn of(component: Component) -> Advice {
     let (meaning, (check, cure)) = match component.part {
         Some(part) => (part.description(), of_part(part)),
         None => (component.stage.description(), of_stage(component.stage)),
@@ -52,7 +54,9 @@ fn rule(name: &str) -> Action {
     named(name).map_or(("", ""), |rule| (rule.check, rule.cure))
 }
 
-pub(super) fn named(name: &str) -> Option<&'static Rule> {
+/// Return the rule of docs/diagnosis.md with this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.name == name)
 }
 
@@ -151,9 +155,8 @@ fn of_part(part: Part) -> Action {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_explain::Kind;
-
     use super::*;
+    use crate::component::Kind;
 
     #[test]
     fn every_stage_and_part_has_a_meaning_a_check_and_a_cure() {
