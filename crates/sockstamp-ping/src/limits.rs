@@ -4,11 +4,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Events that may wait to be read. Further ones are dropped and counted
-    /// ([`Counters::dropped_events`](crate::Counters::dropped_events)), except [`Event::Ended`](crate::Event::Ended). Default: 65536.
+    /// ([`dropped_events`](crate::Counters::dropped_events)), except
+    /// [`Ended`](crate::Event::Ended). Default: 65536.
     pub events: usize,
     /// Time that an answer waits for missing stamps of its probe. Default: 50 ms.
     pub stamp_wait: Duration,
-    /// Time that [`Engine::start`](crate::Engine::start) waits for the kernel to stamp received packets. Default: 500 ms.
+    /// Time that [`Engine::start`](crate::Engine::start) waits for the kernel to stamp received
+    /// packets. Default: 500 ms.
     pub settle: Duration,
     /// Longest delay in noticing the end of a network namespace; its thread keeps it alive until
     /// then. Default: 250 ms.
