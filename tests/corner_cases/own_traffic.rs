@@ -10,7 +10,7 @@ use serde_json::Value;
 use testbed::{Host, PATIENCE};
 use with::traced_hosts::{Messages, outline};
 use with::unprivileged::NOBODY;
-use with::{Stat, Trace, agents, number, sockstamp};
+use with::{Stat, Trace, agent, number, sockstamp};
 
 const OLDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9917);
 const NEWER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9918);
@@ -47,14 +47,14 @@ fn names(report: &Value) -> BTreeSet<&str> {
 #[test]
 fn what_another_sockstamp_sends_and_reads_is_left_out() {
     let host = Host::new("corner").unwrap();
-    let _older = agents::start(&host, OLDER);
+    let _older = agent::start_in(&host, OLDER);
     let connected_before = host.tcp_connect(OLDER).unwrap();
     let stat = Stat::start(&["--netns", host.netns_name(), "--by", "comm"]);
     let before = datagrams(&host);
-    agents::scrape(connected_before);
-    agents::scrape(host.tcp_connect(OLDER).unwrap());
-    let _newer = agents::start(&host, NEWER);
-    agents::scrape(host.tcp_connect(NEWER).unwrap());
+    agent::scrape_by(connected_before);
+    agent::scrape_by(host.tcp_connect(OLDER).unwrap());
+    let _newer = agent::start_in(&host, NEWER);
+    agent::scrape_by(host.tcp_connect(NEWER).unwrap());
     let doctor = run(&host, &["doctor"]);
     assert!(
         doctor.contains("40 of 40 messages over loopback valid"),
@@ -73,10 +73,10 @@ fn what_another_sockstamp_sends_and_reads_is_left_out() {
 #[test]
 fn a_target_that_names_it_measures_a_sockstamp() {
     let host = Host::new("corner").unwrap();
-    let agent = agents::start(&host, OLDER);
+    let agent = agent::start_in(&host, OLDER);
     for target in [["--comm", "sockstamp"], ["-p", &agent.id().to_string()]] {
         let stat = Stat::start(&[&["--netns", host.netns_name(), "tcp"], &target[..]].concat());
-        agents::scrape(host.tcp_connect(OLDER).unwrap());
+        agent::scrape_by(host.tcp_connect(OLDER).unwrap());
         let report = stat.finish();
         assert!(
             number(&report["tx"]["messages"]) > 0,

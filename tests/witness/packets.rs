@@ -18,7 +18,7 @@ use with::guarded::Guarded;
 use with::kernel_counts::wait_closed;
 use with::pcap::{Pcap, compare, fields, read, send, send_to};
 use with::traced_hosts::wait_acknowledged;
-use with::{FAMILIES, Trace, agents, sockstamp};
+use with::{FAMILIES, Trace, agent, sockstamp};
 
 /// Compare what passes on the sender's interface while `work` runs.
 fn against_tcpdump(hosts: [&Host; 2], link: &Link, work: impl Fn()) {
@@ -347,13 +347,13 @@ fn packets_of_another_sockstamp_are_not_written() {
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
     let here = link.address_a(Family::V4);
     let agent_address = SocketAddr::new(here, 9917);
-    let agent = agents::start(&hosts[0], agent_address);
+    let agent = agent::start_in(&hosts[0], agent_address);
     let listener = hosts[0].tcp_listen(SocketAddr::new(here, 0)).unwrap();
     let other = listener.local_addr().unwrap();
     let pid = agent.id().to_string();
     let targets = [["--netns", hosts[0].netns_name()], ["-p", &pid]];
     let pcaps = targets.map(|target| Pcap::start(&target));
-    agents::scrape(hosts[1].tcp_connect(agent_address).unwrap());
+    agent::scrape_by(hosts[1].tcp_connect(agent_address).unwrap());
     let mut client = hosts[1].tcp_connect(other).unwrap();
     client.write_all(b"hello").unwrap();
     wait_acknowledged(&client);

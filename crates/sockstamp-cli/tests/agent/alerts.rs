@@ -12,10 +12,9 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use testbed::{Direction, Family, Host, Link, LinkConfig};
-
-use crate::packaging::{objects, packaging, run};
-use crate::prometheus::{Prometheus, promtool};
-use crate::running::{Agent, talk};
+use with::agent::{Agent, talk};
+use with::prometheus::{Prometheus, promtool};
+use with::{objects, packaging, run};
 
 /// More than a hundredth of all connections.
 const LATE: usize = 5;

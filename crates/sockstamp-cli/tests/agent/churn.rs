@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use testbed::{Cgroup, Family, Host, Link, PATIENCE, Process};
+use with::agent::{Agent, exchange, resident, wait_for_line};
 use with::leftovers::Leftovers;
 use with::{sockstamp, wait_attached};
-
-use crate::running::{Agent, exchange, wait_for_line};
 
 /// Memory that may come with later churn, in kB: the allocator's slack and buffers that fill. Some
 /// 15,000 connections come later, so a leak of 600 bytes each is more.
@@ -159,16 +158,6 @@ fn held(agent: &Agent) -> Held {
             .collect::<BTreeSet<_>>()
             .len(),
     }
-}
-
-/// Return the memory of an agent in kB: VmRSS of proc(5).
-pub fn resident(agent: &Agent) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", agent.process.id())).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 #[test]

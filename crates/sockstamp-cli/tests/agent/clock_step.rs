@@ -16,10 +16,9 @@ use sockstamp_model::verdict::Verdict;
 use sockstamp_record::Reader;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE};
+use with::agent::{Agent, Scrape};
+use with::otlp::read_late;
 use with::skip;
-
-use crate::otlp::read_late;
-use crate::running::{Agent, Scrape};
 
 /// Delay each read by this.
 const LATE: Duration = Duration::from_millis(60);

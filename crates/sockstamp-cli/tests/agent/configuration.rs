@@ -11,10 +11,9 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::Host;
+use with::agent::{Agent, Scrape, talk};
+use with::authority::Authority;
 use with::sockstamp;
-
-use crate::running::{Agent, Scrape, talk};
-use crate::tls::Authority;
 
 /// The longest time for which two sessions count the same messages.
 const TWICE: Duration = Duration::from_millis(50);

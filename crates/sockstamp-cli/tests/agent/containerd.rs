@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use with::agent::Agent;
 use with::{python, skip};
-
-use crate::running::Agent;
 
 /// containerd, and two containers that connect to a port again and again. They end on drop.
 struct Containerd {

@@ -11,11 +11,9 @@ use nix::sys::signal::Signal;
 use sockstamp_record::Reader;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::{Host, PATIENCE, Process};
-use with::sockstamp;
-
-use crate::packaging::run;
-use crate::running::{Agent, Scrape, exchange, post, talk, wait_for_line};
-use crate::tls::Authority;
+use with::agent::{Agent, Scrape, exchange, post, talk, wait_for_line};
+use with::authority::Authority;
+use with::{run, sockstamp};
 
 fn settings(directory: &Path, more: &str) -> String {
     format!("[hindsight]\ndirectory = {directory:?}\nmin_free = 1\n{more}")

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
+use with::agent::{Agent, Scrape, post, talk};
 use with::leftovers::Leftovers;
 use with::sockstamp;
-
-use crate::running::{Agent, Scrape, post, talk};
 
 /// Longest time of ending on a busy machine.
 const STOP: Duration = Duration::from_secs(30);

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process};
+use with::agent::{Agent, Scrape};
 use with::sockstamp;
-
-use crate::running::{Agent, Scrape};
 
 const TX: &str = "direction=\"tx\"";
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,77 +10,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, PATIENCE, Process};
-use with::python;
-
-use crate::churn::resident;
-use crate::running::{Agent, Scrape, exchange, talk, wait_for_line};
-use crate::tls::Authority;
-
-pub struct Collector {
-    process: Process,
-    port: u16,
-}
-
-impl Collector {
-    pub fn start(arguments: &[&str]) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/collector.py");
-        let mut command = python();
-        command.arg(script).args(arguments);
-        let mut process = Process::spawn(command).unwrap();
-        process.wait_for_stdout("\n", PATIENCE).unwrap();
-        let said = process.stdout();
-        let port = said.lines().next().unwrap().strip_prefix("PORT ").unwrap();
-        Self {
-            port: port.parse().unwrap(),
-            process,
-        }
-    }
-
-    /// The requests so far that are whole.
-    pub fn requests(&self, kind: &str) -> Vec<Value> {
-        let said = self.process.stdout();
-        let complete = said.rsplit_once('\n').map_or("", |(complete, _)| complete);
-        let requests = complete
-            .lines()
-            .skip(1)
-            .map(|line| serde_json::from_str(line).unwrap());
-        requests
-            .filter(|request: &Value| request["kind"] == kind)
-            .collect()
-    }
-
-    pub fn wait_for(&self, kind: &str) -> Vec<Value> {
-        let start = Instant::now();
-        loop {
-            let requests = self.requests(kind);
-            if !requests.is_empty() {
-                return requests;
-            }
-            assert!(start.elapsed() < PATIENCE, "{}", self.process.stderr());
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The metrics of one batch, by their names.
-pub fn metrics(requests: &[Value]) -> BTreeMap<String, Value> {
-    let of_request = |request: &Value| {
-        let resources = items(&request["body"], "resourceMetrics").to_vec();
-        let scopes = resources
-            .into_iter()
-            .flat_map(|one| items(&one, "scopeMetrics").to_vec());
-        scopes
-            .flat_map(|scope| items(&scope, "metrics").to_vec())
-            .collect::<Vec<_>>()
-    };
-    let all = requests.iter().flat_map(of_request);
-    all.map(|metric| (metric["name"].as_str().unwrap().to_owned(), metric))
-        .collect()
-}
+use with::agent::{Agent, Scrape, exchange, resident, talk, wait_for_line};
+use with::authority::Authority;
+use with::otlp::{Collector, items, metrics, read_late, settings, spans};
 
 /// The labels of a data point that the other formats have as well.
 fn labels(point: &Value) -> Vec<String> {
@@ -167,11 +99,6 @@ fn scraped_buckets(labels: &[String], scrape: &Scrape) -> Vec<(f64, u64)> {
     lines.map(bucket).collect()
 }
 
-pub fn settings(collector: &Collector, more: &str) -> String {
-    let port = collector.port;
-    format!("[otlp]\nendpoint = \"http://127.0.0.1:{port}/otlp\"\ninterval = \"1s\"\n{more}")
-}
-
 /// Have the last figures sent, with the scrape before them.
 fn finish(
     mut agent: Agent,
@@ -247,15 +174,6 @@ fn series_and_slow_messages_arrive_by_grpc() {
     agree(&last, &scrape);
 }
 
-pub fn spans(requests: &[Value]) -> Vec<Value> {
-    let scopes = requests
-        .iter()
-        .map(|request| &request["body"]["resourceSpans"][0]["scopeSpans"][0]);
-    scopes
-        .flat_map(|scope| items(scope, "spans").to_vec())
-        .collect()
-}
-
 /// The wait before the read is in rx.app, and its times are those of this minute.
 fn stages_are_inside(read: &Value, spans: &[Value]) {
     let of = |span: &Value| ["startTimeUnixNano", "endTimeUnixNano"].map(|name| whole(&span[name]));
@@ -284,17 +202,6 @@ fn stages_are_inside(read: &Value, spans: &[Value]) {
         attributes.contains("127.0.0.1") && attributes.contains("network.peer.port"),
         "{attributes}"
     );
-}
-
-pub fn read_late(host: &Host, times: usize, late: Duration) {
-    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
-    let (mut server, _) = listener.accept().unwrap();
-    for _ in 0..times {
-        client.write_all(&[0; 100]).unwrap();
-        thread::sleep(late);
-        server.read_exact(&mut [0; 100]).unwrap();
-    }
 }
 
 #[test]

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE};
-
-use crate::browser::Page;
-use crate::running::{Agent, exchange, talk};
+use with::agent::{Agent, exchange, talk};
+use with::browser::Page;
 
 /// The page as a browser shows it after four seconds of its own time: one reading of the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {

@@ -7,8 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
-
-use crate::running::{Agent, Scrape};
+use with::agent::{Agent, Scrape};
 
 const ONE_WAY: Duration = Duration::from_millis(5);
 /// Round trips over the link, in seconds. The relay may be late, never early.

@@ -5,8 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use testbed::{Cgroup, Host, PATIENCE, Process};
-
-use crate::running::{Agent, Scrape};
+use with::agent::{Agent, Scrape};
 
 const TX: &str = "direction=\"tx\"";
 

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use testbed::Host;
+use with::agent::{Agent, SHARED, Scrape, exchange, talk};
 use with::{Stat, number, stage};
-
-use crate::running::{Agent, SHARED, Scrape, exchange, talk};
 
 const ROUNDS: u32 = 60;
 

@@ -10,63 +10,25 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
+use with::agent::{Agent, exchange, talk, wait_for_line};
+use with::authority::Authority;
+use with::prometheus::Prometheus;
 use with::sockstamp;
 
-use crate::prometheus::Prometheus;
-use crate::running::{Agent, exchange, talk, wait_for_line};
+fn settings(authority: &Authority) -> String {
+    let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
+    format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n")
+}
 
-/// An authority that openssl made, and a certificate for localhost that it signed.
-pub struct Authority(TempDir);
-
-impl Authority {
-    pub fn new() -> Authority {
-        let authority = Authority(TempDir::new().unwrap());
-        authority.openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test \
-             -keyout ca.key -out ca.crt",
-        );
-        authority.openssl(
-            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=agent \
-             -keyout own.key -out own.csr",
-        );
-        let names = authority.0.path().join("names");
-        fs::write(names, "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
-        authority.openssl(
-            "x509 -req -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 1 -extfile names \
-             -out own.crt",
-        );
-        authority
-    }
-
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn openssl(&self, arguments: &str) {
-        let output = Command::new("openssl")
-            .args(arguments.split_whitespace())
-            .current_dir(self.0.path())
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments}: {errors}");
-    }
-
-    fn settings(&self) -> String {
-        let [certificate, key] = ["own.crt", "own.key"].map(|name| self.file(name));
-        format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n")
-    }
-
-    /// Have curl fetch a page from an agent, trusting this authority alone.
-    fn curl(&self, agent: SocketAddr, path: &str, more: &[&str]) -> Output {
-        Command::new("curl")
-            .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
-            .arg(self.file("ca.crt"))
-            .args(more)
-            .arg(format!("https://localhost:{}{path}", agent.port()))
-            .output()
-            .unwrap()
-    }
+/// Have curl fetch a page from an agent, trusting this authority alone.
+fn curl(authority: &Authority, agent: SocketAddr, path: &str, more: &[&str]) -> Output {
+    Command::new("curl")
+        .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
+        .arg(authority.file("ca.crt"))
+        .args(more)
+        .arg(format!("https://localhost:{}{path}", agent.port()))
+        .output()
+        .unwrap()
 }
 
 #[track_caller]
@@ -79,7 +41,7 @@ fn text(output: &Output) -> String {
 #[test]
 fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
-    let agent = Agent::of(&host, &authority.settings());
+    let agent = Agent::of(&host, &settings(&authority));
     assert!(
         agent
             .process
@@ -97,14 +59,14 @@ fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
     wait_for_line(&tcpdump, "listening on");
 
     talk(&host, 5, Duration::ZERO);
-    let figures = text(&authority.curl(agent.address, "/metrics", &[]));
+    let figures = text(&curl(&authority, agent.address, "/metrics", &[]));
     assert!(figures.contains("sockstamp_messages_total{"), "{figures}");
     for version in ["-tls1_2", "-tls1_3"] {
         let said = s_client(&authority, &port, version);
         assert!(said.contains("Verification: OK"), "{said}");
     }
     // Another authority; no encryption; a version that is broken.
-    let stranger = Authority::new().curl(agent.address, "/metrics", &[]);
+    let stranger = curl(&Authority::new(), agent.address, "/metrics", &[]);
     assert_eq!(stranger.status.code(), Some(60), "{stranger:?}");
     let mut plain = Command::new("curl");
     plain.args(["--silent", "--max-time", "20"]);
@@ -146,7 +108,7 @@ fn prometheus_scrapes_with_encryption_and_a_token() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let token = authority.file("token");
     fs::write(&token, "secret\n").unwrap();
-    let settings = format!("token_file = {token:?}\n{}", authority.settings());
+    let settings = format!("token_file = {token:?}\n{}", settings(&authority));
     let agent = Agent::of(&host, &settings);
     talk(&host, 20, Duration::ZERO);
     let trusted = authority.file("ca.crt");
@@ -165,9 +127,9 @@ fn prometheus_scrapes_with_encryption_and_a_token() {
 #[test]
 fn a_renewed_certificate_is_shown_after_sighup() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
-    let agent = Agent::of(&host, &authority.settings());
+    let agent = Agent::of(&host, &settings(&authority));
     let settings = fs::read_to_string(agent.file()).unwrap();
-    let served = |by: &Authority| by.curl(agent.address, "/healthz", &[]).status.code();
+    let served = |by: &Authority| curl(by, agent.address, "/healthz", &[]).status.code();
     let renewed = Authority::new();
     fs::copy(renewed.file("own.crt"), authority.file("own.crt")).unwrap();
     let said = agent.reload(&settings);
@@ -209,7 +171,7 @@ fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
         "[hindsight]\ndirectory = {:?}\nmin_free = 1\n",
         directory.path()
     );
-    let agent = Agent::of(&host, &format!("{}{hindsight}", authority.settings()));
+    let agent = Agent::of(&host, &format!("{}{hindsight}", settings(&authority)));
     let snapshot = || {
         let mut command = Command::new(sockstamp());
         command.args(["agent", "snapshot", "--listen", &agent.address.to_string()]);
@@ -235,7 +197,7 @@ fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
 #[test]
 fn handshakes_that_never_end_block_no_other_client() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
-    let agent = Agent::of(&host, &authority.settings());
+    let agent = Agent::of(&host, &settings(&authority));
     let mut silent = Vec::new();
     for number in 0..200 {
         let mut client = TcpStream::connect(agent.address).unwrap();
@@ -246,7 +208,7 @@ fn handshakes_that_never_end_block_no_other_client() {
         silent.push(client);
     }
     let begun = Instant::now();
-    let figures = text(&authority.curl(agent.address, "/metrics", &[]));
+    let figures = text(&curl(&authority, agent.address, "/metrics", &[]));
     assert!(
         begun.elapsed() < Duration::from_secs(5),
         "{:?}",

@@ -1,7 +1,5 @@
 //! Reports as pages, in a browser.
 
-mod browser;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,9 +9,8 @@ use sockstamp_explain::Kind;
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use tempfile::{TempDir, tempdir};
+use with::browser::Page;
 use with::recording::{self, HOSTILE};
-
-use browser::Page;
 
 struct Report {
     _directory: TempDir,

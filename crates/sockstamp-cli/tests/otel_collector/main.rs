@@ -1,10 +1,6 @@
 //! An OpenTelemetry Collector of others' making takes what the agent sends, by both protocols.
 //! `cargo xtask test collector` builds one, from released modules, and runs this.
 
-#[path = "../agent/running.rs"]
-#[expect(dead_code, reason = "this program needs a part of it")]
-mod running;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,8 +13,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
-
-use crate::running::Agent;
+use with::agent::Agent;
 
 const READS: usize = 5;
 const LATE: Duration = Duration::from_millis(60);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
-use with::{sockstamp, wait_attached};
+
+use crate::{sockstamp, wait_attached};
 
 /// Scrapes within 200 ms share a reading of the counters.
 pub const SHARED: Duration = Duration::from_millis(210);
@@ -186,4 +187,34 @@ pub fn talk(host: &Host, rounds: u32, pause: Duration) {
         server.write_all(&[0; 100]).unwrap();
         client.read_exact(&mut [0; 100]).unwrap();
     }
+}
+
+/// Return the memory of an agent in kB: VmRSS of proc(5).
+pub fn resident(agent: &Agent) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.process.id())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Start one without settings in a host; return when it measures and listens.
+pub fn start_in(host: &Host, address: SocketAddr) -> Process {
+    let mut command = host.command(sockstamp());
+    command.args(["agent", "--listen", &address.to_string()]);
+    let mut agent = Process::spawn(command).unwrap();
+    wait_attached(&mut agent);
+    host.wait_for_port(address, PATIENCE).unwrap();
+    agent
+}
+
+/// Request the figures of the agent at the other end of a connection.
+pub fn scrape_by(mut connection: TcpStream) {
+    connection
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -8,23 +8,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sockstamp_metrics::catalogue::{ALL, Metric};
 use tempfile::{NamedTempFile, TempDir};
-use with::{python, skip, sockstamp};
-
-use crate::prometheus::series_of;
-use crate::tls::Authority;
-
-pub fn packaging(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../packaging")
-        .join(path)
-}
-
-pub fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{command:?}: {text}");
-    text
-}
+use with::authority::Authority;
+use with::prometheus::{promtool, series_of};
+use with::{objects, packaging, python, run, skip, sockstamp};
 
 /// Return standard output alone: Go tells on the other what it downloads.
 fn printed(command: &mut Command) -> String {
@@ -305,16 +291,6 @@ fn go_builds(test: &str) -> bool {
     builds
 }
 
-/// PyYAML reads them.
-pub fn objects(yaml: &str) -> Vec<Value> {
-    let file = NamedTempFile::new().unwrap();
-    fs::write(&file, yaml).unwrap();
-    let script =
-        "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
-    let json = run(python().args(["-c", script]).arg(file.path()));
-    serde_json::from_str(&json).unwrap()
-}
-
 /// Write the published schemas of these objects into a folder. They refer to a file of definitions
 /// by an address on the network; here each has the definitions itself.
 const WRITE_SCHEMAS: &str = r##"
@@ -485,4 +461,24 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
         "token-of-agents"
     );
     assert_eq!(endpoint["scheme"], "https");
+}
+
+/// The rules are valid, and query existing metrics.
+#[test]
+fn alerts_are_about_metrics_of_the_agent() {
+    let file = packaging("prometheus/sockstamp.rules.yml");
+    let (good, said) = promtool(&["check", "rules", file.to_str().unwrap()], None);
+    assert!(good && said.contains("SUCCESS"), "{said}");
+    let names = |metric: &&Metric| [vec![metric.series()], series_of(metric)].concat();
+    let known: BTreeSet<_> = ALL.iter().flat_map(names).collect();
+    let text = fs::read_to_string(file).unwrap();
+    let words =
+        text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+    let named: Vec<_> = words
+        .filter(|word| word.starts_with("sockstamp_"))
+        .collect();
+    assert!(named.len() > 5);
+    for name in named {
+        assert!(known.contains(name), "no metric is named {name}");
+    }
 }
