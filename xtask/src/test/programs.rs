@@ -282,17 +282,12 @@ mod tests {
             unit.tests_of(&[Group::Rooted, Group::Live]),
             ["sched::tests::two"]
         );
-        let agent = built(
-            false,
-            "agent",
-            &["packaging::the_chart_x", "packaging::y", "z"],
-        );
-        assert_eq!(
-            agent.tests_of(&[Group::Kubernetes]),
-            ["packaging::the_chart_x"]
-        );
-        assert_eq!(agent.tests_of(&[Group::Beside]), ["packaging::y"]);
-        assert_eq!(agent.tests_of(&[Group::Live]), ["z"]);
+        let packaging = built(false, "packaging", &["the_chart_x", "y"]);
+        assert_eq!(packaging.tests_of(&[Group::Kubernetes]), ["the_chart_x"]);
+        assert_eq!(packaging.tests_of(&[Group::Beside]), ["y"]);
+        let agent = built(false, "agent", &["configuration::x", "y"]);
+        assert_eq!(agent.tests_of(&[Group::Beside]), ["configuration::x"]);
+        assert_eq!(agent.tests_of(&[Group::Live]), ["y"]);
     }
 
     #[test]

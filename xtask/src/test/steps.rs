@@ -216,7 +216,8 @@ pub(super) const STEPS: &[Step] = &[
         inputs: &[
             "packaging",
             "scripts/go-tool.sh",
-            "crates/sockstamp-cli/tests/agent/packaging.rs",
+            "tests/packaging",
+            "tests/with",
         ],
         needs: &[
             GO,
@@ -300,9 +301,8 @@ pub(super) const STEPS: &[Step] = &[
             "crates/sockstamp-metrics",
             "crates/sockstamp-model",
             "crates/sockstamp-run",
-            "crates/sockstamp-agent",
-            "crates/sockstamp-cli/tests/otel_collector",
-            "crates/sockstamp-cli/tests/agent/running.rs",
+            "crates/sockstamp-agent/src",
+            "crates/sockstamp-agent/tests/otel_collector",
             "tests/with",
             "scripts/collector*",
             "Cargo.lock",
