@@ -199,18 +199,21 @@ fn two_senders_at_once_leave_reads_right_or_refused() {
         thread::scope(|scope| {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
             for first in [0, 1000] {
-                let sender = setup.sender(Family::V4);
+                let (sender, receiver) = (setup.sender(Family::V4), &receiver);
                 let to = receiver.local;
                 scope.spawn(move || {
                     for number in first..first + 600 {
                         sender.send(number, BYTES, Some(to));
                         if number % 20 == 19 {
+                            // However late the reader is, its buffer has room for both.
+                            receiver.wait_until_read();
                             thread::sleep(Duration::from_millis(4));
                         }
                     }
                 });
             }
         });
+        assert_eq!(counter(&setup.b, "RcvbufErrors"), 0);
         setup.finish().check_reads()
     });
 }
