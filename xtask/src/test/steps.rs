@@ -454,7 +454,7 @@ pub(super) const STEPS: &[Step] = &[
             "tests/corner_cases/tx.rs",
             "tests/corner_cases/uplinks.rs",
             ":!*.md",
-            ":!kernel/series/0000-cover-letter.patch",
+            ":!kernel/series/*0000-cover-letter.patch",
             ":!kernel/series/instructions-of-sockstamp-7.2.txt",
             ":!kernel/lab/results/[67]*",
             ":!crates/sockstamp-bpf/tests/groups.rs",
