@@ -71,8 +71,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     } else {
         lane::run(&steps, Place::Front, &setting)
     };
+    let reports = reports?;
+    let times = setting.target.join("tests/times");
+    fs::write(&times, summary::times(&reports).join("\n"))
+        .with_context(|| format!("cannot write {}", times.display()))?;
     owner::give_back(&setting.target);
-    let summary = summary::summary(&reports?);
+    let summary = summary::summary(&reports);
     print!("{}", summary.text);
     Ok(if summary.passed {
         ExitCode::SUCCESS

@@ -201,12 +201,15 @@ pub(super) const STEPS: &[Step] = &[
         run: &[BUILD, Run::Tests(&[Group::Browser])],
         inputs: &[
             "crates/sockstamp-cli/src/report",
+            "crates/sockstamp-agent/src/http",
+            "crates/sockstamp-agent/tests/agent/page.rs",
             "crates/sockstamp-cli/tests/html",
             "crates/sockstamp-explain",
             "crates/sockstamp-record",
             "tests/with",
         ],
-        minutes: 2,
+        root: true,
+        minutes: 3,
         ..STEP
     },
     Step {

@@ -42,7 +42,7 @@ pub(super) fn summary(reports: &[Report]) -> Summary {
     let too_many = unexplained > MOST_RETRIES || stolen > MOST_STOLEN;
     let mut text = "\n== summary\n".to_owned();
     text.extend(reports.iter().filter_map(row));
-    text += &longest(reports);
+    text += &list("longest tests", times(reports).into_iter().take(LONGEST));
     text += &list("left out", reports.iter().filter_map(left_out));
     text += &list("skipped", skipped.iter().map(ToString::to_string));
     text += &list("retried", retried.iter().map(ToString::to_string));
@@ -116,15 +116,12 @@ fn left_out(report: &Report) -> Option<String> {
     }
 }
 
-fn longest(reports: &[Report]) -> String {
-    let mut times: Vec<&(String, Duration)> =
-        reports.iter().flat_map(|report| &report.times).collect();
+/// Return the time of each test that ran alone in its program, the longest first.
+pub(super) fn times(reports: &[Report]) -> Vec<String> {
+    let mut times: Vec<_> = reports.iter().flat_map(|report| &report.times).collect();
     times.sort_by_key(|(_, time)| Reverse(*time));
-    let rows = times.iter().take(LONGEST);
-    list(
-        "longest tests",
-        rows.map(|(test, time)| format!("{:>6.1} s  {test}", time.as_secs_f64())),
-    )
+    let row = |(test, time): &(String, Duration)| format!("{:>6.1} s  {test}", time.as_secs_f64());
+    times.into_iter().map(row).collect()
 }
 
 fn list(title: &str, lines: impl Iterator<Item = String>) -> String {
