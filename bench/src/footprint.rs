@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::command;
@@ -24,17 +25,24 @@ const TRAFFIC: Duration = Duration::from_millis(500);
 const STARTS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let seconds = in_turn(effort.rounds(5), [()], |()| start_and_stop(load))?.concat();
-    report.add(
-        "footprint.start",
-        "s",
-        Spread::of(&values(&seconds, |both| both.0)),
-        Some(Budget::AtMost(0.5)),
-    );
+    let runs = in_turn(effort.rounds(5), [()], |()| start_and_stop(load))?.concat();
+    for (name, seconds) in [
+        (
+            "footprint.start",
+            values(&runs, |run| run.start.as_secs_f64()),
+        ),
+        (
+            "footprint.start.cpu",
+            values(&runs, |run| run.start_cpu.as_secs_f64()),
+        ),
+    ] {
+        let budget = Some(Budget::AtMost(0.25));
+        report.add(name, "s", Spread::of(&seconds), budget);
+    }
     report.add(
         "footprint.stop",
         "s",
-        Spread::of(&values(&seconds, |both| both.1)),
+        Spread::of(&values(&runs, |run| run.stop.as_secs_f64())),
         None,
     );
     let adopted = in_turn(effort.rounds(5), [()], |()| adopt(load))?.concat();
@@ -60,13 +68,29 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     Ok(())
 }
 
-fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
-    let began = Instant::now();
+/// What a start and a stop took.
+struct Run {
+    start: Duration,
+    start_cpu: Duration,
+    stop: Duration,
+}
+
+fn start_and_stop(load: &Load) -> Result<Run> {
+    let (began, cpu_began) = (Instant::now(), cpu_time()?);
     let session = Condition::Selected.enter(load)?;
-    let start = began.elapsed();
+    let (start, start_cpu) = (began.elapsed(), cpu_time()? - cpu_began);
     let began = Instant::now();
     drop(session);
-    Ok((start.as_secs_f64(), began.elapsed().as_secs_f64()))
+    Ok(Run {
+        start,
+        start_cpu,
+        stop: began.elapsed(),
+    })
+}
+
+/// Return the CPU time of this thread, which does all the work of a start.
+fn cpu_time() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 /// Measure the time to select this many existing flows. They are idle, because the time does not
