@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, PipeReader, Read};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -130,6 +130,11 @@ fn watch(
         }
         if let Some(status) = child.try_wait().context("cannot wait for a command")? {
             drain(output, log)?;
+            if let Some(signal) = status.signal() {
+                log.line(&format!("ended by signal {signal}"))?;
+                // Measurements that it left behind would change those of the next test.
+                let _ = killpg(group_of(child)?, Signal::SIGKILL);
+            }
             return Ok(end(status));
         }
         let reason = if Instant::now() >= limits.end {
@@ -198,18 +203,31 @@ mod tests {
         assert_eq!(run_shell("exit 3", 60, None).0, End::Failed);
     }
 
+    /// Wait until a process has ended. Its parent is gone, and init may wait for it later.
+    fn wait_for_end(pid: &str) {
+        let stat = format!("/proc/{pid}/stat");
+        let runs = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        let until = Instant::now() + Duration::from_secs(20);
+        while runs() {
+            assert!(Instant::now() < until, "{pid} runs");
+            thread::sleep(TICK);
+        }
+    }
+
     #[test]
     fn a_command_ends_at_its_limit_with_its_children() {
         let (end, text) = run_shell("sleep 1000 & echo $!; wait", 1, None);
         assert_eq!(end, End::OverLimit);
-        // Its parent is gone, and init may wait for it later.
-        let stat = format!("/proc/{}/stat", text.trim());
-        let runs = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
-        let until = Instant::now() + Duration::from_secs(20);
-        while runs() {
-            assert!(Instant::now() < until, "{text}");
-            thread::sleep(TICK);
-        }
+        wait_for_end(text.trim());
+    }
+
+    #[test]
+    fn a_command_that_is_killed_leaves_no_children() {
+        let (end, text) = run_shell("sleep 1000 & echo $!; kill -9 $$", 60, None);
+        assert_eq!(end, End::Failed);
+        let (pid, rest) = text.split_once('\n').unwrap();
+        assert_eq!(rest, "ended by signal 9\n");
+        wait_for_end(pid);
     }
 
     #[test]
