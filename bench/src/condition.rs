@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use sockstamp::ReceiveStamping;
-use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Options, Sampling, Session, Target};
 use testbed_bpf::floor::Floor;
 use testbed_bpf::naive::Naive;
@@ -132,8 +131,8 @@ impl Condition {
                 Self::SelectedCallback
                 | Self::UnselectedCallback
                 | Self::UnselectedFewest
-                | Self::DefaultCallback => EntryHook::By(Entry::Callback),
-                _ => EntryHook::By(Entry::Tracepoint),
+                | Self::DefaultCallback => EntryHook::Callback,
+                _ => EntryHook::Tracepoint,
             },
             sampling: match self {
                 Self::Default | Self::DefaultCallback => Sampling::RateCap(100),

@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use sockstamp_bpf::plan::Reads;
 use sockstamp_bpf::probe;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
@@ -96,7 +95,7 @@ fn check(protocol: &str, family: Family) {
     let ready = theirs("tcp-data-ready".to_owned());
     assert!(start.len() as u64 >= REQUESTS, "{start:?}");
     assert_eq!(read.len() as u64, REQUESTS, "{read:?}");
-    if plan().rx == Some(Reads::Callbacks) {
+    if plan().reads_call_back() {
         precedes("read", read, ours("read"));
     } else {
         follows("read", read, ours("read"));

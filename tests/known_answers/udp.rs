@@ -101,7 +101,7 @@ fn sends_are_counted(sent: &[&Value]) {
 fn connected_sends_begin() -> bool {
     matches!(
         plan().udp,
-        Ok(Datagrams::Callbacks | Datagrams::Functions { .. })
+        Ok(Datagrams::Callbacks { .. } | Datagrams::Functions { .. })
     )
 }
 

@@ -23,7 +23,6 @@ mod cost;
 mod demand;
 mod error;
 pub mod facts;
-mod filter;
 mod flow;
 pub mod group;
 mod histogram;
@@ -44,14 +43,17 @@ mod privilege;
 pub mod probe;
 pub mod programs;
 mod random;
+mod record;
 mod ring;
 mod sample;
 mod sched;
+mod select;
 mod session;
 mod settings;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 mod target;
+mod tcp;
 #[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
 mod timer;
 mod udp;

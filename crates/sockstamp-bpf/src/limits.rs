@@ -1,5 +1,9 @@
 //! Divide the memory for the state of connections and of UDP sockets.
 
+use crate::error::{Error, Tried};
+use crate::options::Options;
+use crate::skeleton::sockstamp::OpenSockstampMaps;
+
 /// Overhead of an element of a hash map: `struct htab_elem` and the key (kernel/bpf/hashtab.c,
 /// Linux 6.18), rounded up.
 const ELEMENT_HEAD: u64 = 64;
@@ -31,6 +35,33 @@ pub(crate) struct Sizes {
 }
 
 impl Limits {
+    /// Set the limits, and the sizes of the maps that they are of.
+    pub(crate) fn apply(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> Result<(), Error> {
+        let sizes = Sizes {
+            unread: maps.unread.value_size(),
+            reordered: maps.reordered.value_size(),
+            in_flight: maps.tx_chunks.value_size(),
+            datagrams: maps.udp_behind.value_size(),
+        };
+        let limits = Self::new(options.memory, options.max_flows, sizes);
+        if let Some(constants) = maps.rodata_data.as_mut() {
+            constants.setting_max_flows = limits.flows;
+            constants.setting_max_state = limits.state;
+        }
+        maps.unread
+            .set_max_entries(limits.unread)
+            .tried("size the map of unread arrivals")?;
+        maps.reordered
+            .set_max_entries(limits.reordered)
+            .tried("size the map of segments out of order")?;
+        maps.tx_chunks
+            .set_max_entries(limits.in_flight)
+            .tried("size the map of messages in flight")?;
+        maps.udp_behind
+            .set_max_entries(limits.datagrams)
+            .tried("size the map of unread datagrams")
+    }
+
     /// Divide `memory`: half of it for the state of flows, a quarter for readers that lag, an
     /// eighth for messages in flight, a sixteenth for missing segments, a thirty-second for
     /// datagrams. A thirty-second remains for the buckets of the maps, and for the allocator's

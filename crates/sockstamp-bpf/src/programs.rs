@@ -175,11 +175,11 @@ pub const PROGRAMS: [Program; 55] = [
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),
-    program("ask_datagram_sockets",   Walk("udp"),                      udp_callbacks,           ONCE),
+    program("ask_datagram_sockets",   Walk("udp"),                      Plan::datagrams_call_back, ONCE),
     program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      FILES),
     program("switch_flows",           Walk("tcp"),                      |plan| plan.uses_bit() && plan.has_windows(), SWITCHED),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
-    program("deselect_datagram_sockets", Walk("udp"),                   udp_callbacks,           ONCE),
+    program("deselect_datagram_sockets", Walk("udp"),                   Plan::datagrams_call_back, ONCE),
 ];
 
 /// Return the programs that a plan needs, in the order in which they are attached.
@@ -189,7 +189,8 @@ pub(crate) fn needed(plan: &Plan) -> impl Iterator<Item = &'static Program> {
 
 /// Programs on packets that only messages of UDP need.
 fn followed(plan: &Plan) -> &'static [Demand] {
-    if plan.on_demand && (udp_callbacks(plan) || udp_calls(plan) && !plan.looks_at_packets()) {
+    if plan.on_demand && (plan.datagrams_call_back() || udp_calls(plan) && !plan.looks_at_packets())
+    {
         &[Demand::Datagrams]
     } else {
         &[]
@@ -210,7 +211,7 @@ fn taken(plan: &Plan) -> &'static [Demand] {
     match plan.udp {
         _ if !plan.on_demand || plan.looks_at_packets() => &[],
         Ok(Datagrams::Functions { .. }) => &[],
-        Ok(Datagrams::Callbacks) => &[Demand::Parts],
+        Ok(Datagrams::Callbacks { .. }) => &[Demand::Parts],
         Ok(Datagrams::Tracepoints) if plan.untagged => &[Demand::Datagrams, Demand::Parts],
         Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
         Err(_) => &[Demand::Parts],
@@ -231,12 +232,12 @@ fn tcp_packets(plan: &Plan) -> bool {
 }
 
 fn packets(plan: &Plan) -> bool {
-    plan.looks_at_packets() || (plan.measures_udp() && !udp_callbacks(plan))
+    plan.looks_at_packets() || (plan.measures_udp() && !plan.datagrams_call_back())
 }
 
 /// Segments of selected sockets alone call back where the kernel can do that.
 fn probe(plan: &Plan) -> bool {
-    plan.segments && plan.rx != Some(Reads::Callbacks)
+    plan.segments && !plan.reads_call_back()
 }
 
 fn read_tracepoints(plan: &Plan) -> bool {
@@ -251,13 +252,9 @@ fn udp_calls(plan: &Plan) -> bool {
     plan.udp == Ok(Datagrams::Tracepoints)
 }
 
-fn udp_callbacks(plan: &Plan) -> bool {
-    plan.udp == Ok(Datagrams::Callbacks)
-}
-
 /// The programs that follow datagrams come as soon as a socket has a peer.
 fn udp_connects(plan: &Plan) -> bool {
-    udp_calls(plan) || (udp_callbacks(plan) && datagram_path(plan))
+    udp_calls(plan) || (plan.datagrams_call_back() && datagram_path(plan))
 }
 
 /// Every UDP send shows its beginning.

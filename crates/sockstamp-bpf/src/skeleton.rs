@@ -31,3 +31,6 @@ pub(crate) mod probe {
 pub(crate) mod symbols {
     include!(concat!(env!("OUT_DIR"), "/symbols.skel.rs"));
 }
+
+/// The constants of the measuring programs.
+pub(crate) type Constants = sockstamp::types::rodata;

@@ -146,7 +146,7 @@ fn messages_of_an_unselected_flow_run_no_program_where_selected_flows_call_back(
         2 * ROUNDS
     );
     let plan = session.plan();
-    if plan.rx == Some(Reads::Callbacks) && plan.entry == Some(Entry::Begin) {
+    if plan.reads_call_back() && matches!(plan.entry, Some(Entry::Begin(_))) {
         assert_eq!(ran, BTreeMap::new());
     } else {
         assert!(all >= 2 * ROUNDS, "the account counts");
@@ -193,7 +193,7 @@ fn messages_of_an_unselected_flow_run_four_programs_or_as_few_as_two() {
     let account = Account::open();
     let (send, segment) = ("on_tcp_sendmsg_locked", "on_tcp_probe");
     let read = ["on_sk_data_ready", "on_sock_recv_length"];
-    let callback = EntryHook::By(Entry::Callback);
+    let callback = EntryHook::Callback;
     for (causes, entry, others) in [
         (true, EntryHook::Auto, &[segment, send][..]),
         (false, EntryHook::Auto, &[send]),
@@ -230,7 +230,7 @@ fn unselected_datagrams_run_no_program_where_selected_sockets_call_back() {
     let account = Account::open();
     let old = unbound(&selected);
     let mut session = Session::start(&of_netns(&selected)).unwrap();
-    if session.plan().udp != Ok(Datagrams::Callbacks) {
+    if !session.plan().datagrams_call_back() {
         let line = b"SKIP unselected_datagrams_run_no_program: selected ones do not call back\n";
         io::stderr().write_all(line).unwrap();
         return;
@@ -386,7 +386,7 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
     };
     let mut session = Session::start(&options).unwrap();
     // The kernel leaves no run of a cgroup's program out.
-    if session.plan().rx == Some(Reads::Callbacks) {
+    if session.plan().reads_call_back() {
         let line = b"SKIP calls_that_the_kernel_leaves_out_are_counted: no tracing program runs for reads\n";
         io::stderr().write_all(line).unwrap();
         return;
@@ -640,7 +640,7 @@ fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are
 fn cost_of_reads(session: &Session) -> u64 {
     let costs = session.costs().into_iter();
     let program = match session.plan().udp {
-        Ok(Datagrams::Callbacks) => "on_series",
+        Ok(Datagrams::Callbacks { .. }) => "on_series",
         Ok(Datagrams::Tracepoints) => "on_sock_recv_length",
         _ => "on_datagram_read",
     };

@@ -11,7 +11,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Options, Packets, Session, Target};
 use sockstamp_bpf::{packets, probe};
 use sockstamp_model::aggregate::Aggregate;
@@ -94,7 +93,7 @@ fn without_the_entry_messages_start_when_they_are_queued() {
 
 #[test]
 fn the_callback_shows_the_entry_as_the_tracepoint_does() {
-    let (callback, tracepoint) = (copying(Entry::Callback), copying(Entry::Tracepoint));
+    let (callback, tracepoint) = (copying(EntryHook::Callback), copying(EntryHook::Tracepoint));
     // Both lie within the first microseconds of tcp_sendmsg_locked(), the callback before the
     // tracepoint.
     assert!(
@@ -111,7 +110,7 @@ fn the_callback_at_the_begin_shows_the_entry_as_the_tracepoint_does() {
         io::stderr().write_all(line).unwrap();
         return;
     }
-    let (callback, tracepoint) = (copying(Entry::Begin), copying(Entry::Tracepoint));
+    let (callback, tracepoint) = (copying(EntryHook::Begin), copying(EntryHook::Tracepoint));
     assert!(
         callback.0.abs_diff(tracepoint.0) < 10_000,
         "{callback} {tracepoint}"
@@ -162,9 +161,9 @@ fn sends_of_connected_udp_sockets_begin_where_their_function_does() {
 }
 
 /// The median of `tx.copy`, by this hook.
-fn copying(entry: Entry) -> Nanos {
+fn copying(entry: EntryHook) -> Nanos {
     let options = Options {
-        entry: EntryHook::By(entry),
+        entry,
         record: true,
         ..Options::default()
     };

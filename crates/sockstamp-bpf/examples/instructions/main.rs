@@ -19,7 +19,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Sampling, Session, Target};
 use sockstamp_host::cgroup;
 
@@ -128,7 +127,7 @@ fn kind(name: &str) -> Kind {
 
 fn rows() -> Vec<(&'static str, Options)> {
     let by = |entry| Options {
-        entry: EntryHook::By(entry),
+        entry,
         ..selected()
     };
     vec![
@@ -193,9 +192,9 @@ fn rows() -> Vec<(&'static str, Options)> {
             },
         ),
         ("sockstamp.udp.measured", selected()),
-        ("sockstamp.entry-by-tracepoint", by(Entry::Tracepoint)),
-        ("sockstamp.entry-by-option-length", by(Entry::Callback)),
-        ("sockstamp.entry-by-callback", by(Entry::Begin)),
+        ("sockstamp.entry-by-tracepoint", by(EntryHook::Tracepoint)),
+        ("sockstamp.entry-by-option-length", by(EntryHook::Callback)),
+        ("sockstamp.entry-by-callback", by(EntryHook::Begin)),
         (
             "sockstamp.by-fentry",
             Options {

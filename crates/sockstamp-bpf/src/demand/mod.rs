@@ -13,6 +13,7 @@ use crate::object;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
 use crate::programs::{self, Demand, Program};
+use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::target::Cgroups;
 
@@ -21,6 +22,11 @@ const ALL: [Demand; demand_for::DEMAND_COUNT as usize] =
 
 /// Interval between trials where the kernel refuses to attach.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Set whether programs are attached on demand.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan) {
+    constants.setting_on_demand = plan.on_demand;
+}
 
 /// The programs of a plan that wait for their use.
 pub(crate) struct Standby {

@@ -7,6 +7,7 @@ use sockstamp_model::group::{Dimension, Grouping};
 
 use crate::abi::raw;
 use crate::error::{Error, Tried};
+use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::OpenSockstampMaps;
 
 /// The grouping of messages.
@@ -64,8 +65,13 @@ pub(crate) fn size_maps(
     Ok(())
 }
 
-/// The dimensions as the programs know them.
-pub(crate) fn setting(grouped: Option<&Grouped>) -> u32 {
+/// Set the dimensions of groups.
+pub(crate) fn constants(constants: &mut Constants, grouped: Option<&Grouped>) {
+    constants.setting_groups = setting(grouped);
+}
+
+/// Return the dimensions as the programs know them.
+pub(super) fn setting(grouped: Option<&Grouped>) -> u32 {
     grouped.map_or(0, |grouped| {
         grouped
             .by

@@ -30,8 +30,9 @@ use sockstamp_model::group::{
 use sockstamp_model::name::Name;
 
 use self::counts::{activity, in_flight, summary};
+use self::grouped::setting;
 pub use self::grouped::{GroupCap, Grouped};
-pub(crate) use self::grouped::{setting, size_maps};
+pub(crate) use self::grouped::{constants, size_maps};
 pub(crate) use self::names::{Names, Numbers};
 pub(crate) use self::slots::set_cap;
 use crate::abi::{self, raw};

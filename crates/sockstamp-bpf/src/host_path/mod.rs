@@ -1,4 +1,4 @@
-//! Convert the kernel's table of interfaces to the model's.
+//! The path of packets through the host, and the interfaces on it, for the model.
 
 use std::cmp::Reverse;
 use std::mem::offset_of;
@@ -8,8 +8,50 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 use sockstamp_model::name::Name;
 
+use crate::abi::raw::{HOPS, INTERFACES};
 use crate::abi::{Bank, raw};
+use crate::error::{Error, Tried};
+use crate::options::Options;
 use crate::plan::Plan;
+use crate::skeleton::Constants;
+use crate::skeleton::sockstamp::OpenSockstampMaps;
+
+/// Set the constants of interfaces, and of packets that are followed through the host.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Options) {
+    constants.setting_host_path = plan.host_path;
+    constants.setting_path_mask = paths(options) - 1;
+    constants.setting_hops = plan.follows_datagrams;
+    constants.setting_hop_mask = hops(options) - 1;
+    constants.setting_interface_mask =
+        options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
+}
+
+/// Set the sizes of the tables of followed packets.
+pub(crate) fn size_maps(
+    maps: &mut OpenSockstampMaps<'_>,
+    plan: &Plan,
+    options: &Options,
+) -> Result<(), Error> {
+    let if_used = |used, slots| if used { slots } else { 1 };
+    maps.paths
+        .set_max_entries(if_used(plan.host_path, paths(options)))
+        .tried("size the table of packets")?;
+    for map in [&mut maps.hops, &mut maps.hop_names] {
+        map.set_max_entries(if_used(plan.follows_datagrams, hops(options)))
+            .tried("size the table of followed datagrams")?;
+    }
+    Ok(())
+}
+
+/// Return the number of slots that a mask can distinguish.
+fn paths(options: &Options) -> u32 {
+    options.paths.clamp(1, 1 << 20).next_power_of_two()
+}
+
+/// As [`paths`], with fewer of them: a slot holds a whole message.
+fn hops(options: &Options) -> u32 {
+    paths(options).min(HOPS)
+}
 
 /// Return messages per interface, the busiest first. Only interfaces with messages are looked up.
 pub(crate) fn interfaces(

@@ -22,7 +22,8 @@ pub use self::rules::{missing_capabilities, no_btf, no_capability};
 pub use self::source::{Datagrams, Entry, Reads, Stamps};
 use crate::facts::{Capability, Facts, Function, Tracepoint};
 
-/// The programs and settings to load.
+/// The whole decision about the programs and settings to load: nothing of the host is looked up
+/// after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The method for each stage.
@@ -74,6 +75,10 @@ pub struct Plan {
     pub on_demand: bool,
     /// The beginning of every UDP send is seen by its function, also of connected sockets.
     pub udp_entries: bool,
+    /// Programs may give memory a type.
+    pub casts: bool,
+    /// Processors that may ever be online: each has a bank of counters.
+    pub processors: usize,
     /// The method for UDP sockets, in both directions, or the reason why there is none.
     pub udp: Result<Datagrams, Reason>,
 }
@@ -134,6 +139,8 @@ impl Plan {
             udp_entries: udp == Ok(Datagrams::Tracepoints)
                 && can_trace(Function::UdpSendmsg)
                 && can_trace(Function::Udpv6Sendmsg),
+            casts: facts.casts == Some(true),
+            processors: facts.processors,
             udp,
         }
     }
@@ -156,9 +163,9 @@ impl Plan {
 
     /// Return whether sockets call back as only `kernel/series` lets them.
     pub(crate) fn uses_series(&self) -> bool {
-        self.entry == Some(Entry::Begin)
-            || self.rx == Some(Reads::Callbacks)
-            || self.udp == Ok(Datagrams::Callbacks)
+        matches!(self.entry, Some(Entry::Begin(_)))
+            || self.reads_call_back()
+            || self.datagrams_call_back()
     }
 
     /// Return whether no packet requests stamps, since that would request stamps of NICs as well.
@@ -171,6 +178,18 @@ impl Plan {
     #[must_use]
     pub fn looks_at_packets(&self) -> bool {
         matches!(self.tx, Some(Stamps::Packets | Stamps::Unasked))
+    }
+
+    /// Return whether reads of TCP, and segments that arrive, call back.
+    #[must_use]
+    pub fn reads_call_back(&self) -> bool {
+        matches!(self.rx, Some(Reads::Callbacks(_)))
+    }
+
+    /// Return whether sockets of UDP call back for their messages.
+    #[must_use]
+    pub fn datagrams_call_back(&self) -> bool {
+        matches!(self.udp, Ok(Datagrams::Callbacks { .. }))
     }
 
     /// Return whether messages of UDP sockets are measured.
@@ -192,7 +211,7 @@ impl Plan {
     pub fn has_windows(&self) -> bool {
         let tcp = self.tx.is_some() || self.rx.is_some();
         let udp = self.measures_udp();
-        (tcp || udp) && (!tcp || self.has_tcp_windows()) && self.udp != Ok(Datagrams::Callbacks)
+        (tcp || udp) && (!tcp || self.has_tcp_windows()) && !self.datagrams_call_back()
     }
 
     fn has_tcp_windows(&self) -> bool {

@@ -1,15 +1,19 @@
 //! Define the part of a measurement's options that hooks depend on.
 
-use super::source::Entry;
-
 /// The hook that shows the entry of send calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EntryHook {
     /// The best that the host has.
     #[default]
     Auto,
-    /// This one.
-    By(Entry),
+    /// As [`Entry::Tracepoint`](super::Entry::Tracepoint).
+    Tracepoint,
+    /// As [`Entry::Begin`](super::Entry::Begin).
+    Begin,
+    /// As [`Entry::Callback`](super::Entry::Callback).
+    Callback,
+    /// As [`Entry::Function`](super::Entry::Function).
+    Function,
     /// None: there is no `tx.copy`.
     Off,
 }

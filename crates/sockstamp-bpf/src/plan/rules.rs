@@ -166,8 +166,8 @@ pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
         return Err(Reason::Needs(CLOCK_OF_STAMPS));
     }
     // They spare all other sockets a hook per segment, per wake-up and per read.
-    if facts.receive_callbacks.is_some() && callbacks(facts).is_none() {
-        return Ok(Reads::Callbacks);
+    if let (Some(receiving), None) = (facts.receive_callbacks, callbacks(facts)) {
+        return Ok(Reads::Callbacks(receiving));
     }
     if lacks_any(
         facts,
@@ -185,27 +185,34 @@ pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
 
 /// Return how the entry of sends is seen, or why it is not.
 pub(super) fn entry(facts: &Facts, asked: EntryHook) -> Result<Entry, Reason> {
-    match (asked, stamps(facts)?) {
-        (EntryHook::Off, _) => Err(Reason::SwitchedOff),
-        (EntryHook::By(entry), _) => entry_obstacle(facts, entry).map_or(Ok(entry), Err),
-        (EntryHook::Auto, Stamps::Callbacks | Stamps::Unasked) => Ok(best_entry(facts)),
-        (EntryHook::Auto, Stamps::Packets) => Ok(Entry::Function),
-    }
+    stamps(facts)?;
+    entry_by(facts, asked)
 }
 
 pub(super) fn no_entry(facts: &Facts, asked: EntryHook) -> Option<Obstacle> {
-    let EntryHook::By(entry) = asked else {
-        return None;
-    };
-    entry_obstacle(facts, entry).map(Obstacle::NoEntry)
+    match asked {
+        EntryHook::Auto | EntryHook::Off => None,
+        hook => entry_by(facts, hook).err().map(Obstacle::NoEntry),
+    }
 }
 
-fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
-    match entry {
-        Entry::Tracepoint => callbacks(facts).or_else(|| entry_tracepoint(facts)),
-        Entry::Begin => callbacks(facts).or_else(|| begin_callback(facts)),
-        Entry::Callback => callbacks(facts),
-        Entry::Function => (stamps(facts) != Ok(Stamps::Packets)).then_some(Reason::Callbacks),
+/// Return the entry by a hook, or why that cannot be used.
+fn entry_by(facts: &Facts, hook: EntryHook) -> Result<Entry, Reason> {
+    let by_packets = stamps(facts) == Ok(Stamps::Packets);
+    match hook {
+        EntryHook::Auto | EntryHook::Function if by_packets => Ok(Entry::Function),
+        EntryHook::Auto => Ok(best_entry(facts)),
+        EntryHook::Function => Err(Reason::Callbacks),
+        EntryHook::Off => Err(Reason::SwitchedOff),
+        EntryHook::Callback => callbacks(facts).map_or(Ok(Entry::Callback), Err),
+        EntryHook::Begin => match callbacks(facts) {
+            None => begin_callback(facts).map(Entry::Begin),
+            Some(reason) => Err(reason),
+        },
+        EntryHook::Tracepoint => {
+            let missing = callbacks(facts).or_else(|| entry_tracepoint(facts));
+            missing.map_or(Ok(Entry::Tracepoint), Err)
+        }
     }
 }
 
@@ -218,12 +225,11 @@ fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
     )
 }
 
-/// Return why no callback comes when a send call begins, if so.
-fn begin_callback(facts: &Facts) -> Option<Reason> {
+/// Return the number of the callback that a send call begins with, or why none comes.
+fn begin_callback(facts: &Facts) -> Result<u32, Reason> {
     facts
         .begin_callback
-        .is_none()
-        .then_some(Reason::NeedsCallback(Callback::TstampSendmsgEntry))
+        .ok_or(Reason::NeedsCallback(Callback::TstampSendmsgEntry))
 }
 
 /// Each costs a selected flow about the same (docs/benchmarks.md). The callbacks save all other
@@ -232,8 +238,8 @@ fn begin_callback(facts: &Facts) -> Option<Reason> {
 /// waiting function can.
 fn best_entry(facts: &Facts) -> Entry {
     let waits = lacks_function(facts, Function::SkStreamWaitMemory);
-    if begin_callback(facts).or(waits).is_none() {
-        return Entry::Begin;
+    if let (Ok(begin), None) = (begin_callback(facts), waits) {
+        return Entry::Begin(begin);
     }
     match entry_tracepoint(facts) {
         None => Entry::Tracepoint,
@@ -293,7 +299,8 @@ pub(super) fn part_obstacle(facts: &Facts, part: Part, request: &Request) -> Opt
 
 /// Return whether waits for room in the send buffer are seen where they happen.
 pub(super) fn waits(facts: &Facts, asked: EntryHook) -> bool {
-    let wanted = stamps(facts) == Ok(Stamps::Packets) || entry(facts, asked) == Ok(Entry::Begin);
+    let wanted =
+        stamps(facts) == Ok(Stamps::Packets) || matches!(entry(facts, asked), Ok(Entry::Begin(_)));
     wanted && lacks_function(facts, Function::SkStreamWaitMemory).is_none()
 }
 
@@ -352,9 +359,13 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
     }
     let drops_tell_receiver = known(facts.drops_tell_receiver);
     let newest = known(facts.casts) && drops_tell_receiver;
-    let called_back = facts.datagram_callbacks.is_some() && begin_callback(facts).is_none();
-    if newest && called_back && reads(facts) == Ok(Reads::Callbacks) {
-        return Ok(Datagrams::Callbacks);
+    if let (true, Ok(begin), Some(others), Ok(Reads::Callbacks(_))) = (
+        newest,
+        begin_callback(facts),
+        facts.datagram_callbacks,
+        reads(facts),
+    ) {
+        return Ok(Datagrams::Callbacks { begin, others });
     }
     if let Some(reason) = lacks_any(facts, &packets) {
         return Err(reason);
@@ -498,7 +509,7 @@ fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Method, Reason> {
 fn copying(facts: &Facts, asked: EntryHook) -> Result<Method, Reason> {
     let (from, to) = match entry(facts, asked)? {
         Entry::Tracepoint => (Point::Tracepoint(Tracepoint::TcpSendmsgLocked), QUEUED.0),
-        Entry::Begin => (Point::Callback(Callback::TstampSendmsgEntry), QUEUED.0),
+        Entry::Begin(_) => (Point::Callback(Callback::TstampSendmsgEntry), QUEUED.0),
         Entry::Callback => (Point::Callback(Callback::HdrOptLen), QUEUED.0),
         Entry::Function => (Point::Entry(Function::TcpSendmsgLocked), QUEUED.1),
     };
@@ -507,7 +518,7 @@ fn copying(facts: &Facts, asked: EntryHook) -> Result<Method, Reason> {
 
 fn ready(rx: Reads) -> Point {
     match rx {
-        Reads::Callbacks => Point::Callback(Callback::TstampDataReady),
+        Reads::Callbacks(_) => Point::Callback(Callback::TstampDataReady),
         Reads::Tracepoints => Point::Tracepoint(Tracepoint::SkDataReady),
         Reads::Functions => Point::Entry(Function::SockDefReadable),
     }
@@ -515,7 +526,7 @@ fn ready(rx: Reads) -> Point {
 
 fn read(rx: Reads) -> Point {
     match rx {
-        Reads::Callbacks => Point::Callback(Callback::TstampRecvmsg),
+        Reads::Callbacks(_) => Point::Callback(Callback::TstampRecvmsg),
         Reads::Tracepoints => Point::Tracepoint(Tracepoint::SockRecvLength),
         Reads::Functions => Point::Return(Function::TcpRecvmsg),
     }
@@ -525,7 +536,7 @@ fn read(rx: Reads) -> Point {
 /// segments.
 pub(super) fn segments(facts: &Facts, request: &Request) -> bool {
     let (tx, rx) = (stamps(facts), reads(facts));
-    let seen = rx == Ok(Reads::Callbacks)
+    let seen = matches!(rx, Ok(Reads::Callbacks(_)))
         || (tx.is_ok() || rx.is_ok()) && lacks(facts, Tracepoint::TcpProbe).is_none();
     seen && (request.causes || matches!(tx, Ok(Stamps::Packets | Stamps::Unasked)))
 }
@@ -536,7 +547,7 @@ fn head_of_line(facts: &Facts, request: &Request) -> Result<Method, Reason> {
         return Err(Reason::SwitchedOff);
     }
     match lacks(facts, Tracepoint::TcpProbe) {
-        _ if rx == Reads::Callbacks => Ok(Method::ReceiveStampsAt(Point::Callback(
+        _ if matches!(rx, Reads::Callbacks(_)) => Ok(Method::ReceiveStampsAt(Point::Callback(
             Callback::TstampRcv,
         ))),
         Some(reason) => Err(reason),

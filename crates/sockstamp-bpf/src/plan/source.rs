@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::point::{Callback, Point};
-use crate::facts::{Function, Tracepoint};
+use crate::facts::{DatagramCallbacks, Function, ReceiveCallbacks, Tracepoint};
 
 /// The source of TCP's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,9 @@ pub enum Stamps {
 pub enum Entry {
     /// Tracepoint `tcp_sendmsg_locked`, which every send of the host passes.
     Tracepoint,
-    /// The sockops callback that a send call begins with, which selected sockets alone make.
-    Begin,
+    /// The sockops callback of this number, that a send call begins with, which selected sockets
+    /// alone make.
+    Begin(u32),
     /// The sockops callback for header options, which selected sockets alone make: several times a
     /// send.
     Callback,
@@ -36,7 +37,7 @@ pub enum Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
     /// Sockops callbacks, which selected sockets alone make (`kernel/series`).
-    Callbacks,
+    Callbacks(ReceiveCallbacks),
     /// Tracepoints `sk_data_ready` and `sock_recv_length`.
     Tracepoints,
     /// The functions that these are in.
@@ -48,7 +49,12 @@ pub enum Reads {
 pub enum Datagrams {
     /// Sockops callbacks, which selected sockets alone make (`kernel/series`), and the tracepoint
     /// at the end of send calls.
-    Callbacks,
+    Callbacks {
+        /// The number of the callback that a send call begins with.
+        begin: u32,
+        /// The others.
+        others: DatagramCallbacks,
+    },
     /// Tracepoints of socket calls, and hooks of the cgroup.
     Tracepoints,
     /// The functions that send, queue and read. Without `drops_tell_receiver`, only datagrams
@@ -65,7 +71,7 @@ impl fmt::Display for Datagrams {
         let packets = [Tracepoint::NetDevQueue, Tracepoint::NetDevStartXmit].map(Tracepoint::name);
         let packets = format!("tp {}", packets.join(", "));
         match self {
-            Self::Callbacks => {
+            Self::Callbacks { .. } => {
                 let sent = Point::Callback(Callback::TstampSendmsgEntry);
                 let names = [Callback::TstampSched, Callback::TstampSnd].map(Callback::name);
                 let ready = Point::Callback(Callback::TstampDataReady);

@@ -52,7 +52,7 @@ pub fn try_all(facts: &Facts, options: &Options) -> Result<(Facts, Vec<TriedHook
             break;
         }
         for program in untried {
-            let trial = attempt(&|| try_ours(&plan, facts, program.name));
+            let trial = attempt(&|| try_ours(&plan, options, program.name));
             if matches!(trial, Trial::Refused(_)) {
                 found.refuse(program.hook);
             }
@@ -131,10 +131,10 @@ pub(crate) fn obstacle(facts: &Facts) -> Option<&'static str> {
 }
 
 /// Try one of the measuring programs, with its settings.
-fn try_ours(plan: &Plan, facts: &Facts, name: &str) -> libbpf_rs::Result<()> {
+fn try_ours(plan: &Plan, options: &Options, name: &str) -> libbpf_rs::Result<()> {
     let mut place = MaybeUninit::uninit();
     let mut open = open_at(&mut place, SockstampSkelBuilder::default())?;
-    settings::of_plan(&mut open, plan, facts);
+    settings::set_constants(&mut open, plan, options);
     try_one(open, name)
 }
 

@@ -1,4 +1,20 @@
-//! Test the sampler, which is C only (`sample.bpf.h`).
+//! The sampler, which is in C (`sample.bpf.h`).
+
+use crate::options::Sampling;
+use crate::skeleton::Constants;
+
+/// Set the constants of the sampler.
+pub(crate) fn constants(constants: &mut Constants, sampling: Sampling) {
+    (constants.setting_rate_cap, constants.setting_sample) = match sampling {
+        Sampling::Every => (0, 0),
+        Sampling::RateCap(cap) | Sampling::InStep { cap, .. } => (cap, 0),
+        Sampling::OneIn(count) => (0, count),
+    };
+    constants.setting_in_step = match sampling {
+        Sampling::InStep { bits, .. } => 1 << bits.min(Sampling::MOST_BITS),
+        _ => 0,
+    };
+}
 
 #[cfg(test)]
 mod tests {

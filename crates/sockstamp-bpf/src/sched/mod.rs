@@ -11,6 +11,8 @@ use libbpf_rs::skel::OpenSkel;
 
 use crate::error::{Error, Tried};
 use crate::opening::open_at;
+use crate::plan::Plan;
+use crate::skeleton::Constants;
 use crate::skeleton::symbols::SymbolsSkelBuilder;
 
 const SYMBOLS: &str = "/proc/kallsyms";
@@ -50,6 +52,21 @@ impl WakeFunctions {
             uring: address(found.map(|found| found.wake_uring)),
         })
     }
+}
+
+/// Set the addresses of the functions by which tasks wake, if their waits are told apart.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan) -> Result<(), Error> {
+    if !plan.sched {
+        return Ok(());
+    }
+    let functions = WakeFunctions::find()?;
+    constants.setting_sched = true;
+    constants.setting_wake_stream = functions.stream;
+    constants.setting_wake_datagram = functions.datagram;
+    constants.setting_wake_poll = functions.poll;
+    constants.setting_wake_epoll = functions.epoll;
+    constants.setting_wake_uring = functions.uring;
+    Ok(())
 }
 
 /// Parse the address of a line such as `ffffffff816db080 t pollwake`, with `[module]` behind a

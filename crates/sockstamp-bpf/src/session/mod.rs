@@ -28,7 +28,7 @@ use crate::histogram;
 use crate::host_path;
 use crate::map_view::Banks;
 use crate::options::Options;
-use crate::plan::{Datagrams, Plan};
+use crate::plan::Plan;
 use crate::probe;
 use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
@@ -439,7 +439,7 @@ impl Session {
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
             ended = flow::deselect(&programs.deselect_flows, &mut visited);
-            if self.plan.udp == Ok(Datagrams::Callbacks) {
+            if self.plan.datagrams_call_back() {
                 let datagrams = &programs.deselect_datagram_sockets;
                 ended = ended.and(flow::deselect(datagrams, &mut visited));
             }

@@ -23,7 +23,7 @@ use crate::map_view::Banks;
 use crate::object;
 use crate::opening;
 use crate::options::{Options, Target};
-use crate::plan::{Datagrams, Obstacle, Plan};
+use crate::plan::{Obstacle, Plan};
 use crate::probe;
 use crate::programs::{self, PROGRAMS};
 use crate::ring::Ring;
@@ -85,8 +85,8 @@ impl Session {
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroups.target.metadata().tried("inspect the cgroup")?.ino();
-        let mut skeleton = load(options, &plan, facts, cgroup_id)?;
-        let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
+        let mut skeleton = load(options, &plan, cgroup_id)?;
+        let banks = Banks::map(&skeleton.maps.banks, plan.processors).tried("map the counters")?;
         let ring = options
             .record
             .then(|| Ring::of_messages(&skeleton.maps.records))
@@ -215,7 +215,7 @@ impl Session {
             }
             missed = self.adopt_flows(target)?;
         }
-        if self.plan.udp == Ok(Datagrams::Callbacks) {
+        if self.plan.datagrams_call_back() {
             // Also one that was made when its hook was attached, and got its port when that for
             // ports was not yet.
             let counted = self.skeleton.maps.bss_data.as_ref();
@@ -292,14 +292,9 @@ fn for_messages(object: &Object) -> io::Result<Vec<(String, OwnedFd)>> {
         .collect()
 }
 
-fn load(
-    options: &Options,
-    plan: &Plan,
-    facts: &Facts,
-    cgroup_id: u64,
-) -> Result<SockstampSkel<'static>, Error> {
+fn load(options: &Options, plan: &Plan, cgroup_id: u64) -> Result<SockstampSkel<'static>, Error> {
     let mut open = opening::open(SockstampSkelBuilder::default())?;
-    settings::apply(&mut open, options, plan, facts, cgroup_id)?;
+    settings::apply(&mut open, options, plan, cgroup_id)?;
     open.load()
         .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")
 }

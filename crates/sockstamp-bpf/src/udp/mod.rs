@@ -7,6 +7,8 @@ use libbpf_rs::{Iter, Link, ProgramMut};
 
 use crate::error::{Error, Tried};
 use crate::flow;
+use crate::plan::{Datagrams, Plan};
+use crate::skeleton::Constants;
 
 /// Interval between looks at messages in flight. One of a socket without packets is given up when
 /// it is a second old (`UDP_CALL_NS` in send.bpf.h).
@@ -58,6 +60,19 @@ impl GivingUp {
         };
         self.stayed = stayed;
         Ok(())
+    }
+}
+
+/// Set the constants of UDP sockets.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan) {
+    constants.setting_udp = plan.measures_udp();
+    constants.setting_udp_entries = plan.udp_entries;
+    constants.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
+    if let Ok(Datagrams::Callbacks { begin, others }) = plan.udp {
+        constants.setting_packet_bit = others.packet_bit;
+        constants.setting_datagram_callback = begin;
+        constants.setting_end_callback = others.end;
+        constants.setting_bound_callback = others.bound;
     }
 }
 

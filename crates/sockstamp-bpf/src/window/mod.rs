@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
 use crate::programs;
+use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::SockstampSkel;
 
 const LEAD: u64 = WINDOW_LEAD_NS as u64;
@@ -34,6 +35,12 @@ const LOOK: u64 = 25_000_000;
 
 /// Initial guess of the time that attaching takes.
 const ATTACHING: u64 = 50_000_000;
+
+/// Set whether there may be gaps between windows.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Options) {
+    constants.setting_windows =
+        options.windows.is_some() || (options.may_have_windows() && plan.has_windows());
+}
 
 /// The time that programs are attached beyond a window, in lengths of the window.
 pub(crate) const OVERHEAD: f64 = (LEAD + ATTACHING) as f64 / LENGTH as f64;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use sockstamp_bpf::{Ceiling, EntryHook, HolView, Sampling, plan};
+use sockstamp_bpf::{Ceiling, EntryHook, HolView, Sampling};
 use sockstamp_run::max_cost::{MaxCost, max_cost};
 
 /// The heading of these options in `--help`.
@@ -203,8 +203,8 @@ impl From<Entry> for EntryHook {
     fn from(entry: Entry) -> Self {
         match entry {
             Entry::Auto => Self::Auto,
-            Entry::Tracepoint => Self::By(plan::Entry::Tracepoint),
-            Entry::Callback => Self::By(plan::Entry::Callback),
+            Entry::Tracepoint => Self::Tracepoint,
+            Entry::Callback => Self::Callback,
             Entry::Off => Self::Off,
         }
     }

@@ -21,7 +21,7 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
             plan.stages[Stage::TxCopy].to_string(),
             "sockops HDR_OPT_LEN → TSTAMP_SENDMSG"
         );
-        let by_tracepoint = entered(EntryHook::By(Entry::Tracepoint));
+        let by_tracepoint = entered(EntryHook::Tracepoint);
         assert_eq!(
             Plan::new(&facts, &by_tracepoint),
             Err(Obstacle::NoEntry(reason))
@@ -36,7 +36,7 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
 fn a_callback_at_the_begin_of_a_send_comes_before_the_tracepoint_where_waits_are_seen() {
     let facts = without(|facts| facts.begin_callback = Some(21));
     let plan = plan_of(&facts);
-    assert_eq!(plan.entry, Some(Entry::Begin));
+    assert_eq!(plan.entry, Some(Entry::Begin(21)));
     assert!(plan.waits && plan.traces_functions());
     assert_eq!(
         plan.stages[Stage::TxCopy].to_string(),
@@ -45,9 +45,9 @@ fn a_callback_at_the_begin_of_a_send_comes_before_the_tracepoint_where_waits_are
     let untraced = plan_of(&facts.clone().with_functions_traced(false));
     assert_eq!(untraced.entry, Some(Entry::Tracepoint));
     assert!(!untraced.waits);
-    let asked = entered(EntryHook::By(Entry::Begin));
+    let asked = entered(EntryHook::Begin);
     let plan = Plan::new(&facts.clone().with_functions_traced(false), &asked).unwrap();
-    assert_eq!(plan.entry, Some(Entry::Begin));
+    assert_eq!(plan.entry, Some(Entry::Begin(21)));
     assert!(!plan.waits);
     assert_eq!(
         Plan::new(&facts.of_an_older_kernel(), &asked),
@@ -69,7 +69,7 @@ fn entered(entry: EntryHook) -> Request {
 #[test]
 fn the_hook_of_the_entry_can_be_chosen() {
     let facts = Facts::complete();
-    let plan = Plan::new(&facts, &entered(EntryHook::By(Entry::Callback))).unwrap();
+    let plan = Plan::new(&facts, &entered(EntryHook::Callback)).unwrap();
     assert_eq!(plan.entry, Some(Entry::Callback));
     let plan = Plan::new(&facts, &entered(EntryHook::Off)).unwrap();
     assert_eq!(plan.entry, None);
@@ -78,7 +78,7 @@ fn the_hook_of_the_entry_can_be_chosen() {
         Method::Absent(Reason::SwitchedOff)
     );
     assert_eq!(
-        Plan::new(&facts, &entered(EntryHook::By(Entry::Function))),
+        Plan::new(&facts, &entered(EntryHook::Function)),
         Err(Obstacle::NoEntry(Reason::Callbacks))
     );
 }

@@ -84,13 +84,16 @@ fn causes_of_waiting_need_segments() {
 fn a_callback_at_the_entry_sees_no_wait_for_the_send_buffer() {
     let of = |entry| {
         let request = Request {
-            entry: EntryHook::By(entry),
+            entry,
             ..Request::default()
         };
         missing(&Plan::outlook(&Facts::complete(), &request))
     };
-    assert_eq!(of(Entry::Tracepoint), []);
-    assert_eq!(of(Entry::Callback), [(Part::Sndbuf, Reason::UnseenByEntry)]);
+    assert_eq!(of(EntryHook::Tracepoint), []);
+    assert_eq!(
+        of(EntryHook::Callback),
+        [(Part::Sndbuf, Reason::UnseenByEntry)]
+    );
 }
 
 #[test]

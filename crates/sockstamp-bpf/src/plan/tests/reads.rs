@@ -64,8 +64,10 @@ fn reads_need_both_their_tracepoints() {
 fn callbacks_of_receiving_come_before_hooks_that_all_sockets_pass() {
     let facts = Facts::complete().with_series();
     let plan = plan_of(&facts);
-    assert_eq!(plan.rx, Some(Reads::Callbacks));
-    assert_eq!(plan.udp, Ok(Datagrams::Callbacks));
+    let receiving = facts.receive_callbacks.unwrap();
+    assert_eq!(plan.rx, Some(Reads::Callbacks(receiving)));
+    let others = facts.datagram_callbacks.unwrap();
+    assert_eq!(plan.udp, Ok(Datagrams::Callbacks { begin: 21, others }));
     assert!(plan.segments && plan.sched && !plan.has_windows());
     let methods = [
         (
@@ -150,7 +152,7 @@ fn without_causes_no_program_sees_each_segment_of_the_host() {
     );
     assert!(runs_for_each_segment(&plan_of(&Facts::complete())));
     let plan = Plan::new(&Facts::complete().with_series(), &request).unwrap();
-    assert!(!plan.segments && plan.rx == Some(Reads::Callbacks));
+    assert!(!plan.segments && plan.reads_call_back());
     // It shows the ACKs.
     let plan = Plan::new(&Facts::complete().of_an_older_kernel(), &request).unwrap();
     assert!(plan.segments && !plan.causes && runs_for_each_segment(&plan));

@@ -17,7 +17,7 @@ macro_rules! set_filter {
         settings.setting_filtered = true;
         let table = $filter.table();
         for (slot, test) in settings.setting_filter.iter_mut().zip(table.tests()) {
-            let raw = $crate::filter::encode(test);
+            let raw = $crate::select::filter::encode(test);
             slot.field = raw.field;
             slot.side = raw.side;
             slot.on_true = raw.on_true;

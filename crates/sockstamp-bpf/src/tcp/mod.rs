@@ -1,0 +1,47 @@
+//! TCP, which is measured in C alone.
+
+use crate::error::{Error, Tried};
+use crate::options::Options;
+use crate::plan::{Entry, Plan, Reads};
+use crate::skeleton::Constants;
+use crate::skeleton::sockstamp::OpenSockstampMaps;
+
+/// Set the constants of connections.
+pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Options) {
+    constants.setting_by_packets = plan.looks_at_packets();
+    constants.setting_half_closed = plan.half_closed;
+    constants.setting_causes = plan.causes;
+    constants.setting_adopt = plan.existing;
+    constants.setting_tag = options.tag;
+    constants.setting_hol = options.hol as u32;
+    constants.setting_nic_interval = nic_interval(options, plan);
+    constants.setting_entry = plan.entry.is_some();
+    match plan.entry {
+        Some(Entry::Begin(callback)) => constants.setting_begin_callback = callback,
+        Some(Entry::Callback) => constants.setting_entry_callback = true,
+        Some(Entry::Tracepoint | Entry::Function) | None => {}
+    }
+    if let Some(Reads::Callbacks(callbacks)) = plan.rx {
+        constants.setting_receive_bit = callbacks.bit;
+        constants.setting_segment_callback = if plan.segments { callbacks.segment } else { 0 };
+        constants.setting_ready_callback = callbacks.ready;
+        constants.setting_read_callback = callbacks.read;
+    }
+}
+
+/// Return the time between requests for NIC stamps, in nanoseconds; 0 means never, or with each
+/// packet that requests stamps.
+fn nic_interval(options: &Options, plan: &Plan) -> u64 {
+    let rate = options.nic_stamps.filter(|_| plan.spares_nics());
+    rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))
+}
+
+/// Make the map of peers small where there are no tags.
+pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> Result<(), Error> {
+    if options.tag {
+        return Ok(());
+    }
+    maps.tag_peers
+        .set_max_entries(1)
+        .tried("size the map of peers")
+}
