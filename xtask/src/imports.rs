@@ -18,8 +18,8 @@ const NONE: &str = "none";
 const EVERYTHING: &str = "everything";
 
 /// The path of a module below its crate, and of modules that it names.
-type Module = Vec<String>;
-type Imports = BTreeMap<Module, BTreeSet<Module>>;
+pub(crate) type Module = Vec<String>;
+pub(crate) type Imports = BTreeMap<Module, BTreeSet<Module>>;
 /// The modules of a crate.
 type Crate = BTreeMap<Module, Code>;
 
@@ -294,7 +294,7 @@ fn collapsed(imports: &Imports, folder: &[String]) -> Imports {
 }
 
 /// Return each circle once, as the modules on it.
-fn circles(imports: &Imports) -> BTreeSet<String> {
+pub(crate) fn circles(imports: &Imports) -> BTreeSet<String> {
     let reached: BTreeMap<_, _> = imports
         .keys()
         .map(|module| (module, reach(imports, module)))

@@ -5,6 +5,7 @@
 
 mod architecture;
 mod imports;
+mod includes;
 mod root;
 mod test;
 
@@ -26,7 +27,8 @@ enum Task {
         check: bool,
     },
     /// Fail if ARCHITECTURE.md has another table of crates than `cargo metadata` gives, or other
-    /// imports than the files, or if files know each other in a circle
+    /// imports than the files, or if files, or folders of the BPF programs, know each other in a
+    /// circle
     Imports,
     /// Run steps of the tests; without any named, those of `make test`
     Test(test::Options),
@@ -57,5 +59,6 @@ fn generate(check: bool) -> Result<()> {
 
 fn imports() -> Result<()> {
     architecture::check(root())?;
-    imports::check(root())
+    imports::check(root())?;
+    includes::check(root())
 }

@@ -1,4 +1,4 @@
-//! Compiles BPF programs to skeletons, for build scripts.
+//! Compiles BPF programs to skeletons, for build scripts, and checks headers.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::libbpf_sys;
 
 /// Older ones lose the upper half of 64-bit enumerators.
 const OLDEST_CLANG: u32 = 16;
@@ -30,7 +31,6 @@ impl Clang {
     ///
     /// If there is none that is new enough.
     pub fn find() -> Result<Self> {
-        println!("cargo:rerun-if-env-changed=CLANG");
         find_clang().map(|path| Self { path })
     }
 
@@ -56,6 +56,7 @@ impl Clang {
     ///
     /// If clang refuses, or miscompiles each time.
     pub fn skeleton(&self, source: &str, out: &Path, headers: &[&Path]) -> Result<()> {
+        println!("cargo:rerun-if-env-changed=CLANG");
         let stem = stem(source)?;
         let mut compilation =
             Compilation::new(&self.path, source, out.join(format!("{stem}.o")), headers);
@@ -73,6 +74,33 @@ impl Clang {
         )
     }
 
+    /// Compile a header alone, to nothing. Includes are looked for in these folders.
+    ///
+    /// # Errors
+    ///
+    /// If clang refuses.
+    pub fn compile_alone(&self, header: &Path, folders: &[&Path]) -> Result<()> {
+        let mut command = Command::new(&self.path);
+        command.args(["-fsyntax-only", "-x", "c", "-Wall", "-Werror"]);
+        // Other files use what a header defines.
+        command.arg("-Wno-unused-function");
+        if is_of_programs(header) {
+            command.args(["-target", "bpf"]);
+        }
+        for folder in folders {
+            command.arg("-I").arg(folder);
+        }
+        let output = command.arg(header).output();
+        let output = output.with_context(|| format!("cannot run {}", self.path.display()))?;
+        ensure!(
+            output.status.success(),
+            "{} does not compile alone:\n{}",
+            header.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
     /// Compile once, to an object in the folder `out`, and return true if it has a load through a
     /// constant.
     ///
@@ -83,6 +111,26 @@ impl Clang {
         let object = out.join(format!("{}.o", stem(source)?));
         Ok(!Compilation::new(&self.path, source, object, headers).is_sound()?)
     }
+}
+
+/// Write the headers of libbpf to the folder `bpf` in this one.
+///
+/// # Errors
+///
+/// If they cannot be written.
+pub fn write_libbpf_headers(folder: &Path) -> Result<()> {
+    let folder = folder.join("bpf");
+    fs::create_dir_all(&folder)?;
+    for (name, text) in libbpf_sys::API_HEADERS {
+        fs::write(folder.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Return true for headers that user space does not share.
+fn is_of_programs(header: &Path) -> bool {
+    let name = header.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(".bpf.h") || name == "vmlinux.h")
 }
 
 /// A source on its way to an object.

@@ -4,6 +4,7 @@
 
 mod c_manual;
 mod files;
+mod headers;
 mod kernels;
 mod manual;
 mod reference;
@@ -21,7 +22,8 @@ use crate::files::{Files, root};
 /// Write man pages, completions, and the references of stages and kernels to docs/.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Write nothing; fail if a file is not as it would be generated
+    /// Write nothing; fail if a file is not as it would be generated, or if a header of the BPF
+    /// programs does not compile alone
     #[arg(long)]
     check: bool,
 }
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
     let Options { check } = Options::parse();
     let done = generated().and_then(|files| {
         if check {
-            compare(&files)
+            compare(&files)?;
+            headers::check(root())
         } else {
             write(&files)
         }
