@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig, PATIENCE, within_attempts};
+use testbed::{Direction, Family, LinkConfig, PATIENCE, Process, within_attempts};
 use with::expected::explains_stage;
 use with::pair::Pair;
 use with::{Stat, in_short, number, over_both_families, peer};
@@ -27,21 +27,7 @@ fn waits_through_an_outage_of_a_second_are_explained() {
     let _sink = pair.serve(&["sink"]);
     within_attempts(|| {
         let stat = Stat::start(&["--netns", pair.client.netns_name()]);
-        let address = pair.address.to_string();
-        let blast = [
-            "blast",
-            "--connect",
-            &address,
-            "--sends",
-            "300",
-            "--size",
-            "1400",
-        ];
-        let paced = ["--interval-ms", "3", "--nodelay", "true"];
-        let blast = pair
-            .client
-            .spawn(peer(), &[&blast[..], &paced].concat())
-            .unwrap();
+        let blast = start_blast(&pair, "--sends 300 --size 1400 --interval-ms 3");
         thread::sleep(Duration::from_millis(200));
         let link = LinkConfig::default().delay(Duration::from_millis(10));
         pair.link.set_config(link.clone().loss(1.0)).unwrap();
@@ -76,24 +62,18 @@ fn check(family: Family) {
     });
 }
 
+/// Start to send messages at intervals.
+fn start_blast(pair: &Pair, words: &str) -> Process {
+    let address = pair.address.to_string();
+    let blast = ["blast", "--connect", &address, "--nodelay", "true"];
+    let words: Vec<&str> = blast.into_iter().chain(words.split(' ')).collect();
+    pair.client.spawn(peer(), &words).unwrap()
+}
+
 /// A message every 10 ms for one second; `lost` of them are lost on the way.
 fn blast(pair: &Pair, lost: u64) -> Value {
     let stat = Stat::start(&["--netns", pair.client.netns_name()]);
-    let address = pair.address.to_string();
-    let blast = [
-        "blast",
-        "--connect",
-        &address,
-        "--sends",
-        "100",
-        "--size",
-        "1000",
-    ];
-    let paced = ["--interval-ms", "10", "--nodelay", "true"];
-    let blast = pair
-        .client
-        .spawn(peer(), &[&blast[..], &paced].concat())
-        .unwrap();
+    let blast = start_blast(pair, "--sends 100 --size 1000 --interval-ms 10");
     thread::sleep(Duration::from_millis(200));
     pair.link.lose_next_data(Direction::AToB, lost).unwrap();
     blast.wait(PATIENCE).unwrap();

@@ -18,7 +18,7 @@ use sockstamp_model::stage::Stage;
 use sockstamp_record::{Batch, PacketReader, Reader, Writer};
 use tempfile::{TempDir, tempdir};
 use testbed::{Cgroup, PATIENCE, Process};
-use with::{Stat, number, recording, wait_attached};
+use with::{Stat, number, recording, wait_attached, wait_until};
 
 /// Start `sockstamp record --every`; return when it measures.
 fn record(output: &Path, options: &[&str], target: &[&str]) -> Process {
@@ -626,11 +626,7 @@ fn a_signal_ends_packets_that_wait_for_the_reader_of_a_pipe() {
         let mut command = Command::new(with::sockstamp());
         command.args(["pcap", "-w"]).arg(&pipe);
         let mut process = Process::spawn(command).unwrap();
-        let begun = Instant::now();
-        while !opens_a_pipe(process.id()) {
-            assert!(begun.elapsed() < PATIENCE, "it does not open the pipe");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("it opens the pipe", || opens_a_pipe(process.id()));
         process.signal(signal).unwrap();
         let status = process.wait_status(PATIENCE).unwrap();
         assert_eq!(status.signal(), Some(signal as i32), "{status}");
@@ -775,9 +771,7 @@ fn a_signal_ends_a_long_read() {
         let mut command = Command::new(with::sockstamp());
         command.args(words.split_whitespace());
         let mut process = Process::spawn(command).unwrap();
-        while !catches(process.id(), signal) {
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("it catches the signal", || catches(process.id(), signal));
         process.signal(signal).unwrap();
         let ended = process.wait_status(PATIENCE).unwrap();
         let errors = process.stderr();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testbed::{Host, PATIENCE, Process, Tmux, within_attempts};
-use with::{hooks, sockstamp, wait_attached};
+use with::{hooks, sockstamp, wait_attached, wait_until};
 
 /// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
 const COLOUR: &str = "8;5;";
@@ -66,11 +66,9 @@ impl Terminal {
     /// Types a line for the shell once it waits for one: it may lose what comes earlier.
     #[track_caller]
     fn enter(&self, line: &str) {
-        let begun = Instant::now();
-        while !self.0.screen().unwrap().trim_end().ends_with("ready>") {
-            assert!(begun.elapsed() < PATIENCE, "{}", self.0.screen().unwrap());
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the shell is ready", || {
+            self.0.screen().unwrap().trim_end().ends_with("ready>")
+        });
         self.0.type_line(line).unwrap();
     }
 
@@ -90,14 +88,9 @@ impl Terminal {
     /// Wait until the screen has no such text.
     #[track_caller]
     fn sees_no_more(&self, text: &str) {
-        let begun = Instant::now();
-        while self.0.screen().unwrap().contains(text) {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{text:?} is still on the screen"
-            );
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(&format!("{text:?} has left the screen"), || {
+            !self.0.screen().unwrap().contains(text)
+        });
     }
 
     #[track_caller]
@@ -285,11 +278,7 @@ fn top_ends_with_its_terminal() {
     terminal.start(&setup.top(""));
     let program = terminal.program();
     drop(terminal);
-    let start = Instant::now();
-    while kill(program, None).is_ok() {
-        assert!(start.elapsed() < PATIENCE, "{program} still runs");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("it has ended", || kill(program, None).is_err());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tempfile::{NamedTempFile, TempDir};
 use testbed::{Host, PATIENCE, Process};
 use with::agent::{Agent, Scrape, exchange, post, talk, wait_for_line};
 use with::authority::Authority;
-use with::{run, sockstamp};
+use with::{run, sockstamp, wait_until};
 
 fn settings(directory: &Path, more: &str) -> String {
     format!("[hindsight]\ndirectory = {directory:?}\nmin_free = 1\n{more}")
@@ -75,11 +75,9 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
     assert!(explained.status.success());
 
     agent.process.signal(Signal::SIGUSR1).unwrap();
-    let start = Instant::now();
-    while files(&directory.path().join("snapshots")).len() < 2 {
-        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("there are two snapshots", || {
+        files(&directory.path().join("snapshots")).len() >= 2
+    });
     let scrape = agent.scrape();
     assert_eq!(
         scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""]),
@@ -495,11 +493,7 @@ fn the_last_minutes_are_kept_when_a_stage_takes_long() {
     thread::sleep(Duration::from_millis(1500));
     assert_eq!(files(&snapshots).len(), 0, "{}", agent.process.stderr());
     talk(&host, 60, Duration::from_millis(60));
-    let start = Instant::now();
-    while files(&snapshots).is_empty() {
-        assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("there is a snapshot", || !files(&snapshots).is_empty());
     let kept = files(&snapshots);
     wait_for_line(
         &agent.process,

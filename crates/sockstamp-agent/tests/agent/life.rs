@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
 use with::agent::{Agent, Scrape, post, talk};
 use with::leftovers::Leftovers;
-use with::sockstamp;
+use with::{sockstamp, wait_until};
 
 /// Longest time of ending on a busy machine.
 const STOP: Duration = Duration::from_secs(30);
@@ -196,11 +196,7 @@ fn a_target_that_starts_again_is_measured_again() {
     assert!(said.contains("read again"), "{said}");
     let again = parent.below("service").unwrap();
     let said = "the target has another cgroup now, which is measured";
-    let begin = Instant::now();
-    while !agent.process.stderr().contains(said) {
-        assert!(begin.elapsed() < PATIENCE, "{}", agent.process.stderr());
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_until(said, || agent.process.stderr().contains(said));
     ask(&again);
     agent.scrape_until(|scrape| messages(scrape) == 20.0);
 }

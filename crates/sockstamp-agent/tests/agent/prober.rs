@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, PATIENCE, Process};
 use with::agent::{Agent, Scrape};
+use with::wait_until;
 
 const ONE_WAY: Duration = Duration::from_millis(5);
 /// Round trips over the link, in seconds. The relay may be late, never early.
@@ -345,11 +346,7 @@ fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
         [1.0]
     );
     agent.reload(&settings("enabled = false"));
-    let start = Instant::now();
-    while held(&agent).0 > 0 {
-        assert!(start.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("nothing is held", || held(&agent).0 == 0);
     let sent = echoes(&container.near);
     assert!(sent > 0);
     std::thread::sleep(Duration::from_secs(3));
