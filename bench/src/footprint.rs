@@ -69,6 +69,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
 }
 
 /// What a start and a stop took.
+#[derive(Debug, Clone, Copy)]
 struct Run {
     start: Duration,
     start_cpu: Duration,
