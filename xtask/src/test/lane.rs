@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::child::End;
 use super::inputs::{self, Stamp};
-use super::log::{Log, Times};
+use super::log::{self, Log, Times};
 use super::programs;
 use super::runner::Runner;
 use super::steps::{Need, Run, Set, Step};
@@ -58,10 +58,15 @@ pub(super) enum Place {
 }
 
 pub(super) fn run(steps: &[&'static Step], place: Place, setting: &Setting) -> Result<Vec<Report>> {
-    steps
-        .iter()
-        .map(|step| run_step(step, place, setting))
-        .collect()
+    let mut reports = Vec::new();
+    for step in steps {
+        let report = run_step(step, place, setting)?;
+        if place == Place::Beside {
+            log::print(report.text.as_bytes());
+        }
+        reports.push(report);
+    }
+    Ok(reports)
 }
 
 fn run_step(step: &'static Step, place: Place, setting: &Setting) -> Result<Report> {
@@ -97,7 +102,6 @@ fn run_step(step: &'static Step, place: Place, setting: &Setting) -> Result<Repo
         Outcome::LeftOut(reason) => log.line(&format!("Left out: {reason}"))?,
         _ => {}
     }
-    log.show();
     let report = Report {
         step,
         outcome,

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 #[derive(Debug)]
 pub(super) struct Log {
     file: Option<File>,
-    /// Print as it comes. Otherwise `show()` prints all at once.
+    /// Print as it comes.
     live: bool,
     text: String,
     stopwatch: Stopwatch,
@@ -55,13 +55,6 @@ impl Log {
         self.write(format!("{line}\n").as_bytes())
     }
 
-    /// Print what has not been printed as it came.
-    pub(super) fn show(&self) {
-        if !self.live {
-            print(self.text.as_bytes());
-        }
-    }
-
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -72,8 +65,8 @@ impl Log {
     }
 }
 
-/// Ignore errors: a closed terminal ends no test.
-fn print(bytes: &[u8]) {
+/// Print at once. Ignore errors: a closed terminal ends no test.
+pub(super) fn print(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
