@@ -12,9 +12,29 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use socket2::SockRef;
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
 use with::traced_hosts::{
-    Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, outline, pause, wait_acknowledged,
+    Check, Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, outline, pause,
+    wait_acknowledged,
 };
-use with::{Stat, Trace, number};
+use with::{Stat, Trace, number, share};
+
+/// Cases of one host and one measurement.
+#[test]
+fn reads_of_every_kind_are_right_or_refused() {
+    share!(
+        a_peek_is_no_message,
+        reads_of_parts_have_waited_longer_and_longer,
+        a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_first,
+        msg_waitall_is_one_message,
+        each_message_of_recvmmsg_is_one,
+        data_and_the_end_of_it_can_be_read_together,
+        data_that_came_before_accept_waited_for_it,
+        a_read_below_the_low_water_mark_is_refused,
+        urgent_data_is_refused_and_later_reads_are_right,
+        piled_up_arrivals_keep_their_own_times,
+        a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte,
+        a_read_after_a_splice_is_refused_and_the_next_is_right,
+    );
+}
 
 /// Send one message after another, each of which arrives by itself.
 fn send_apart(mut client: &TcpStream, messages: usize, bytes: usize, apart: Duration) {
@@ -32,9 +52,7 @@ fn app(message: &Message) -> Duration {
     message.stage("rx.app")
 }
 
-#[test]
-fn a_peek_is_no_message() {
-    let setup = Loopback::new();
+fn a_peek_is_no_message(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 100]).unwrap();
     for _ in 0..3 {
@@ -42,57 +60,53 @@ fn a_peek_is_no_message() {
     }
     pause();
     connection.server.read_exact(&mut [0; 100]).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(app(read[0]) >= PAUSE, "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(app(read[0]) >= PAUSE, "{read:?}");
+    })
 }
 
-#[test]
-fn reads_of_parts_have_waited_longer_and_longer() {
-    let setup = Loopback::new();
+fn reads_of_parts_have_waited_longer_and_longer(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();
     for bytes in [300, 300, 400] {
         pause();
         connection.server.read_exact(&mut vec![0; bytes]).unwrap();
     }
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(
-        outline(&read),
-        [(300, "valid"), (300, "valid"), (400, "valid")]
-    );
-    for (pauses, message) in (1..).zip(&read) {
-        assert!(app(message) >= PAUSE * pauses, "{message:?}");
-        assert_eq!(message.stage("rx.stack"), read[0].stage("rx.stack"));
-    }
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(
+            outline(&read),
+            [(300, "valid"), (300, "valid"), (400, "valid")]
+        );
+        for (pauses, message) in (1..).zip(&read) {
+            assert!(app(message) >= PAUSE * pauses, "{message:?}");
+            assert_eq!(message.stage("rx.stack"), read[0].stage("rx.stack"));
+        }
+    })
 }
 
-#[test]
-fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_first() {
-    let setup = Loopback::new();
+fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_first(
+    setup: &Loopback,
+) -> Check {
     let mut connection = setup.connect();
     send_apart(&connection.client, 4, 100, PAUSE);
     let since_last = Instant::now();
     connection.server.read_exact(&mut [0; 400]).unwrap();
     let since_last = since_last.elapsed() + PAUSE / 2;
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(400, "valid")]);
-    assert!(app(read[0]) < since_last, "{read:?}");
-    assert!(
-        read[0].oldest_age() >= Some(app(read[0]) + 3 * PAUSE),
-        "{read:?}"
-    );
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(400, "valid")]);
+        assert!(app(read[0]) < since_last, "{read:?}");
+        assert!(
+            read[0].oldest_age() >= Some(app(read[0]) + 3 * PAUSE),
+            "{read:?}"
+        );
+    })
 }
 
-#[test]
-fn msg_waitall_is_one_message() {
-    let setup = Loopback::new();
+fn msg_waitall_is_one_message(setup: &Loopback) -> Check {
     let connection = setup.connect();
     let server = connection.server.try_clone().unwrap();
     let reader = thread::spawn(move || {
@@ -104,17 +118,15 @@ fn msg_waitall_is_one_message() {
     });
     send_apart(&connection.client, 2, 500, PAUSE);
     assert_eq!(reader.join().unwrap(), 1000);
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(1000, "valid")]);
-    assert!(app(read[0]) < PAUSE, "{read:?}");
-    assert!(read[0].oldest_age() >= Some(PAUSE), "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(1000, "valid")]);
+        assert!(app(read[0]) < PAUSE, "{read:?}");
+        assert!(read[0].oldest_age() >= Some(PAUSE), "{read:?}");
+    })
 }
 
-#[test]
-fn each_message_of_recvmmsg_is_one() {
-    let setup = Loopback::new();
+fn each_message_of_recvmmsg_is_one(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 300]).unwrap();
     wait_acknowledged(&connection.client);
@@ -138,17 +150,15 @@ fn each_message_of_recvmmsg_is_one() {
         received.map(|message| message.bytes).collect::<Vec<_>>(),
         [100; 3]
     );
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid"); 3]);
-    assert!(read.iter().all(|message| app(message) >= PAUSE), "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(100, "valid"); 3]);
+        assert!(read.iter().all(|message| app(message) >= PAUSE), "{read:?}");
+    })
 }
 
 /// The FIN has a sequence number of its own, which a read passes with the last byte.
-#[test]
-fn data_and_the_end_of_it_can_be_read_together() {
-    let setup = Loopback::new();
+fn data_and_the_end_of_it_can_be_read_together(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_tcp_cork(true)
@@ -163,22 +173,20 @@ fn data_and_the_end_of_it_can_be_read_together() {
     connection.server.write_all(&[0; 200]).unwrap();
     connection.client.read_exact(&mut [0; 200]).unwrap();
     wait_acknowledged(&connection.server);
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(app(read[0]) >= PAUSE, "{read:?}");
-    for half_closed in [
-        messages.sent_from(connection.server_address),
-        messages.read_at(connection.client_address),
-    ] {
-        assert_eq!(outline(&half_closed), [(200, "valid")]);
-    }
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(app(read[0]) >= PAUSE, "{read:?}");
+        for half_closed in [
+            messages.sent_from(connection.server_address),
+            messages.read_at(connection.client_address),
+        ] {
+            assert_eq!(outline(&half_closed), [(200, "valid")]);
+        }
+    })
 }
 
-#[test]
-fn data_that_came_before_accept_waited_for_it() {
-    let setup = Loopback::new();
+fn data_that_came_before_accept_waited_for_it(setup: &Loopback) -> Check {
     let listener = setup
         .host
         .tcp_listen("127.0.0.1:0".parse().unwrap())
@@ -189,11 +197,11 @@ fn data_that_came_before_accept_waited_for_it() {
     pause();
     let (mut server, _) = listener.accept().unwrap();
     server.read_exact(&mut [0; 100]).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at(server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(app(read[0]) >= PAUSE, "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(app(read[0]) >= PAUSE, "{read:?}");
+    })
 }
 
 /// RFC 9293, 3.10.7.4: segments after a missing one wait for it.
@@ -243,24 +251,20 @@ client.sendall(b'x' * 1000)
 assert len(server.recv(1000)) == 1000
 ";
 
-#[test]
-fn a_read_below_the_low_water_mark_is_refused() {
-    let setup = Loopback::new();
+fn a_read_below_the_low_water_mark_is_refused(setup: &Loopback) -> Check {
     let program = setup
         .host
         .spawn("python3", &["-c", BELOW_LOW_WATER])
         .unwrap();
     program.wait(PATIENCE).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at("127.0.0.1:7001".parse().unwrap());
-    assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
+    Box::new(move |messages| {
+        let read = messages.read_at("127.0.0.1:7001".parse().unwrap());
+        assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
+    })
 }
 
 /// Urgent data (tcp(7)) leaves the stream out of order, so neither read has the expected position.
-#[test]
-fn urgent_data_is_refused_and_later_reads_are_right() {
-    let setup = Loopback::new();
+fn urgent_data_is_refused_and_later_reads_are_right(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .send_out_of_band(b"!")
@@ -273,22 +277,20 @@ fn urgent_data_is_refused_and_later_reads_are_right() {
         connection.client.write_all(&vec![0; bytes]).unwrap();
         connection.server.read_exact(&mut vec![0; bytes]).unwrap();
     }
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    let refused = "unmatched-read";
-    assert_eq!(
-        outline(&read),
-        [(1, refused), (100, refused), (200, "valid")]
-    );
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        let refused = "unmatched-read";
+        assert_eq!(
+            outline(&read),
+            [(1, refused), (100, refused), (200, "valid")]
+        );
+    })
 }
 
 /// More arrivals than have room in a flow: `ARRIVALS` of the programs.
 const PILE: usize = 40;
 
-#[test]
-fn piled_up_arrivals_keep_their_own_times() {
-    let setup = Loopback::new();
+fn piled_up_arrivals_keep_their_own_times(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     let apart = Duration::from_millis(5);
     send_apart(&connection.client, PILE, 10, apart);
@@ -298,16 +300,16 @@ fn piled_up_arrivals_keep_their_own_times() {
     }
     connection.client.write_all(&[0; 20]).unwrap();
     connection.server.read_exact(&mut [0; 20]).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    let mut expected = vec![(10, "valid"); PILE];
-    expected.push((20, "valid"));
-    assert_eq!(outline(&read), expected);
-    for pair in read[..PILE].windows(2) {
-        let came = [pair[0], pair[1]].map(|read| read.stamp("ready"));
-        assert!(came[1] - came[0] >= apart, "{pair:?}");
-    }
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        let mut expected = vec![(10, "valid"); PILE];
+        expected.push((20, "valid"));
+        assert_eq!(outline(&read), expected);
+        for pair in read[..PILE].windows(2) {
+            let came = [pair[0], pair[1]].map(|read| read.stamp("ready"));
+            assert!(came[1] - came[0] >= apart, "{pair:?}");
+        }
+    })
 }
 
 /// Reads that are passed over do not search their bytes in the ring.
@@ -332,28 +334,24 @@ fn arrivals_of_reads_that_were_passed_over_are_not_missed() {
     assert_eq!(report["rx"]["total"]["count"], measured * 128, "{report}");
 }
 
-#[test]
-fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte() {
-    let setup = Loopback::new();
+fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     send_apart(&connection.client, PILE, 10, Duration::from_millis(1));
     pause();
     connection.server.read_exact(&mut [0; PILE * 10]).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(PILE as u64 * 10, "valid")]);
-    assert!(app(read[0]) >= PAUSE, "{read:?}");
-    let piled = Duration::from_millis(PILE as u64 - 1);
-    assert!(
-        read[0].oldest_age() >= Some(app(read[0]) + piled),
-        "{read:?}"
-    );
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(PILE as u64 * 10, "valid")]);
+        assert!(app(read[0]) >= PAUSE, "{read:?}");
+        let piled = Duration::from_millis(PILE as u64 - 1);
+        assert!(
+            read[0].oldest_age() >= Some(app(read[0]) + piled),
+            "{read:?}"
+        );
+    })
 }
 
-#[test]
-fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
-    let setup = Loopback::new();
+fn a_read_after_a_splice_is_refused_and_the_next_is_right(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();
     let (_out, to) = pipe().unwrap();
@@ -369,10 +367,10 @@ fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
     connection.server.read_exact(&mut [0; 600]).unwrap();
     connection.client.write_all(&[0; 100]).unwrap();
     connection.server.read_exact(&mut [0; 100]).unwrap();
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(600, "unmatched-read"), (100, "valid")]);
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(600, "unmatched-read"), (100, "valid")]);
+    })
 }
 
 #[test]

@@ -8,11 +8,22 @@ use std::time::{Duration, Instant};
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Direction, Host, LinkConfig, PATIENCE};
-use with::Trace;
 use with::traced_hosts::{
-    Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, Wire, outline, pause,
+    Check, Connection, Loopback, Message, Messages, ONE_WAY, PAUSE, Wire, outline, pause,
     wait_acknowledged,
 };
+use with::{Trace, share};
+
+/// Cases of one host and one measurement.
+#[test]
+fn sends_of_every_kind_are_right_or_refused() {
+    share!(
+        a_send_of_nothing_is_no_message_and_leaves_no_entry,
+        a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next,
+        a_send_that_waits_before_its_first_byte_begins_before_the_wait,
+        a_send_from_a_bad_pointer_leaves_no_entry_to_the_next,
+    );
+}
 
 /// Read whatever comes until the end.
 fn drain(mut stream: TcpStream) -> JoinHandle<()> {
@@ -193,9 +204,7 @@ fn an_ack_that_comes_after_the_end_of_sending_is_not_taken_for_the_last_segment_
     assert!(!sent[0].is("ack_with_data"), "{sent:?}");
 }
 
-#[test]
-fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
-    let setup = Loopback::new();
+fn a_send_of_nothing_is_no_message_and_leaves_no_entry(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     let socket = SockRef::from(&connection.client);
     assert_eq!(socket.send(&[]).unwrap(), 0);
@@ -203,11 +212,11 @@ fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
     socket.send(&[0; 10]).unwrap();
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    assert_eq!(outline(&sent), [(10, "valid")]);
-    assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+    Box::new(move |messages| {
+        let sent = messages.sent_from(connection.client_address);
+        assert_eq!(outline(&sent), [(10, "valid")]);
+        assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+    })
 }
 
 /// Send without waiting until the buffer is full, and return how many bytes it took.
@@ -225,9 +234,7 @@ fn fill(mut stream: &TcpStream) -> usize {
     filled
 }
 
-#[test]
-fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
-    let setup = Loopback::new();
+fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
@@ -238,19 +245,17 @@ fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
     wait_acknowledged(&connection.client);
     connection.client.write_all(&[0; 10]).unwrap();
     end(connection.client, reader);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
-    assert_eq!(bytes, filled as u64 + 10);
-    let last = sent.last().unwrap();
-    assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
-    assert!(last.stage("tx.copy") < PAUSE, "{last:?}");
+    Box::new(move |messages| {
+        let sent = messages.sent_from(connection.client_address);
+        let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
+        assert_eq!(bytes, filled as u64 + 10);
+        let last = sent.last().unwrap();
+        assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
+        assert!(last.stage("tx.copy") < PAUSE, "{last:?}");
+    })
 }
 
-#[test]
-fn a_send_that_waits_before_its_first_byte_begins_before_the_wait() {
-    let setup = Loopback::new();
+fn a_send_that_waits_before_its_first_byte_begins_before_the_wait(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
@@ -263,13 +268,13 @@ fn a_send_that_waits_before_its_first_byte_begins_before_the_wait() {
     sender.join().unwrap();
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    let last = sent.last().unwrap();
-    assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
-    assert!(last.stage("tx.copy") > PAUSE / 2, "{last:?}");
-    assert!(last.part("tx.copy", "sndbuf") > PAUSE / 2, "{last:?}");
+    Box::new(move |messages| {
+        let sent = messages.sent_from(connection.client_address);
+        let last = sent.last().unwrap();
+        assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
+        assert!(last.stage("tx.copy") > PAUSE / 2, "{last:?}");
+        assert!(last.part("tx.copy", "sndbuf") > PAUSE / 2, "{last:?}");
+    })
 }
 
 /// Wait in vain for room, and send the same bytes when there is some.
@@ -341,9 +346,7 @@ s.sendall(b'x' * 10)
 s.recv(1)
 ";
 
-#[test]
-fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
-    let setup = Loopback::new();
+fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next(setup: &Loopback) -> Check {
     let listener = setup
         .host
         .tcp_listen("127.0.0.1:0".parse().unwrap())
@@ -357,11 +360,11 @@ fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
     server.read_exact(&mut [0; 10]).unwrap();
     server.write_all(b"x").unwrap();
     client.wait(PATIENCE).unwrap();
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(client_address);
-    assert_eq!(outline(&sent), [(10, "valid")]);
-    assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+    Box::new(move |messages| {
+        let sent = messages.sent_from(client_address);
+        assert_eq!(outline(&sent), [(10, "valid")]);
+        assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+    })
 }
 
 /// Make enough small sends that only one in eight is measured. Then make one with a page that is

@@ -8,7 +8,20 @@ use io_uring::{IoUring, opcode, squeue, types::Fd};
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;
 use with::blocked::spawn_blocked;
-use with::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
+use with::share;
+use with::traced_hosts::{Check, Loopback, PAUSE, outline, pause, wait_acknowledged};
+
+/// Cases of one host and one measurement.
+#[test]
+fn calls_by_io_uring_are_messages() {
+    share!(
+        a_send_is_a_message,
+        an_io_uring_read_of_available_data_is_a_message,
+        datagrams_are_messages,
+        a_read_that_waits_for_data_is_one_message,
+        a_send_that_found_no_room_begins_with_its_last_try,
+    );
+}
 
 /// Run one operation to its end. The caller keeps everything that it names borrowed until then.
 fn complete(operation: &squeue::Entry) -> i32 {
@@ -38,37 +51,31 @@ fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> i32 {
     complete(&opcode::Recv::new(Fd(socket.as_raw_fd()), buffer.as_mut_ptr(), length).build())
 }
 
-#[test]
-fn a_send_is_a_message() {
-    let setup = Loopback::new();
+fn a_send_is_a_message(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     assert_eq!(send(&connection.client, &[0; 100]), 100);
     connection.server.read_exact(&mut [0; 100]).unwrap();
     wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    assert_eq!(outline(&sent), [(100, "valid")]);
-    assert_eq!(sent[0].number("pid"), u64::from(std::process::id()));
+    Box::new(move |messages| {
+        let sent = messages.sent_from(connection.client_address);
+        assert_eq!(outline(&sent), [(100, "valid")]);
+        assert_eq!(sent[0].number("pid"), u64::from(std::process::id()));
+    })
 }
 
-#[test]
-fn an_io_uring_read_of_available_data_is_a_message() {
-    let setup = Loopback::new();
+fn an_io_uring_read_of_available_data_is_a_message(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 100]).unwrap();
     pause();
     assert_eq!(receive(&connection.server, &mut [0; 100]), 100);
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+    })
 }
 
-#[test]
-fn datagrams_are_messages() {
-    let setup = Loopback::new();
+fn datagrams_are_messages(setup: &Loopback) -> Check {
     let bind = || setup.host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (from, to) = (bind(), bind());
     from.connect(to.local_addr().unwrap()).unwrap();
@@ -77,35 +84,32 @@ fn datagrams_are_messages() {
     assert_eq!(receive(&to, &mut [0; 200]), 100);
 
     let (from, to) = (from.local_addr().unwrap(), to.local_addr().unwrap());
-    let messages = setup.finish();
-    let (sent, read) = (messages.sent_from(from), messages.read_at(to));
-    assert_eq!(outline(&sent), [(100, "valid")]);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+    Box::new(move |messages| {
+        let (sent, read) = (messages.sent_from(from), messages.read_at(to));
+        assert_eq!(outline(&sent), [(100, "valid")]);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+    })
 }
 
 /// The kernel tries at once, waits for the socket, and tries again: the read is what the last try
 /// did.
-#[test]
-fn a_read_that_waits_for_data_is_one_message() {
-    let setup = Loopback::new();
+fn a_read_that_waits_for_data_is_one_message(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     let server = connection.server.try_clone().unwrap();
     let reader = spawn_blocked(move || receive(&server, &mut [0; 100]));
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
-
-    let messages = setup.finish();
-    let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [(100, "valid")]);
-    assert!(read[0].stage("rx.app") < PAUSE, "{read:?}");
+    Box::new(move |messages| {
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        assert!(read[0].stage("rx.app") < PAUSE, "{read:?}");
+    })
 }
 
 /// The kernel tries at once, waits for the socket without a call, and tries again: the send begins
 /// with the last try. No send of another task ends in between.
-#[test]
-fn a_send_that_found_no_room_begins_with_its_last_try() {
-    let setup = Loopback::new();
+fn a_send_that_found_no_room_begins_with_its_last_try(setup: &Loopback) -> Check {
     let mut connection = setup.connect();
     SockRef::from(&connection.server)
         .set_recv_buffer_size(8 << 10)
@@ -129,10 +133,10 @@ fn a_send_that_found_no_room_begins_with_its_last_try() {
     assert_eq!(sender.join().unwrap(), 100);
     connection.server.read_exact(&mut [0; 100]).unwrap();
     wait_acknowledged(&connection.client);
-
-    let messages = setup.finish();
-    let sent = messages.sent_from(connection.client_address);
-    let last = sent.last().expect("a send");
-    assert_eq!((last.bytes(), last.verdict()), (100, "valid"));
-    assert!(last.stage("tx.copy") < PAUSE / 2, "{last:?}");
+    Box::new(move |messages| {
+        let sent = messages.sent_from(connection.client_address);
+        let last = sent.last().expect("a send");
+        assert_eq!((last.bytes(), last.verdict()), (100, "valid"));
+        assert!(last.stage("tx.copy") < PAUSE / 2, "{last:?}");
+    })
 }

@@ -64,6 +64,38 @@ impl Loopback {
     }
 }
 
+/// The check of a case's messages, when all have been measured.
+pub type Check = Box<dyn FnOnce(&Messages)>;
+
+/// A case: its traffic.
+pub type Case = fn(&Loopback) -> Check;
+
+/// Make the traffic of all cases in one measurement, whose start costs more than they do, and check
+/// it afterwards. The last name that is printed is that of a failed case.
+pub fn share(cases: &[(&str, Case)]) {
+    let setup = Loopback::new();
+    let mut checks = Vec::new();
+    for (name, case) in cases {
+        println!("{name}");
+        checks.push((name, case(&setup)));
+    }
+    let messages = setup.finish();
+    for (name, check) in checks {
+        println!("{name}: its messages");
+        check(&messages);
+    }
+}
+
+/// Do [`share`](traced_hosts::share) with functions, with their names.
+#[macro_export]
+macro_rules! share {
+    ($($case:ident),+ $(,)?) => {
+        $crate::traced_hosts::share(&[
+            $((stringify!($case), $case as $crate::traced_hosts::Case)),+
+        ])
+    };
+}
+
 /// A client and a server on a link with known behaviour; the client is watched.
 pub struct Wire {
     pub link: Link,
