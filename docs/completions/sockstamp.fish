@@ -229,6 +229,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
@@ -320,7 +322,11 @@ csv\t'One line per stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures instead: one file of at most 2 MB, which loads nothing'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 'Exit with status 3 if this holds for sure, such as \'tx.qdisc.p99 > +20%\'' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l before -d 'Several recordings of the same system, which tell how far such recordings lie apart' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-time -d 'What takes less time is no finding: a number with us, ms, s or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 'Exit with status 3 if this holds beyond chance, such as \'tx.qdisc.p99 > +20%\'' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'

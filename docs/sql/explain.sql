@@ -1,5 +1,5 @@
 -- The ranking of `sockstamp explain`, after messages.sql: the stages and parts that carry the excess
--- of the slowest 1 % over normal messages. Without its intervals: they need sums by flow and second.
+-- of the slowest 1 % over normal messages. Without its intervals: they need sums by flow and time.
 -- Where none is slower than the 99th percentile, there is no excess.
 WITH ranked AS (
     SELECT kind, life_ns,

@@ -337,7 +337,7 @@ fn explain_names_a_server_that_is_slow_at_times() {
     // One answer of each flow took as long as the server worked, by the server's own sleep.
     let json = explain(&file, &["--format", "json", "--worse-than", "49ms"]);
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["version"], 1);
+    assert_eq!(json["version"], 2);
     let explanations = json["explanations"].as_array().unwrap();
     let answers = explanations
         .iter()
@@ -403,7 +403,9 @@ fn diff_finds_a_server_that_works_longer() {
         .iter()
         .find(|change| change["stage"] == "peer.answer" && change["quantile"] == "p50")
         .unwrap_or_else(|| panic!("{json}"));
-    assert_eq!(answer["sure"], true, "{answer}");
+    assert_eq!(answer["beyond_chance"], true, "{answer}");
+    assert_eq!(answer["matters"], true, "{answer}");
+    assert_eq!(changes[0]["beyond_chance"], true, "{json}");
     let [old, new] = ["before_ns", "after_ns"].map(|key| answer[key].as_f64().unwrap());
     // Buckets are 3 % wide.
     assert!(new >= WORK.as_nanos() as f64 * 0.97, "{answer}");
@@ -418,7 +420,27 @@ fn diff_finds_a_server_that_works_longer() {
     }
     let (status, text) = diff(&before, &before, &gate);
     assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains("changed: nothing for sure"), "{text}");
+    assert!(text.contains("changed: by too little to matter"), "{text}");
+    // Recordings of either system, named twice as if they were others.
+    let several = |sides: [&[&PathBuf]; 2]| {
+        let mut command = Command::new(with::sockstamp());
+        command.arg("diff").arg("--before").args(sides[0]);
+        let output = command
+            .arg("--after")
+            .args(sides[1])
+            .args(gate)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (status, text) = several([&[&before; 3], &[&after; 3]]);
+    assert_eq!(status, Some(3), "{text}");
+    let (status, text) = several([&[&before, &after, &before], &[&after, &before, &after]]);
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("changed: maybe "), "{text}");
     // A connection was accepted on one side only: no change of that can hold.
     let accepted = directory.path().join("accepted");
     let mut messages = recording::population(5_000);

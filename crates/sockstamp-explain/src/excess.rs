@@ -4,16 +4,20 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 
-use crate::CLUSTERS;
-use crate::clusters::{Cluster, Clusters, second_of, side};
+use crate::chance::{Least, Spread, WRONG, below};
+use crate::clusters::{Cluster, Clusters};
 use crate::component::{Component, Kind};
 use crate::episode::Episode;
 use crate::times::Limits;
 
-/// The least average excess of slow messages: no user notices less.
-pub(crate) const LEAST: f64 = 1e6;
-/// The least share of the excess that a component must carry, by the lower end of its interval.
+/// The least share of the excess that a component or a slice must carry.
 pub(crate) const LEAST_SHARE: f64 = 0.3;
+/// The least share that a component must carry by the lower end of its interval. Of two causes,
+/// either carries the most in one recording or another.
+const LEAST_ELSEWHERE: f64 = 0.05;
+/// The variance of a share between recordings of the same system, beyond what the moments within
+/// one tell: five points. What is rare enough to be absent from a recording leaves no trace in it.
+const APART: f64 = 0.0025;
 /// The least ratio of a component's part in slow messages to its part in a normal one, relative to
 /// the rest of it. A stage that is always longer than the others has a larger part of the slow ones
 /// already because it varies by more: if it is three times longer and heavy-tailed, by less than
@@ -42,9 +46,10 @@ pub struct Excess {
     /// For each component, its fraction of a normal message's time.
     fractions: Vec<f64>,
     slow: u64,
+    /// Squares of the times of slow messages.
+    squares: f64,
     clusters: Clusters,
-    /// The first and the last second of all messages.
-    time: Option<(u64, u64)>,
+    least: Least,
 }
 
 /// A stage or part, and what it carries of the excess of slow messages.
@@ -58,8 +63,8 @@ pub struct Carried {
     pub excess: f64,
     /// Its share of the excess of all: of 1.
     pub share: f64,
-    /// Half the width of the share's interval of 95 %, for all components together; `None` with
-    /// too few flows and seconds.
+    /// Half the width of the interval in which 95 % of other recordings have its share, for all
+    /// components together; `None` if slow messages came in too few moments to tell.
     pub margin: Option<f64>,
     /// Its mean fraction of the time of a normal message: of 1.
     pub of_normal: f64,
@@ -75,12 +80,17 @@ pub struct Carried {
 /// The conclusion that the figures allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The first component makes slow messages slow.
+    /// The first component makes slow messages slow, in other recordings as well.
     First,
-    /// Too few flows and too few seconds had slow messages, or none had any.
-    TooFew,
-    /// Slow messages are hardly slower, or no component carries a large share for sure.
-    Nothing,
+    /// The same, but normal messages consist of it as much: it is what always takes longest.
+    Usual,
+    /// The first component carries most in this recording. Chance may make another one the first
+    /// elsewhere.
+    Suspect,
+    /// Slow messages are slower by too little to matter.
+    Small,
+    /// No message was slow.
+    NoneSlow,
 }
 
 /// The reasons of slow messages.
@@ -102,6 +112,14 @@ pub struct Explanation {
     pub carried: Vec<Carried>,
     /// The conclusion that the figures allow.
     pub claim: Claim,
+    /// The chance that the first component is the first of another recording, too; `None` if slow
+    /// messages came in too few moments to tell.
+    pub again: Option<f64>,
+    /// How many times as long a recording would allow the claim, if the shares stay; `None` if none
+    /// would.
+    pub needed: Option<f64>,
+    /// What would be too small to matter.
+    pub least: Least,
     /// The time in which most of the first component's excess came, if that is short.
     pub episode: Option<Episode>,
 }
@@ -117,11 +135,19 @@ impl Excess {
             details: Details::of(&components),
             normal: Cluster::new(&components),
             fractions: vec![0.0; components.len()],
+            clusters: Clusters::new(&components),
             components,
             slow: 0,
-            clusters: Clusters::default(),
-            time: None,
+            squares: 0.0,
+            least: Least::default(),
         }
+    }
+
+    /// Change what is too small to matter.
+    #[must_use]
+    pub const fn of_at_least(mut self, least: Least) -> Self {
+        self.least = least;
+        self
     }
 
     /// Add a message; those that are neither slow nor normal are left out.
@@ -129,13 +155,12 @@ impl Excess {
         let Some(time) = self.kind.time(message) else {
             return;
         };
-        let second = second_of(message);
-        let (first, last) = self.time.unwrap_or((second, second));
-        self.time = Some((first.min(second), last.max(second)));
         let weight = f64::from(message.weight);
         if self.limits.is_slow(time) {
             self.slow += 1;
-            self.clusters.add(&self.components, message);
+            self.squares += (weight * time.0 as f64).powi(2);
+            let eighth = self.limits.span.eighth(message);
+            self.clusters.add(&self.components, eighth, message);
             self.details.add_slow(message, weight);
         } else if self.limits.is_normal(time) {
             self.normal.add(&self.components, message);
@@ -154,27 +179,25 @@ impl Excess {
         let norms = self.normal.means();
         let weight = self.clusters.sum(|cluster| cluster.weight).max(1.0);
         let whole = self.clusters.sum(|cluster| all(cluster, &norms));
-        let enough = self.clusters.flows().max(self.clusters.seconds()) >= CLUSTERS;
         let mut carried: Vec<Carried> = (0..self.components.len())
             .map(|place| self.carried(place, &norms, weight, whole))
             .collect();
         carried.sort_by(|one, other| other.excess.total_cmp(&one.excess));
         let mean = whole / weight;
         let norm: f64 = norms.iter().sum();
-        let claim = match () {
-            // Without a slow message there is no excess, and nothing to judge.
-            () if !enough => Claim::TooFew,
-            () if mean < LEAST || mean < norm => Claim::Nothing,
-            () if carried
-                .first()
-                .is_some_and(|first| first.stands_out(mean >= FAR * norm)) =>
-            {
-                Claim::First
-            }
-            () => Claim::Nothing,
+        let claim = match carried.first() {
+            _ if self.slow == 0 => Claim::NoneSlow,
+            _ if !self.least.is_less_than(mean, norm) => Claim::Small,
+            Some(first) if first.carries_much() => match first.is_more() || mean >= FAR * norm {
+                true => Claim::First,
+                false => Claim::Usual,
+            },
+            _ => Claim::Suspect,
         };
         Explanation {
             episode: self.episode(&carried, &norms),
+            again: self.again(&carried, &norms, whole),
+            needed: carried.first().and_then(Carried::needed),
             kind: self.kind,
             limits: self.limits,
             slow: self.slow,
@@ -183,7 +206,52 @@ impl Excess {
             excess: mean,
             carried,
             claim,
+            least: self.least,
         }
+    }
+
+    /// Return the chance that the first component is that of another recording, too.
+    fn again(&self, carried: &[Carried], norms: &[f64], whole: f64) -> Option<f64> {
+        let place = |carried: &Carried| {
+            let mut components = self.components.iter();
+            components.position(|component| *component == carried.component)
+        };
+        let (first, rest) = carried.split_first()?;
+        let Some(second) = rest.first() else {
+            return Some(1.0);
+        };
+        let (one, two) = place(first).zip(place(second))?;
+        let lead = first.share - second.share;
+        let residual = |cluster: &Cluster| {
+            excess(cluster, norms, one) - excess(cluster, norms, two) - lead * all(cluster, norms)
+        };
+        let spread = self.spread(norms, whole, residual)?;
+        // The lead is twice as far from none as the share of one from a half.
+        let chance = Spread::of_share(f64::midpoint(1.0, lead), self.messages());
+        let both = spread.and(Some(Spread {
+            variance: 4.0 * chance.variance,
+            ..chance
+        }));
+        Some(below(lead / both.of_another().deviation(), both.freedom))
+    }
+
+    /// Return how many slow messages of equal time would tell as much as these (Kish).
+    fn messages(&self) -> f64 {
+        self.clusters.sum(Cluster::time).powi(2) / self.squares.max(1.0)
+    }
+
+    /// Return the spread of a share of the excess.
+    fn spread(
+        &self,
+        norms: &[f64],
+        whole: f64,
+        residual: impl Fn(&Cluster) -> f64,
+    ) -> Option<Spread> {
+        let spread = self
+            .clusters
+            .spread(|cluster| all(cluster, norms), residual);
+        let apart = Some(Spread::assumed(APART));
+        (spread.filter(|_| whole > 0.0)).map(|spread| spread.and(apart))
     }
 
     /// Return the episode of the first component.
@@ -193,7 +261,7 @@ impl Excess {
             .components
             .iter()
             .position(|component| *component == first)?;
-        let (begin, last) = self.time?;
+        let [begin, last] = [self.limits.span.first, self.limits.span.last].map(second);
         let excesses = self
             .clusters
             .by_second(|cluster| excess(cluster, norms, place));
@@ -207,29 +275,30 @@ impl Excess {
         let share = if whole > 0.0 { sum / whole } else { 0.0 };
         let time = clusters.sum(Cluster::time).max(1.0);
         let of_slow = clusters.sum(|cluster| cluster.sums[place]) / time;
-        let is_enough = clusters.flows().max(clusters.seconds()) >= CLUSTERS && whole > 0.0;
-        let side = side(self.components.len());
-        let margin = || {
-            let residual =
-                |cluster: &Cluster| excess(cluster, norms, place) - share * all(cluster, norms);
-            side * clusters.deviation(residual) / whole
-        };
-        let of_slow_margin = || {
-            let residual = |cluster: &Cluster| cluster.sums[place] - of_slow * cluster.time();
-            side * clusters.deviation(residual) / time
-        };
+        let chance = WRONG / self.components.len() as f64;
+        let residual =
+            |cluster: &Cluster| excess(cluster, norms, place) - share * all(cluster, norms);
+        let independent = Spread::of_share(share, self.messages());
+        let spread = self.spread(norms, whole, residual);
+        let margin = spread.map(|spread| spread.and(Some(independent)).of_another().margin(chance));
+        let residual = |cluster: &Cluster| cluster.sums[place] - of_slow * cluster.time();
+        let of_slow_margin = clusters.spread(Cluster::time, residual);
         Carried {
             component: self.components[place],
             norm: norms[place],
             excess: sum / weight,
             share,
-            margin: is_enough.then(margin),
+            margin,
             of_normal: self.fractions[place] / self.normal.weight.max(1.0),
             of_slow,
-            of_slow_margin: is_enough.then(of_slow_margin),
+            of_slow_margin: of_slow_margin.map(|spread| spread.of_another().margin(chance)),
             mostly: (self.details).main(self.components[place], self.normal.weight, weight),
         }
     }
+}
+
+const fn second(nanos: u64) -> u64 {
+    nanos / 1_000_000_000
 }
 
 /// Return a component's excess, summed over messages.
@@ -299,12 +368,25 @@ impl Carried {
         }
     }
 
-    /// Return true if it carries much for sure, and is more of slow messages than of normal ones or
-    /// these are far apart.
-    fn stands_out(&self, are_far_apart: bool) -> bool {
+    /// Return true if it carries much in other recordings as well.
+    fn carries_much(&self) -> bool {
+        let margin = self.margin.unwrap_or(f64::INFINITY);
+        self.share >= LEAST_SHARE && self.share - margin >= LEAST_ELSEWHERE
+    }
+
+    /// Return true if slow messages consist of it to another degree than normal ones.
+    fn is_more(&self) -> bool {
         let least = self.of_slow - self.of_slow_margin.unwrap_or(0.0);
-        let is_more = least * (1.0 - self.of_normal) >= MORE * self.of_normal * (1.0 - least);
-        self.share - self.margin.unwrap_or(0.0) >= LEAST_SHARE && (is_more || are_far_apart)
+        // There is nothing to compare the only component with.
+        let is_only = self.of_normal >= 1.0;
+        is_only || least * (1.0 - self.of_normal) >= MORE * self.of_normal * (1.0 - least)
+    }
+
+    /// Return how many times as long a recording would bring its interval above the least share:
+    /// deviations shrink with the root of the time.
+    fn needed(&self) -> Option<f64> {
+        let room = self.share - LEAST_ELSEWHERE;
+        (self.share >= LEAST_SHARE).then_some((self.margin? / room).powi(2))
     }
 }
 
@@ -374,25 +456,25 @@ mod tests {
     }
 
     #[test]
-    fn too_few_slow_messages_are_told_before_a_small_excess() {
+    fn what_is_seen_is_told_of_few_messages() {
         let mut few: Vec<Message> = (0..60)
             .map(|flow| read(flow, Nanos::from_micros(200)))
             .collect();
         few[30] = read(30, Nanos::from_secs(3));
         // The 99th percentile is the longest time: no message exceeds it.
         let claim = claimed(&few, Border::default());
-        assert_eq!(claim, (0, Claim::TooFew));
+        assert_eq!(claim, (0, Claim::NoneSlow));
         let claim = claimed(&few, Border::Time(Nanos::from_secs(10)));
-        assert_eq!(claim, (0, Claim::TooFew));
+        assert_eq!(claim, (0, Claim::NoneSlow));
         let claim = claimed(&few, Border::Time(Nanos::from_secs(1)));
-        assert_eq!(claim, (1, Claim::TooFew));
+        assert_eq!(claim, (1, Claim::Suspect));
     }
 
     #[test]
-    fn enough_slow_messages_that_are_hardly_slower_do_not_stand_out() {
+    fn slow_messages_that_are_hardly_slower_do_not_matter() {
         let reads: Vec<Message> = (0..3000)
             .map(|flow| read(flow, Nanos(1000 + flow)))
             .collect();
-        assert_eq!(claimed(&reads, Border::default()), (30, Claim::Nothing));
+        assert_eq!(claimed(&reads, Border::default()), (30, Claim::Small));
     }
 }

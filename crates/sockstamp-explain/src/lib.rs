@@ -4,16 +4,17 @@
 //! between the 25th and the 75th. The **norm** of a stage or part is its mean over the normal ones.
 //! The excess of a slow message over the norms is exactly the sum of the excesses of its stages and
 //! parts, because means add up where medians do not. The share of each in the sum over all slow
-//! messages is a fact; its interval is of what another such measurement would show.
+//! messages is a fact, which is always told.
 //!
-//! Messages of one flow, or of one moment, are slow together: rows are no independent samples. The
-//! interval therefore comes from sums per flow, or per second in blocks of neighbours, the wider of
-//! the two where there are [`CLUSTERS`] of each. With fewer of both nothing is claimed. All
-//! components of a kind are within their intervals in 95 % of cases.
+//! What another recording would show is another matter. Messages of one flow, or of one moment, are
+//! slow together: rows are no independent samples. The interval of a share comes from flows and
+//! from stretches of time (`chance`), and has the shares of all components of a kind in 95 % of
+//! other recordings. Where the data carry no claim, the first component is a suspect, with its
+//! odds.
 //!
-//! A component is claimed to be the first cause if it carries much of the excess for sure, and if
-//! slow messages consist of it to another degree than normal ones. A stage that is always the
-//! longest also has the longest tail: that alone is no cause.
+//! A component is claimed to be the first cause if it carries much of the excess in another
+//! recording, too, and if slow messages consist of it to another degree than normal ones. A stage
+//! that is always the longest also has the longest tail: that alone is no cause.
 //!
 //! [`Slices`] and [`Comparison`] then find the messages that the first component makes slow, always
 //! or at times, and [`Lives`] show some of them.
@@ -28,6 +29,7 @@
 
 pub mod advice;
 mod cause;
+mod chance;
 mod clusters;
 mod component;
 pub mod diagnosis;
@@ -41,7 +43,7 @@ pub mod timeline;
 mod times;
 
 pub use cause::Cause;
-pub use clusters::CLUSTERS;
+pub use chance::Least;
 pub use component::{Component, Kind};
 pub use episode::Episode;
 pub use excess::{Carried, Claim, Excess, Explanation};
@@ -49,4 +51,4 @@ pub use lives::Lives;
 pub use sample::Sample;
 pub use slices::{Addition, Comparison, Slice, Slices};
 pub use timeline::Timeline;
-pub use times::{Border, Limits, Times};
+pub use times::{Border, Limits, Span, Times};

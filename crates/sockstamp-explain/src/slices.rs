@@ -17,10 +17,10 @@ use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::size::SizeClass;
 
-use crate::CLUSTERS;
 use crate::Kind;
-use crate::clusters::{of_flows, of_seconds, second_of, side};
-use crate::excess::{Carried, Explanation, LEAST, LEAST_SHARE};
+use crate::chance::{EIGHTHS, Least, Spread, Sums as ClusterSums, WRONG, of_flows, of_time};
+use crate::clusters::second_of;
+use crate::excess::{Carried, Explanation, LEAST_SHARE};
 use crate::lives::Lives;
 use crate::times::Limits;
 
@@ -145,6 +145,7 @@ struct Question {
     carried: Carried,
     /// The mean of a normal message.
     norm: f64,
+    least: Least,
 }
 
 /// The answer of one message, by its weight.
@@ -171,24 +172,26 @@ impl Question {
             excess: if slow { weight * over } else { 0.0 },
             normal: if_so(self.limits.is_normal(time)),
             slow: if_so(slow),
-            long: if_so(over >= LEAST && over >= self.norm),
+            long: if_so(over >= self.least.time && over >= self.norm),
         })
     }
 }
 
-/// Sums over messages, and over the slow ones of each flow and second.
+/// Sums over messages, and over the slow ones of each flow and eighth of the time.
 #[derive(Debug, Default)]
 struct Sums {
     weight: f64,
     excess: f64,
     normal: f64,
     slow: f64,
+    /// Of the excesses of slow messages.
+    squares: f64,
     flows: HashMap<u64, f64>,
-    seconds: HashMap<u64, f64>,
+    eighths: [f64; EIGHTHS],
 }
 
 impl Sums {
-    fn add(&mut self, message: &Message, answer: Answer) {
+    fn add(&mut self, message: &Message, answer: Answer, eighth: usize) {
         self.weight += answer.weight;
         self.normal += answer.normal;
         self.slow += answer.slow;
@@ -197,7 +200,8 @@ impl Sums {
         }
         self.excess += answer.excess;
         *self.flows.entry(message.flow.cookie.0).or_default() += answer.excess;
-        *self.seconds.entry(second_of(message)).or_default() += answer.excess;
+        self.squares += answer.excess.powi(2);
+        self.eighths[eighth] += answer.excess;
     }
 }
 
@@ -222,8 +226,9 @@ pub struct Addition {
     pub slice: Slice,
     /// The share of the component's excess that would vanish: of 1.
     pub share: f64,
-    /// Half the width of the share's interval of 95 %, for all slices together.
-    pub margin: f64,
+    /// Half the width of the interval in which 95 % of other recordings have its share, for all
+    /// slices together; `None` if slow messages came in too few moments to tell.
+    pub margin: Option<f64>,
     /// Its share of all messages: of 1.
     pub common: f64,
     /// Its share of the normal messages: of 1.
@@ -238,6 +243,13 @@ pub struct Addition {
 }
 
 impl Addition {
+    /// Return true if it adds much in other recordings as well.
+    #[must_use]
+    pub fn is_beyond_chance(&self) -> bool {
+        self.margin
+            .is_some_and(|margin| self.share - margin >= LEAST_SHARE)
+    }
+
     /// Return true if even most of its ordinary messages take long, and false if it is slow at
     /// times.
     #[must_use]
@@ -256,6 +268,7 @@ impl Slices {
                 limits: explanation.limits,
                 carried,
                 norm: explanation.norm(),
+                least: explanation.least,
             },
             whole: Sums::default(),
             places: HashMap::new(),
@@ -276,10 +289,11 @@ impl Slices {
         let Some(answer) = self.question.ask(message) else {
             return;
         };
-        self.whole.add(message, answer);
+        let eighth = self.question.limits.span.eighth(message);
+        self.whole.add(message, answer, eighth);
         for dimension in 0..DIMENSIONS {
             if let Some(place) = self.place(dimension, message) {
-                self.sums[place].add(message, answer);
+                self.sums[place].add(message, answer, eighth);
             }
         }
     }
@@ -306,22 +320,24 @@ impl Slices {
         Some(place)
     }
 
-    /// Return the comparison of the slices that add much for sure.
+    /// Return the comparison of the slices that add much: first those that do so elsewhere, too.
     #[must_use]
     pub fn compare(self) -> Comparison {
-        let side = side(self.sums.len());
-        let seconds = self.whole.seconds.iter();
-        let mut seconds: Vec<(u64, f64)> = seconds.map(|(second, sum)| (*second, *sum)).collect();
-        seconds.sort_unstable_by_key(|(second, _)| *second);
-        let enough = self.whole.flows.len().max(self.whole.seconds.len()) >= CLUSTERS;
         let slices = self.places.iter();
         let mut additions: Vec<Addition> = slices
-            .filter_map(|(slice, &place)| self.addition(slice, &self.sums[place], &seconds, side))
-            .filter(|addition| enough && addition.share - addition.margin >= LEAST_SHARE)
+            .filter_map(|(slice, &place)| self.addition(slice, &self.sums[place]))
+            .filter(|addition| addition.share >= LEAST_SHARE)
             .collect();
         additions.sort_by(|one, other| {
-            (other.share.total_cmp(&one.share)).then_with(|| one.slice.cmp(&other.slice))
+            (other.is_beyond_chance().cmp(&one.is_beyond_chance()))
+                .then_with(|| other.share.total_cmp(&one.share))
+                .then_with(|| one.slice.cmp(&other.slice))
         });
+        if let Some(first) = additions.iter().position(|one| !one.is_beyond_chance())
+            && first > 0
+        {
+            additions.truncate(first);
+        }
         additions.truncate(COMPARED);
         let cells = vec![[[Cell::default(); 4]; COMPARED]; additions.len()];
         Comparison {
@@ -333,14 +349,8 @@ impl Slices {
         }
     }
 
-    /// Return what a slice adds; `seconds` has the excess of all in each.
-    fn addition(
-        &self,
-        slice: &Slice,
-        sums: &Sums,
-        seconds: &[(u64, f64)],
-        side: f64,
-    ) -> Option<Addition> {
+    /// Return what a slice adds.
+    fn addition(&self, slice: &Slice, sums: &Sums) -> Option<Addition> {
         let whole = &self.whole;
         let common = sums.weight / whole.weight;
         if whole.excess <= 0.0 || common > MOST_COMMON {
@@ -348,21 +358,28 @@ impl Slices {
         }
         let of_the_rest = (whole.excess - sums.excess) / (whole.weight - sums.weight);
         let part = sums.excess / whole.excess;
-        let residual = |own: &HashMap<u64, f64>, cluster: u64, all: f64| {
-            own.get(&cluster).copied().unwrap_or_default() - part * all
+        let cluster = |own: f64, all: f64| ClusterSums {
+            residual: own - part * all,
+            weight: all,
         };
         let flows = whole.flows.iter();
-        let flows: Vec<f64> = flows
-            .map(|(flow, all)| residual(&sums.flows, *flow, *all))
-            .collect();
-        let seconds: Vec<(u64, f64)> = (seconds.iter())
-            .map(|(second, all)| (*second, residual(&sums.seconds, *second, *all)))
-            .collect();
-        let deviation = of_flows(&flows).max(of_seconds(&seconds)) / whole.excess;
+        let flows = flows.map(|(flow, all)| {
+            let own = sums.flows.get(flow).copied().unwrap_or_default();
+            cluster(own, *all)
+        });
+        let eighths = sums.eighths.iter().zip(&whole.eighths);
+        let time = of_time(eighths.map(|(own, all)| cluster(*own, *all)), 1);
+        let messages = whole.excess.powi(2) / whole.squares;
+        let margin = time.map(|time| {
+            let spread = time
+                .and(of_flows(flows))
+                .and(Some(Spread::of_share(part, messages)));
+            spread.of_another().margin(WRONG / self.sums.len() as f64)
+        });
         Some(Addition {
             slice: slice.clone(),
             share: part - sums.weight * of_the_rest / whole.excess,
-            margin: side * deviation,
+            margin,
             common,
             of_normal: sums.normal / whole.normal.max(1.0),
             of_slow: sums.slow / whole.slow.max(1.0),

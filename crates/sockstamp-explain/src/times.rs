@@ -3,6 +3,7 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 
+use crate::chance::EIGHTHS;
 use crate::component::Kind;
 
 /// Different times that are held of a kind: 64 MB. Beyond, times are rounded.
@@ -19,6 +20,16 @@ pub struct Times {
     times: Vec<(u64, u64)>,
     most: usize,
     are_rounded: bool,
+    span: Option<Span>,
+}
+
+/// The time from the first message to the last, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
 }
 
 /// The border between slow messages and others.
@@ -54,6 +65,24 @@ pub struct Limits {
     pub slow: Nanos,
     /// There were too many different times to hold: percentiles are up to 0.05 % too long.
     pub are_rounded: bool,
+    /// When the messages came.
+    pub span: Span,
+}
+
+impl Span {
+    /// Return the eighth of it in which a message came.
+    pub(crate) fn eighth(self, message: &Message) -> usize {
+        let time = message.time.as_nanos().clamp(self.first, self.last) - self.first;
+        let length = u128::from(self.last - self.first) + 1;
+        let eighth = u128::from(time) * EIGHTHS as u128 / length;
+        usize::try_from(eighth).unwrap_or(0)
+    }
+
+    /// Return its length in seconds.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        (self.last - self.first) as f64 / 1e9
+    }
 }
 
 impl Limits {
@@ -76,6 +105,7 @@ impl Times {
             times: Vec::new(),
             most: MOST,
             are_rounded: false,
+            span: None,
         }
     }
 
@@ -83,6 +113,13 @@ impl Times {
     pub fn add(&mut self, message: &Message) {
         if let Some(time) = self.kind.time(message) {
             self.push(time.0, message.weight.into());
+            let moment = message.time.as_nanos();
+            let span = self.span.get_or_insert(Span {
+                first: moment,
+                last: moment,
+            });
+            span.first = span.first.min(moment);
+            span.last = span.last.max(moment);
         }
     }
 
@@ -137,6 +174,7 @@ impl Times {
             p99,
             slow,
             are_rounded: self.are_rounded,
+            span: self.span?,
         })
     }
 
@@ -172,9 +210,12 @@ fn rounded(time: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const MOMENT: Span = Span { first: 7, last: 7 };
+
     fn limits(most: usize, times: impl Iterator<Item = u64>) -> Limits {
         let mut all = Times {
             most,
+            span: Some(MOMENT),
             ..Times::new(Kind::Read)
         };
         for time in times {
@@ -195,6 +236,7 @@ mod tests {
             p99: Nanos(395),
             slow: Nanos(395),
             are_rounded: false,
+            span: MOMENT,
         };
         assert_eq!(all, expected);
     }

@@ -30,11 +30,11 @@ enum Limit {
 /// The result of looking at a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// It holds for sure: the whole interval of the change is beyond the limit.
+    /// It holds beyond chance: the whole interval of the change is beyond the limit.
     Yes,
-    /// It does not hold for sure.
+    /// It does not hold beyond chance.
     No,
-    /// There are too few messages, or too few flows and seconds.
+    /// There are too few messages, or all came in one moment.
     Unknown,
 }
 
@@ -135,6 +135,9 @@ mod tests {
             before: 1e6,
             after,
             interval: interval.map(|(least, most): (f64, f64)| (least.ln(), most.ln())),
+            chance: 0.0,
+            needed: 1.0,
+            matters: true,
         }]
     }
 

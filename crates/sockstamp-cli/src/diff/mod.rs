@@ -11,10 +11,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use sockstamp_explain::diff::{Population, compare, one_sided};
+use sockstamp_explain::diff::{Population, compare, one_sided, seen};
 use sockstamp_record::Detail;
 use sockstamp_run::escape::complain;
 
+use crate::options::least::LeastOptions;
 use crate::print::output::Format;
 use crate::recordings::{Recordings, files};
 
@@ -28,12 +29,29 @@ const HELD: u8 = 3;
 #[derive(Debug, Args)]
 pub struct Options {
     /// A recording: a file, or a directory that `record -o` filled
-    #[arg(value_name = "BEFORE")]
-    pub before: PathBuf,
+    #[arg(
+        value_name = "BEFORE",
+        required_unless_present = "befores",
+        conflicts_with = "befores"
+    )]
+    pub before: Option<PathBuf>,
     /// Another one
-    #[arg(value_name = "AFTER")]
-    pub after: PathBuf,
-    /// Exit with status 3 if this holds for sure, such as 'tx.qdisc.p99 > +20%'
+    #[arg(
+        value_name = "AFTER",
+        required_unless_present = "befores",
+        conflicts_with = "befores"
+    )]
+    pub after: Option<PathBuf>,
+    /// Several recordings of the same system, which tell how far such recordings lie apart
+    #[arg(long = "before", value_name = "RECORDING", num_args = 1.., requires = "afters")]
+    pub befores: Vec<PathBuf>,
+    /// Several recordings to compare these with
+    #[arg(long = "after", value_name = "RECORDING", num_args = 1.., requires = "befores")]
+    pub afters: Vec<PathBuf>,
+    #[command(flatten)]
+    /// What is too small to be a finding.
+    pub least: LeastOptions,
+    /// Exit with status 3 if this holds beyond chance, such as 'tx.qdisc.p99 > +20%'
     ///
     /// STAGE.pN > +LIMIT or STAGE.pN < -LIMIT, where STAGE is a stage, tx.sent or rx.total, pN is
     /// p50, p90, p99 or p99.9, and LIMIT is a percentage or a time with its unit (us, ms, s). It
@@ -47,9 +65,13 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let [before, after] = [population(&options.before)?, population(&options.after)?];
-    let changes = compare(&before, &after);
+    let [before, after] = [
+        populations(options.before.iter().chain(&options.befores))?,
+        populations(options.after.iter().chain(&options.afters))?,
+    ];
+    let changes = compare(&before, &after, options.least.into());
     let one_sided = one_sided(&before, &after);
+    let seen = seen(&before, &after);
     let mut held = Vec::new();
     let mut unknown = Vec::new();
     for condition in &options.fail_if {
@@ -65,6 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let difference = Difference {
         before,
         after,
+        seen,
         changes,
         one_sided,
         held,
@@ -75,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     if !unknown.is_empty() {
         bail!(
-            "too few messages, or too few flows and seconds, to evaluate: {}",
+            "too few messages, or all in one moment, to evaluate: {}",
             unknown.join(", ")
         );
     }
@@ -94,6 +117,10 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
         }
         _ => Ok(()),
     }
+}
+
+fn populations<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Population>> {
+    paths.map(|path| population(path)).collect()
 }
 
 fn population(path: &Path) -> Result<Population> {

@@ -2,20 +2,25 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::diff::{Change, OneSided};
+use sockstamp_explain::diff::{Change, OneSided, Seen};
 use sockstamp_model::clock::Nanos;
 
-use super::difference::{Difference, side};
+use super::difference::{Difference, messages, side};
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;
+
+/// Whole times whose means are told.
+const SEEN: usize = 3;
+/// Nobody measures so many times as long.
+const MOST_NEEDED: f64 = 100.0;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
     let changes = &difference.changes;
     writeln!(
         output,
         "\n before: {}, after: {}\n",
-        counted(difference.before.messages(), "message"),
-        difference.after.messages()
+        counted(messages(&difference.before), "message"),
+        messages(&difference.after)
     )?;
     writeln!(
         output,
@@ -29,24 +34,17 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
         one_sided(output, one)?;
     }
     writeln!(output)?;
-    let sure: Vec<String> = changes
-        .iter()
-        .filter(|change| change.is_sure())
-        .map(named)
-        .collect();
-    let sentence = match (changes.is_empty(), sure.is_empty()) {
-        (true, _) => "there are too few messages that both sides have",
-        (_, true) if changes.iter().all(|change| change.interval.is_none()) => {
-            "too few flows and seconds, or too few messages, to tell a change from chance"
+    for seen in difference.seen.iter().take(SEEN) {
+        let words = what_is_seen(seen);
+        writeln!(output, "{}", wrapped(" seen:", words.split(' '), ""))?;
+    }
+    let found: Vec<String> = difference.found().into_iter().map(named).collect();
+    match found.is_empty() {
+        true => {
+            let words = without_finding(difference.suspect());
+            writeln!(output, "{}", wrapped(" changed:", words.split(' '), ""))?;
         }
-        (_, true) => "nothing for sure",
-        (_, false) => "",
-    };
-    let words: Vec<&str> = sentence.split_whitespace().collect();
-    let items: Vec<&str> = sure.iter().map(String::as_str).collect();
-    match sure.is_empty() {
-        true => writeln!(output, "{}", wrapped(" changed:", words, ""))?,
-        false => writeln!(output, "{}", wrapped(" changed:", items, ","))?,
+        false => writeln!(output, "{}", wrapped(" changed:", &found, ","))?,
     }
     if !difference.held.is_empty() {
         writeln!(output, "{}", wrapped(" fails:", &difference.held, ","))?;
@@ -54,9 +52,49 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
     output.flush()
 }
 
-/// A star marks what changed for sure.
+/// Say by how much a mean differs, and which stage carries that.
+fn what_is_seen(seen: &Seen) -> String {
+    let [before, after] = [seen.before, seen.after].map(nanos);
+    let more = seen.after - seen.before;
+    let less = if more < 0.0 { "less" } else { "more" };
+    let mut words = format!(
+        "{} takes {} {less} on average ({before}, then {after})",
+        seen.measure,
+        nanos(more.abs()),
+    );
+    if let Some((stage, part)) = seen.stage {
+        let share = part / more * 100.0;
+        words += &format!("; {stage} is {share:.0} % of that");
+    }
+    words
+}
+
+/// Name what comes nearest to a change that chance does not make.
+fn without_finding(suspect: Option<&Change>) -> String {
+    let Some(suspect) = suspect else {
+        return "by too little to matter (--least-time, --least-share)".to_owned();
+    };
+    let named = named(suspect);
+    let odds = match suspect.chance {
+        chance if chance > 0.5 => "no more than by chance".to_owned(),
+        chance => format!(
+            "the odds against chance are {:.0} to 1",
+            (1.0 - chance) / chance
+        ),
+    };
+    let needed = match suspect.needed {
+        needed if needed <= MOST_NEEDED => format!(
+            "about {:.0} times as much would tell: longer, or several recordings a side",
+            needed.ceil().max(2.0)
+        ),
+        _ => "more measuring is unlikely to tell".to_owned(),
+    };
+    format!("maybe {named}: {odds}; {needed}")
+}
+
+/// A star marks what is found.
 fn row(output: &mut dyn Write, change: &Change) -> io::Result<()> {
-    let star = if change.is_sure() { "*" } else { " " };
+    let star = if change.is_found() { "*" } else { " " };
     let interval = change.bounds().map_or_else(
         || "-".to_owned(),
         |(least, most)| format!("{} to {}", percent(least), percent(most)),
@@ -131,6 +169,9 @@ mod tests {
             before: 123_456_789.0,
             after: 123_456_789_000.0,
             interval: Some((-13.0, 30.0)),
+            chance: 1.0,
+            needed: f64::INFINITY,
+            matters: true,
         };
         let mut text = Vec::new();
         row(&mut text, &change).unwrap();

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use sockstamp_explain::{
-    Addition, Border, Cause, Claim, Comparison, Excess, Explanation, Kind, Lives, Slices, Times,
+    Addition, Border, Cause, Claim, Comparison, Excess, Explanation, Kind, Least, Lives, Slices,
+    Times,
 };
 use sockstamp_model::message::Message;
 use sockstamp_record::Detail;
@@ -30,21 +31,31 @@ pub(super) struct Explained {
 
 impl Explained {
     fn cause(&self) -> Option<Cause> {
-        Cause::new(&self.explanation, self.leaders.first())
+        cause(&self.explanation, &self.leaders)
     }
+}
+
+/// Return the cause that is concluded. A slice that chance may have made is none of it.
+fn cause(explanation: &Explanation, leaders: &[Addition]) -> Option<Cause> {
+    let leader = leaders.first().filter(|leader| leader.is_beyond_chance());
+    Cause::new(explanation, leader)
 }
 
 /// Explain each kind of messages; `each` passes all messages, with the given columns, several
 /// times. Further causes follow the first of their kind. Connections that failed are counted.
-pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Failed)> {
-    let (mut all, failed) = explain(border, &Kind::ALL, &[], &each)?;
+pub(super) fn of(
+    border: Border,
+    least: Least,
+    each: impl Each,
+) -> Result<(Vec<Explained>, Failed)> {
+    let (mut all, failed) = explain(border, least, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
     let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
     for _ in 1..CAUSES {
         if kinds.is_empty() {
             break;
         }
-        let (found, _) = explain(border, &kinds, &causes, &each)?;
+        let (found, _) = explain(border, least, &kinds, &causes, &each)?;
         let found = found.into_iter().map(|explained| Explained {
             rest: true,
             ..explained
@@ -68,6 +79,7 @@ pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Fai
 /// Explain messages of these kinds that none of these causes covers.
 fn explain(
     border: Border,
+    least: Least,
     kinds: &[Kind],
     causes: &[Cause],
     each: &impl Each,
@@ -99,7 +111,8 @@ fn explain(
             .filter(|(kind, _)| is_left(*kind, message));
         left.for_each(|(_, excess)| excess.add(message));
     })?;
-    let explanations = excesses.into_iter().map(|(_, excess)| excess.explanation());
+    let explanations =
+        (excesses.into_iter()).map(|(_, excess)| excess.of_at_least(least).explanation());
     let explanations: Vec<_> = explanations.collect();
     let found = slices(&explanations, |detail, take| {
         each(detail, &mut |message| {
@@ -108,7 +121,7 @@ fn explain(
     })?;
     let explained = explanations.into_iter().zip(found);
     let explained = explained.map(|(explanation, (leaders, lives))| {
-        let cause = Cause::new(&explanation, leaders.first());
+        let cause = cause(&explanation, &leaders);
         Explained {
             explanation,
             leaders,
@@ -122,16 +135,14 @@ fn explain(
 /// Take a message, and whether it belongs to a kind.
 type Take<'a> = &'a mut dyn FnMut(&Message, &dyn Fn(Kind) -> bool);
 
-/// Find the slices of messages that the first components make slow, if any, and slow messages.
+/// Find the slices of messages that the first components make slow, and slow messages.
 fn slices(
     explanations: &[Explanation],
     each: impl Fn(Detail, Take<'_>) -> Result<()>,
 ) -> Result<Vec<(Vec<Addition>, Lives)>> {
     let slices_of = |explanation: &Explanation| {
-        let first = explanation
-            .carried
-            .first()
-            .filter(|_| explanation.claim == Claim::First)?;
+        let is_seen = !matches!(explanation.claim, Claim::Small | Claim::NoneSlow);
+        let first = explanation.carried.first().filter(|_| is_seen)?;
         Some(Slices::new(explanation, *first))
     };
     let mut slices: Vec<Option<Slices>> = explanations.iter().map(slices_of).collect();

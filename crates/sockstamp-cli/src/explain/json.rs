@@ -13,7 +13,7 @@ use super::failed::Failed;
 use super::told::Told;
 
 /// Raised when a key changes its meaning or is removed.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     let explanations = told.explained.iter().map(Explanation::from).collect();
@@ -55,6 +55,8 @@ struct Explanation<'a> {
     seconds: usize,
     excess_ns: f64,
     claim: &'static str,
+    again: Option<f64>,
+    needed: Option<f64>,
     components: Vec<Component>,
     slices: Vec<Slice>,
     episode: Option<Episode>,
@@ -88,7 +90,8 @@ struct Slice {
     dimension: &'static str,
     value: String,
     share: f64,
-    margin: f64,
+    margin: Option<f64>,
+    beyond_chance: bool,
     of_all: f64,
     of_normal: f64,
     of_slow: f64,
@@ -117,7 +120,8 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
         let explanation = &explained.explanation;
         let limits = &explanation.limits;
         let first = explanation.carried.first();
-        let first = first.filter(|_| explanation.claim == Claim::First);
+        let is_told = |claim| matches!(claim, Claim::First | Claim::Usual | Claim::Suspect);
+        let first = first.filter(|_| is_told(explanation.claim));
         let advice = first.map(|first| {
             let advice = advice::of(first.named());
             Advice {
@@ -142,9 +146,13 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
             excess_ns: explanation.excess,
             claim: match explanation.claim {
                 Claim::First => "first",
-                Claim::TooFew => "too-few",
-                Claim::Nothing => "nothing",
+                Claim::Usual => "usual",
+                Claim::Suspect => "suspect",
+                Claim::Small => "small",
+                Claim::NoneSlow => "none-slow",
             },
+            again: explanation.again,
+            needed: explanation.needed,
             components: explanation.carried.iter().map(Component::from).collect(),
             slices: explained.leaders.iter().map(Slice::from).collect(),
             episode: explanation.episode.map(Episode::from),
@@ -193,6 +201,7 @@ impl From<&Addition> for Slice {
             value,
             share: addition.share,
             margin: addition.margin,
+            beyond_chance: addition.is_beyond_chance(),
             of_all: addition.common,
             of_normal: addition.of_normal,
             of_slow: addition.of_slow,

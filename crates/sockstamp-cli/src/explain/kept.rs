@@ -81,7 +81,7 @@ impl Observer for Kept {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_explain::{Border, Claim, Kind};
+    use sockstamp_explain::{Border, Claim, Kind, Least};
     use sockstamp_model::clock::{Nanos, Timestamp};
     use sockstamp_model::fixture;
     use sockstamp_model::flow::SocketCookie;
@@ -148,7 +148,7 @@ mod tests {
             kept.messages().iter().for_each(take);
             Ok(())
         };
-        let (explained, _) = causes::of(Border::default(), each).unwrap();
+        let (explained, _) = causes::of(Border::default(), Least::default(), each).unwrap();
         let reads = explained
             .iter()
             .find(|one| one.explanation.kind == Kind::Read);

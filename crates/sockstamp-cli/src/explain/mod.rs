@@ -23,6 +23,7 @@ use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
+use crate::options::least::LeastOptions;
 use crate::options::measuring::Measuring;
 use crate::options::source::Source;
 use crate::print::listeners::Listeners;
@@ -47,6 +48,9 @@ pub struct Options {
     /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
     pub worse_than: Border,
+    #[command(flatten)]
+    /// What is too small to be a finding.
+    pub least: LeastOptions,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -58,7 +62,7 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let source = &options.source;
     if !source.files.is_empty() {
-        let told = of_recordings(&source.files, options.worse_than)?;
+        let told = of_recordings(&source.files, options)?;
         print(&mut io::stdout(), &told, options)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -93,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         kept.messages().iter().for_each(take);
         Ok(())
     };
-    let (explained, failed) = causes::of(options.worse_than, each)?;
+    let (explained, failed) = causes::of(options.worse_than, options.least.into(), each)?;
     let told = Told {
         explained,
         failed,
@@ -110,9 +114,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-fn of_recordings(files: &[PathBuf], border: Border) -> Result<Told> {
+fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
+    let (border, least) = (options.worse_than, options.least.into());
     let recordings = Recordings::open(files)?;
-    let (explained, failed) = causes::of(border, |detail, take| {
+    let (explained, failed) = causes::of(border, least, |detail, take| {
         recordings.each(detail, |message| {
             take(message);
             Ok(())

@@ -15,6 +15,8 @@ use crate::print::line::time_of_day;
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;
 
+/// Nobody measures so many times as long.
+const MOST_NEEDED: f64 = 100.0;
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;
 
@@ -100,20 +102,18 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
             "there are too many different times to hold: percentiles are up to 0.05 % too long";
         sentence(output, "  ", why)?;
     }
-    let first = match (explanation.claim, explanation.carried.first()) {
-        (Claim::First, Some(first)) => first,
-        (Claim::TooFew, _) => {
-            components(output, explanation)?;
-            let least = sockstamp_explain::CLUSTERS;
-            let why = format!(
-                "too few flows and seconds for a conclusion: {least} of either are needed; measure longer, or \
-                 call more of them slow (--worse-than p90)"
-            );
-            return sentence(output, "  ", &why);
-        }
-        _ => return sentence(output, "  ", "nothing stands out"),
-    };
+    if explanation.claim == Claim::NoneSlow {
+        return Ok(());
+    }
     components(output, explanation)?;
+    sentence(output, "   another:", &another(explanation))?;
+    let Some(first) = explanation
+        .carried
+        .first()
+        .filter(|_| explanation.claim != Claim::Small)
+    else {
+        return Ok(());
+    };
     if let Some((leader, alike)) = explained.leaders.split_first() {
         for_whom(output, leader, alike)?;
     }
@@ -129,11 +129,65 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     Ok(())
 }
 
+/// Say what another recording would show.
+fn another(explanation: &Explanation) -> String {
+    let Some(first) = explanation.carried.first() else {
+        return String::new();
+    };
+    let name = first.named();
+    let least = &explanation.least;
+    match explanation.claim {
+        Claim::Small => format!(
+            "too small to matter to anybody: less than {:.0} % of a normal message's time, or than {} \
+             (--least-share, --least-time)",
+            least.share * 100.0,
+            nanos(least.time),
+        ),
+        Claim::First => format!("{name} would carry much of another recording's, too"),
+        Claim::Usual => format!(
+            "{name} would carry much of another recording's, too; normal messages consist of it as \
+             much: it is what always takes longest"
+        ),
+        _ => suspect(explanation, &name.to_string()),
+    }
+}
+
+/// Say how likely the best suspect is the first of another recording, and what would tell.
+fn suspect(explanation: &Explanation, name: &str) -> String {
+    let Some(again) = explanation.again else {
+        return format!(
+            "{name} is the best suspect. Nearly all of it came in one moment, which tells nothing of \
+             others: measure until it comes again"
+        );
+    };
+    let odds = match again {
+        again if again < 0.6 => "even odds".to_owned(),
+        again => format!("odds of {:.0} to 1", (again / (1.0 - again)).min(1000.0)),
+    };
+    let needed = match explanation.needed {
+        Some(needed) if needed <= MOST_NEEDED => format!(
+            "about {:.0} times as long a recording would tell",
+            needed.ceil().max(2.0)
+        ),
+        _ => "a longer recording is unlikely to name a single one".to_owned(),
+    };
+    format!("{name} is the best suspect, with {odds} that it comes first again; {needed}")
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn nanos(time: f64) -> Nanos {
+    Nanos(time.round() as u64)
+}
+
 fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
     let listed = |carried: &&Carried| carried.share >= LISTED && carried.excess() > Nanos::ZERO;
     for carried in explanation.carried.iter().filter(listed) {
         let margin = match carried.margin {
-            Some(margin) => format!(" ± {:.0}", margin * 100.0),
+            Some(margin) => format!(" ± {:.0}", margin.min(1.0) * 100.0),
             None => String::new(),
         };
         let head = format!("   {:>3.0} %{margin}", carried.share * 100.0);
@@ -153,13 +207,19 @@ fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<(
 
 /// Say which slice of the messages adds the excess, and how common it is.
 fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io::Result<()> {
+    let margin = match leader.margin {
+        Some(margin) => format!(" ± {:.0}", margin.min(1.0) * 100.0),
+        None => String::new(),
+    };
     let mut words = format!(
-        "{}, {:.0} % of the messages: {:.0} % ± {:.0} of it would vanish if these were like the others",
+        "{}, {:.0} % of the messages: {:.0} %{margin} of it would vanish if these were like the others",
         leader.slice,
         leader.common * 100.0,
         leader.share * 100.0,
-        leader.margin * 100.0,
     );
+    if !leader.is_beyond_chance() {
+        words += " (in this recording: it may be chance)";
+    }
     for other in alike {
         words += &format!("; or {}, which cannot be distinguished", other.slice);
     }
@@ -249,8 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn few_messages_support_no_conclusion() {
-        let too_few = "too few flows and seconds for a conclusion: 20 of either are needed";
+    fn what_is_seen_of_few_messages_is_told() {
         for (others, border, expected) in [
             (
                 59,
@@ -272,10 +331,14 @@ mod tests {
                 Border::Time(Nanos::from_secs(1)),
                 "more than normal ones, in 1 flow and 1 second 100 % of the excess is rx.app",
             ),
+            (
+                59,
+                Border::Time(Nanos::from_secs(1)),
+                "rx.app is the best suspect. Nearly all of it came in one moment",
+            ),
         ] {
             let text = told(others, border);
             assert!(text.contains(expected), "{text}");
-            assert!(text.contains(too_few), "{text}");
         }
     }
 }

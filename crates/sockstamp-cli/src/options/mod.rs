@@ -1,6 +1,7 @@
 //! Options that subcommands share, and what they mean.
 
 pub(crate) mod filter;
+pub(crate) mod least;
 pub(crate) mod live;
 pub(crate) mod measuring;
 pub(crate) mod source;

@@ -13,9 +13,11 @@ use crate::options::target::Target;
 /// The words that are a filter or files.
 const WORDS: &str = "filter";
 /// Options that do not choose what is measured.
-const OF_BOTH: [&str; 6] = [
+const OF_BOTH: [&str; 8] = [
     WORDS,
     "format",
+    "least_share",
+    "least_time",
     "worse_than",
     "output",
     "all_stages",

@@ -14,6 +14,8 @@ pub(super) struct Buckets {
     /// Iterate from the first non-empty bucket to the last.
     counts: Vec<u64>,
     first: usize,
+    /// All durations, by weight.
+    time: u128,
 }
 
 fn place(duration: Nanos) -> usize {
@@ -39,18 +41,20 @@ impl Buckets {
         let place = place(duration);
         self.extend_to(place, 1);
         self.counts[place - self.first] += weight;
+        self.time += u128::from(duration.0) * u128::from(weight);
     }
 
-    /// Add all that another one has, this many times.
-    pub(super) fn merge(&mut self, other: &Self, times: u64) {
-        if times == 0 || other.counts.is_empty() {
+    /// Add all that another one has.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.counts.is_empty() {
             return;
         }
         self.extend_to(other.first, other.counts.len());
         let sums = self.counts[other.first - self.first..].iter_mut();
         for (sum, count) in sums.zip(&other.counts) {
-            *sum += count * times;
+            *sum += count;
         }
+        self.time += other.time;
     }
 
     /// Make room for this many buckets.
@@ -67,6 +71,12 @@ impl Buckets {
 
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    /// Return the mean in nanoseconds; `None` without durations.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.time as f64 / count as f64)
     }
 
     /// Return a quantile in nanoseconds, interpolated within its bucket; `None` without durations.
@@ -118,5 +128,6 @@ mod tests {
             let found = buckets.quantile(quantile).unwrap();
             assert!((found / exact - 1.0).abs() < 0.032, "{found}");
         }
+        assert_eq!(buckets.mean(), Some(500.5e6));
     }
 }

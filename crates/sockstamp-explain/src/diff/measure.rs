@@ -39,6 +39,35 @@ impl Measure {
         }
     }
 
+    /// Return the whole time that it is a part of; itself, if it is none.
+    pub(super) const fn whole(self) -> Self {
+        match self {
+            Self::Stage(Stage::TxCopy | Stage::TxQueue | Stage::TxQdisc | Stage::TxNic) => {
+                Self::Sent
+            }
+            Self::Stage(
+                Stage::RxNic | Stage::RxStack | Stage::RxHol | Stage::RxWakeup | Stage::RxApp,
+            ) => Self::Read,
+            whole => whole,
+        }
+    }
+
+    /// Return true for a time that somebody waits for as a whole.
+    pub(super) const fn is_whole(self) -> bool {
+        match self {
+            Self::Sent | Self::Read | Self::Life => true,
+            Self::Stage(stage) => matches!(
+                stage,
+                Stage::PeerAnswer | Stage::ConnHandshake | Stage::ConnAccept
+            ),
+        }
+    }
+
+    /// Return false for the time until an acknowledgement, which delays nobody by itself.
+    pub(super) const fn is_waited_for(self) -> bool {
+        !matches!(self, Self::Stage(Stage::TxNetwork | Stage::NetBack))
+    }
+
     /// Return those that a message has. A connection is no message: it has stages alone.
     pub(super) fn of(message: &Message) -> impl Iterator<Item = (Self, Nanos)> {
         let whole = match message.direction {
