@@ -33,6 +33,11 @@ fn report_and_sql_agree() {
 }
 
 #[test]
+fn report_and_the_examples_of_the_documentation_agree() {
+    ask(answers::examples);
+}
+
+#[test]
 fn explain_and_sql_rank_the_same_stages() {
     ask(answers::explain);
     ask(answers::explain_lives);
