@@ -1,6 +1,7 @@
 //! The SQL of docs/sql gives the answers of the subcommands, in DuckDB.
 
 mod answers;
+mod examples;
 
 use std::path::Path;
 
@@ -34,7 +35,7 @@ fn report_and_sql_agree() {
 
 #[test]
 fn report_and_the_examples_of_the_documentation_agree() {
-    ask(answers::examples);
+    ask(examples::examples);
 }
 
 #[test]
