@@ -13,11 +13,10 @@
 mod spread;
 mod student;
 
-pub(crate) use spread::{Spread, Sums, of_flows, of_time, spread_of_flows, spread_of_times};
+pub(crate) use spread::{
+    EIGHTHS, Spread, Sums, of_flows, of_time, spread_of_flows, spread_of_times,
+};
 pub(crate) use student::{below, critical};
-
-/// The stretches of time that are compared with each other.
-pub(crate) const EIGHTHS: usize = 8;
 
 /// The chance that any of all claims is wrong.
 pub(crate) const WRONG: f64 = 0.05;

@@ -1,6 +1,9 @@
 //! Estimate how far a figure would lie from that of another measurement.
 
-use super::{EIGHTHS, critical};
+use super::student::critical;
+
+/// The stretches of time that are compared with each other.
+pub(crate) const EIGHTHS: usize = 8;
 
 /// Fewer independent parts do not tell how far they spread.
 const LEAST_PARTS: f64 = 3.0;

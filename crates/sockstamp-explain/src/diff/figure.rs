@@ -7,7 +7,14 @@ use crate::chance::{EIGHTHS, Spread, spread_of_flows, spread_of_times};
 use super::buckets::Buckets;
 use super::measure::Measure;
 use super::population::Cluster;
-use super::{BEYOND, QUANTILES, Side};
+use super::side::Side;
+
+/// The quantiles that are compared, with their names.
+pub const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The least number of messages beyond a quantile for a statement about it.
+const BEYOND: f64 = 20.0;
 
 /// Variance of the logarithm of a quantile between recordings of the same system, beyond what the
 /// times within one tell: other processes on other processors, other addresses, another clock rate.

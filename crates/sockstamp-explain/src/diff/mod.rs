@@ -14,7 +14,9 @@ mod measure;
 mod population;
 mod row;
 mod seen;
+mod side;
 
+pub use figure::QUANTILES;
 pub use measure::Measure;
 pub use population::Population;
 pub use seen::{Seen, seen};
@@ -24,15 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chance::{Least, WRONG};
 use figure::Figure;
-use population::Cluster;
 use row::Row;
-
-/// The quantiles that are compared, with their names.
-pub const QUANTILES: [(&str, f64); 4] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// The least number of messages beyond a quantile for a statement about it.
-const BEYOND: f64 = 20.0;
+use side::Side;
 
 /// A quantile of one stage on both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -138,28 +133,6 @@ pub fn compare(before: &[Population], after: &[Population], least: Least) -> Vec
         }
     });
     changes.collect()
-}
-
-/// The recordings of a side.
-struct Side<'a> {
-    recordings: &'a [Population],
-    /// All messages of each.
-    each: Vec<Cluster>,
-    /// All messages.
-    whole: Cluster,
-}
-
-impl<'a> Side<'a> {
-    fn of(recordings: &'a [Population]) -> Self {
-        let each: Vec<Cluster> = recordings.iter().map(Population::all).collect();
-        let mut whole = Cluster::default();
-        each.iter().for_each(|one| whole.merge(one));
-        Self {
-            recordings,
-            each,
-            whole,
-        }
-    }
 }
 
 /// A stage that one side alone has.

@@ -1,8 +1,8 @@
 //! Tell what is seen in these recordings, whatever others would show.
 
-use super::Side;
 use super::measure::Measure;
 use super::population::{Cluster, Population};
+use super::side::Side;
 
 /// The mean of a whole time on both sides, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
