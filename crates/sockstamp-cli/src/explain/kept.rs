@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_late_in_a_long_run_is_found() {
+    fn a_cause_late_in_a_long_run_is_seen() {
         let kept = kept(7);
         let each = |_, take: &mut dyn FnMut(&Message)| {
             kept.messages().iter().for_each(take);
@@ -153,7 +153,8 @@ mod tests {
             .iter()
             .find(|one| one.explanation.kind == Kind::Read);
         let explanation = &reads.unwrap().explanation;
-        assert_eq!(explanation.claim, Claim::First, "{explanation:?}");
+        // One stretch of eight seconds: another run need not have it.
+        assert_eq!(explanation.claim, Claim::Suspect, "{explanation:?}");
         assert_eq!(explanation.carried[0].component.stage, Stage::RxApp);
     }
 }
