@@ -1,10 +1,18 @@
 """Run jobs of SQL in DuckDB: each has views of files by their names, and files of SQL. Print the
 tables of each job as JSON."""
 
+import datetime
 import json
 import sys
 
 import duckdb
+
+
+def plain(value):
+    """Return what JSON has no type for: a time as text, a decimal as a number."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return float(value)
 
 
 def tables(job):
@@ -23,4 +31,4 @@ def tables(job):
                     yield [dict(zip(names, row)) for row in result.fetchall()]
 
 
-print(json.dumps([list(tables(job)) for job in json.loads(sys.argv[1])], default=float))
+print(json.dumps([list(tables(job)) for job in json.loads(sys.argv[1])], default=plain))

@@ -95,8 +95,8 @@ pub(super) const PLACES: &[Place] = &[
 /// Tests beside the code that are `Rooted`: those whose names begin so.
 pub(super) const ROOTED: &[&str] = &[
     "container::file::tests::",
-    "filter::tests::the_kernel_answers_as_the_model_does",
-    "filter::tests::the_longest_filters_load",
+    "select::filter::tests::the_kernel_answers_as_the_model_does",
+    "select::filter::tests::the_longest_filters_load",
     "held_socket::tests::",
     "privilege::tests::",
     "sample::tests::",
