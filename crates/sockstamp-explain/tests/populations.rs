@@ -663,9 +663,10 @@ fn the_obvious_is_named_though_there_are_few_flows_and_seconds() {
             .collect();
         let explanation = explained(&messages, Kind::Answer);
         let first = explanation.carried[0];
+        // Five points between recordings are most of the margin, which holds for all components.
         explanation.claim == Claim::First
             && first.component.part == Some(Part::Peer)
-            && first.margin.is_some_and(|margin| margin < 0.1)
+            && first.margin.is_some_and(|margin| margin < 0.17)
     });
 }
 
