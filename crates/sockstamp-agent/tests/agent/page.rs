@@ -87,6 +87,11 @@ fn the_page_says_why_nothing_is_explained() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "");
     let mut page = Page::at(&format!("http://{}/", agent.address));
+    // Answers that come after the page has loaded move the button.
+    wait_until(
+        &mut page,
+        "document.body.innerText.includes('None are kept')",
+    );
     page.click("#explain");
     wait_until(
         &mut page,
