@@ -86,7 +86,7 @@ pub fn share(cases: &[(&str, Case)]) {
     }
 }
 
-/// Do [`share`](traced_hosts::share) with functions, with their names.
+/// Do [`share`](crate::traced_hosts::share()) with functions, with their names.
 #[macro_export]
 macro_rules! share {
     ($($case:ident),+ $(,)?) => {
