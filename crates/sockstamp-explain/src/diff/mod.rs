@@ -6,7 +6,7 @@
 //! is claimed only if the whole interval is beyond zero, and if the change matters to anybody.
 //!
 //! Few recordings tell how far another one would lie by the times and flows within them
-//! ([`figure`]). From six on, they tell it themselves: each is a cluster of its own.
+//! (`figure`). From six on, they tell it themselves: each is a cluster of its own.
 
 mod buckets;
 mod figure;
