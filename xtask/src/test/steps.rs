@@ -370,7 +370,8 @@ pub(super) const STEPS: &[Step] = &[
             ":!kernel/lab/src/test",
         ],
         needs: &[DEBIAN],
-        minutes: 6,
+        // Four minutes, after a release build and beside the live tests.
+        minutes: 15,
         limit: 70,
         ..STEP
     },
