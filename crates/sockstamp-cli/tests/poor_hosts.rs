@@ -101,7 +101,29 @@ fn stat_agrees_with_doctor_without_btf() {
     as_doctor_says(without_btf_in_sight, Some("no BTF"));
 }
 
-/// Root without these, in the words of setpriv(1).
+/// A name whose namespace is gone stays a plain file; others bind to names what is none.
+#[test]
+fn names_in_run_netns_without_a_network_namespace_are_passed_over() {
+    const HIDE: &str = "mount -t tmpfs none /run/netns && : > /run/netns/gone \
+        && mkfifo /run/netns/fifo && ln -s nowhere /run/netns/dangling && : > /run/netns/uts \
+        && mount --bind /proc/self/ns/uts /run/netns/uts && exec \"$0\" \"$@\"";
+    let measurements: [&[&str]; 3] = [
+        &["stat", "--duration", "100ms"],
+        &["trace", "--duration", "100ms"],
+        &["top", "--once"],
+    ];
+    for arguments in measurements {
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", HIDE, sockstamp()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        assert!(!said.contains("os error"), "{arguments:?}: {said}");
+    }
+}
+
 /// Threads enter other network namespaces, and a walk over sockets is a child.
 #[test]
 fn without_room_for_further_tasks_an_error_says_so() {
@@ -134,6 +156,7 @@ fn without_room_for_further_tasks_an_error_says_so() {
     );
 }
 
+/// Root without these, in the words of setpriv(1).
 fn without_capabilities(these: &str) -> Command {
     let mut command = Command::new("setpriv");
     command

@@ -47,12 +47,22 @@ pub fn existing(name: &str) -> Result<PathBuf> {
         bail!("no network namespace {name}: it is a name of ip-netns(8), or a process");
     }
     let path = path(name);
-    let system = statfs(&path)
+    let is_namespace = is_namespace(&path)
         .with_context(|| format!("no network namespace {name} ({})", path.display()))?;
-    if system.filesystem_type() != NSFS_MAGIC {
+    if !is_namespace {
         bail!("{} is no network namespace", path.display());
     }
     Ok(path)
+}
+
+fn is_namespace(path: &Path) -> Result<bool, Errno> {
+    Ok(statfs(path)?.filesystem_type() == NSFS_MAGIC)
+}
+
+/// Iterate over the namespaces of ip-netns(8). A name without a namespace stays behind where one
+/// was bound in a mount namespace that has ended, and exists for a moment in each `ip netns add`.
+fn named_files() -> impl Iterator<Item = PathBuf> {
+    entries("/run/netns").filter(|path| is_namespace(path).unwrap_or(false))
 }
 
 /// Return the names of network namespaces: of ip-netns(8), else of a container whose process is in
@@ -68,7 +78,7 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
             names.insert(inode, Name::from(container.short_id()));
         }
     }
-    for file in entries("/run/netns") {
+    for file in named_files() {
         if let (Ok(inode), Some(name)) = (inode(&file), file.file_name()) {
             names.insert(inode, Name::from(name));
         }
@@ -133,7 +143,12 @@ pub fn enter<T: Send>(
 
 fn is_gone_or_closed(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
-    kinds.contains(&error.kind()) || error.raw_os_error() == Some(Errno::ESRCH as i32)
+    // EINVAL: a namespace of another kind, which somebody bound to a name of ip-netns(8).
+    let others = [Errno::ESRCH, Errno::EINVAL];
+    kinds.contains(&error.kind())
+        || others
+            .iter()
+            .any(|&errno| error.raw_os_error() == Some(errno as i32))
 }
 
 /// Do something in another network namespace, on a thread that ends there: one that went elsewhere
@@ -160,7 +175,7 @@ fn inside<T: Send>(netns: File, work: impl FnOnce() -> T + Send) -> io::Result<T
 pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
     let mut files = BTreeMap::new();
     let processes = processes().map(|process| process.join("ns/net"));
-    for path in entries("/run/netns").chain(processes) {
+    for path in named_files().chain(processes) {
         if let Ok(namespace) = inode(&path) {
             files.entry(namespace).or_insert(path);
         }
