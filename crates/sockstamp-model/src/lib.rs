@@ -21,6 +21,7 @@
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
 //! | [`percent`] | shares as text |
+//! | [`wait`] | stretches in which a program cannot go on, also those that nothing ends |
 //!
 //! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display`
 //! scales them for people.
@@ -50,6 +51,7 @@ pub mod stage;
 pub mod summary;
 mod unknown_name;
 pub mod verdict;
+pub mod wait;
 
 pub use sockstamp_clock::digits;
 

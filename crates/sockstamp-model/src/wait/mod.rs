@@ -1,0 +1,213 @@
+//! Stretches in which a program cannot go on because of one thing.
+//!
+//! A message exists once its data has come; a wait exists from its beginning, also if nothing ever
+//! ends it. [`Wait`] is one of them, [`Attempts`] counts all of the same kind, and [`Waits`] is
+//! what a measurement knows of both.
+
+mod evidence;
+mod kind;
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::clock::{Monotonic, Nanos, Timestamp};
+use crate::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, canonical};
+use crate::name::Name;
+
+pub use evidence::{Connection, Evidence, Tasks};
+pub use kind::{End, Kind};
+
+/// A stretch in which a program could not go on because of one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// The thing that it waits for.
+    pub kind: Kind,
+    /// Its socket. A listener has no remote end: the unspecified address and port 0.
+    pub flow: Flow,
+    /// The end that opened the connection, where known.
+    pub opened: Option<Opened>,
+    /// The cgroup of the socket; 0 where unknown.
+    pub cgroup: CgroupId,
+    /// The process that waits; 0 where unknown.
+    pub pid: u32,
+    /// The name of that process; empty where unknown.
+    pub comm: Name,
+    /// When it began, which may be before the measurement.
+    pub since: Timestamp<Monotonic>,
+    /// Its length until its end, or until the look at one that is [open](End::Open).
+    pub lasted: Nanos,
+    /// The part of that inside the measurement.
+    pub inside: Nanos,
+    /// How it ended.
+    pub end: End,
+    /// What it is a chain of: 1, or more questions (connects, …) one after the other.
+    pub members: u32,
+    /// Bytes that it is about: of the question, unread, unacknowledged, or waiting for room.
+    pub bytes: u64,
+    /// What was seen of it.
+    pub evidence: Evidence,
+}
+
+impl Wait {
+    /// The service that it is about: the remote end where this host asks, else the local one.
+    #[must_use]
+    pub fn service(&self) -> SocketAddr {
+        let end = match self.is_served() {
+            true => self.flow.local,
+            false => self.flow.remote,
+        };
+        canonical(end)
+    }
+
+    /// Return true if somebody else waits for a program of this host: the local end is the service.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        match self.kind {
+            Kind::Accept | Kind::Service | Kind::Request => true,
+            Kind::Connect | Kind::Greeting | Kind::Answer | Kind::Rest => false,
+            Kind::Room | Kind::Acknowledgement | Kind::Read => {
+                self.opened == Some(Opened::Accepted)
+            }
+        }
+    }
+
+    /// The row of [`Attempts`] that counts it.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key {
+            kind: self.kind,
+            netns: self.flow.netns,
+            protocol: self.flow.protocol,
+            service: self.service(),
+            pid: self.pid,
+        }
+    }
+}
+
+/// Waits that are counted together: of one process, for one service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Key {
+    /// What they wait for.
+    pub kind: Kind,
+    /// The network namespace of their sockets.
+    pub netns: NetnsInode,
+    /// Their protocol.
+    pub protocol: Protocol,
+    /// See [`Wait::service`].
+    pub service: SocketAddr,
+    /// See [`Wait::pid`].
+    pub pid: u32,
+}
+
+/// The number of all waits of a key that have ended, short ones included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Attempts {
+    /// Whose.
+    #[serde(flatten)]
+    pub key: Key,
+    /// The name of the process.
+    pub comm: Name,
+    /// Their number.
+    pub count: u64,
+    /// Those of them that ended by a [failure](End::is_failure).
+    pub failed: u64,
+    /// The sum of their times.
+    pub sum_ns: u128,
+    /// The shortest.
+    pub min_ns: Nanos,
+}
+
+/// What a measurement knows of waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// Those longer than what counts as slow, those that failed, and those that are open.
+    pub list: Vec<Wait>,
+    /// All, by key.
+    pub attempts: Vec<Attempts>,
+    /// Waits that should be in `list` and found no room.
+    pub lost: u64,
+    /// Attempts of keys that found no room.
+    pub untold: u64,
+}
+
+impl Waits {
+    /// Return those that have not ended, the oldest first.
+    #[must_use]
+    pub fn open(&self) -> Vec<&Wait> {
+        let mut open: Vec<_> = self.list.iter().filter(|wait| wait.is_open()).collect();
+        open.sort_by_key(|wait| (wait.since, wait.flow));
+        open
+    }
+}
+
+impl Wait {
+    /// Return true if it goes on.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.end == End::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::SocketCookie;
+
+    fn wait(kind: Kind, end: End, since: u64) -> Wait {
+        Wait {
+            kind,
+            flow: Flow {
+                netns: NetnsInode(1),
+                protocol: Protocol::Tcp,
+                local: "[::ffff:10.0.0.1]:40000".parse().unwrap(),
+                remote: "10.0.0.2:5432".parse().unwrap(),
+                cookie: SocketCookie(since),
+            },
+            opened: None,
+            cgroup: CgroupId(0),
+            pid: 7,
+            comm: Name::from("psql"),
+            since: Timestamp::from_nanos(since),
+            lasted: Nanos(1),
+            inside: Nanos(1),
+            end,
+            members: 1,
+            bytes: 0,
+            evidence: Evidence::default(),
+        }
+    }
+
+    #[test]
+    fn the_service_is_the_end_that_answers() {
+        let answer = wait(Kind::Answer, End::Data, 1);
+        assert_eq!(answer.service().to_string(), "10.0.0.2:5432");
+        let mut served = wait(Kind::Service, End::Data, 1);
+        assert_eq!(served.service().to_string(), "10.0.0.1:40000");
+        served.kind = Kind::Room;
+        assert_eq!(served.service().to_string(), "10.0.0.2:5432");
+        served.opened = Some(Opened::Accepted);
+        assert_eq!(served.service().to_string(), "10.0.0.1:40000");
+    }
+
+    #[test]
+    fn open_waits_come_oldest_first() {
+        let list = vec![
+            wait(Kind::Answer, End::Open, 9),
+            wait(Kind::Answer, End::Data, 1),
+            wait(Kind::Connect, End::Open, 3),
+        ];
+        let waits = Waits {
+            list,
+            ..Waits::default()
+        };
+        let since: Vec<_> = waits.open().iter().map(|wait| wait.flow.cookie.0).collect();
+        assert_eq!(since, [3, 9]);
+    }
+
+    #[test]
+    fn a_question_asked_again_has_not_failed() {
+        let failures = End::ALL.into_iter().filter(|end| end.is_failure());
+        assert!(failures.eq(End::ALL.into_iter().skip(3)));
+    }
+}
