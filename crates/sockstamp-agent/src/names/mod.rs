@@ -21,6 +21,9 @@ use self::runtimes::{Counts, Runtimes};
 /// before: a runtime may write its files after it has started the container.
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
+/// How many times longer a user waits for another turn than the turn took: users whose files take
+/// long delay others little.
+const REST: u32 = 16;
 
 /// Settings of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +53,8 @@ struct Shared {
 struct State {
     found: HashMap<String, Found>,
     wanted: HashMap<String, Wanted>,
+    /// The end of the rest of each user that has had a turn.
+    rests: HashMap<String, Instant>,
     settings: Settings,
     ended: bool,
 }
@@ -153,7 +158,11 @@ impl Shared {
             let now = Instant::now();
             let due = state.due(now);
             if due.is_empty() {
-                let next = state.wanted.values().map(|wanted| wanted.due).min();
+                let next = state
+                    .wanted
+                    .iter()
+                    .map(|(id, wanted)| state.turn(id, wanted));
+                let next = next.min();
                 state = match next {
                     Some(next) => {
                         let wait = next.saturating_duration_since(now);
@@ -171,18 +180,41 @@ impl Shared {
             drop(state);
             let found = find(&sockets, &due);
             state = self.lock();
+            state.rest(&due, now.elapsed());
             state.take(due, found, Instant::now());
         }
     }
 }
 
 impl State {
+    /// Return containers to look for: root's, or else those of the user that has waited longest.
     fn due(&self, now: Instant) -> BTreeSet<String> {
-        let wanted = self.wanted.iter();
-        wanted
-            .filter(|(_, wanted)| wanted.due <= now)
-            .map(|(id, _)| id.clone())
-            .collect()
+        let due = self.wanted.iter();
+        let due = due.map(|(id, wanted)| (id, self.turn(id, wanted)));
+        let due: Vec<_> = due.filter(|(_, turn)| *turn <= now).collect();
+        let first = due
+            .iter()
+            .map(|(id, turn)| (!user(id).is_empty(), turn, user(id)))
+            .min();
+        let of_first = |id: &String| first.is_some_and(|(.., first)| user(id) == first);
+        let ids = due.iter().map(|(id, _)| *id);
+        ids.filter(|id| of_first(id)).cloned().collect()
+    }
+
+    /// Return the time at which a container is looked for.
+    fn turn(&self, id: &str, wanted: &Wanted) -> Instant {
+        let rest = self.rests.get(user(id));
+        rest.map_or(wanted.due, |rest| wanted.due.max(*rest))
+    }
+
+    /// Let the user rest whose containers were looked for during this time; root never rests.
+    fn rest(&mut self, due: &BTreeSet<String>, took: Duration) {
+        let now = Instant::now();
+        self.rests.retain(|_, rest| *rest > now);
+        let user = due.first().map(|id| user(id)).unwrap_or_default();
+        if !user.is_empty() {
+            self.rests.insert(user.to_owned(), now + took * REST);
+        }
     }
 
     /// Keep what was found, and look once more for the others.
@@ -210,6 +242,11 @@ impl State {
             );
         }
     }
+}
+
+/// Return the user that claims a container, as its id begins; nothing of root.
+fn user(id: &str) -> &str {
+    id.split_once('/').map_or("", |(user, _)| user)
 }
 
 /// Take from files what runtimes did not say.
@@ -281,6 +318,46 @@ mod tests {
         let start = Instant::now();
         assert_eq!(*until_known(&names, "unknown"), Details::default());
         assert!(start.elapsed() >= FIRST_WAIT * 7);
+    }
+
+    #[test]
+    fn users_have_turns_after_root_and_delay_only_themselves() {
+        let mut state = State::default();
+        let now = Instant::now();
+        let due = |after| Wanted {
+            attempts: 0,
+            due: now + Duration::from_millis(after),
+        };
+        for (id, after) in [
+            ("user-1/a", 0),
+            ("user-1/b", 3),
+            ("user-2/a", 1),
+            ("root", 2),
+        ] {
+            state.wanted.insert(id.to_owned(), due(after));
+        }
+        let later = now + Duration::from_millis(5);
+        let mut turn = |took| {
+            let due = state.due(later);
+            state.wanted.retain(|id, _| !due.contains(id));
+            state.rest(&due, took);
+            due.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(turn(WAIT), ["root"]);
+        assert_eq!(turn(WAIT), ["user-1/a", "user-1/b"]);
+        assert_eq!(turn(Duration::ZERO), ["user-2/a"]);
+        assert!(turn(Duration::ZERO).is_empty());
+        // The first user's files took long.
+        for id in ["user-1/c", "user-2/c", "other"] {
+            state.wanted.insert(id.to_owned(), due(0));
+        }
+        for expected in ["other", "user-2/c"] {
+            let due = state.due(now + WAIT);
+            assert_eq!(due, BTreeSet::from([expected.to_owned()]));
+            state.wanted.remove(expected);
+        }
+        assert!(state.due(now + WAIT).is_empty());
+        assert!(!state.due(now + WAIT * (REST + 2)).is_empty());
     }
 
     #[test]

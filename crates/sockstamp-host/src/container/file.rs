@@ -72,12 +72,11 @@ fn belongs(file: &File, owner: u32) -> io::Result<()> {
 /// Do work that may last forever, as where a home is on a server that does not answer: it is left
 /// to itself, and ends with this process.
 pub(super) fn in_time<T: Send + 'static>(
-    patience: Duration,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> impl FnOnce() -> io::Result<T> {
+) -> impl FnOnce(Duration) -> io::Result<T> {
     let (sender, result) = mpsc::channel();
     let begun = thread::Builder::new().spawn(move || sender.send(work()));
-    move || {
+    move |patience| {
         begun?;
         let late = |_| {
             Err(io::Error::new(
@@ -231,13 +230,14 @@ sys.stdin.read()
     #[test]
     fn a_read_that_takes_too_long_is_abandoned() {
         let start = Instant::now();
-        let wait = in_time(Duration::from_millis(50), || -> io::Result<()> {
+        let wait = in_time(|| -> io::Result<()> {
             loop {
                 thread::park();
             }
         });
-        assert_eq!(wait().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let waited = wait(Duration::from_millis(50));
+        assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() < Duration::from_secs(10));
-        assert_eq!(in_time(Duration::from_secs(60), || Ok(7))().unwrap(), 7);
+        assert_eq!(in_time(|| Ok(7))(Duration::from_secs(60)).unwrap(), 7);
     }
 }

@@ -8,7 +8,7 @@
 mod file;
 mod names;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ use sockstamp_model::flow::CgroupId;
 use sockstamp_model::name::Name;
 
 use self::file::entries;
-use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
+use self::names::{DOCKER, KUBERNETES, Names, PODMAN, Wanted};
 pub use self::names::{Details, details};
 use crate::cgroup;
 
@@ -55,25 +55,35 @@ pub fn find(wanted: &str) -> Result<Found> {
     let root = cgroup::root()?;
     let mut candidates = Vec::new();
     collect(&root, Path::new(""), Place::default(), &mut candidates);
-    let users: BTreeSet<_> = candidates
-        .iter()
-        .filter_map(|found| found.container.user)
-        .collect();
-    let names = Names::read(&users);
-    for Candidate {
-        container,
-        names: of_it,
-        ..
-    } in &mut candidates
-    {
-        *of_it = names.of(container.user, &container.id);
+    let mut by_user = Wanted::new();
+    for Candidate { container, .. } in &candidates {
+        let ids = by_user.entry(container.user).or_default();
+        ids.insert(container.id.clone());
     }
-    let found = choose(wanted, &candidates, &names.unread)?;
+    let of_root = by_user.remove(&None).map(|ids| (None, ids));
+    let mut unread = learn(of_root.into_iter().collect(), &mut candidates);
+    // Claims rank after any container of root's: no file of a user's delays it.
+    let is_of_root = |found: &Candidate| !found.is_claimed() && found.rank(wanted).is_some();
+    if !candidates.iter().any(is_of_root) {
+        unread.extend(learn(by_user, &mut candidates));
+    }
+    let found = choose(wanted, &candidates, &unread)?;
     Ok(Found {
         container: found.container.clone(),
         cgroup: root.join(&found.cgroup),
         claimed: found.is_claimed(),
     })
+}
+
+/// Give these containers the names that files have for them; return the files that could not be
+/// read.
+fn learn(wanted: Wanted, candidates: &mut [Candidate]) -> Vec<String> {
+    let names = Names::read(wanted);
+    for candidate in candidates {
+        let Container { user, id, .. } = &candidate.container;
+        candidate.names.extend(names.of(*user, id));
+    }
+    names.unread
 }
 
 /// Return the containers and services by the ids of their cgroups: of those in a directory and

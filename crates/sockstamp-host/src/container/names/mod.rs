@@ -4,10 +4,13 @@
 //! Names kept by root's runtimes apply to every container. Names kept by a user's podman are that
 //! user's claim, and apply only to containers below that user's cgroups.
 
+mod list;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Uid, User};
 use serde::Deserialize;
@@ -34,9 +37,16 @@ const CONTAINERD_FILE: &str = "config.json";
 
 /// Longest time to read a file.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Users whose files are read at the same time.
+const AT_ONCE: usize = 8;
+/// Names that are kept of a container. People give it one, podman's networks some aliases.
+const NAMES: usize = 16;
 
 /// The user that claims it; `None` is root.
-type Source = Option<u32>;
+pub(super) type Source = Option<u32>;
+
+/// Ids of containers, by the user that claims them: no others are kept.
+pub(super) type Wanted = BTreeMap<Source, BTreeSet<String>>;
 
 /// Properties of a container, besides its id, as its runtime reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,13 +115,11 @@ pub fn details(wanted: &BTreeSet<String>) -> BTreeMap<String, Details> {
         .iter()
         .filter_map(|text| Some((text, parsed(text)?)))
         .collect();
-    let of_root: BTreeSet<_> = known
-        .iter()
-        .filter(|(_, (user, _))| user.is_none())
-        .map(|(_, (_, id))| (*id).to_owned())
-        .collect();
-    let users = known.iter().filter_map(|(_, (user, _))| *user).collect();
-    let mut names = Names::read_with(&users, move || Names::of_these(&of_root));
+    let mut wanted = Wanted::new();
+    for (_, (user, id)) in &known {
+        wanted.entry(*user).or_default().insert((*id).to_owned());
+    }
+    let mut names = Names::read(wanted);
     known
         .into_iter()
         .filter_map(|(text, (user, id))| {
@@ -139,39 +147,38 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Read all files that can be read; of users, only these.
-    pub(super) fn read(users: &BTreeSet<u32>) -> Self {
-        Self::read_with(users, Self::of_system)
+    /// Read what the files that can be read have about these containers: root's first, then those
+    /// of some users at a time. A user's file that takes too long delays no more than that.
+    pub(super) fn read(mut wanted: Wanted) -> Self {
+        let mut names = match wanted.remove(&None) {
+            Some(ids) => Self::of_system_in_time(ids),
+            None => Self::default(),
+        };
+        let users: Vec<_> = wanted
+            .into_iter()
+            .filter_map(|(user, ids)| Some((user?, ids)))
+            .collect();
+        for turn in users.chunks(AT_ONCE) {
+            let begun = Instant::now();
+            let reads: Vec<_> = turn
+                .iter()
+                .map(|(user, ids)| (*user, begin_user(*user, ids.clone())))
+                .collect();
+            for (user, read) in reads {
+                let left = PATIENCE.saturating_sub(begun.elapsed());
+                let what = format!("the containers.json of user {user}");
+                names.take(Some(user), &what, read.and_then(|read| read(left)));
+            }
+        }
+        names
     }
 
-    fn read_with(users: &BTreeSet<u32>, of_system: impl FnOnce() -> Self + Send + 'static) -> Self {
-        let of_users: Vec<_> = users
-            .iter()
-            .map(|&user| (user, file::in_time(PATIENCE, move || list_of_user(user))))
-            .collect();
-        let of_system = file::in_time(PATIENCE, || Ok(of_system()));
-        let mut names = of_system().unwrap_or_else(|error| Self {
+    fn of_system_in_time(ids: BTreeSet<String>) -> Self {
+        let read = file::in_time(move || Ok(Self::of_these(&ids)));
+        read(PATIENCE).unwrap_or_else(|error| Self {
             unread: vec![format!("the files of docker and podman: {error}")],
             ..Self::default()
-        });
-        for (user, list) in of_users {
-            let read = list().and_then(|bytes| podman(&bytes));
-            names.take(
-                Some(user),
-                &format!("the containers.json of user {user}"),
-                read,
-            );
-        }
-        names
-    }
-
-    fn of_system() -> Self {
-        let mut names = Self::default();
-        for directory in entries(Path::new(DOCKER)) {
-            names.take_docker(&directory);
-        }
-        names.take_lists();
-        names
+        })
     }
 
     /// Read what there is about these containers.
@@ -193,7 +200,7 @@ impl Names {
                 );
             }
         }
-        names.take_lists();
+        names.take_lists(ids);
         names
     }
 
@@ -205,13 +212,16 @@ impl Names {
     }
 
     /// Read the files that have all containers of a runtime.
-    fn take_lists(&mut self) {
+    fn take_lists(&mut self, ids: &BTreeSet<String>) {
         let read = file::read(Path::new(PODMAN), Path::new(PODMAN_LIST), ROOT)
-            .and_then(|bytes| podman(&bytes));
+            .and_then(|bytes| list::podman(&bytes, ids));
         self.take(None, &format!("{PODMAN}/{PODMAN_LIST}"), read);
         for link in entries(Path::new(KUBERNETES)) {
             let name = link.file_name().unwrap_or_default().to_string_lossy();
-            self.add(None, kubernetes(&name));
+            self.add(
+                None,
+                kubernetes(&name).filter(|entry| ids.contains(&entry.id)),
+            );
         }
     }
 
@@ -228,7 +238,7 @@ impl Names {
         for Entry { id, names, details } in found {
             let of_id = self.found.entry((source, id.clone())).or_default();
             for name in names {
-                if !of_id.contains(&name) {
+                if of_id.len() < NAMES && !of_id.contains(&name) {
                     of_id.push(name);
                 }
             }
@@ -252,6 +262,41 @@ const ROOT: u32 = 0;
 
 fn shown(path: &Path) -> Name {
     path.file_name().unwrap_or_default().into()
+}
+
+/// Users whose files are being read. A read that never ends is not begun again.
+static READING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Mark a user's file as being read, until it is dropped.
+struct Reading(u32);
+
+impl Reading {
+    fn begin(user: u32) -> io::Result<Self> {
+        let mut reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
+        match reading.insert(user) {
+            true => Ok(Self(user)),
+            false => Err(io::Error::other("an earlier read of it has not ended")),
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.remove(&self.0);
+    }
+}
+
+/// Begin to read and parse a user's list, and return the wait for it.
+fn begin_user(
+    user: u32,
+    ids: BTreeSet<String>,
+) -> io::Result<impl FnOnce(Duration) -> io::Result<Vec<Entry>>> {
+    let reading = Reading::begin(user)?;
+    Ok(file::in_time(move || {
+        let _reading = reading;
+        list::podman(&list_of_user(user)?, &ids)
+    }))
 }
 
 fn list_of_user(user: u32) -> io::Result<Vec<u8>> {
@@ -297,50 +342,6 @@ fn docker(config: &[u8]) -> io::Result<Entry> {
         names: vec![name],
         details,
     })
-}
-
-/// A list of objects with `id` and `names` (containers/storage, containers.go). podman and CRI-O
-/// keep the name of the image in `metadata`, which is JSON as text.
-fn podman(list: &[u8]) -> io::Result<Vec<Entry>> {
-    #[derive(Deserialize)]
-    struct Listed {
-        id: String,
-        #[serde(default)]
-        names: Option<Vec<String>>,
-        #[serde(default)]
-        metadata: Option<String>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    struct Metadata {
-        image_name: Option<String>,
-    }
-    let list: Vec<Listed> = serde_json::from_slice(list)?;
-    let entry = |Listed {
-                     id,
-                     names,
-                     metadata,
-                 }| {
-        let names = names.unwrap_or_default();
-        let first = names.first();
-        let mut details = first
-            .and_then(|name| Details::in_name(name))
-            .unwrap_or_else(|| Details {
-                name: first.map(|name| name.as_str().into()),
-                ..Details::default()
-            });
-        // Other programs that use the storage keep other things there.
-        let metadata = metadata.and_then(|text| serde_json::from_str::<Metadata>(&text).ok());
-        details.image = metadata
-            .and_then(|metadata| metadata.image_name)
-            .map(Name::from);
-        Entry {
-            id,
-            names: names.into_iter().map(Name::from).collect(),
-            details,
-        }
-    };
-    Ok(list.into_iter().map(entry).collect())
 }
 
 /// The annotations that containerd's CRI plugin adds (containerd pkg/cri/annotations).
@@ -405,6 +406,11 @@ mod tests {
         }
     }
 
+    fn podman(list: &[u8], wanted: &[&str]) -> io::Result<Vec<Entry>> {
+        let wanted = wanted.iter().map(|&id| id.to_owned()).collect();
+        list::podman(list, &wanted)
+    }
+
     #[test]
     fn each_runtime_keeps_names_in_its_own_way() {
         let config =
@@ -428,7 +434,7 @@ mod tests {
         let list = br#"[{"id":"0123","names":["db","db-alias"],"image":"x",
             "metadata":"{\"image-name\":\"docker.io/library/postgres:16\",\"name\":\"db\"}"},
             {"id":"4567","metadata":"x"},{"id":"89","names":null}]"#;
-        let list = podman(list).unwrap();
+        let list = podman(list, &["0123", "4567", "89"]).unwrap();
         assert_eq!(
             list[0],
             entry(
@@ -443,7 +449,7 @@ mod tests {
         );
         let crio = br#"[{"id":"0123","names":["k8s_nginx_web-7d4b_default_1-2_0"]}]"#;
         assert_eq!(
-            podman(crio).unwrap()[0].details,
+            podman(crio, &["0123"]).unwrap()[0].details,
             entry(&[], ["nginx", "", "web-7d4b", "default"]).details
         );
 
@@ -516,7 +522,7 @@ mod tests {
             &nested,
         ] {
             assert!(docker(nothing).is_err());
-            assert!(podman(nothing).is_err());
+            assert!(podman(nothing, &["0123"]).is_err());
         }
     }
 
@@ -536,12 +542,57 @@ mod tests {
     #[test]
     fn a_users_word_is_believed_for_that_users_containers_alone() {
         let mut names = Names::default();
-        let podman = || podman(br#"[{"id":"0123","names":["web"]}]"#);
+        let podman = || podman(br#"[{"id":"0123","names":["web"]}]"#, &["0123"]);
         names.take(Some(1000), "", podman());
         assert_eq!(names.of(Some(1000), "0123"), ["web"]);
         assert!(names.of(None, "0123").is_empty());
         assert!(names.of(Some(1001), "0123").is_empty());
         names.take(None, "", podman());
         assert_eq!(names.of(None, "0123"), ["web"]);
+    }
+
+    /// All names of one container, in a file of the greatest size: compared with each other, they
+    /// would take minutes.
+    #[test]
+    fn very_many_names_of_one_container_take_no_time() {
+        let names: Vec<_> = (0..450_000).map(|n| format!("\"{n:x}\"")).collect();
+        let list = format!(r#"[{{"id":"0123","names":[{}]}}]"#, names.join(","));
+        let begun = Instant::now();
+        let mut names = Names::default();
+        names.take(Some(1000), "", podman(list.as_bytes(), &["0123"]));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let first: Vec<_> = (0..NAMES).map(|n| Name::from(&*format!("{n:x}"))).collect();
+        assert_eq!(names.of(Some(1000), "0123"), first);
+        // In entries of their own, they are no more.
+        let entries: Vec<_> = (0..9999)
+            .map(|n| format!(r#"{{"id":"0123","names":["{n:x}"]}}"#))
+            .collect();
+        let list = format!("[{}]", entries.join(","));
+        let mut names = Names::default();
+        names.take(Some(1000), "", podman(list.as_bytes(), &["0123"]));
+        assert_eq!(names.of(Some(1000), "0123"), first);
+    }
+
+    #[test]
+    fn of_very_many_containers_only_those_that_are_wanted_are_kept() {
+        let entries: Vec<_> = (0..50_000)
+            .map(|n| format!(r#"{{"id":"{n}","names":["n{n}"]}}"#))
+            .collect();
+        let list = format!("[{}]", entries.join(","));
+        let kept = podman(list.as_bytes(), &["49999"]).unwrap();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(kept[0].names, ["n49999"]);
+        let same = list.replace(r#"{"id":"1"#, r#"{"id":"x","was":"1"#);
+        let kept = podman(same.as_bytes(), &["x"]).unwrap();
+        assert_eq!(kept.len(), 4096);
+    }
+
+    #[test]
+    fn a_read_that_has_not_ended_is_not_begun_again() {
+        let reading = Reading::begin(54_321).unwrap();
+        assert!(Reading::begin(54_321).is_err());
+        assert!(Reading::begin(54_322).is_ok());
+        drop(reading);
+        assert!(Reading::begin(54_321).is_ok());
     }
 }
