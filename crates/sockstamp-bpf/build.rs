@@ -30,6 +30,7 @@ fn main() -> Result<()> {
         "src/select",
         "src/tcp",
         "src/udp",
+        "src/wait",
         "src/window",
     ] {
         println!("cargo:rerun-if-changed={sources}");

@@ -58,6 +58,7 @@ mod tcp;
 mod timer;
 mod udp;
 mod verified;
+mod wait;
 mod wakeups;
 mod window;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use sockstamp_model::stage::Direction;
 
-use crate::abi::raw::{group as Group, packet_record, rx_stamps, tx_stamps};
+use crate::abi::raw::{group as Group, packet_record, rx_stamps, tx_stamps, wait_record};
 use crate::abi::{Bank, Record};
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
@@ -98,15 +98,34 @@ pub fn group(bytes: &[u8]) -> Option<Box<Group>> {
     Some(group)
 }
 
-/// The record in a ring-buffer sample, or `None` if the sample is not one of ours.
-pub fn record(sample: &[u8]) -> Option<&Record> {
-    let pointer = sample.as_ptr().cast::<Record>();
-    if sample.len() < size_of::<Record>() || !pointer.is_aligned() {
-        return None;
+/// Records of one kind, which programs send by a ring buffer.
+pub(crate) trait Sampled: Copy + 'static {
+    /// The record in a ring-buffer sample, or `None` if the sample is not one of ours.
+    fn in_sample(sample: &[u8]) -> Option<&Self>;
+}
+
+impl Sampled for Record {
+    fn in_sample(sample: &[u8]) -> Option<&Self> {
+        let pointer = sample.as_ptr().cast::<Self>();
+        if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
+            return None;
+        }
+        // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
+        // every bit pattern is a valid Record: it consists of integers and unions of integers.
+        Some(unsafe { &*pointer })
     }
-    // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
-    // bit pattern is a valid Record: it consists of integers and unions of integers.
-    Some(unsafe { &*pointer })
+}
+
+impl Sampled for wait_record {
+    fn in_sample(sample: &[u8]) -> Option<&Self> {
+        let pointer = sample.as_ptr().cast::<Self>();
+        if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
+            return None;
+        }
+        // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
+        // every bit pattern is a valid wait_record: it consists of integers.
+        Some(unsafe { &*pointer })
+    }
 }
 
 /// The record of a packet that begins a ring-buffer sample, or `None` if it is not one of ours.

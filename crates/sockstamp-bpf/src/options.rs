@@ -129,6 +129,11 @@ pub struct Options {
     /// messages. A sent message is judged by the time until it left, an answer also by its own
     /// time.
     pub notable: bool,
+    /// Report waits that took at least this long, and all that failed or were asked again, by
+    /// [`Session::waits`]. None: none.
+    ///
+    /// [`Session::waits`]: crate::Session::waits
+    pub waits: Option<Nanos>,
     /// Measure in windows, for one Nth of the time. None: all the time.
     pub windows: Option<NonZeroU32>,
     /// The ceiling of the measurement's cost: rates are lowered to keep below it. None: any cost.
@@ -184,6 +189,7 @@ impl Default for Options {
             tag: false,
             slower_than: None,
             notable: false,
+            waits: None,
             windows: None,
             max_cost: None,
             hol: HolView::Split,

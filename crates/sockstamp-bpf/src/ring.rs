@@ -7,9 +7,8 @@ use std::slice;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 
-use crate::abi::Record;
 use crate::error::{Error, Tried};
-use crate::map_view;
+use crate::map_view::Sampled;
 
 /// Records of messages that libbpf hands over at one go: few enough that their copies stay in the
 /// processor's cache.
@@ -58,11 +57,11 @@ impl<I: Default + 'static> Ring<I> {
     }
 }
 
-impl Ring<Vec<Record>> {
-    /// Open the ring of messages.
-    pub(crate) fn of_messages(records: &dyn MapCore) -> Result<Self, Error> {
-        Self::open(records, |inbox, sample| {
-            if let Some(record) = map_view::record(sample) {
+impl<R: Sampled> Ring<Vec<R>> {
+    /// Open a ring of such records.
+    pub(crate) fn of_records(records: &dyn MapCore) -> Result<Self, Error> {
+        Self::open(records, |inbox: &mut Vec<R>, sample| {
+            if let Some(record) = R::in_sample(sample) {
                 // A slice is copied into its place at once, a value by way of the stack.
                 inbox.extend_from_slice(slice::from_ref(record));
             }
@@ -71,7 +70,7 @@ impl Ring<Vec<Record>> {
     }
 
     /// Take what is in the ring, but stop where records come faster than they are read.
-    pub(crate) fn read(&self, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
+    pub(crate) fn read(&self, take: &mut dyn FnMut(&R)) -> Result<(), Error> {
         for _ in 0..GOES {
             if self.hand_over(take)? {
                 break;
@@ -81,12 +80,12 @@ impl Ring<Vec<Record>> {
     }
 
     /// Take everything that is in the ring.
-    pub(crate) fn empty(&self, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
+    pub(crate) fn empty(&self, take: &mut dyn FnMut(&R)) -> Result<(), Error> {
         while !self.hand_over(take)? {}
         Ok(())
     }
 
-    fn hand_over(&self, take: &mut dyn FnMut(&Record)) -> Result<bool, Error> {
+    fn hand_over(&self, take: &mut dyn FnMut(&R)) -> Result<bool, Error> {
         let all = self.go()?;
         let mut records = self.inbox();
         records.iter().for_each(take);

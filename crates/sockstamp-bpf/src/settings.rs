@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::programs::PROGRAMS;
 use crate::skeleton::sockstamp::{OpenSockstampMaps, OpenSockstampSkel};
-use crate::{demand, group, host_path, record, sample, sched, select, tcp, udp, window};
+use crate::{demand, group, host_path, record, sample, sched, select, tcp, udp, wait, window};
 
 /// Set the constants of all features but those that are found on the host: addresses, a cgroup.
 pub(crate) fn set_constants(open: &mut OpenSockstampSkel<'_>, plan: &Plan, options: &Options) {
@@ -24,6 +24,7 @@ pub(crate) fn set_constants(open: &mut OpenSockstampSkel<'_>, plan: &Plan, optio
     select::constants(constants, plan, &options.target);
     tcp::constants(constants, plan, options);
     udp::constants(constants, plan);
+    wait::constants(constants, options);
     window::constants(constants, plan, options);
 }
 
@@ -57,5 +58,6 @@ fn size_maps(
     tcp::size_maps(maps, options)?;
     group::size_maps(maps, options.groups.as_ref())?;
     record::size_maps(maps, options)?;
+    wait::size_maps(maps, options)?;
     host_path::size_maps(maps, plan, options)
 }

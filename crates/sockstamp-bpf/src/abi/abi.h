@@ -253,6 +253,57 @@ struct message_record {
 	__u8 padding[1];
 };
 
+#define WAIT_UNKNOWN  (~0ULL)
+#define COUNT_UNKNOWN (~0U)
+
+/* What TCP knew of a connection at one moment. */
+struct wait_connection {
+	__u64 sent_ago; /* data; WAIT_UNKNOWN: never */
+	__u64 received_ago; /* data */
+	__u64 heard_ago; /* anything */
+	__u64 paced; /* SO_MAX_PACING_RATE, bytes a second; WAIT_UNKNOWN: no limit */
+	__u32 min_rtt_us; /* RTT_UNKNOWN: none yet, as of `srtt_us` */
+	__u32 srtt_us;
+	__u32 unacknowledged; /* bytes */
+	__u32 unsent;
+	__u32 unread;
+	__u32 peer_window;
+	__u32 own_window;
+	__u32 resent; /* segments in its life */
+	__u32 dsacks; /* ... */
+	__u32 reordered; /* ... */
+	__u32 congestion_window; /* segments */
+	__u32 threshold; /* segments */
+	__u32 segment; /* bytes */
+	__u8 backoff;
+	__u8 probes;
+	__u8 buffer_set;
+	__u8 known; /* 0: there is no connection */
+};
+
+/* A stretch in which a program could not go on because of one thing. Times count from `since`. */
+struct wait_record {
+	__u64 since;
+	__u64 time; /* when it ended, or was looked at */
+	__u64 bytes; /* that it is about */
+	__u64 asked; /* WAIT_UNKNOWN where a time is not known */
+	__u64 left;
+	__u64 acknowledged;
+	__u64 arrived;
+	__u64 out_of_order;
+	__u64 window_closed;
+	__u64 buffer_full;
+	__u32 resent; /* COUNT_UNKNOWN where a number is not known */
+	__u32 resent_in_vain;
+	__u32 syns;
+	__u32 members;
+	struct flow_identity flow; /* whose */
+	struct wait_connection connection;
+	__u16 kind; /* enum wait */
+	__u16 end; /* enum end */
+	__u32 padding;
+};
+
 /*
  * The offsets of REALTIME from the two clocks that BPF can read; user space keeps them up to date.
  */

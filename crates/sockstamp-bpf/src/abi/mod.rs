@@ -215,7 +215,7 @@ pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
     }
 }
 
-fn opened(identity: &raw::flow_identity) -> Option<Opened> {
+pub(crate) fn opened(identity: &raw::flow_identity) -> Option<Opened> {
     match u32::from(identity.opened_by) {
         raw::opened_by::OPENED_BY_US => Some(Opened::Connected),
         raw::opened_by::OPENED_BY_PEER => Some(Opened::Accepted),

@@ -13,6 +13,7 @@
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
+#include "wait/wait.bpf.h"
 
 /*
  * Numbers of callbacks that kernel/series adds, as in the running kernel; 0: not used. Those of

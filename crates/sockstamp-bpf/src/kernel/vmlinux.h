@@ -520,6 +520,8 @@ struct sock {
 	struct rb_root tcp_rtx_queue;
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+	u8 sk_userlocks : 4;
 	u8 sk_pacing_shift;
 	u8 sk_bpf_cb_flags; /* v6.15 */
 };
@@ -539,6 +541,11 @@ struct inet_connection_sock {
 	struct sock icsk_inet;
 	void *icsk_ulp_ops;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_backoff;
+	__u8 icsk_probes_out;
+	struct {
+		__u32 lrcvtime;
+	} icsk_ack;
 };
 
 struct minmax_sample {
@@ -576,6 +583,12 @@ struct tcp_sock {
 	u32 sacked_out;
 	u32 lost_out;
 	u32 retrans_out;
+	u32 srtt_us;
+	u32 snd_ssthresh;
+	u32 dsack_dups;
+	u32 reord_seen;
+	u32 lsndtime;
+	u32 rcv_tstamp;
 	u32 notsent_lowat;
 	u8 nonagle : 4;
 	struct minmax rtt_min;

@@ -27,7 +27,8 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> 
         .tried("size the ring buffer")
 }
 
-fn page_size() -> u32 {
+/// Return the smallest size of a ring buffer.
+pub(crate) fn page_size() -> u32 {
     sysconf(SysconfVar::PAGE_SIZE)
         .ok()
         .flatten()

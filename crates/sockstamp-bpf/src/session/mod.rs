@@ -15,6 +15,7 @@ use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Waits;
 
 use crate::abi::{self, Record};
 use crate::cost::{Control, ProgramCost};
@@ -34,6 +35,7 @@ use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::udp;
 use crate::verified;
+use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
 use crate::window::{Attached, Windows};
 
@@ -62,6 +64,7 @@ pub struct Session {
     refused: bool,
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring<Vec<Record>>>,
+    waiting: Option<Waiting>,
     wakeups: Wakeups,
     /// The last reading of the ring found some.
     records_come: bool,
@@ -169,6 +172,7 @@ impl Session {
         let standby = self.standby.until_run(&self.skeleton, &self.plan);
         let windows = self.windows.as_ref().map(Windows::until_run);
         let cost = self.cost.as_ref().map(Control::until_run);
+        let waiting = self.waiting.as_ref().map(Waiting::until_fetch);
         let due = [
             timeout,
             self.until_records(on_message)?,
@@ -177,6 +181,7 @@ impl Session {
             standby,
             windows,
             cost,
+            waiting,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped {
@@ -186,6 +191,7 @@ impl Session {
         self.hold_cost();
         self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
+        self.fetch_waits()?;
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
             giving_up
@@ -280,6 +286,23 @@ impl Session {
         hand_over(|take| ring.read(take), self.offset, &mut on_message)?;
         self.records_come = some;
         Ok(())
+    }
+
+    fn fetch_waits(&mut self) -> Result<(), Error> {
+        self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
+    }
+
+    /// Return the waits that came since the last call, if [`Options::waits`] requested them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn waits(&mut self) -> Result<Waits, Error> {
+        self.fetch_waits()?;
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        let lost = counted.map_or(0, |data| data.waits_lost);
+        let waiting = self.waiting.as_mut();
+        Ok(waiting.map_or_else(Waits::default, |waiting| waiting.take(lost)))
     }
 
     fn refresh_clock(&mut self) -> Result<(), Error> {

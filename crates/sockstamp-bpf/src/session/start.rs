@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
+use sockstamp_model::clock::Timestamp;
 
 use super::{Adopted, Session};
 use crate::clock::monotonic_now;
@@ -32,6 +33,7 @@ use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::target::{Cgroups, comm_key, require_process};
 use crate::udp;
+use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
 use crate::window::Windows;
 
@@ -89,7 +91,11 @@ impl Session {
         let banks = Banks::map(&skeleton.maps.banks, plan.processors).tried("map the counters")?;
         let ring = options
             .record
-            .then(|| Ring::of_messages(&skeleton.maps.records))
+            .then(|| Ring::of_records(&skeleton.maps.records))
+            .transpose()?;
+        let waiting = options
+            .waits
+            .map(|_| Waiting::new(&skeleton.maps, Timestamp::from_nanos(monotonic_now())))
             .transpose()?;
         let groups = options
             .groups
@@ -119,6 +125,7 @@ impl Session {
             refused: false,
             giving_up: None,
             ring,
+            waiting,
             wakeups,
             records_come: false,
             offset: sockstamp::clock::measure()

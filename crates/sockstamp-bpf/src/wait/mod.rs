@@ -1,0 +1,99 @@
+//! Waits on their way to user space, and what is known of them there.
+
+mod record;
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_getres};
+use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_model::wait::{Wait, Waits};
+
+use crate::abi::raw::wait_record as Record;
+use crate::error::{Error, Tried};
+use crate::options::Options;
+use crate::record::page_size;
+use crate::ring::Ring;
+use crate::skeleton::Constants;
+use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
+
+/// Waits that are kept until somebody takes them: some ten times as many as the ring has.
+const HELD: usize = 10_000;
+
+/// Set the constants of waits.
+pub(crate) fn constants(constants: &mut Constants, options: &Options) {
+    constants.setting_waits = options.waits.is_some();
+    constants.setting_slow_ns = options.waits.map_or(0, |slow| slow.0);
+    constants.setting_tick_ns = tick_ns();
+}
+
+/// Make the ring of waits as small as can be where there are none.
+pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> Result<(), Error> {
+    if options.waits.is_some() {
+        return Ok(());
+    }
+    maps.waits
+        .set_max_entries(page_size())
+        .tried("size the ring of waits")
+}
+
+/// Return the length of a jiffy: that of a tick of the coarse clock (`posix_get_coarse_res()`,
+/// kernel/time/posix-timers.c, Linux 6.18).
+fn tick_ns() -> u64 {
+    let resolution = clock_getres(ClockId::MonotonicCoarse);
+    u64::try_from(resolution.tv_nsec).unwrap_or(0)
+}
+
+/// The waits of a session.
+pub(crate) struct Waiting {
+    ring: Ring<Vec<Record>>,
+    held: Vec<Wait>,
+    /// Those that were not held for lack of room.
+    dropped: u64,
+    began: Timestamp<Monotonic>,
+}
+
+impl Waiting {
+    /// Open the ring of waits for a measurement that begins now.
+    pub(crate) fn new(
+        maps: &SockstampMaps<'_>,
+        began: Timestamp<Monotonic>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            ring: Ring::of_records(&maps.waits)?,
+            held: Vec::new(),
+            dropped: 0,
+            began,
+        })
+    }
+
+    /// Return how long the ring has room, by its size: it wakes nobody.
+    pub(crate) const fn until_fetch(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// Fetch the waits that are in the ring, so that it has room for others.
+    pub(crate) fn fetch(&mut self) -> Result<(), Error> {
+        let (began, held) = (self.began, &mut self.held);
+        let (mut unknown, mut dropped) = (0, 0);
+        self.ring
+            .read(&mut |record| match record::wait(record, began) {
+                None => unknown += 1,
+                Some(_) if held.len() >= HELD => dropped += 1,
+                Some(wait) => held.push(wait),
+            })?;
+        self.dropped += dropped;
+        match unknown {
+            0 => Ok(()),
+            records => Err(Error::UnknownRecords { records }),
+        }
+    }
+
+    /// Take the waits that were fetched. `lost`: those that the ring had no room for.
+    pub(crate) fn take(&mut self, lost: u64) -> Waits {
+        Waits {
+            list: std::mem::take(&mut self.held),
+            lost: self.dropped + lost,
+            ..Waits::default()
+        }
+    }
+}
