@@ -10,6 +10,7 @@ mod packets;
 mod packets_missing;
 mod packets_recorded;
 mod receive;
+mod resent;
 mod send;
 mod streams_in_step;
 mod tagged;

@@ -74,7 +74,7 @@ parts! {
     Cork = TxQueue, "cork",
         "The application held the data back with TCP_CORK or MSG_MORE.";
     Retransmit = TxQueue, "retransmit",
-        "A window was full while the connection recovered from a loss.";
+        "A window was full while the connection recovered from what TCP took for a loss.";
     Other = TxQueue, "other",
         "The rest: the work itself, and waits whose cause cannot be seen.";
     Path = TxNetwork, "path",
@@ -108,9 +108,9 @@ parts! {
     Peer = PeerAnswer, "peer",
         "The rest: the peer's work, and queues and losses on the path there and back.";
     SynAgain = ConnHandshake, "syn-again",
-        "Until the last SYN was sent: earlier ones were lost, or the peer dropped them.";
+        "Until the SYN was sent that the peer answered: earlier ones were lost, or the peer dropped them.";
     RoundTrip = ConnHandshake, "round-trip",
-        "The rest: from the last SYN to the connection being established.";
+        "The rest: from that SYN to the connection being established.";
 }
 
 impl Part {

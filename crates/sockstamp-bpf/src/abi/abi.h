@@ -42,6 +42,16 @@ enum loss {
 	LOSS_COUNT,
 };
 
+/* Why TCP sent segments again. */
+enum resent {
+	RESENT_SYN, /* or a SYN-ACK */
+	RESENT_PROBE, /* a tail loss probe: RFC 8985, section 7 */
+	RESENT_WINDOW, /* to a window that the peer closed on data in flight */
+	RESENT_FAST, /* taken for lost by what the peer acknowledged */
+	RESENT_TIMEOUT,
+	RESENT_COUNT,
+};
+
 /* Tags of `--tag` (tcp/tag). */
 enum tags {
 	TAGS_WRITTEN,
@@ -141,6 +151,8 @@ struct bank {
 	__u64 measured[DIRECTION_COUNT];
 	__u64 measured_weight[DIRECTION_COUNT];
 	__u64 retransmits;
+	__u64 resent[RESENT_COUNT]; /* add up to these */
+	__u64 needless; /* of these, as duplicates that peers reported tell (D-SACK) */
 	__u64 segments; /* with data, of flows that have ended or were given back */
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */

@@ -76,7 +76,33 @@ static __noinline int connection_begins(struct mark *mark, const struct sock *sk
 	return 0;
 }
 
-/* Return how long after connect() the last SYN was sent. */
+/* Two times of one SYN: ours is taken after it was sent, the kernel's is of whole milliseconds. */
+#define SYN_TOLERANCE_NS 4000000LL
+
+/*
+ * A peer answers: note when the SYN was sent that it answers, if another one was the last. The
+ * answer returns that SYN's time stamp (RFC 7323, section 3), which is the kernel's clock:
+ * tcp_time_stamp_ts(), include/net/tcp.h, and tcp_rcv_synsent_state_process(), v6.18.
+ */
+static __always_inline void connection_answered(struct opening *opening, const struct tcp_sock *tp)
+{
+	__u32 answered = tp->rx_opt.rcv_tsecr;
+	__u64 sent = opening->again;
+	__s64 earlier;
+
+	if (!sent || !answered || !BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp))
+		return;
+	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+		earlier = (__s64)(__s32)((__u32)(sent / 1000) - answered) * 1000;
+	else
+		earlier = (__s64)(__s32)((__u32)(sent / 1000000) - answered) * 1000000;
+	if (earlier <= SYN_TOLERANCE_NS)
+		return;
+	sent -= earlier;
+	opening->again = sent > opening->began + SYN_TOLERANCE_NS ? sent : 0;
+}
+
+/* Return how long after connect() the SYN was sent that the peer answered. */
 static __always_inline __u64 connection_again(const struct opening *opening)
 {
 	return opening->again ? opening->again - opening->began : 0;
@@ -141,6 +167,8 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 	if (!bank || !opening->began)
 		return 0;
 	retransmits = opened ? tcp_of(sk)->total_retrans : 0;
+	if (opened && verdict == VERDICT_VALID)
+		connection_answered(opening, tcp_of(sk));
 	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
 	account_connection(bank, direction, verdict, retransmits);
 	if (verdict == VERDICT_VALID)

@@ -34,6 +34,10 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Direction::Tx => group.retransmits,
             Direction::Rx => 0,
         },
+        lossless: match direction {
+            Direction::Tx => group.lossless,
+            Direction::Rx => 0,
+        },
         parts: PartMap::from_fn(|part| {
             let index = part
                 .counted_index()

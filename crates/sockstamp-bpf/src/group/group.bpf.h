@@ -138,6 +138,15 @@ static __always_inline void group_retransmitted(__u32 index, __u32 segments)
 		count(&group->retransmits, segments);
 }
 
+/* Segments that were sent again for no loss of data. */
+static __always_inline void group_retransmitted_lossless(__u32 index, __u32 segments)
+{
+	struct group *group = setting_groups ? group_at(index) : NULL;
+
+	if (group)
+		count(&group->lossless, segments);
+}
+
 /* Turns where all CPUs write at once. */
 #define TURNS_OF_CPUS 16
 

@@ -68,6 +68,7 @@ struct group {
 	struct group_key key;
 	struct group_counts counts[DIRECTION_COUNT];
 	__u64 retransmits;
+	__u64 lossless; /* of these: SYNs, to closed windows, and needless */
 	__u64 tx_ended; /* measured messages that are in flight no longer */
 	struct part_sum parts[PART_COUNT];
 	struct group_distribution distributions[DISTRIBUTION_COUNT];

@@ -7,7 +7,7 @@ use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{
-    Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary, Tags,
+    Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Resent, Summary, Tags,
 };
 use sockstamp_model::verdict::Verdict;
 
@@ -117,6 +117,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         measured: sum(banks, |bank| bank.measured[index]),
         bytes: sum(banks, |bank| bank.bytes[index]),
         retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
+        resent: (direction == Direction::Tx).then(|| resent(banks)),
         segments: None,
         out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
         pipelined: sum(banks, |bank| bank.pipelined[index]),
@@ -132,6 +133,19 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
     };
     summary.complete_parts();
     summary
+}
+
+/// Return the segments that were sent again, by why.
+fn resent(banks: &[Bank]) -> Resent {
+    let of = |why: raw::resent::Type| sum(banks, |bank| bank.resent[why as usize]);
+    Resent {
+        syns: of(raw::resent::RESENT_SYN),
+        probes: of(raw::resent::RESENT_PROBE),
+        window: of(raw::resent::RESENT_WINDOW),
+        fast: of(raw::resent::RESENT_FAST),
+        timeouts: of(raw::resent::RESENT_TIMEOUT),
+        needless: sum(banks, |bank| bank.needless),
+    }
 }
 
 /// Return the parts of measured stages.

@@ -556,6 +556,11 @@ struct minmax {
 	struct minmax_sample s[3];
 };
 
+struct tcp_options_received {
+	u16 saw_tstamp : 1;
+	u32 rcv_tsecr;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	struct rb_root out_of_order_queue;
@@ -572,6 +577,8 @@ struct tcp_sock {
 	u32 data_segs_in;
 	u64 tcp_wstamp_ns;
 	u32 total_retrans;
+	struct tcp_options_received rx_opt;
+	u8 tcp_usec_ts : 1; /* v6.7 */
 	u32 data_segs_out;
 	u32 rcv_wup;
 	u32 rcv_wnd;

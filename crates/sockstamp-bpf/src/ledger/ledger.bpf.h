@@ -77,10 +77,22 @@ static __always_inline void account_connection(struct bank *bank, enum direction
 		count(&bank->refusals[direction][verdict], 1);
 }
 
-static __always_inline void account_retransmits(struct bank *bank, __u32 group, __u32 segments)
+static __always_inline void account_retransmits(struct bank *bank, __u32 group, __u32 segments,
+						enum resent why)
 {
 	count(&bank->retransmits, segments);
+	if (why < RESENT_COUNT)
+		count(&bank->resent[why], segments);
 	group_retransmitted(group, segments);
+	if (why == RESENT_SYN || why == RESENT_WINDOW)
+		group_retransmitted_lossless(group, segments);
+}
+
+/* Count segments that were sent again although the first ones had come. */
+static __always_inline void account_needless(struct bank *bank, __u32 group, __u32 segments)
+{
+	count(&bank->needless, segments);
+	group_retransmitted_lossless(group, segments);
 }
 
 /* `index`: a stage, or DISTRIBUTION_TOTAL() of a direction. */

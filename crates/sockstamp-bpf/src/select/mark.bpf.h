@@ -36,7 +36,7 @@ enum mark_kind {
 /* A connection that is being opened. Written under the socket lock. */
 struct opening {
 	__u64 began; /* connect(), or a peer's handshake ended; 0: ended, or never seen */
-	__u64 again; /* when a SYN was last retransmitted; 0: never */
+	__u64 again; /* when a SYN was last retransmitted; 0: never, or the first was answered */
 	__u32 group; /* token of the connecting task's group */
 	__u32 pid; /* of the connecting task */
 	char comm[COMM_LENGTH]; /* only where records are sent */
@@ -66,6 +66,7 @@ struct mark {
 	__u8 adopted; /* the flow was there before us */
 	__u8 holds; /* a connected UDP socket: no hook but those of its packets shows its sends */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
+	__u32 needless; /* ... of those that were needless: flow_needless() */
 	__u32 segments; /* data_segs_out when the flow was selected */
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */

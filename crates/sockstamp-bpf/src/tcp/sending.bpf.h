@@ -43,7 +43,9 @@ struct waiting {
 	__u64 since; /* up to when it is accounted for */
 	__u64 waited[CAUSE_COUNT];
 	__u32 cause; /* enum part; what holds it since */
-	__u32 seen_by_ack; /* that was found when a segment arrived */
+	bool seen_by_ack; /* that was found when a segment arrived */
+	bool recovers; /* TCP did so before the last segment came */
+	bool closed; /* the peer's window was, before TCP began to recover */
 };
 
 struct sender {

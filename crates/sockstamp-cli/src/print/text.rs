@@ -9,7 +9,7 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
+use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Resent, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
@@ -253,6 +253,9 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
             Direction::Rx => format!("{} out of order", part.out_of_order),
         },
     ];
+    if let Some(resent) = &part.resent {
+        figures.extend(reasons(resent));
+    }
     if part.measured < part.messages {
         figures.push(format!("{} measured", part.measured));
     }
@@ -284,6 +287,28 @@ fn retransmits(part: &DirectionSummary) -> String {
         }
         _ => format!("{again} retransmits"),
     }
+}
+
+/// Return why segments were sent again, beyond what acknowledgements of others told.
+fn reasons(resent: &Resent) -> impl Iterator<Item = String> {
+    let of = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let Resent {
+        syns,
+        probes,
+        window,
+        fast: _,
+        timeouts,
+        needless,
+    } = *resent;
+    [
+        of(syns, if syns == 1 { "SYN" } else { "SYNs" }),
+        of(probes, if probes == 1 { "probe" } else { "probes" }),
+        of(window, "to a closed window"),
+        of(timeouts, "after timeouts"),
+        of(needless, "needless"),
+    ]
+    .into_iter()
+    .flatten()
 }
 
 pub(crate) fn row(
@@ -540,6 +565,14 @@ mod tests {
             part.measured = 1_234_567;
             part.bytes = u64::from(u32::MAX) * 1_000;
             part.retransmits = 1_234_567;
+            part.resent = Some(Resent {
+                syns: 1_234_567,
+                probes: 1_234_567,
+                window: 1_234_567,
+                fast: 1_234_567,
+                timeouts: 1_234_567,
+                needless: 1_234_567,
+            });
             part.segments = Some(u64::from(u32::MAX));
             part.out_of_order = 1_234_567;
             part.pipelined = 1_234_567;
@@ -625,6 +658,22 @@ mod tests {
             text.contains(" retransmits 25 of 1800 segments (1.4 %)\n"),
             "{text}"
         );
+        summary.tx.resent = Some(Resent {
+            syns: 1,
+            probes: 4,
+            fast: 20,
+            needless: 3,
+            ..Resent::default()
+        });
+        let text = printed(&summary);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(
+            words
+                .join(" ")
+                .contains("segments (1.4 %), 1 SYN, 4 probes, 3 needless"),
+            "{text}"
+        );
+        summary.tx.resent = None;
         // SYNs alone.
         summary.tx.segments = Some(3);
         assert!(printed(&summary).contains(" 25 retransmits\n"));
@@ -655,6 +704,7 @@ mod tests {
         let mut summary = Summary::default();
         assert!(!printed(&summary).contains("diagnosis"));
         summary.tx.retransmits = 100;
+        summary.tx.resent = Some(Resent::default());
         let text = printed(&summary);
         let last = text.trim_end().lines().next_back().unwrap();
         assert!(last.starts_with(" diagnosis: packets are lost: "), "{text}");

@@ -43,6 +43,14 @@ const COUNTS: &[(&str, &str)] = &[
         "Segments that were sent again, as TCP_INFO counts them.",
     ),
     (
+        "probes",
+        "Segments sent again because an acknowledgement was late (tail loss probes).",
+    ),
+    (
+        "needless",
+        "Segments sent again although the first one had come, as the peer reported (D-SACK).",
+    ),
+    (
         "out of order",
         "Segments that arrived after a missing one, as TCPOFOQueue of nstat(8).",
     ),

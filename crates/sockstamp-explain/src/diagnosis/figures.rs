@@ -7,7 +7,7 @@ use sockstamp_model::group::{GroupHistogram, GroupSummary};
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Connections, Summary, Throttled};
+use sockstamp_model::summary::{Connections, Resent, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
 /// A number of messages and the sum of their times.
@@ -58,6 +58,8 @@ pub(super) struct Figures {
     pub(super) sent_bytes: u64,
     pub(super) sent_messages: u64,
     pub(super) retransmits: u64,
+    /// Those that were no loss of data; `None` if that is unknown.
+    pub(super) lossless: Option<u64>,
     /// Segments sent, if they were counted.
     pub(super) segments: Option<u64>,
     pub(super) drops: u64,
@@ -92,6 +94,7 @@ impl From<&GroupSummary> for Figures {
             sent_bytes: group.tx.bytes,
             sent_messages: group.tx.messages,
             retransmits: group.tx.retransmits,
+            lossless: (group.tx.lossless > 0).then_some(group.tx.lossless),
             ..Self::default()
         }
     }
@@ -137,6 +140,7 @@ impl From<&Summary> for Figures {
             sent_bytes: summary.tx.bytes,
             sent_messages: summary.tx.messages,
             retransmits: summary.tx.retransmits,
+            lossless: summary.tx.resent.as_ref().map(Resent::lossless),
             segments: summary.tx.segments,
             drops: summary.rx.drops,
             connections: summary.connections.clone(),

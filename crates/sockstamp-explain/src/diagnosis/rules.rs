@@ -84,9 +84,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "loss",
-        condition: "At least 1 % of the segments sent, and at least 5, were sent again.",
+        condition: "At least 1 % of the segments sent, and at least 5, were sent again. SYNs, segments to a closed \
+                    window, and those whose first one came are not among them; in recordings, they are.",
         sentence: "packets are lost: N of M segments were sent again",
-        check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts`; `ip -s link`; `tc -s qdisc`.",
+        check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts TcpExtTCPDSACKRecv`; `ip -s link`; `tc -s qdisc`.",
         cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad cable or radio link.",
         find: loss,
     },
@@ -469,7 +470,9 @@ fn throttled(figures: &Figures) -> Option<Finding> {
 }
 
 fn loss(figures: &Figures) -> Option<Finding> {
-    let (again, segments) = (figures.retransmits, figures.least_segments());
+    let lossless = figures.lossless.unwrap_or(0);
+    let again = figures.retransmits.saturating_sub(lossless);
+    let segments = figures.least_segments();
     if again < 5 || again * 100 < segments {
         return None;
     }
@@ -480,7 +483,10 @@ fn loss(figures: &Figures) -> Option<Finding> {
     };
     Some(Finding {
         ns: waits.into_iter().sum(),
-        sentence: format!("packets are lost: {of}"),
+        sentence: match figures.lossless {
+            Some(_) => format!("packets are lost: {of}"),
+            None => format!("packets are lost, or acknowledged late: {of}"),
+        },
         cause: Cause::Other,
     })
 }

@@ -6,7 +6,7 @@ use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Summary, Throttled};
+use sockstamp_model::summary::{Resent, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
 use super::*;
@@ -334,6 +334,14 @@ fn losses_are_reported_by_their_count() {
     summary.tx.retransmits = 5;
     says(
         &summary,
+        "packets are lost, or acknowledged late: 5 segments were sent again, of at least 100",
+    );
+    summary.tx.resent = Some(Resent {
+        fast: 5,
+        ..Resent::default()
+    });
+    says(
+        &summary,
         "packets are lost: 5 segments were sent again, of at least 100",
     );
     summary.tx.segments = Some(120);
@@ -341,6 +349,27 @@ fn losses_are_reported_by_their_count() {
         &summary,
         "packets are lost: 5 of 120 segments were sent again",
     );
+    let resent = summary.tx.resent;
+    summary.tx.retransmits = 9;
+    for lossless in [
+        Resent {
+            probes: 9,
+            needless: 5,
+            ..Resent::default()
+        },
+        Resent {
+            window: 5,
+            ..Resent::default()
+        },
+        Resent {
+            syns: 5,
+            ..Resent::default()
+        },
+    ] {
+        summary.tx.resent = Some(lossless);
+        assert_eq!(told(&summary), None);
+    }
+    (summary.tx.resent, summary.tx.retransmits) = (resent, 5);
     summary.tx.segments = None;
     // Less than 1 % of the segments that these bytes need.
     summary.tx.bytes = 1_000_000;

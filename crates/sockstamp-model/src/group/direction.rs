@@ -20,6 +20,11 @@ pub struct GroupDirection {
     pub bytes: u64,
     /// Segments that were sent again; always 0 for RX.
     pub retransmits: u64,
+    /// Of these, those that were sent again for no loss ([`Resent::lossless`]); 0 of recordings,
+    /// where it is unknown.
+    ///
+    /// [`Resent::lossless`]: crate::summary::Resent::lossless
+    pub lossless: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<GroupHistogram>>,
     /// The parts of the stages; `None` where the stage is absent.
@@ -49,6 +54,7 @@ impl GroupDirection {
             (&mut self.refused, other.refused),
             (&mut self.bytes, other.bytes),
             (&mut self.retransmits, other.retransmits),
+            (&mut self.lossless, other.lossless),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -74,6 +80,7 @@ impl GroupDirection {
             refused: self.refused.saturating_sub(earlier.refused),
             bytes: self.bytes.saturating_sub(earlier.bytes),
             retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+            lossless: self.lossless.saturating_sub(earlier.lossless),
             stages: StageMap::from_fn(|stage| {
                 let now = self.stages[stage].as_ref()?;
                 Some(match &earlier.stages[stage] {

@@ -87,6 +87,46 @@ impl Cumulative {
     }
 }
 
+/// Segments that TCP sent again, by why it did. All but `needless` add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Resent {
+    /// SYNs and SYN-ACKs.
+    pub syns: u64,
+    /// Tail loss probes, which TCP sends when an acknowledgement is late.
+    pub probes: u64,
+    /// To a window that the peer closed while data was on its way.
+    pub window: u64,
+    /// Those that acknowledgements of later segments showed to be missing.
+    pub fast: u64,
+    /// After a timeout, until it was over.
+    pub timeouts: u64,
+    /// Of all these: the first one had come, as the peer reported (D-SACK, RFC 2883).
+    pub needless: u64,
+}
+
+impl Resent {
+    /// The segments that TCP sent again although no data was lost, or before there was any.
+    #[must_use]
+    pub fn lossless(&self) -> u64 {
+        self.syns
+            .saturating_add(self.window)
+            .saturating_add(self.needless)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, more) in [
+            (&mut self.syns, other.syns),
+            (&mut self.probes, other.probes),
+            (&mut self.window, other.window),
+            (&mut self.fast, other.fast),
+            (&mut self.timeouts, other.timeouts),
+            (&mut self.needless, other.needless),
+        ] {
+            *mine = mine.saturating_add(more);
+        }
+    }
+}
+
 /// The messages of one direction. The distributions are those of the valid ones; the counters are
 /// of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -100,6 +140,8 @@ pub struct DirectionSummary {
     /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
     /// for RX.
     pub retransmits: u64,
+    /// The same by why TCP sent them again; `None` for RX and of recordings.
+    pub resent: Option<Resent>,
     /// Segments with data that the selected flows sent, those sent again included, as
     /// `tcpi_data_segs_out` counts them. `None` for RX, during a measurement, of recordings, and
     /// without BPF timestamping.
@@ -187,6 +229,9 @@ impl DirectionSummary {
         self.measured = self.measured.saturating_add(other.measured);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.retransmits = self.retransmits.saturating_add(other.retransmits);
+        if let Some(theirs) = &other.resent {
+            self.resent.get_or_insert_default().merge(theirs);
+        }
         self.segments = match (self.segments, other.segments) {
             (Some(mine), Some(theirs)) => Some(mine.saturating_add(theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -242,11 +287,12 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 12)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 13)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("resent", &self.resent)?;
         object.serialize_field("segments", &self.segments)?;
         object.serialize_field("out_of_order", &self.out_of_order)?;
         object.serialize_field("pipelined", &self.pipelined)?;

@@ -14,6 +14,7 @@
 #include "select/asked.bpf.h"
 #include "select/select.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "tcp/send/resent.bpf.h"
 
 /* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */
 static __always_inline void mark_flow_selected(struct mark *mark, const struct tcp_sock *tp,
@@ -25,6 +26,7 @@ static __always_inline void mark_flow_selected(struct mark *mark, const struct t
 	mark->tx_seq = tp->write_seq;
 	mark->ooopack = tp->rcv_ooopack;
 	mark->retransmits = tp->total_retrans;
+	mark->needless = flow_needless(tp);
 	mark->segments = tp->data_segs_out;
 }
 
@@ -32,14 +34,16 @@ static __always_inline void mark_flow_selected(struct mark *mark, const struct t
  * Count what a selected flow has sent, once: when it closes, or at the end of the measurement. So
  * no packet pays for it.
  */
-static __always_inline void flow_count_segments(const struct mark *mark, const struct tcp_sock *tp)
+static __always_inline void flow_count_segments(struct mark *mark, const struct tcp_sock *tp)
 {
 	struct bank *bank = this_bank();
 
 	if (!bank || mark->kind != MARK_SELECTED || !mark->directions)
 		return;
-	if (mark_measures(mark, DIRECTION_TX))
-		count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
+	if (!mark_measures(mark, DIRECTION_TX))
+		return;
+	count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
+	flow_count_needless(bank, mark, tp);
 }
 
 /* Return true if a FIN went in one direction, and data may still go in the other. */
@@ -119,7 +123,8 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 	connection_begins(mark, kernel_sk);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	if (tp->total_retrans && mark_measures(mark, DIRECTION_TX))
-		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans);
+		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans,
+				    RESENT_SYN);
 }
 
 /* The last descriptor of a socket is closed: nothing will be read that is unread. */

@@ -10,10 +10,10 @@
 #define SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
 
 #include "tcp/flow.bpf.h"
+#include "tcp/send/resent.bpf.h"
 
 const volatile bool setting_causes = true; /* tell causes in the write queue apart */
 
-#define TCP_CA_RECOVERY	 3 /* include/uapi/linux/tcp.h; 4 is loss */
 #define TCP_NAGLE_CORK	 2 /* include/net/tcp.h */
 #define TCP_NAGLE_PUSH	 4
 #define TCPHDR_PSH	 0x08
@@ -40,19 +40,39 @@ static __always_inline __s64 cause_rwnd_room(const struct tcp_sock *tp, __u32 se
 	return (__s32)(tp->snd_una + tp->snd_wnd - seq);
 }
 
+static __always_inline bool cause_recovers(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) >= TCP_CA_RECOVERY;
+}
+
+/*
+ * Note whether the peer had closed its window before TCP began to recover. It may close it on data
+ * in flight, which it then drops: TCP waits for a timeout, and recovers as from a loss
+ * (tcp_retransmit_timer(), net/ipv4/tcp_timer.c, v6.18), although the network lost nothing.
+ */
+static __always_inline void cause_note_window(const struct tcp_sock *tp, struct waiting *waiting)
+{
+	waiting->recovers = cause_recovers(tp);
+	if (!waiting->recovers)
+		waiting->closed = !tp->snd_wnd;
+}
+
 /*
  * Return the window that stops `length` bytes at `seq`; if both do, the narrower one, as in
- * tcp_tso_should_defer(). In recovery no window moves until the lost data is delivered, which needs
- * retransmissions, not the waiting data.
+ * tcp_tso_should_defer(). A closed window lets nothing pass, not even lost data. In recovery no
+ * window moves until the lost data is delivered, which needs retransmissions, not the waiting data.
  */
-static __always_inline enum part cause_window(const struct tcp_sock *tp, __u32 seq, __u32 length)
+static __always_inline enum part
+cause_window(const struct tcp_sock *tp, const struct waiting *waiting, __u32 seq, __u32 length)
 {
 	__s64 cwnd = cause_cwnd_room(tp);
 	__s64 rwnd = cause_rwnd_room(tp, seq);
 
 	if (cwnd >= length && rwnd >= length)
 		return PART_COUNT;
-	if (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) >= TCP_CA_RECOVERY)
+	if (!tp->snd_wnd)
+		return PART_RWND;
+	if (cause_recovers(tp) && !waiting->closed)
 		return PART_RETRANSMIT;
 	return cwnd <= rwnd ? PART_CWND : PART_RWND;
 }
@@ -83,7 +103,8 @@ static __always_inline bool cause_paced(const struct sock *sk, const struct tcp_
  * Return what holds the head of the write queue; PART_COUNT for none of these causes. Causes that
  * only an ACK can lift are tested first, because pacing and TSQ end by themselves.
  */
-static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
+static __always_inline enum part cause_of_head(const struct sock *sk, const struct waiting *waiting,
+					       __u64 now)
 {
 	const struct sk_buff *head = sk->sk_write_queue.next;
 	const struct tcp_sock *tp = tcp_of(sk);
@@ -96,7 +117,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 		return PART_COUNT;
 	cb = skb_tcp(head);
 	length = head->len;
-	cause = cause_window(tp, cb->seq, length);
+	cause = cause_window(tp, waiting, cb->seq, length);
 	if (cause != PART_COUNT)
 		return cause;
 	if (length < tp->mss_cache) {
@@ -125,11 +146,12 @@ static __always_inline bool cause_tsq_throttles(const struct sock *sk, __u32 uns
 }
 
 /* Return what will stop the byte before `write_seq`, which is about to be pushed. */
-static __always_inline enum part cause_of_tail(const struct sock *sk, bool more, __u64 now)
+static __always_inline enum part cause_of_tail(const struct sock *sk, const struct waiting *waiting,
+					       bool more, __u64 now)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	__u32 unsent = tp->write_seq - tp->snd_nxt;
-	enum part cause = cause_window(tp, tp->snd_nxt, unsent);
+	enum part cause = cause_window(tp, waiting, tp->snd_nxt, unsent);
 
 	if (cause != PART_COUNT)
 		return cause;
@@ -180,7 +202,7 @@ static __always_inline void cause_message_queued(const struct sock *sk, struct f
 
 	if (flow->tx.sched == flow->tx.head) {
 		waiting->since = now;
-		waiting->cause = cause_of_tail(sk, more, now);
+		waiting->cause = cause_of_tail(sk, waiting, more, now);
 		waiting->seen_by_ack = false;
 		return;
 	}
@@ -208,10 +230,13 @@ static __always_inline void cause_segment_arrives(const struct sock *sk, struct 
 	enum part cause;
 	__u64 now, sent;
 
-	if (!setting_causes || flow->tx.sched == flow->tx.head)
+	if (!setting_causes)
+		return;
+	cause_note_window(tcp_of(sk), waiting);
+	if (flow->tx.sched == flow->tx.head)
 		return;
 	now = bpf_ktime_get_ns();
-	cause = cause_of_head(sk, now);
+	cause = cause_of_head(sk, waiting, now);
 	sent = cause_last_sent(tcp_of(sk));
 	if (sent < now)
 		cause_add(waiting, waiting->cause, sent);

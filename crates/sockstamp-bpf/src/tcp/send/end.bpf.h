@@ -11,6 +11,7 @@
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/host_path.bpf.h"
 #include "tcp/send/network.bpf.h"
+#include "tcp/send/resent.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/tag/tag.bpf.h"
 
@@ -379,6 +380,20 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 }
 
 /*
+ * What a closed window made the peer drop is sent again until TCP has recovered from that. No
+ * segment may have come since the window closed.
+ */
+static __always_inline enum resent tx_recovers_from_closed_window(struct waiting *waiting,
+								  enum resent why)
+{
+	if (why == RESENT_WINDOW && !waiting->recovers)
+		waiting->closed = true;
+	if (waiting->closed && (why == RESENT_FAST || why == RESENT_TIMEOUT))
+		return RESENT_WINDOW;
+	return why;
+}
+
+/*
  * Follow the kernel's tcpi_total_retrans: segments, including SYNs from before the flow's first
  * message. The tracepoint alone is not enough: it also fires for failed tries, most of them because
  * the skb is still on its way out (tcp_retransmit_skb's `err`, v6.18).
@@ -387,6 +402,7 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 {
 	struct bank *bank = this_bank();
 	struct mark *mark = flow_mark_lookup(sk);
+	enum resent why;
 	struct flow *flow;
 	__u32 segments;
 
@@ -401,7 +417,11 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	if (setting_tag)
 		tag_resent(bank, sk, &mark->tag, skb_tcp(skb));
 	flow = flow_lookup(sk);
-	account_retransmits(bank, group_of_socket(flow ? &flow->group : NULL, sk), segments);
+	why = resent_why(tcp_of(sk), skb);
+	if (flow)
+		why = tx_recovers_from_closed_window(&flow->tx.waiting, why);
+	account_retransmits(bank, group_of_socket(flow ? &flow->group : NULL, sk), segments, why);
+	flow_count_needless(bank, mark, tcp_of(sk));
 	if (flow)
 		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }
