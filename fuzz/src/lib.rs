@@ -146,6 +146,7 @@ pub fn recordings(path: &Path) -> [Vec<u8>; 2] {
     }
     writer.finish().expect("room for the end");
     let messages_file = fs::read(path).expect("it was written");
+    fs::remove_file(path).expect("it was written");
 
     let mut packets = Packets::default();
     let mut writer = FileWriter::create(path, &[]).expect("room for a file");

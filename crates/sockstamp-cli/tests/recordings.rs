@@ -713,7 +713,7 @@ fn recover_passes_over_files_that_it_cannot_recover() {
     let [bad, running, good] =
         ["bad", "running", "good"].map(|name| directory.path().join(format!("{name}.parquet")));
     fs::write(&bad, "").unwrap();
-    let _writer = Writer::create_new(&running, &[]).unwrap();
+    let _writer = Writer::create(&running, &[]).unwrap();
     recording::write(&good, &recording::population(10));
     let output = Command::new(with::sockstamp())
         .arg("recover")

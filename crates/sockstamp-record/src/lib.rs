@@ -25,6 +25,7 @@ mod messages;
 pub mod packets;
 mod pages;
 pub mod pcapng;
+mod place;
 mod quiet;
 pub mod reader;
 pub mod recover;

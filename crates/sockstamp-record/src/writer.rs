@@ -7,7 +7,7 @@
 //!
 //! [`recover`]: crate::recover
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
@@ -26,6 +26,7 @@ use crate::encode;
 use crate::error::Error;
 use crate::footer::{self, GROUPS};
 use crate::lock::lock;
+use crate::place::Place;
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Kind};
 
@@ -34,8 +35,8 @@ use crate::schema::{self, Kind};
 pub struct FileWriter<T> {
     path: PathBuf,
     file: File,
-    /// False if the file was there before, and empty.
-    created: bool,
+    /// None if the file was there before, and empty.
+    created: Option<Place>,
     /// None once writing has failed.
     parquet: Option<SerializedFileWriter<File>>,
     /// The rest of the file once writing has failed.
@@ -74,42 +75,16 @@ struct Cut {
 }
 
 impl<T: Rows> FileWriter<T> {
-    /// Create a file, or empty an existing one. `facts` are kept in its metadata.
+    /// Create a file that is not there yet, or is empty, for its owner alone: it names programs and
+    /// addresses. `facts` are kept in its metadata.
     ///
     /// # Errors
     ///
-    /// If the file cannot be created, or if another process writes it.
+    /// If the file exists, is a link, cannot be created, or if another process writes it. Nothing
+    /// is left of a new file then.
     pub fn create(path: &Path, facts: &[(&str, String)]) -> Result<Self, Error> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(Error::system("create", path))?;
-        let lock = lock(&file, path)?;
-        let metadata = file.metadata().map_err(Error::system("create", path))?;
-        if metadata.is_file() {
-            file.set_len(0).map_err(Error::system("empty", path))?;
-        }
-        Self::begin(path, (file, false), lock, facts)
-    }
-
-    /// Create a file that is not there yet, or is empty. `facts` are kept in its metadata.
-    ///
-    /// # Errors
-    ///
-    /// If the file exists, cannot be created, or if another process writes it. Nothing is left of a
-    /// new file then.
-    pub fn create_new(path: &Path, facts: &[(&str, String)]) -> Result<Self, Error> {
-        let mut options = OpenOptions::new();
-        options.write(true);
-        let (file, created) = match options.clone().create_new(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (options.create(true).truncate(false).open(path), false)
-            }
-            created => (created, true),
-        };
-        let file = file.map_err(Error::system("create", path))?;
+        let place = Place::open(path).map_err(Error::system("create", path))?;
+        let (file, created) = place.create().map_err(Error::system("create", path))?;
         let lock = lock(&file, path)?;
         let metadata = file.metadata().map_err(Error::system("create", path))?;
         if metadata.is_file() && metadata.len() > 0 {
@@ -117,13 +92,13 @@ impl<T: Rows> FileWriter<T> {
                 path: path.to_owned(),
             });
         }
-        Self::begin(path, (file, created), lock, facts)
+        Self::begin(path, (file, created.then_some(place)), lock, facts)
     }
 
     /// Write the first footer to an empty file.
     fn begin(
         path: &Path,
-        (file, created): (File, bool),
+        (file, created): (File, Option<Place>),
         lock: Option<Flock<File>>,
         facts: &[(&str, String)],
     ) -> Result<Self, Error> {
@@ -263,10 +238,10 @@ impl<T: Rows> FileWriter<T> {
         drop(self.parquet.take());
         self.is_whole = true;
         let is_file = self.file.metadata().is_ok_and(|file| file.is_file());
-        match (self.created, is_file) {
-            (true, _) => fs::remove_file(&self.path).map_err(Error::system("remove", &self.path)),
-            (false, true) => (self.file.set_len(0)).map_err(Error::system("empty", &self.path)),
-            (false, false) => Ok(()),
+        match (&self.created, is_file) {
+            (Some(place), _) => place.remove().map_err(Error::system("remove", &self.path)),
+            (None, true) => (self.file.set_len(0)).map_err(Error::system("empty", &self.path)),
+            (None, false) => Ok(()),
         }
     }
 

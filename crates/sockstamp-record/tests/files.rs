@@ -1,7 +1,9 @@
 //! Recordings survive what happens to files.
 
+use std::error::Error as _;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -339,13 +341,12 @@ fn recover_cuts_bytes_after_the_last_row_group() {
 fn a_file_that_is_written_is_neither_recovered_nor_written_by_another() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
-    let mut writer = Writer::create_new(&path, &[]).unwrap();
+    let mut writer = Writer::create(&path, &[]).unwrap();
     writer.write(&batch(&[message(1)])).unwrap();
     let before = fs::read(&path).unwrap();
     for error in [
         recover(&path).unwrap_err(),
         Writer::create(&path, &[]).unwrap_err(),
-        Writer::create_new(&path, &[]).unwrap_err(),
     ] {
         assert!(matches!(error, Error::Busy { .. }), "{error}");
         let told = error.to_string();
@@ -362,25 +363,52 @@ fn a_new_file_takes_the_place_of_none_but_an_empty_one() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "a recording").unwrap();
-    let error = Writer::create_new(&path, &[]).unwrap_err();
+    let error = Writer::create(&path, &[]).unwrap_err();
     let expected = format!("{} exists: name another, or remove it", path.display());
     assert_eq!(error.to_string(), expected);
     assert_eq!(fs::read(&path).unwrap(), b"a recording");
     fs::write(&path, "").unwrap();
-    Writer::create_new(&path, &[]).unwrap().discard().unwrap();
+    Writer::create(&path, &[]).unwrap().discard().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"");
-    Writer::create_new(&path, &[]).unwrap().finish().unwrap();
+    Writer::create(&path, &[]).unwrap().finish().unwrap();
     assert_eq!(Reader::open(&path).unwrap().rows(), 0);
     let other = directory.path().join("other");
-    Writer::create_new(&other, &[]).unwrap().discard().unwrap();
+    Writer::create(&other, &[]).unwrap().discard().unwrap();
     assert!(!other.exists());
+}
+
+/// As another user may put it there.
+#[test]
+fn no_link_is_followed_and_a_file_is_for_its_owner_alone() {
+    let directory = tempdir().unwrap();
+    let [precious, link] = ["precious", "link"].map(|name| directory.path().join(name));
+    for target in [&precious, &directory.path().join("nothing")] {
+        fs::write(&precious, "").unwrap();
+        symlink(target, &link).unwrap();
+        let error = Writer::create(&link, &[]).unwrap_err();
+        let told = error.source().unwrap().to_string();
+        assert_eq!(told, "it is a symbolic link");
+        assert_eq!(fs::read(&precious).unwrap(), b"");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        fs::remove_file(&link).unwrap();
+    }
+    // Its directory may be replaced, too: what is removed is what was created.
+    let [real, moved] = ["real", "moved"].map(|name| directory.path().join(name));
+    fs::create_dir(&real).unwrap();
+    let path = real.join("precious");
+    let writer = Writer::create(&path, &[]).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    fs::rename(&real, &moved).unwrap();
+    symlink(directory.path(), &real).unwrap();
+    writer.discard().unwrap();
+    assert!(precious.exists() && !moved.join("precious").exists());
 }
 
 #[test]
 fn a_batch_beyond_the_limit_leaves_the_file_as_it_was() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("file");
-    let mut writer = Writer::create_new(&path, &[]).unwrap();
+    let mut writer = Writer::create(&path, &[]).unwrap();
     assert!(
         writer
             .write_within(&batch(&[message(1)]), u64::MAX)
@@ -724,7 +752,7 @@ fn a_full_disk_loses_no_finished_row_group() {
     // There is no room for even the first footer of another.
     let _ = fs::write(full.join("rest"), vec![1; usize::try_from(room).unwrap()]);
     let other = full.join("other");
-    let refused = Writer::create_new(&other, &[]).is_err() && !other.exists();
+    let refused = Writer::create(&other, &[]).is_err() && !other.exists();
     std::process::Command::new("umount")
         .arg(&full)
         .status()

@@ -8,6 +8,7 @@
 //! | [`session`] | a session without capabilities while it runs, and what it leaves alone |
 //! | [`signals`] | signals as something to wait for together with the rest |
 //! | [`containers`] | the containers of messages |
+//! | [`directory`] | directories that nobody else can change |
 //! | [`max_cost`] | the part of a core that measuring may cost |
 //! | [`duration`], [`utc`] | times as users write them, and as files are named by them |
 //! | [`escape`] | the ways out for text that others may have chosen |
@@ -20,6 +21,7 @@
 
 pub mod command;
 pub mod containers;
+pub mod directory;
 pub mod duration;
 pub mod escape;
 pub mod life;

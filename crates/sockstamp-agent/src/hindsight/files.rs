@@ -1,15 +1,15 @@
 //! The files of the last minutes, and copies of them that stay.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 use sockstamp_record::{Batch, Writer};
+use sockstamp_run::directory::{self, Trusted};
 use sockstamp_run::utc::utc;
 
 use crate::config::HindsightTable;
@@ -62,6 +62,7 @@ impl Files {
             finished: VecDeque::new(),
             early: 0,
         };
+        make(&table.directory)?;
         make(&files.recent)?;
         make(&files.snapshots)?;
         Ok(Self {
@@ -193,7 +194,7 @@ impl Files {
             );
         }
         let place = unused(&self.snapshots, end)?;
-        fs::create_dir(&place).with_context(|| format!("cannot create {}", place.display()))?;
+        make(&place)?;
         if let Err(error) = self.link_all(&place) {
             // It is no snapshot, and must not count as one.
             let _ = fs::remove_dir_all(&place);
@@ -245,7 +246,7 @@ impl Files {
 
     /// Make `recent` again, if somebody has removed it with all of its files.
     fn make_again(&mut self) -> Result<()> {
-        if self.recent.is_dir() {
+        if fs::symlink_metadata(&self.recent).is_ok_and(|there| there.is_dir()) {
             return Ok(());
         }
         self.current = None;
@@ -288,14 +289,10 @@ impl Files {
     }
 }
 
-/// Make a directory, unless it is there.
+/// Make a directory, unless it is there. Refuse one that others can change: they could have files
+/// of root's written and removed by links.
 fn make(directory: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        // Files name programs and addresses.
-        .mode(0o700)
-        .create(directory)
-        .with_context(|| format!("cannot create {}", directory.display()))
+    Ok(directory::make(directory, &Trusted::ours())?)
 }
 
 /// Return the files that an earlier recording has left, the oldest first.
@@ -322,18 +319,21 @@ fn earlier(directory: &Path) -> Result<VecDeque<Finished>> {
     Ok(found.into())
 }
 
-/// Return a path of the time, in UTC, that nothing has.
+/// Return a path of the time, in UTC, that nothing has, no link either.
 fn unused(directory: &Path, end: &str) -> Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let [date, _, time] = utc(since.map_or(0, |since| since.as_secs()));
     (0..SAME_SECOND)
         .map(|number| directory.join(format!("{date}-{time}-{number}{end}")))
-        .find(|path| !path.exists())
+        .find(|path| fs::symlink_metadata(path).is_err())
         .with_context(|| format!("{} has too many files", directory.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+
     use sockstamp_model::fixture;
     use sockstamp_model::stage::Direction;
     use tempfile::TempDir;
@@ -458,6 +458,58 @@ mod tests {
         assert_eq!(files.newest(u64::MAX).unwrap(), all[1..]);
         // One is returned whatever its size.
         assert_eq!(files.newest(1).unwrap(), all[1..2]);
+    }
+
+    #[test]
+    fn a_directory_that_another_user_can_change_is_refused() {
+        let parent = TempDir::new().unwrap();
+        let victim = TempDir::new().unwrap();
+        let precious = victim.path().join("precious.parquet");
+        fs::write(&precious, "precious").unwrap();
+        let directory = parent.path().join("directory");
+        fs::create_dir(&directory).unwrap();
+        let table = HindsightTable {
+            keep: Duration::ZERO,
+            ..HindsightTable::in_directory(&directory)
+        };
+        let refused = |reason: &str| {
+            let told = Files::new(&table).unwrap_err().to_string();
+            assert!(told.contains(reason), "{told}");
+            assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        };
+        for name in ["recent", "snapshots"] {
+            let link = directory.join(name);
+            symlink(victim.path(), &link).unwrap();
+            lchown(&link, Some(54_321), None).unwrap();
+            refused("is a link of user 54321");
+            fs::remove_file(&link).unwrap();
+            fs::create_dir(&link).unwrap();
+            lchown(&link, Some(54_321), None).unwrap();
+            refused("belongs to user 54321");
+            fs::remove_dir(&link).unwrap();
+        }
+        fs::set_permissions(&directory, Permissions::from_mode(0o1777)).unwrap();
+        refused("directory can be written by others");
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
+        Files::new(&table).unwrap();
+    }
+
+    #[test]
+    fn no_link_at_the_name_of_a_file_is_followed() {
+        let directory = TempDir::new().unwrap();
+        let mut files = Files::new(&table(&directory, Duration::from_secs(60))).unwrap();
+        let victim = directory.path().join("victim");
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        for second in 0..30 {
+            let [date, _, time] = utc(since.as_secs() + second);
+            let name = format!("{date}-{time}-0.parquet");
+            symlink(&victim, directory.path().join("recent").join(name)).unwrap();
+        }
+        assert!(files.write(&batch()).unwrap());
+        assert!(!victim.exists());
+        files.end().unwrap();
+        let written = &files.newest(u64::MAX).unwrap()[0];
+        assert_eq!(fs::symlink_metadata(written).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -143,18 +143,23 @@ impl Unfinished {
 
     /// Create the file to write to.
     pub(crate) fn create(&self) -> Result<BufWriter<File>> {
-        let file = File::create(self.path());
-        file.map(BufWriter::new)
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        self.open().map(BufWriter::new)
+    }
+
+    fn open(&self) -> Result<File> {
+        // Its name can be guessed: a link there is not followed.
+        let file = match &self.temporary {
+            Some(temporary) => File::create_new(temporary),
+            None => File::create(&self.path),
+        };
+        file.with_context(|| format!("cannot write {}", self.path().display()))
     }
 
     /// Create the file to write to; its errors name it.
     pub(crate) fn destination(&self) -> Result<Box<dyn Write>> {
-        let file = File::create(self.path());
-        let file = file.with_context(|| format!("cannot write {}", self.path.display()))?;
         Ok(Box::new(BufWriter::new(Destination {
             path: self.path.clone(),
-            file,
+            file: self.open()?,
             is_new: false,
             is_begun: true,
         })))
@@ -253,6 +258,16 @@ mod tests {
         assert!(link.symlink_metadata().unwrap().is_symlink());
         write(Path::new("/dev/null"), "nothing").finish().unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_link_at_the_name_of_an_unfinished_file_is_not_followed() {
+        let directory = tempdir().unwrap();
+        let [path, victim] = ["file", "victim"].map(|name| directory.path().join(name));
+        let unfinished = Unfinished::new(&path, &[]).unwrap();
+        symlink(&victim, unfinished.path()).unwrap();
+        assert!(unfinished.create().is_err() && unfinished.destination().is_err());
+        assert!(!victim.exists());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use sockstamp_bpf::packets;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
+use sockstamp_run::directory::{self, Trusted};
 use sockstamp_run::utc::utc;
 
 use super::host;
@@ -353,7 +354,7 @@ impl Place {
             (RECORDING, self.began.to_string()),
         ];
         let packets = match self.has_packets {
-            true => Some(FileWriter::create_new(&beside, &facts)?),
+            true => Some(FileWriter::create(&beside, &facts)?),
             // Readers would take them for those of these messages.
             false if beside.exists() => return Err(Error::Exists { path: beside }),
             false => None,
@@ -364,7 +365,7 @@ impl Place {
         } = self.choice;
         facts.extend(in_step.map(|bits| ("in_step", bits.to_string())));
         facts.extend(slower_than.map(|time| (SLOWER_THAN, Nanos::from(time).0.to_string())));
-        match FileWriter::create_new(path, &facts) {
+        match FileWriter::create(path, &facts) {
             Ok(messages) => Ok((messages, packets)),
             Err(error) => {
                 // The first error is reported.
@@ -382,8 +383,8 @@ impl Place {
             .join(format!("date={date}"))
             .join(format!("hour={hour}"))
             .join(format!("host={}", self.host));
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        // Files are removed there later: nobody else may turn it into a link.
+        directory::make(&directory, &Trusted::ours_and_sudos())?;
         for number in 0..10_000 {
             let path = directory.join(format!("{time}-{number}.{MESSAGES}"));
             match self.create(&path) {
@@ -487,6 +488,8 @@ fn since_1970() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::lchown;
+
     use sockstamp_model::fixture;
     use sockstamp_model::stage::Direction;
     use sockstamp_record::{PacketReader, Reader};
@@ -610,6 +613,20 @@ mod tests {
             "{told}"
         );
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let directory = TempDir::new().unwrap();
+        let theirs = directory.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        lchown(&theirs, Some(54_321), None).unwrap();
+        for path in [theirs.clone(), theirs.join("new/")] {
+            let place = Place::new(&path, true, ALL, Choice::default());
+            let told = place.unwrap_err().to_string();
+            assert!(told.contains("theirs belongs to user 54321"), "{told}");
+        }
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
     }
 
     #[test]
