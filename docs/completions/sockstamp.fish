@@ -64,6 +64,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -133,7 +134,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages whose total exceeds this time; every message is measured' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file' -r -F
@@ -168,6 +169,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'Group messages by these dimensions, one row per group' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -228,7 +230,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memo
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l slow -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
@@ -264,7 +266,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memor
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-than -d 'Record only messages whose total exceeds this time; every message is measured' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this new file, or files in this directory if it exists or ends with /' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included [default: 256]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time, 1s or longer [default: 60m]' -r
@@ -340,7 +342,7 @@ json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out what took less than this: messages with their answer, and connections' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slow -d 'Keep only messages slower than this' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -387,6 +389,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memor
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
 cgroup\t''

@@ -59,9 +59,9 @@ fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn slower_than_shows_only_datagrams_that_took_longer() {
+fn slow_keeps_only_datagrams_that_took_longer() {
     let host = Host::new("udp").unwrap();
-    let trace = Trace::start(&["--netns", host.netns_name(), "--slower-than", "40ms", "udp"]);
+    let trace = Trace::start(&["--netns", host.netns_name(), "--slow", "40ms", "udp"]);
     run(
         &host,
         "

@@ -165,7 +165,7 @@ fn a_neighbour_on_the_cpu_is_explained() {
         }
     };
     within_attempts(|| {
-        let text = explained(&["-p", &process, "--worse-than", "p97"], || {
+        let text = explained(&["-p", &process, "--slow", "p97"], || {
             ask(25, 100);
             let _neighbours = busy_neighbours(&host);
             ask(25, 4);
@@ -219,7 +219,7 @@ fn loss_on_the_way_here_is_explained() {
     let _server = nginx_with_page(&server, folder.path(), 300_000, address);
     within_attempts(|| {
         let before = counter(&client, "TcpExtTCPOFOQueue");
-        let target = ["--netns", client.netns_name(), "--worse-than", "p95", "tcp"];
+        let target = ["--netns", client.netns_name(), "--slow", "p95", "tcp"];
         let text = explained(&target, || {
             for _ in 0..25 {
                 run(

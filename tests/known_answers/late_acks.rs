@@ -1,9 +1,12 @@
 //! An ACK comes late because the peer's kernel holds it back, not because of the network.
 
+use serde_json::Value;
 use testbed::{Family, within_attempts};
 use with::expected::explains;
 use with::over_both_families;
 use with::pair::Pair;
+use with::programs::start_slow_web;
+use with::{Trace, number};
 
 mod server_that_thinks {
     super::over_both_families!(super::check_thinking);
@@ -57,5 +60,30 @@ fn acks_of_a_server_that_never_answers_are_delayed_acks() {
             &pair.stat_peer(SENDS),
             &undisturbed,
         )
+    });
+}
+
+/// Nobody waits for the ACK: the client waits for the answer, which its read and the server's send
+/// show.
+#[test]
+fn a_late_answer_is_slow_at_both_ends_and_the_late_ack_of_its_question_is_not() {
+    const QUESTIONS: usize = 5;
+    let pair = Pair::veth(Family::V4);
+    let _web = start_slow_web(&pair.server, pair.address, ["0.06", "0"]);
+    let url = format!("http://{}/?[1-{QUESTIONS}]", pair.address);
+    within_attempts(|| {
+        let traces = Trace::start_in([&pair.client, &pair.server], &["--slow", "20ms"]);
+        pair.client.run("curl", &["-s", &url]).unwrap();
+        let [client, server] = traces.map(Trace::finish);
+        let are = |shown: &[Value], direction: &str, stage: &str| {
+            let is_it = |message: &Value| {
+                message["direction"] == direction && number(&message["stages"][stage]) >= 60_000_000
+            };
+            shown.len() == QUESTIONS && shown.iter().all(is_it)
+        };
+        match are(&client, "rx", "peer.answer") && are(&server, "tx", "app.service") {
+            true => Ok(()),
+            false => Err(format!("{client:#?} {server:#?}")),
+        }
     });
 }

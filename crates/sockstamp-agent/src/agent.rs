@@ -216,7 +216,7 @@ impl<'a> Agent<'a> {
             hindsight.begin(None);
         }
         let mut slow = Slow::default();
-        slow.set(config.page.slower_than);
+        slow.set(config.page.slow);
         Ok(Self {
             takers: Takers {
                 hindsight,

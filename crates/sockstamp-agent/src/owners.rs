@@ -19,7 +19,7 @@ pub(crate) struct Owner {
     /// None: it came since the groups were last looked at.
     key: Option<GroupKey>,
     /// The threshold of a rule, which replaces all others.
-    slower_than: Option<Nanos>,
+    slow: Option<Nanos>,
     /// The container, empty outside of one; unknown of groups that came just now.
     pub(crate) container: Option<Name>,
     /// The names that runtimes give it.
@@ -50,15 +50,15 @@ impl Owner {
             key: Some(key.clone()),
             labels,
             traced: OfGroup::default(),
-            slower_than: rule.and_then(|rule| rule.slower_than).map(Nanos::from),
+            slow: rule.and_then(|rule| rule.slow).map(Nanos::from),
             container: key.container.clone(),
             details,
         }
     }
 
-    /// Return the time from which on a message is slow, if slow ones are wanted at all.
-    pub(crate) fn least(&self, usual: Option<Nanos>) -> Option<Nanos> {
-        usual.map(|usual| self.slower_than.unwrap_or(usual))
+    /// Return the time above which a message is slow, if slow ones are wanted at all.
+    pub(crate) fn slow(&self, usual: Option<Nanos>) -> Option<Nanos> {
+        usual.map(|usual| self.slow.unwrap_or(usual))
     }
 }
 

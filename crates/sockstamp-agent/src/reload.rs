@@ -161,7 +161,7 @@ impl Agent<'_> {
         }
         self.server.set_token(prepared.token);
         self.secrets = prepared.secrets;
-        self.takers.slow.set(config.page.slower_than);
+        self.takers.slow.set(config.page.slow);
         self.readings.set_limits(config.limits());
         self.names.set(named(&config));
         let probes = probes(&config, &prepared.wanted);

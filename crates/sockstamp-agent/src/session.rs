@@ -35,7 +35,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
         record: config.takes_messages(),
         // Messages are sampled anyway.
         partial: true,
-        slower_than: config.slower_than().map(Nanos::from),
+        slow: config.slow().map(Nanos::from),
         ..Options::default()
     })
 }
@@ -49,9 +49,9 @@ mod tests {
     fn messages_that_are_handed_over_attach_no_program_at_the_start() {
         for text in [
             "",
-            "[page]\nslower_than = \"5ms\"",
+            "[page]\nslow = \"5ms\"",
             "[hindsight]\ndirectory = \"/a\"",
-            "[otlp]\nendpoint = \"http://a\"\nslower_than = \"5ms\"",
+            "[otlp]\nendpoint = \"http://a\"\nslow = \"5ms\"",
         ] {
             let config = Config::parse(text).unwrap();
             let options = session_options(&config).unwrap();

@@ -1,5 +1,4 @@
-//! The last slow messages, for the page: those that took long until they left the host or were
-//! read. No task waits for a late acknowledgement.
+//! The last slow messages, for the page.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,25 +14,24 @@ use crate::owners::Owner;
 /// Messages that are kept: some kilobytes each.
 const KEPT: usize = 100;
 
-/// The last messages that took as long.
+/// The last messages that were slower than a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    slower_than: Option<Duration>,
+    limit: Option<Nanos>,
     kept: VecDeque<Message>,
 }
 
 impl Slow {
-    /// Keep messages that take as long from now on; none without a time.
-    pub(crate) fn set(&mut self, slower_than: Option<Duration>) {
-        self.slower_than = slower_than;
-        let least = slower_than.map(Nanos::from);
+    /// Keep messages that are slower from now on; none without a limit.
+    pub(crate) fn set(&mut self, limit: Option<Duration>) {
+        self.limit = limit.map(Nanos::from);
         self.kept
-            .retain(|message| least.is_some_and(|least| message.time() >= least));
+            .retain(|message| self.limit.is_some_and(|limit| message.is_slow(limit)));
     }
 
     pub(crate) fn push(&mut self, message: &Message, owner: &Owner) {
-        let least = owner.least(self.slower_than.map(Nanos::from));
-        if least.is_some_and(|least| message.time() >= least) && message.verdict.is_valid() {
+        let limit = owner.slow(self.limit);
+        if limit.is_some_and(|limit| message.is_slow(limit)) {
             self.kept.truncate(KEPT - 1);
             self.kept.push_front(message.clone());
         }
@@ -42,7 +40,7 @@ impl Slow {
     /// Return them as JSON, the newest first; `null` if none are wanted.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let messages = self.kept.iter().map(Shown::of);
-        serde_json::to_string(&self.slower_than.map(|_| messages.collect::<Vec<_>>()))
+        serde_json::to_string(&self.limit.map(|_| messages.collect::<Vec<_>>()))
     }
 }
 
@@ -86,7 +84,7 @@ impl Shown {
             local: local.to_string(),
             remote: remote.to_string(),
             bytes: message.bytes,
-            time_ns: message.time().0,
+            time_ns: message.slow_time().0,
             stages: placed.iter().map(|placed| Bar::of(placed, begin)).collect(),
         }
     }

@@ -123,11 +123,11 @@ pub struct Options {
     /// option in a segment's header, and read theirs: numbers of received bytes are then the
     /// sender's.
     pub tag: bool,
-    /// Send the records of those messages alone that took at least this long in all.
-    pub slower_than: Option<Nanos>,
+    /// Send the records of those messages alone that somebody waited longer for
+    /// ([`Message::slow_time`](sockstamp_model::message::Message::slow_time)).
+    pub slow: Option<Nanos>,
     /// Send at most 1000 of these records per second and CPU: they only show the owners of slow
-    /// messages. A sent message is judged by the time until it left, an answer also by its own
-    /// time.
+    /// messages.
     pub notable: bool,
     /// Report waits that took at least this long, and all that failed or were asked again, by
     /// [`Session::waits`]. None: none.
@@ -187,7 +187,7 @@ impl Default for Options {
             groups: None,
             sampling: Sampling::Every,
             tag: false,
-            slower_than: None,
+            slow: None,
             notable: false,
             waits: None,
             windows: None,

@@ -4,6 +4,7 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, CommandFactory};
 
 use crate::command_line::Cli;
@@ -15,6 +16,18 @@ const MEASURING: [&str; 7] = [
 ];
 /// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
+
+/// Options that have another name now.
+const RENAMED: [(&str, &str); 2] = [("--slower-than", "--slow"), ("--worse-than", "--slow")];
+
+/// Return the name that an unknown option has now, in one line, if it had another one before.
+pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let (before, now) = RENAMED.iter().find(|(before, _)| before == typed)?;
+    Some(format!("{before} is called {now} now"))
+}
 
 /// Return a hint for the arguments of this process.
 pub(crate) fn of_arguments() -> Option<String> {

@@ -24,6 +24,7 @@ use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
 use sockstamp_run::target::processes_named;
 
 use crate::options::measuring::Measuring;
+use crate::options::slow::SlowOnly;
 use crate::options::target::Target;
 
 /// The target and the end of a measurement.
@@ -41,23 +42,27 @@ pub(crate) struct Measurement<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
     None,
-    /// Some slow messages among the measured ones: enough to find their owners.
-    Notable,
+    /// Some messages among the measured ones that are slower: enough to find their owners.
+    Notable(Duration),
     All,
-    /// Messages that took longer; every message is measured.
+    /// Messages that are slower; every message is measured.
     SlowerThan(Duration),
 }
 
 impl Recorded {
-    /// A message that took less than this is no matter for a diagnosis.
-    const NOTABLE: Nanos = Nanos(1_000_000);
     /// Room for a thousand records.
     const NOTABLE_BYTES: u32 = 512 << 10;
 
-    fn slower_than(self) -> Option<Duration> {
+    /// Return all messages, or slow ones alone.
+    pub(crate) fn slower_than(slow_only: SlowOnly) -> Self {
+        slow_only.slow.map_or(Self::All, Self::SlowerThan)
+    }
+
+    /// Return the time above which messages alone are measured for; the others may be sampled.
+    fn slow_only(self) -> Option<Duration> {
         match self {
-            Self::SlowerThan(time) => Some(time),
-            Self::None | Self::Notable | Self::All => None,
+            Self::SlowerThan(limit) => Some(limit),
+            Self::None | Self::Notable(_) | Self::All => None,
         }
     }
 }
@@ -76,11 +81,11 @@ impl Measurement<'_> {
             groups: self.groups.clone().map(Grouped::by),
             hooks: self.measuring.hooks.into(),
             entry: self.measuring.entry.into(),
-            sampling: self.measuring.sampling(self.recorded.slower_than()),
+            sampling: self.measuring.sampling(self.recorded.slow_only()),
             sched: !self.measuring.no_sched,
             causes: !self.measuring.no_causes,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
-            slower_than: self.recorded.slower_than().map(Nanos::from),
+            slow: self.recorded.slow_only().map(Nanos::from),
             tag: self.tag,
             windows: self.measuring.windows,
             max_cost: self.ceiling(),
@@ -89,9 +94,9 @@ impl Measurement<'_> {
             ring_bytes: self.measuring.buffer.next_power_of_two() << 20,
             ..defaults
         };
-        if self.recorded == Recorded::Notable {
+        if let Recorded::Notable(limit) = self.recorded {
             options.notable = true;
-            options.slower_than = Some(Recorded::NOTABLE);
+            options.slow = Some(limit.into());
             options.ring_bytes = Recorded::NOTABLE_BYTES;
         }
         Ok(options)
@@ -100,8 +105,8 @@ impl Measurement<'_> {
     /// A measurement that delivers messages keeps its rate, unless the user says otherwise. A
     /// command has not started yet, so its cost is unknown.
     fn ceiling(&self) -> Option<Ceiling> {
-        let sampling = self.measuring.sampling(self.recorded.slower_than());
-        let governed = matches!(self.recorded, Recorded::None | Recorded::Notable);
+        let sampling = self.measuring.sampling(self.recorded.slow_only());
+        let governed = matches!(self.recorded, Recorded::None | Recorded::Notable(_));
         let limited = governed || sampling == Sampling::Every;
         self.measuring.ceiling(limited && self.command.is_empty())
     }

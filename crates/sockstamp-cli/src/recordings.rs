@@ -26,7 +26,7 @@ pub(crate) const RECORDING: &str = "recording";
 
 /// The fact that says which messages were recorded: those that took longer, in nanoseconds. Absent
 /// if all were.
-pub(crate) const SLOWER_THAN: &str = "slower_than_ns";
+pub(crate) const SLOW_ONLY: &str = "slower_than_ns";
 
 /// The place of a number of losses.
 type Loss = fn(&mut Lost) -> &mut u64;
@@ -61,7 +61,7 @@ pub(crate) const UNWRITTEN: &str = "lost_unwritten";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlowOnly {
     /// Each took longer than this; the largest of several recordings.
-    pub(crate) slower_than: Nanos,
+    pub(crate) limit: Nanos,
     /// True if other files have all messages.
     some_have_all: bool,
 }
@@ -76,9 +76,9 @@ impl fmt::Display for SlowOnly {
         };
         write!(
             f,
-            "{of}only messages that took longer than {} were recorded (--slower-than): counts and \
+            "{of}only messages that took longer than {} were recorded (--slow): counts and \
              percentiles are those of slow messages",
-            self.slower_than
+            self.limit
         )
     }
 }
@@ -105,12 +105,12 @@ impl Recordings {
         sum
     }
 
-    /// Return the choice of `record --slower-than`, if any file has it.
+    /// Return the choice of `record --slow`, if any file has it.
     pub(crate) fn slow_only(&self) -> Option<SlowOnly> {
-        let chosen = |recording: &Reader| recording.fact(SLOWER_THAN)?.parse().ok();
+        let chosen = |recording: &Reader| recording.fact(SLOW_ONLY)?.parse().ok();
         let times: Vec<u64> = self.0.iter().filter_map(chosen).collect();
         Some(SlowOnly {
-            slower_than: Nanos(*times.iter().max()?),
+            limit: Nanos(*times.iter().max()?),
             some_have_all: times.len() < self.0.len(),
         })
     }
@@ -319,7 +319,7 @@ mod tests {
         let [all, slow, slower] = [None, Some("1000000"), Some("50000000")].map(|time| {
             let path = directory.path().join(time.unwrap_or("all"));
             let facts: Vec<_> = time
-                .map(|time| (SLOWER_THAN, time.to_owned()))
+                .map(|time| (SLOW_ONLY, time.to_owned()))
                 .into_iter()
                 .collect();
             Writer::create(&path, &facts).unwrap().finish().unwrap();
@@ -331,7 +331,7 @@ mod tests {
         };
         assert_eq!(told(std::slice::from_ref(&all)), None);
         let expected = "only messages that took longer than 50.0 ms were recorded \
-                        (--slower-than): counts and percentiles are those of slow messages";
+                        (--slow): counts and percentiles are those of slow messages";
         assert_eq!(told(&[slow, slower.clone()]).as_deref(), Some(expected));
         let expected = format!("of some files, {expected}");
         assert_eq!(told(&[all, slower]), Some(expected));

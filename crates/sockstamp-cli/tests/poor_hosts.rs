@@ -57,7 +57,7 @@ fn without_sys_admin_the_cost_is_not_limited_and_nobody_is_left_to_believe_it() 
     for words in [
         &["stat", "--every"][..],
         &["trace", "--every", "--max-cost=5%"],
-        &["trace", "--slower-than=1ms"],
+        &["trace", "--slow=1ms"],
     ] {
         let (measured, said) = run(words);
         let told = said.contains("is unknown: ") && said.contains("--max-cost none measures");

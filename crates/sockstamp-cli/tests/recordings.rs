@@ -335,7 +335,7 @@ fn explain_names_a_server_that_is_slow_at_times() {
     }
 
     // One answer of each flow took as long as the server worked, by the server's own sleep.
-    let json = explain(&file, &["--format", "json", "--worse-than", "49ms"]);
+    let json = explain(&file, &["--format", "json", "--slow", "49ms"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["version"], 2);
     let explanations = json["explanations"].as_array().unwrap();

@@ -292,16 +292,22 @@ fn a_common_mistake_is_reported_with_its_remedy() {
             &["stat", "--comm", "systemd-networkd"],
             "the kernel keeps only 15 bytes of a process name; of this one, \"systemd-network\"",
         ),
-        (
-            &["trace", "--slower-than", "5"],
-            "it needs a unit: 5ms or 5s",
-        ),
+        (&["trace", "--slow", "5"], "it needs a unit: 5ms or 5s"),
     ] {
         let output = sockstamp(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(hint), "{stderr}");
     }
+}
+
+#[test]
+fn a_former_name_of_an_option_is_refused_in_one_line_with_the_new_one() {
+    refused(
+        sockstamp(&["trace", "--slower-than", "5ms"]),
+        2,
+        "--slower-than is called --slow now",
+    );
 }
 
 #[test]

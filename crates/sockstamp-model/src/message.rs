@@ -227,14 +227,28 @@ impl Message {
             .sum()
     }
 
-    /// Return the time that slow messages are chosen by: the total, or how long a connection took
-    /// to open.
+    /// Return the time that slow messages are chosen by, which somebody waited for: until it was
+    /// sent or read, until its question was answered, or until its connection was opened; the
+    /// longest of those that it has. The program that answers waits for nobody, but its service is
+    /// the client's wait. No acknowledgement counts: where a task waited for one, the wait is in
+    /// `tx.queue` or `tx.copy`.
     #[must_use]
-    pub fn duration(&self) -> Nanos {
-        let stages = self.stages.present();
-        let opening = stages.filter(|(stage, _)| stage.is_of_connection());
-        let opening = opening.map(|(_, duration)| *duration);
-        opening.fold(self.total(), Nanos::max)
+    pub fn slow_time(&self) -> Nanos {
+        let is_waited_for = |stage: Stage| match stage {
+            Stage::AppService => self.serves(),
+            stage => stage.is_between_messages(),
+        };
+        let beside = self.stages.present();
+        let beside = beside.filter(|(stage, _)| is_waited_for(*stage));
+        let beside = beside.map(|(_, duration)| *duration);
+        beside.fold(self.time(), Nanos::max)
+    }
+
+    /// Return true if somebody waited longer than this for it. The time of a refused message is
+    /// unknown.
+    #[must_use]
+    pub fn is_slow(&self, limit: Nanos) -> bool {
+        self.verdict.is_valid() && self.slow_time() > limit
     }
 }
 
@@ -247,15 +261,22 @@ impl Message {
         stages.into_iter().any(|stage| self.stages[stage].is_some())
     }
 
-    /// Return the port of the service: the local one of accepted connections, the remote one of
-    /// opened ones, and otherwise the lower of the two.
+    /// Return true if the service is at this end: of accepted connections, and where it is unknown
+    /// which end opened it, if our port is the lower one.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        match self.opened {
+            Some(opened) => opened == Opened::Accepted,
+            None => self.flow.local.port() <= self.flow.remote.port(),
+        }
+    }
+
+    /// Return the port of the service.
     #[must_use]
     pub fn service_port(&self) -> u16 {
-        let (local, remote) = (self.flow.local.port(), self.flow.remote.port());
-        match self.opened {
-            Some(Opened::Accepted) => local,
-            Some(Opened::Connected) => remote,
-            None => local.min(remote),
+        match self.serves() {
+            true => self.flow.local.port(),
+            false => self.flow.remote.port(),
         }
     }
 
@@ -432,6 +453,45 @@ mod tests {
         }
         message.flow.local.set_port(53);
         assert_eq!(message.service_port(), 53);
+    }
+
+    #[test]
+    fn slow_is_what_somebody_waited_for() {
+        let slow_time = |direction, opened, stages: &[(Stage, u64)]| {
+            let mut message = message(direction);
+            message.opened = Some(opened);
+            for &(stage, millis) in stages {
+                message.stages[stage] = Some(Nanos(millis * 1_000_000));
+            }
+            message.slow_time().0 / 1_000_000
+        };
+        let sent = [
+            (Stage::TxCopy, 1),
+            (Stage::TxQueue, 2),
+            (Stage::TxQdisc, 4),
+            (Stage::TxNetwork, 40),
+            (Stage::AppService, 60),
+        ];
+        // The client's own pause before it asks is nobody's wait.
+        assert_eq!(slow_time(Direction::Tx, Opened::Connected, &sent), 7);
+        assert_eq!(slow_time(Direction::Tx, Opened::Accepted, &sent), 60);
+        let read = [(Stage::RxHol, 3), (Stage::RxApp, 5)];
+        assert_eq!(slow_time(Direction::Rx, Opened::Connected, &read), 8);
+        let answer = [(Stage::RxApp, 5), (Stage::PeerAnswer, 30)];
+        assert_eq!(slow_time(Direction::Rx, Opened::Connected, &answer), 30);
+        for stage in [Stage::ConnHandshake, Stage::ConnAccept] {
+            let opening = [(stage, 11)];
+            assert_eq!(slow_time(stage.direction(), Opened::Accepted, &opening), 11);
+        }
+    }
+
+    #[test]
+    fn a_message_is_slow_above_the_limit_if_its_time_is_known() {
+        let mut message = message(Direction::Rx);
+        message.stages[Stage::RxApp] = Some(Nanos(100));
+        assert!(message.is_slow(Nanos(99)) && !message.is_slow(Nanos(100)));
+        message.verdict = Verdict::ClockStep;
+        assert!(!message.is_slow(Nanos(99)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ const EXAMPLES: [(&str, &str); 11] = [
     ),
     (
         "Which messages of a process take more than 10 ms?",
-        "sockstamp trace --slower-than 10ms -p 4711",
+        "sockstamp trace --slow 10ms -p 4711",
     ),
     (
         "Show live where the time goes in a network namespace.",
@@ -77,7 +77,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Print messages of a process that take more than 10 ms.",
-        "sockstamp trace --slower-than 10ms -p 4711",
+        "sockstamp trace --slow 10ms -p 4711",
     ),
     (
         "Print the messages that servers on port 443 send, as JSON, for one minute.",
@@ -117,7 +117,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Why do messages of a recording take more than 20 ms? As JSON.",
-        "sockstamp explain --worse-than 20ms --format json monday.parquet",
+        "sockstamp explain --slow 20ms --format json monday.parquet",
     ),
     (
         "Record the messages of a service for an hour.",
@@ -129,7 +129,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Record only messages that take more than 50 ms.",
-        "sockstamp record -o slow.parquet --slower-than 50ms",
+        "sockstamp record -o slow.parquet --slow 50ms",
     ),
     (
         "Print the table of a recording.",
@@ -149,7 +149,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Show messages that took long in ui.perfetto.dev.",
-        "sockstamp export --perfetto --slower-than 20ms -o slow.pftrace monday.parquet",
+        "sockstamp export --perfetto --slow 20ms -o slow.pftrace monday.parquet",
     ),
     (
         "Which stages changed from Monday to Tuesday?",

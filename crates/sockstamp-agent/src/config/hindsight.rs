@@ -30,13 +30,13 @@ pub(crate) struct HindsightTable {
     /// Megabytes that the file system keeps free.
     #[serde(default = "half_a_gigabyte", deserialize_with = "megabytes")]
     pub(crate) min_free: u32,
-    /// Only messages that took longer.
+    /// Only slower messages.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "some_duration"
     )]
-    pub(crate) slower_than: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
     /// Conditions at which a snapshot is taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) keep_when: Vec<KeepWhen>,
@@ -59,7 +59,7 @@ impl HindsightTable {
             keep: ten_minutes(),
             max_size: half_a_gigabyte(),
             min_free: half_a_gigabyte(),
-            slower_than: None,
+            slow: None,
             keep_when: Vec::new(),
         }
     }

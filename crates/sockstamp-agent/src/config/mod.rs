@@ -164,9 +164,9 @@ pub(crate) struct TlsTable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PageTable {
-    /// Show the last messages that took as long.
+    /// Show the last messages that were slower.
     #[serde(skip_serializing_if = "Option::is_none", with = "some_duration")]
-    pub(crate) slower_than: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
 }
 
 impl PageTable {
@@ -198,6 +198,17 @@ impl Default for ProbeTable {
     }
 }
 
+/// Settings that have another name now.
+const RENAMED: [(&str, &str); 1] = [("slower_than", "slow")];
+
+/// Return the name that an unknown setting has now, if it had another one before.
+fn renamed(message: &str) -> Option<String> {
+    let unknown = message.strip_prefix("unknown field `")?;
+    let is_it = |(before, _): &&(&str, &str)| unknown.starts_with(&format!("{before}`"));
+    let (before, now) = RENAMED.iter().find(is_it)?;
+    Some(format!("{before} is called {now} now"))
+}
+
 impl Config {
     /// Read a file; without one, all settings have their defaults. An error names line and column.
     pub(crate) fn read(path: Option<&Path>) -> Result<Self> {
@@ -217,7 +228,8 @@ impl Config {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            located(text, at, error.message())
+            let message = renamed(error.message());
+            located(text, at, message.as_deref().unwrap_or(error.message()))
         })?;
         match config.contradiction() {
             Some((setting, message)) => Err(located(text, place_of(text, setting), message)),
@@ -228,7 +240,7 @@ impl Config {
     /// Return a setting that another one excludes, and why.
     fn contradiction(&self) -> Option<(Setting, &'static str)> {
         let is_partial =
-            |table: &HindsightTable| !table.keep_when.is_empty() && table.slower_than.is_some();
+            |table: &HindsightTable| !table.keep_when.is_empty() && table.slow.is_some();
         let is_plain =
             |table: &OtlpTable| table.ca_file.is_some() && !table.endpoint.is_encrypted();
         if self.netstacklat && !self.by.contains(&Label::Dimension(Dimension::Proto)) {
@@ -240,7 +252,7 @@ impl Config {
         if self.hindsight.as_ref().is_some_and(is_partial) {
             return Some((
                 &["hindsight", "keep_when"],
-                "keep_when needs all messages: remove slower_than of [hindsight]",
+                "keep_when needs all messages: remove slow of [hindsight]",
             ));
         }
         if self.otlp.as_ref().is_some_and(is_plain) {
@@ -284,7 +296,7 @@ impl Config {
     /// Return true if slow messages are sent as spans.
     pub(crate) fn has_traces(&self) -> bool {
         let table = self.otlp.as_ref();
-        table.is_some_and(|table| table.slower_than.is_some())
+        table.is_some_and(|table| table.slow.is_some())
     }
 
     /// The scheme of the addresses that the agent serves.
@@ -300,17 +312,13 @@ impl Config {
         files::token(self.token_file.as_deref())
     }
 
-    /// Return the time that messages must have taken to be handed over one by one, if they are.
-    pub(crate) fn slower_than(&self) -> Option<Duration> {
-        let recorded = self.hindsight.as_ref().map(|table| table.slower_than);
-        let sent = self.otlp.as_ref().and_then(|table| table.slower_than);
+    /// Return the time above which messages are slow, if slow ones alone are handed over.
+    pub(crate) fn slow(&self) -> Option<Duration> {
+        let recorded = self.hindsight.as_ref().map(|table| table.slow);
+        let sent = self.otlp.as_ref().and_then(|table| table.slow);
         let wanted = self.takes_messages();
-        let rules = self
-            .rules
-            .iter()
-            .filter(|_| wanted)
-            .map(|rule| rule.slower_than);
-        let others = [sent, self.page.slower_than].into_iter().chain(rules);
+        let rules = self.rules.iter().filter(|_| wanted).map(|rule| rule.slow);
+        let others = [sent, self.page.slow].into_iter().chain(rules);
         let others = others.flatten().min();
         match recorded {
             Some(recorded) => {
@@ -323,11 +331,8 @@ impl Config {
     /// Return true if messages are handed over one by one.
     pub(crate) fn takes_messages(&self) -> bool {
         self.hindsight.is_some()
-            || self.page.slower_than.is_some()
-            || self
-                .otlp
-                .as_ref()
-                .is_some_and(|table| table.slower_than.is_some())
+            || self.page.slow.is_some()
+            || self.otlp.as_ref().is_some_and(|table| table.slow.is_some())
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -448,6 +453,10 @@ mod tests {
             refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"")
                 .contains("`http` or `grpc`")
         );
+        assert_eq!(
+            refusal("[otlp]\nendpoint = \"http://a\"\nslower_than = \"1s\""),
+            "3:1: slower_than is called slow now"
+        );
         assert!(refusal("[probe]\ninterval = \"0.5s\"").starts_with("2:12: "));
         assert!(refusal("[probe]\nmax_targets = 0").contains("1 to 10000"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));
@@ -456,7 +465,7 @@ mod tests {
 
     #[test]
     fn settings_that_exclude_each_other_are_named_by_line_and_column() {
-        let recorded = "directory = \"/a\"\nslower_than = \"1s\"";
+        let recorded = "directory = \"/a\"\nslow = \"1s\"";
         let condition = "stage = \"rx.app\", above = \"1s\"";
         let rows = condition.replace(", ", "\n");
         for (text, place) in [
@@ -477,7 +486,7 @@ mod tests {
                     "hindsight = {{ {}, keep_when = [{{ {condition} }}] }}",
                     recorded.replace('\n', ", ")
                 ),
-                "1:53: keep_when needs all messages",
+                "1:46: keep_when needs all messages",
             ),
             (
                 "by = [\"port\"]\n  \"netstacklat\" = true".to_owned(),

@@ -34,13 +34,13 @@ pub(crate) struct OtlpTable {
     /// The receiver's certificate comes from an authority in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Messages that took as long are sent as spans.
+    /// Messages that were slower are sent as spans.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "some_duration"
     )]
-    pub(crate) slower_than: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
     /// Messages sent per second, at most.
     #[serde(default = "ten", deserialize_with = "spans")]
     pub(crate) spans_per_second: u32,

@@ -109,7 +109,7 @@ pub(crate) struct Hindsight {
     containers: Containers,
     /// The time of the batch's first message.
     since: Option<Instant>,
-    slower_than: Option<Nanos>,
+    slow: Option<Nanos>,
     watch: Watch,
     /// None once the thread must end.
     orders: Option<SyncSender<Order>>,
@@ -149,7 +149,7 @@ impl Hindsight {
             batch: Box::new(Batch::new()),
             containers: Containers::of_host(),
             since: None,
-            slower_than: table.slower_than.map(Nanos::from),
+            slow: table.slow.map(Nanos::from),
             watch: Watch::new(&table.keep_when, table.keep),
             orders: Some(orders),
             thread: Some(thread),
@@ -176,13 +176,13 @@ impl Hindsight {
         drop(self.orders.take());
     }
 
-    /// Add a message, if it took long enough: the session may deliver it for other users.
+    /// Add a message, if it is slow enough: the session may deliver it for other users.
     pub(crate) fn push(&mut self, message: &Message, owner: &Owner) {
         self.watch.push(message);
         // Without a time all are recorded, but those of groups that have one of their own.
-        let least = owner.least(Some(self.slower_than.unwrap_or_default()));
-        let least = least.filter(|least| *least > Nanos::ZERO);
-        if least.is_some_and(|least| !message.verdict.is_valid() || message.duration() < least) {
+        let limit = owner.slow(Some(self.slow.unwrap_or_default()));
+        let limit = limit.filter(|limit| *limit > Nanos::ZERO);
+        if limit.is_some_and(|limit| !message.is_slow(limit)) {
             return;
         }
         self.since.get_or_insert_with(Instant::now);

@@ -191,8 +191,8 @@ impl Sender {
 
     /// Send a message, if it is slow, and return its name then.
     pub(crate) fn push(&mut self, message: &Message, owner: &Owner) -> Option<TraceContext> {
-        let least = owner.least(self.table.slower_than.map(Nanos::from));
-        if least.is_none_or(|least| message.duration() < least) || !message.verdict.is_valid() {
+        let limit = owner.slow(self.table.slow.map(Nanos::from));
+        if limit.is_none_or(|limit| !message.is_slow(limit)) {
             return None;
         }
         if !self.allowance.take() {

@@ -42,13 +42,13 @@ pub(crate) struct Rule {
     /// Messages measured per second, flow and direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_cap: Option<NonZeroU32>,
-    /// Hand over each message that took this long, regardless of other settings.
+    /// Hand over each message that was slower, regardless of other settings.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "some_duration"
     )]
-    pub(crate) slower_than: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
     /// Nothing is measured, and there are no series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     off: bool,
@@ -544,7 +544,7 @@ mod tests {
             [[rule]]
             match = { port = 443 }
             rate_cap = 5
-            slower_than = "20ms"
+            slow = "20ms"
         "#;
         let config: Config = toml::from_str(config).unwrap();
         assert_eq!(
@@ -572,7 +572,7 @@ mod tests {
         let rule = namer.rule(&web);
         assert_eq!(Rule::cap(rule), GroupCap::Rate(NonZeroU32::new(5).unwrap()));
         assert_eq!(
-            rule.and_then(|rule| rule.slower_than),
+            rule.and_then(|rule| rule.slow),
             Some(Duration::from_millis(20))
         );
         let other = namer.rule(&key("", 80, "10.0.0.1"));

@@ -213,7 +213,7 @@ fn no_time_is_wrong_after_the_clock_was_stepped() {
         &host,
         &format!(
             "[hindsight]\ndirectory = {:?}\nmin_free = 1\n[otlp]\nendpoint = \"http://127.0.0.1:{port}\"\n\
-             interval = \"1s\"\nslower_than = \"30ms\"\nspans_per_second = 1000\n",
+             interval = \"1s\"\nslow = \"30ms\"\nspans_per_second = 1000\n",
             directory.path()
         ),
     );

@@ -112,9 +112,9 @@ fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
         format!(
             "rate_cap = {rate}\nmax_cost = \"none\"\n\
              by = [\"container_name\", \"interface\", \"netns\"]\n\
-             [page]\nslower_than = \"1ms\"\n\
+             [page]\nslow = \"1ms\"\n\
              [hindsight]\ndirectory = {:?}\nmin_free = 1\n\
-             [otlp]\nendpoint = \"http://127.0.0.1:1\"\nslower_than = \"1ms\"\ninterval = \"1s\"\n\
+             [otlp]\nendpoint = \"http://127.0.0.1:1\"\nslow = \"1ms\"\ninterval = \"1s\"\n\
              [probe]\ninterval = \"1s\"\n[target]\nnetns = {:?}",
             directory.path(),
             host.netns_name()

@@ -152,7 +152,7 @@ fn series_arrive_by_http_as_they_are_scraped() {
 fn series_and_slow_messages_arrive_by_grpc() {
     let host = Host::new("otlp").unwrap();
     let collector = Collector::start(&["grpc"]);
-    let more = "protocol = \"grpc\"\nslower_than = \"30ms\"";
+    let more = "protocol = \"grpc\"\nslow = \"30ms\"";
     let settings = settings(&collector, more).replace("/otlp", "");
     let agent = Agent::of(&host, &settings);
     // The server reads late: 60 ms each time.
@@ -210,7 +210,7 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
     // It accepts, and never answers.
     let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", hung.local_addr().unwrap());
-    let more = "slower_than = \"1ms\"\nspans_per_second = 1";
+    let more = "slow = \"1ms\"\nspans_per_second = 1";
     let settings = format!("[otlp]\nendpoint = \"{endpoint}\"\ninterval = \"1s\"\n{more}");
     let mut agent = Agent::of(&host, &settings);
     read_late(&host, 20, Duration::from_millis(5));
@@ -286,7 +286,7 @@ fn away() -> Duration {
 fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
     let host = Host::new("otlp").unwrap();
     let mut collector = Collector::start(&["http"]);
-    let more = "slower_than = \"30ms\"\nspans_per_second = 1000";
+    let more = "slow = \"30ms\"\nspans_per_second = 1000";
     let settings = settings(&collector, more);
     let agent = Agent::of(&host, &settings);
     let late = || read_late(&host, 2, Duration::from_millis(60));
@@ -323,7 +323,7 @@ fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
 fn a_connection_that_waits_to_be_accepted_is_a_span() {
     let host = Host::new("otlp").unwrap();
     let collector = Collector::start(&["http"]);
-    let _agent = Agent::of(&host, &settings(&collector, "slower_than = \"50ms\""));
+    let _agent = Agent::of(&host, &settings(&collector, "slow = \"50ms\""));
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let _client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     thread::sleep(Duration::from_millis(100));
@@ -351,7 +351,7 @@ fn attribute<'a>(span: &'a Value, name: &str) -> Option<&'a Value> {
 fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
     let host = Host::new("otlp").unwrap();
     let collector = Collector::start(&["http"]);
-    let more = "slower_than = \"50ms\"\nspans_per_second = 1000";
+    let more = "slow = \"50ms\"\nspans_per_second = 1000";
     let agent = Agent::of(&host, &settings(&collector, more));
     let top = Cgroup::new("otlp").unwrap();
     let id = |number: usize| format!("{:08x}{number:056x}", std::process::id());

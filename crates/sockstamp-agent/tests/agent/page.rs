@@ -51,7 +51,7 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
     let token = directory.path().join("token");
     fs::write(&token, "secret\n").unwrap();
     let agent = Agent::start(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\ntoken_file = {token:?}\n[page]\nslower_than = \"50ms\"\n\
+        "rate_cap = 1000000\nmax_cost = \"none\"\ntoken_file = {token:?}\n[page]\nslow = \"50ms\"\n\
          [hindsight]\ndirectory = {:?}\nmin_free = 1\n[target]\nnetns = \"{}\"",
         directory.path(),
         host.netns_name()
@@ -125,7 +125,7 @@ fn the_page_shows_groups_stages_and_cost() {
 #[test]
 fn slow_messages_are_drawn_with_their_stages() {
     let host = Host::new("agent").unwrap();
-    let agent = Agent::of(&host, "[page]\nslower_than = \"50ms\"");
+    let agent = Agent::of(&host, "[page]\nslow = \"50ms\"");
     assert_eq!(agent.get("/slow"), "[]");
     let slept = read_one_late(&host);
     let slow: Value = serde_json::from_str(&agent.get("/slow")).unwrap();
@@ -167,7 +167,7 @@ fn slow_messages_are_drawn_with_their_stages() {
     );
     // With other settings, messages that are not slow enough disappear.
     let said = agent.reload(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\n[page]\nslower_than = \"5m\"\n[target]\nnetns = \"{}\"",
+        "rate_cap = 1000000\nmax_cost = \"none\"\n[page]\nslow = \"5m\"\n[target]\nnetns = \"{}\"",
         host.netns_name()
     ));
     assert!(said.contains("read again"), "{said}");

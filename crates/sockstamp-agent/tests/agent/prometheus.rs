@@ -92,7 +92,7 @@ fn exemplars_name_the_traces_of_slow_messages() {
     const ALMOST: f64 = 0.055;
     let host = Host::new("agent").unwrap();
     let collector = Collector::start(&["http"]);
-    let settings = otlp::settings(&collector, "slower_than = \"30ms\"");
+    let settings = otlp::settings(&collector, "slow = \"30ms\"");
     let agent = Agent::of(&host, &format!("by = [\"port\"]\n{settings}"));
     otlp::read_late(&host, 1, LATE);
     let spans = otlp::spans(&collector.wait_for("spans"));

@@ -159,8 +159,8 @@ fn a_rule_s_threshold_stands_in_the_place_of_the_page_s() {
     let agent = Agent::of(
         &host,
         &format!(
-            "by = [\"port\"]\n[page]\nslower_than = \"10ms\"\n\
-             [[rule]]\nmatch = {{ port = {port} }}\nslower_than = \"300ms\""
+            "by = [\"port\"]\n[page]\nslow = \"10ms\"\n\
+             [[rule]]\nmatch = {{ port = {port} }}\nslow = \"300ms\""
         ),
     );
     patient.introduce();

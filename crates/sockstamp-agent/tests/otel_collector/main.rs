@@ -119,7 +119,7 @@ fn takes_all(protocol: &str) {
         &host,
         &format!(
             "[otlp]\nendpoint = \"http://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\ninterval = \"1s\"\n\
-             slower_than = \"30ms\"\nspans_per_second = 1000\n"
+             slow = \"30ms\"\nspans_per_second = 1000\n"
         ),
     );
     talk(&host);

@@ -31,6 +31,14 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 	}
 }
 
+/* Return true if the service is at this end; as flow_is_client() says of a socket. */
+static __always_inline bool identity_serves(const struct flow_identity *identity)
+{
+	if (identity->opened_by != OPENED_BEFORE)
+		return identity->opened_by == OPENED_BY_PEER;
+	return identity->local_port <= identity->remote_port;
+}
+
 /* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
 static __always_inline void identity_set_task(struct flow_identity *identity, __u32 pid)
 {

@@ -10,7 +10,7 @@ use crate::skeleton::sockstamp::OpenSockstampMaps;
 /// Set the constants of records.
 pub(crate) fn constants(constants: &mut Constants, options: &Options) {
     constants.setting_record = options.record;
-    constants.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
+    constants.setting_slow_ns = options.slow.map_or(0, |least| least.0);
     constants.setting_notable = options.notable;
     constants.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
 }

@@ -42,7 +42,7 @@ static __always_inline void record_submit(struct message_record *record)
 	}
 }
 
-const volatile __u64 setting_slower_ns; /* record those alone that took this long in all */
+const volatile __u64 setting_slow_ns; /* record those alone that took longer */
 const volatile bool setting_notable; /* ... and few of them: see record_paced() */
 
 /* Messages that only tell whose the slow ones are: 1000 per second and CPU are enough. */
@@ -59,20 +59,20 @@ static __always_inline bool record_paced(void)
 	return true;
 }
 
-/* A refused message has no total. */
-static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
+/* The time of a refused message is unknown. Message::slow_time() says what `time` is. */
+static __always_inline bool record_wanted(enum verdict verdict, __u64 time)
 {
-	if (!setting_slower_ns)
+	if (!setting_slow_ns)
 		return true;
-	if (verdict != VERDICT_VALID || total < setting_slower_ns)
+	if (verdict != VERDICT_VALID || time <= setting_slow_ns)
 		return false;
 	return !setting_notable || record_paced();
 }
 
-/* Return the time by which a read message is slow. */
-static __always_inline __u64 record_time_of_read(__u64 total, __u64 answer)
+/* Return the time of a message, or of a stage beside it that somebody waited for longer. */
+static __always_inline __u64 record_longest(__u64 time, __u64 beside)
 {
-	return setting_notable && answer != STAGE_ABSENT && answer > total ? answer : total;
+	return beside != STAGE_ABSENT && beside > time ? beside : time;
 }
 
 /* Return the CPU of the current task as records have it. */

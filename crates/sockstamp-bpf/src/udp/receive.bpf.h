@@ -413,7 +413,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 	__u64 total = arrival->lag + read->now - arrival->time;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
+	if (!record_wanted(verdict, record_longest(total, read->answer.ns)))
 		return;
 	udp_identify(&flow->identity, sk, &arrival->remote);
 	identity_set_task(&flow->identity, read->pid);

@@ -19,7 +19,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     let explanations = told.explained.iter().map(Explanation::from).collect();
     let all = All {
         version: VERSION,
-        recorded_slower_than_ns: told.slow_only.map(|slow_only| slow_only.slower_than.0),
+        recorded_slower_than_ns: told.slow_only.map(|slow_only| slow_only.limit.0),
         explanations,
         failed: &told.failed,
         listeners: &told.listeners,

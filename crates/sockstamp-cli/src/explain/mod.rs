@@ -47,7 +47,7 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
-    pub worse_than: Border,
+    pub slow: Border,
     #[command(flatten)]
     /// What is too small to be a finding.
     pub least: LeastOptions,
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         kept.messages().iter().for_each(take);
         Ok(())
     };
-    let (explained, failed) = causes::of(options.worse_than, options.least.into(), each)?;
+    let (explained, failed) = causes::of(options.slow, options.least.into(), each)?;
     let told = Told {
         explained,
         failed,
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
-    let (border, least) = (options.worse_than, options.least.into());
+    let (border, least) = (options.slow, options.least.into());
     let recordings = Recordings::open(files)?;
     let (explained, failed) = causes::of(border, least, |detail, take| {
         recordings.each(detail, |message| {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::message::Message;
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
 
@@ -27,13 +26,13 @@ pub struct Options {
     /// Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part
     #[arg(long, required = true)]
     pub perfetto: bool,
-    /// Leave out what took less than this: messages with their answer, and connections
+    /// Keep only messages slower than this
     ///
-    /// A message took as long as its stages together, or as the answer before it (peer.answer). A
-    /// connection took as long as its handshake, or until it was accepted. The time is a number
-    /// with ms, s or m.
+    /// A message is slow if it took longer until it was sent, until it was read, or until its
+    /// answer came. A connection is slow if its handshake took longer, or its accept(). The time is
+    /// a number with ms, s or m.
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit)]
-    pub slower_than: Option<Duration>,
+    pub slow: Option<Duration>,
     /// Write to this file
     #[arg(short, long, value_name = "FILE", required = true)]
     pub output: PathBuf,
@@ -43,11 +42,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = all_files(&options.files)?;
     let recordings = Recordings::open(&files)?;
     let file = output::Unfinished::new(&options.output, &files)?;
-    let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
+    let limit = options.slow.map(Nanos::from);
     let mut trace = perfetto::Trace::new(file.create()?);
-    recordings.each(Detail::All, |message| match longest(message) >= least {
-        true => trace.add(message).context("cannot write the trace"),
-        false => Ok(()),
+    recordings.each(Detail::All, |message| {
+        match limit.is_none_or(|limit| message.is_slow(limit)) {
+            true => trace.add(message).context("cannot write the trace"),
+            false => Ok(()),
+        }
     })?;
     let (messages, mut output) = trace.finish();
     output.flush().context("cannot write the trace")?;
@@ -57,33 +58,4 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         options.output.display()
     ));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Return the time of a message, or a longer one of a stage that is no part of it.
-fn longest(message: &Message) -> Nanos {
-    let stages = message.stages.present();
-    let beside = stages.filter(|(stage, _)| stage.is_between_messages());
-    let beside = beside.map(|(_, duration)| *duration);
-    beside.fold(message.total(), Nanos::max)
-}
-
-#[cfg(test)]
-mod tests {
-    use sockstamp_model::fixture;
-    use sockstamp_model::stage::{Direction, Stage};
-
-    use super::*;
-
-    #[test]
-    fn a_slow_handshake_and_a_slow_answer_are_slow() {
-        let mut connection = fixture::message(Direction::Tx);
-        connection.stages[Stage::ConnHandshake] = Some(Nanos(3_000_000_000));
-        assert_eq!(longest(&connection), Nanos(3_000_000_000));
-        let mut read = fixture::message(Direction::Rx);
-        read.stages[Stage::RxApp] = Some(Nanos(7));
-        read.stages[Stage::PeerAnswer] = Some(Nanos(5_000_000_000));
-        assert_eq!(longest(&read), Nanos(5_000_000_000));
-        read.stages[Stage::PeerAnswer] = None;
-        assert_eq!(longest(&read), Nanos(7));
-    }
 }

@@ -60,9 +60,9 @@ pub struct Measuring {
     /// short samples. Above this ceiling, the rate of --rate-cap is lowered, to no less than a
     /// sixteenth; if that does not suffice, it measures in windows, as with --windows. Without this
     /// option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
-    /// cost of --every and --slower-than: if they start above the ceiling, they are refused. The
-    /// kernel reports the cost only with CAP_SYS_ADMIN: without it nothing is limited, and these
-    /// two need `none`.
+    /// cost of --every, and of --slow where only slow messages are kept: if they start above the
+    /// ceiling, they are refused. The kernel reports the cost only with CAP_SYS_ADMIN: without it
+    /// nothing is limited, and these two need `none`.
     #[arg(
         long,
         value_name = "PERCENT",
@@ -151,10 +151,10 @@ pub struct Measuring {
 
 impl Measuring {
     /// Measure every message, because a search must not miss one.
-    pub(crate) fn sampling(&self, slower_than: Option<Duration>) -> Sampling {
+    pub(crate) fn sampling(&self, slow_only: Option<Duration>) -> Sampling {
         let cap = self.rate_cap;
         match (self.sample, self.in_step) {
-            _ if self.every || slower_than.is_some() => Sampling::Every,
+            _ if self.every || slow_only.is_some() => Sampling::Every,
             (Some(count), _) => Sampling::OneIn(count),
             (_, Some(bits)) => Sampling::InStep { bits, cap },
             _ => Sampling::RateCap(cap),

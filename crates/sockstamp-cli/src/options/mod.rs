@@ -4,5 +4,6 @@ pub(crate) mod filter;
 pub(crate) mod least;
 pub(crate) mod live;
 pub(crate) mod measuring;
+pub(crate) mod slow;
 pub(crate) mod source;
 pub(crate) mod target;

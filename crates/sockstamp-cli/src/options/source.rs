@@ -18,7 +18,7 @@ const OF_BOTH: [&str; 8] = [
     "format",
     "least_share",
     "least_time",
-    "worse_than",
+    "slow",
     "output",
     "all_stages",
     "count",

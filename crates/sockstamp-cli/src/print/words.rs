@@ -79,6 +79,10 @@ const COUNTS: &[(&str, &str)] = &[
         "Time after a message left the host: no task waits for it, so it has no share.",
     ),
     (
+        "slow",
+        "Longer than --slow until sent, read, answered or connected; acknowledgements aside.",
+    ),
+    (
         "in-flight",
         "Measured messages that had not ended when the measurement did.",
     ),

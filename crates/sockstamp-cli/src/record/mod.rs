@@ -13,12 +13,13 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use sockstamp_model::summary::Summary;
-use sockstamp_run::duration::{self, duration};
+use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::measuring;
+use crate::options::slow::SlowOnly;
 use crate::recordings::PACKETS;
 
 use place::{Choice, Limits, Missing, Place, is_directory};
@@ -36,21 +37,15 @@ pub struct Options {
     #[command(flatten)]
     /// What is measured, how, and how long.
     pub live: Live,
-    /// Record only messages whose total exceeds this time; every message is measured
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = duration::with_unit,
-        conflicts_with_all = ["rate_cap", "sample", "in_step"],
-        help_heading = measuring::HEADING,
-    )]
-    pub slower_than: Option<Duration>,
+    #[command(flatten)]
+    /// The messages that are recorded.
+    pub slow_only: SlowOnly,
     /// Also record each packet of the target, in a file next to each file of messages
     ///
     /// It has the same name, with `.packets` in place of `.parquet`, or after any other name.
     /// `sockstamp pcap -o` converts it to pcapng. A packet names the message whose bytes it
     /// carries.
-    #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
+    #[arg(long, conflicts_with_all = ["slow", "new_only"])]
     pub packets: bool,
     /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
     ///
@@ -137,9 +132,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.live.command,
         duration: options.live.duration,
         measuring: &options.live.measuring,
-        recorded: options
-            .slower_than
-            .map_or(Recorded::All, Recorded::SlowerThan),
+        recorded: Recorded::slower_than(options.slow_only),
         groups: None,
         tag: options.tag,
     };
@@ -205,7 +198,7 @@ fn start(options: &Options) -> Result<Recorder> {
     };
     let choice = Choice {
         in_step: options.live.measuring.in_step,
-        slower_than: options.slower_than,
+        slow_only: options.slow_only.slow,
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;
     Recorder::start(place)

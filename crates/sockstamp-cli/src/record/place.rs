@@ -18,7 +18,7 @@ use sockstamp_run::utc::utc;
 use super::host;
 use super::turn::{HOUR, Turn};
 use crate::recordings::{
-    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOWER_THAN, UNWRITTEN, packets_beside,
+    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside,
 };
 
 /// The limits of a recording.
@@ -62,7 +62,7 @@ pub(crate) struct Choice {
     /// Multiples of two to the power of this.
     pub(crate) in_step: Option<u32>,
     /// Those that took longer.
-    pub(crate) slower_than: Option<Duration>,
+    pub(crate) slow_only: Option<Duration>,
 }
 
 /// The file that is written, and those before it. With packets, there are two of the same name.
@@ -359,12 +359,9 @@ impl Place {
             false if beside.exists() => return Err(Error::Exists { path: beside }),
             false => None,
         };
-        let Choice {
-            in_step,
-            slower_than,
-        } = self.choice;
+        let Choice { in_step, slow_only } = self.choice;
         facts.extend(in_step.map(|bits| ("in_step", bits.to_string())));
-        facts.extend(slower_than.map(|time| (SLOWER_THAN, Nanos::from(time).0.to_string())));
+        facts.extend(slow_only.map(|time| (SLOW_ONLY, Nanos::from(time).0.to_string())));
         match FileWriter::create(path, &facts) {
             Ok(messages) => Ok((messages, packets)),
             Err(error) => {
@@ -802,7 +799,7 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let choice = Choice {
             in_step: Some(16),
-            slower_than: Some(Duration::from_millis(50)),
+            slow_only: Some(Duration::from_millis(50)),
         };
         let path = directory.path().join("file");
         Place::new(&path, false, ALL, choice)
@@ -811,6 +808,6 @@ mod tests {
             .unwrap();
         let file = Reader::open(&path).unwrap();
         assert_eq!(file.fact("in_step"), Some("16"));
-        assert_eq!(file.fact(SLOWER_THAN), Some("50000000"));
+        assert_eq!(file.fact(SLOW_ONLY), Some("50000000"));
     }
 }

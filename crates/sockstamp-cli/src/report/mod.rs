@@ -138,7 +138,7 @@ fn print(
         },
         (Format::Json, series) => {
             let series = series.as_ref().map(series::Json::from);
-            let recorded_slower_than_ns = slow_only.map(|slow_only| slow_only.slower_than);
+            let recorded_slower_than_ns = slow_only.map(|slow_only| slow_only.limit);
             let json = Json {
                 summary,
                 recorded_slower_than_ns,

@@ -16,6 +16,7 @@ use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
+use crate::options::slow::Slow;
 use crate::print::colour::{Brush, Color};
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
@@ -27,6 +28,9 @@ pub struct Options {
     #[command(flatten)]
     /// What is measured, how, and how long.
     pub live: Live,
+    #[command(flatten)]
+    /// The messages whose owners are named.
+    pub slow: Slow,
     /// Also sum messages in groups by these dimensions
     ///
     /// The port is the service's: the local one of accepted connections, the remote one of others.
@@ -144,7 +148,7 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
 fn recorded(options: &Options) -> Recorded {
     match options.format {
         _ if !options.live.command.is_empty() => Recorded::All,
-        Format::Text if !options.cumulative => Recorded::Notable,
+        Format::Text if !options.cumulative => Recorded::Notable(options.slow.slow),
         _ => Recorded::None,
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sockstamp_model::Flow;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupKey, Grouping};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
@@ -67,6 +68,8 @@ const PAGE: isize = 10;
 pub(super) struct App {
     pub(super) interval: Duration,
     pub(super) by: Grouping,
+    /// What takes longer is marked.
+    pub(super) slow: Nanos,
     pub(super) view: View,
     pub(super) page: Option<Page>,
     pub(super) window: Window,
@@ -95,10 +98,11 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(by: Grouping, interval: Duration) -> Self {
+    pub(super) fn new(by: Grouping, interval: Duration, slow: Nanos) -> Self {
         Self {
             interval,
             by,
+            slow,
             view: View::Groups,
             page: None,
             window: Window::Interval,

@@ -12,7 +12,7 @@ use super::paint::Paint;
 use super::units;
 use crate::print::line::time_of_day;
 
-/// Mark, time of day, direction, bytes and total.
+/// Marks, time of day, direction, bytes and total.
 const COLUMNS: usize = 36;
 /// Name, duration and share of a stage.
 const STAGE: usize = 26;
@@ -46,7 +46,9 @@ pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<
         lines.push(Line::raw("  no messages since you looked"));
     }
     for (place, entry) in (first..).zip(seen) {
-        lines.push(line(entry, place == cursor, whole, axis, paint));
+        let is_slow = entry.message.is_slow(app.slow);
+        let marks = [mark(place == cursor, '>'), mark(is_slow, '!')];
+        lines.push(line(entry, marks, whole, axis, paint));
     }
     lines.resize(2 + room, Line::default());
     if let (true, Some(entry)) = (waterfall > 0, messages.get(cursor)) {
@@ -67,22 +69,31 @@ fn head(whole: Nanos, axis: usize, paint: Paint) -> Line<'static> {
     )
 }
 
+const fn mark(is_marked: bool, mark: char) -> char {
+    if is_marked { mark } else { ' ' }
+}
+
+/// Draw a message, with the marks of the selected one and of slow ones.
 fn line(
     entry: &Numbered,
-    selected: bool,
+    [selected, slow]: [char; 2],
     whole: Nanos,
     axis: usize,
     paint: Paint,
 ) -> Line<'static> {
     let message = &entry.message;
-    let mark = if selected { ">" } else { " " };
-    let mut spans = vec![Span::raw(format!(
-        "{mark} {:<16}{:<3}{:>6}{:>8} ",
+    let figures = format!(
+        "{:<16}{:<3}{:>6}{:>8} ",
         time_of_day(message.time.as_nanos()),
         message.label(),
         units::count(message.bytes),
         units::time(message.total()),
-    ))];
+    );
+    let mut spans = vec![
+        Span::raw(selected.to_string()),
+        Span::styled(slow.to_string(), paint.alarm()),
+        Span::raw(figures),
+    ];
     if message.verdict.is_valid() {
         let stretches = bar::stretches(bar::of_message(message), whole.0.into(), axis);
         spans.extend(bar::spans(&stretches, axis, paint));
@@ -93,7 +104,7 @@ fn line(
         ));
     }
     let line = Line::from(spans);
-    if selected {
+    if selected != ' ' {
         line.style(paint.selected())
     } else {
         line

@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         colours: !options.no_color && colour::wanted(),
     };
     let mut top = Top {
-        app: App::new(by, options.interval),
+        app: App::new(by, options.interval, options.slow.slow.into()),
         feed,
         signals,
         resized: false,

@@ -7,6 +7,7 @@ use sockstamp_model::group::Dimension;
 use sockstamp_run::duration::duration;
 
 use crate::options::measuring::Measuring;
+use crate::options::slow::Slow;
 use crate::options::target::Target;
 use crate::print::groups::dimension;
 
@@ -19,6 +20,9 @@ pub struct Options {
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,
+    #[command(flatten)]
+    /// The messages that are marked.
+    pub slow: Slow,
     /// Group messages by these dimensions, one row per group
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',',
           value_parser = dimension(Dimension::MEASURED),

@@ -44,6 +44,7 @@ pub(super) fn help(paint: Paint) -> Vec<Line<'static>> {
     lines.push(Line::default());
     lines.extend(
         [
+            " ! marks a message that is slow: --slow says from which time on.",
             " A cell is the p50 or p99 of a stage; * has half of the time or more.",
             " Groups are counted in the kernel. Flows and messages are from records, which",
             " are made only while they are shown; each counts with its weight.",

@@ -10,6 +10,7 @@ use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Text;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 
 use super::app::{Action, App};
@@ -190,7 +191,11 @@ fn overlays_show_keys_and_counters() {
 fn the_first_screen_says_that_nothing_came_yet() {
     assert_screen(
         "nothing-80x24",
-        &App::new("comm,port".parse().unwrap(), Duration::from_secs(1)),
+        &App::new(
+            "comm,port".parse().unwrap(),
+            Duration::from_secs(1),
+            Nanos::ZERO,
+        ),
         SMALL,
     );
 }

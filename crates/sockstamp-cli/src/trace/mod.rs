@@ -11,7 +11,6 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -21,14 +20,14 @@ use sockstamp_model::packet::{Packet, Way};
 
 use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::options::live::Live;
-use crate::options::measuring;
+use crate::options::slow::SlowOnly;
 use crate::print::interfaces::Namespaces;
 use crate::print::line::{self, Line};
 use crate::print::lost_packets::tell_lost;
 use crate::print::output::{self, Format};
 use crate::ways::Ways;
 use heads::Heads;
-use sockstamp_run::{command, duration, escape};
+use sockstamp_run::{command, escape};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -36,23 +35,14 @@ pub struct Options {
     #[command(flatten)]
     /// What is measured, how, and how long.
     pub live: Live,
-    /// Show only messages whose total exceeds this time; every message is measured
-    ///
-    /// The total of a read has no time before the message arrived: a peer that answers late
-    /// (peer.answer) does not make it slow. `explain` looks for that.
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = duration::with_unit,
-        conflicts_with_all = ["rate_cap", "sample", "in_step"],
-        help_heading = measuring::HEADING,
-    )]
-    pub slower_than: Option<Duration>,
+    #[command(flatten)]
+    /// The messages that are shown.
+    pub slow_only: SlowOnly,
     /// Also print each packet of the target, with the times between its stages
     ///
     /// A packet is printed a second after it was seen, with the message whose bytes it carries, if
     /// that is measured and complete by then. docs/pcap.md describes the stages.
-    #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
+    #[arg(long, conflicts_with_all = ["slow", "new_only"])]
     pub packets: bool,
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
@@ -69,9 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.live.command,
         duration: options.live.duration,
         measuring: &options.live.measuring,
-        recorded: options
-            .slower_than
-            .map_or(Recorded::All, Recorded::SlowerThan),
+        recorded: Recorded::slower_than(options.slow_only),
         groups: None,
         tag: false,
     };

@@ -137,7 +137,7 @@ fn names_in_a_trace_are_those_of_the_messages() {
 #[test]
 fn fast_messages_are_left_out_on_request() {
     let recording = Recording::of(&recording::population(2_000));
-    let slices = recording.slices(&["--slower-than", "20ms"]);
+    let slices = recording.slices(&["--slow", "20ms"]);
     let messages = slices
         .iter()
         .filter(|slice| slice["values"]["bytes"].is_u64());

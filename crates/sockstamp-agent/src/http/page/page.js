@@ -199,7 +199,7 @@ function waterfall({ stages }) {
 const drawn = new Map();
 function slow(messages) {
 	const place = document.getElementById("slow");
-	if (messages === null) return place.replaceChildren(element("p", "None are kept: slower_than of [page] in the settings is not set."));
+	if (messages === null) return place.replaceChildren(element("p", "None are kept: slow of [page] in the settings is not set."));
 	const known = new Set();
 	const rows = messages.map((message) => {
 		const { end_ms, direction, protocol, comm, pid, local, remote, bytes, time_ns } = message;

@@ -285,7 +285,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	__u64 total = read->now - read->ready + read->lag + read->hol;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
+	if (!record_wanted(verdict, record_longest(total, read->answer.ns)))
 		return;
 	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
 	if (!record)

@@ -48,14 +48,23 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->parts[PART_EXCESS] = network.excess;
 }
 
+/* No acknowledgement counts: tasks that wait for one wait in tx.copy, other bytes in tx.queue. */
+static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct tx_message *message)
+{
+	__u64 sent = message->stamps.snd - message->stamps.entry;
+
+	if (!identity_serves(&flow->identity))
+		return sent;
+	return record_longest(sent, message->service);
+}
+
 static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
 				      enum verdict verdict)
 {
 	const struct tx_stamps *stamps = &message->stamps;
-	__u64 end = setting_notable ? stamps->snd : stamps->ack;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, end - stamps->entry))
+	if (!record_wanted(verdict, tx_slow_time(flow, message)))
 		return;
 	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
 	if (!record)
