@@ -566,7 +566,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__ping)
-            opts="-4 -6 -c -i -w -W -s -t -Q -I -D -q -f -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --interface --netns --container --timestamps --quiet --flood --json --help"
+            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -I -D -q -n -O -v -f -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --interface --netns --container --timestamps --quiet --alive --dead --flood --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -637,6 +637,22 @@ _sockstamp() {
                     return 0
                     ;;
                 -Q)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pmtudisc)
+                    COMPREPLY=($(compgen -W "do want dont" -- "${cur}"))
+                    return 0
+                    ;;
+                -M)
+                    COMPREPLY=($(compgen -W "do want dont" -- "${cur}"))
+                    return 0
+                    ;;
+                --mark)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -m)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -357,6 +357,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeou
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s s -l size -d 'Bytes of payload, for ICMP and UDP' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s t -l ttl -d 'TTL of IPv4, hop limit of IPv6' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s Q -l tos -d 'TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s M -l pmtudisc -d 'Whether probes may be fragmented: never (do), by this host (want), by routers too (dont)' -r -f -a "do\t'Never'
+want\t'By this host, to the known path MTU'
+dont\t'By routers, too'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s m -l mark -d 'Mark the packets of probes, for routes and firewalls' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s I -l interface -d 'Send through this interface, or from this source address' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l netns -d 'Probe from each of these network namespaces: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l container -d 'Probe from the network namespaces of these containers, by a prefix of id or name' -r
@@ -364,6 +368,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 4 -d 'Use I
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 6 -d 'Use IPv6 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s D -l timestamps -d 'Begin each line with the time of day, in seconds since 1970'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s q -l quiet -d 'Print only the summary'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s n -d 'Accepted as ping\'s: addresses are never looked up as names'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s O -d 'Accepted as ping\'s: a lost probe always has a line'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s v -d 'Accepted as ping\'s: errors always have a line'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l alive -d 'Print the addresses that answered, one per line, and nothing else'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l dead -d 'Print the addresses that did not answer, one per line, and nothing else'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s f -l flood -d 'Send the next probe when the last is answered, or after 10 ms; needs root'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print one JSON object per probe, then the summary; all times in nanoseconds'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'

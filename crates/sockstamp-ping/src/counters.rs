@@ -35,6 +35,8 @@ counters! {
     abandoned,
     /// Answers after the timeout.
     late,
+    /// ICMP errors after the timeout; their probes are among the lost.
+    late_refused,
     /// Answers to probes that had one already.
     duplicate,
     /// Answers that came after the answer of a later probe.

@@ -37,6 +37,16 @@ pub enum Event {
         /// The answer, with its times.
         answer: Answer,
     },
+    /// A probe was refused after it had been reported lost: a neighbour that does not answer ARP
+    /// is known to be unreachable after three seconds.
+    LateRefusal {
+        /// The target.
+        target: TargetId,
+        /// The probe.
+        seq: u64,
+        /// The ICMP error.
+        refusal: Refusal,
+    },
     /// A probe that had its answer already was answered again.
     Duplicate {
         /// The target.
@@ -121,12 +131,24 @@ pub struct Times {
 
 impl Times {
     /// Return the prober's share of the round trip, which a user-space pinger attributes to the
-    /// network: `user_rtt` − `rtt` − [`qdisc`](Self::qdisc).
+    /// network: `user_rtt` − `rtt` − [`qdisc`](Self::qdisc) − [`neighbour`](Self::neighbour).
     #[must_use]
     pub fn prober_delay(&self) -> Nanos {
         self.user_rtt
             .saturating_sub(self.rtt)
             .saturating_sub(self.qdisc())
+            .saturating_sub(self.neighbour())
+    }
+
+    /// Return the probe's wait for the neighbour's address (`tx.neighbour`: ARP, or neighbour
+    /// discovery of IPv6), which is neither the prober's nor the path's; zero where it had none, or
+    /// where it is in `rtt` ([`TxKind::User`]).
+    #[must_use]
+    pub fn neighbour(&self) -> Nanos {
+        match self.tx {
+            TxKind::User => Nanos(0),
+            _ => self.waits.neighbour.unwrap_or_default(),
+        }
     }
 
     /// Return the probe's time in this host's packet scheduler (`tx.qdisc`), which is neither the
@@ -227,8 +249,11 @@ impl Fallback {
 /// The parts of the prober's own time; parts without stamps are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// From before the send call until the packet scheduler.
+    /// From before the send call until the packet scheduler, or until the end of the call.
     pub send: Option<Nanos>,
+    /// `tx.neighbour`: from the end of the send call to the packet scheduler. Absent where the
+    /// neighbour's address was known.
+    pub neighbour: Option<Nanos>,
     /// `tx.qdisc`: entering the packet scheduler, to being handed to the driver.
     pub qdisc: Option<Nanos>,
     /// `rx.stack` and `rx.wakeup` together: stamped by the kernel, to the prober running. Absent

@@ -175,6 +175,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use sockstamp_model::clock::Timestamp;
+
     use crate::clocks::Reading;
 
     fn push(flights: &mut Flights, seq: u64) -> Option<Flight> {
@@ -182,7 +184,7 @@ mod tests {
             TargetId(0),
             seq,
             56,
-            Departure::new(Reading::take(), None),
+            Departure::new(Reading::take(), Timestamp::from_nanos(0), None),
             None,
         )
     }

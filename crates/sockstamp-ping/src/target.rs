@@ -1,6 +1,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use sockstamp::socket_options::PathMtu;
+
 use crate::{Error, Namespace, Result};
 
 /// Probes of one target that are remembered at most, whether they wait for their answer or have an
@@ -90,8 +92,11 @@ pub struct Settings {
     pub source: Option<IpAddr>,
     /// The interface (SO_BINDTODEVICE). Default: the route's.
     pub interface: Option<String>,
-    /// Sets the DF bit of IPv4 and fragments nothing here, of IPv6 either.
-    pub dont_fragment: bool,
+    /// When probes may be fragmented. Default: the system's.
+    pub path_mtu: Option<PathMtu>,
+    /// The mark of their packets, for routes and firewalls (SO_MARK; needs CAP_NET_ADMIN or
+    /// CAP_NET_RAW). Default: none.
+    pub mark: Option<u32>,
 }
 
 impl Default for Settings {
@@ -108,7 +113,8 @@ impl Default for Settings {
             traffic_class: None,
             source: None,
             interface: None,
-            dont_fragment: false,
+            path_mtu: None,
+            mark: None,
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::event::{Fallback, RxKind, Times, TxKind, Waits};
 pub(crate) struct Departure {
     /// Before the send call.
     pub(crate) before: Reading,
+    /// After the send call.
+    after: Timestamp<Monotonic>,
     /// The reason for having no stamps, if none were requested.
     pub(crate) unstamped: Option<Fallback>,
     sched: Option<Timestamp<Realtime>>,
@@ -29,9 +31,14 @@ pub(crate) struct Arrival {
 }
 
 impl Departure {
-    pub(crate) fn new(before: Reading, unstamped: Option<Fallback>) -> Self {
+    pub(crate) fn new(
+        before: Reading,
+        after: Timestamp<Monotonic>,
+        unstamped: Option<Fallback>,
+    ) -> Self {
         Self {
             before,
+            after,
             unstamped,
             sched: None,
             driver: None,
@@ -121,7 +128,8 @@ fn waits(departure: &Departure, arrival: &Arrival) -> Waits {
         .map(|stamp| to_monotonic.convert(stamp));
     let entered = departure.sched.map(|stamp| to_monotonic.convert(stamp));
     Waits {
-        send: entered.and_then(|entered| entered.since(departure.before.at)),
+        send: entered.and_then(|entered| entered.min(departure.after).since(departure.before.at)),
+        neighbour: entered.and_then(|entered| neighbour(departure, arrival, entered)),
         qdisc: departure
             .driver
             .zip(departure.sched)
@@ -129,6 +137,19 @@ fn waits(departure: &Departure, arrival: &Arrival) -> Waits {
         wakeup: received.and_then(|received| arrival.woken.since(received)),
         read: received.and_then(|received| arrival.read.at.since(received.max(arrival.woken))),
     }
+}
+
+/// Return the time from the end of the send call to the packet scheduler, if that came later. A
+/// packet enters the scheduler within the call, unless it waits for the neighbour's address
+/// (`neigh_resolve_output()` in net/core/neighbour.c, v6.18).
+fn neighbour(
+    departure: &Departure,
+    arrival: &Arrival,
+    entered: Timestamp<Monotonic>,
+) -> Option<Nanos> {
+    let waited = entered.since(departure.after)?;
+    let uncertain = departure.before.uncertainty + arrival.read.uncertainty;
+    Some(waited).filter(|waited| *waited > uncertain)
 }
 
 #[cfg(test)]
@@ -163,7 +184,7 @@ mod tests {
     /// Sent at 100, scheduler at 110, driver at 130, received at 1130, running at 1200, read at
     /// 1250.
     fn departure(kinds: &[(StampKind, u64)]) -> Departure {
-        let mut departure = Departure::new(reading(100, OFFSET), None);
+        let mut departure = Departure::new(reading(100, OFFSET), Timestamp::from_nanos(180), None);
         for (kind, at) in kinds {
             departure.add(&stamp(*kind, *at));
         }
@@ -198,6 +219,23 @@ mod tests {
         let waits = times.waits;
         let all = [waits.send, waits.qdisc, waits.wakeup, waits.read];
         assert_eq!(all, [10, 20, 70, 50].map(|nanos| Some(Nanos(nanos))));
+    }
+
+    #[test]
+    fn a_wait_for_the_neighbours_address_is_not_the_probers() {
+        let late = [(StampKind::Sched, 780), (StampKind::Snd, 800)];
+        let times = times(&departure(&late), &arrival(Some(1_130), OFFSET));
+        let waits = times.waits;
+        assert_eq!(
+            (waits.send, waits.neighbour),
+            (Some(Nanos(80)), Some(Nanos(600)))
+        );
+        assert_eq!((times.rtt, times.prober_delay()), (Nanos(330), Nanos(200)));
+        let sum = waits.send.unwrap() + times.neighbour() + times.qdisc() + times.rtt;
+        assert_eq!(
+            sum + waits.wakeup.unwrap() + waits.read.unwrap(),
+            times.user_rtt
+        );
     }
 
     #[test]
@@ -253,7 +291,11 @@ mod tests {
             ..software
         };
         assert!(departure(&BOTH).may_improve(&hardware));
-        let unstamped = Departure::new(reading(100, OFFSET), Some(Fallback::NoId));
+        let unstamped = Departure::new(
+            reading(100, OFFSET),
+            Timestamp::from_nanos(180),
+            Some(Fallback::NoId),
+        );
         assert!(!unstamped.may_improve(&software));
     }
 
@@ -271,7 +313,7 @@ mod tests {
                     (OFFSET + i64::try_from(time).unwrap() + by).unsigned_abs(),
                 )
             };
-            let mut departure = Departure::new(reading(100, OFFSET), None);
+            let mut departure = Departure::new(reading(100, OFFSET), Timestamp::from_nanos(0), None);
             for (place, kind, time) in [(1, StampKind::Sched, 110), (2, StampKind::Snd, 130)] {
                 departure.add(
                     &TxStamp { id: 0, kind, time: TxTime::Software(stamp_at(place, time)) },

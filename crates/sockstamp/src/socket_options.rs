@@ -15,26 +15,34 @@ pub enum Version {
     V6,
 }
 
-/// Send no fragments: IPv4 with DF, IPv6 without a fragment header. A message larger than the known
-/// path MTU fails with EMSGSIZE.
-///
-/// Source: IP_PMTUDISC_DO in ip(7), IPV6_PMTUDISC_DO in include/uapi/linux/in6.h, v6.18.
+/// When packets may be fragmented, by Path MTU Discovery: IP_MTU_DISCOVER of ip(7), and
+/// IPV6_MTU_DISCOVER of ipv6(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathMtu {
+    /// Never: sets the DF bit of IPv4, and refuses packets above the known path MTU with EMSGSIZE.
+    Do,
+    /// This host fragments what exceeds the known path MTU, and sets the DF bit of all else.
+    Want,
+    /// Routers may fragment, too: no DF bit. Of IPv6, where no router does, this host fragments to
+    /// the interface's MTU.
+    Dont,
+}
+
+/// Set when the socket's packets may be fragmented.
 ///
 /// # Errors
 ///
 /// [`Error::Call`] if `socket` is none of that version.
-pub fn never_fragment(socket: impl AsFd, version: Version) -> Result<()> {
-    let (level, name, value) = match version {
-        Version::V4 => (
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_DO,
-        ),
-        Version::V6 => (
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU_DISCOVER,
-            libc::IPV6_PMTUDISC_DO,
-        ),
+pub fn set_path_mtu(socket: impl AsFd, version: Version, discovery: PathMtu) -> Result<()> {
+    let (level, name) = match version {
+        Version::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+        Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+    };
+    // IPv6 has the same values: include/uapi/linux/in6.h, v6.18.
+    let value = match discovery {
+        PathMtu::Do => libc::IP_PMTUDISC_DO,
+        PathMtu::Want => libc::IP_PMTUDISC_WANT,
+        PathMtu::Dont => libc::IP_PMTUDISC_DONT,
     };
     set(socket, level, name, &value).map_err(Error::call("setsockopt(IP_MTU_DISCOVER)", "a socket"))
 }
@@ -113,8 +121,8 @@ mod tests {
             UdpSocket::bind("127.0.0.1:0").unwrap(),
             UdpSocket::bind("[::1]:0").unwrap(),
         );
-        never_fragment(&v4, Version::V4).unwrap();
-        never_fragment(&v6, Version::V6).unwrap();
+        set_path_mtu(&v4, Version::V4, PathMtu::Do).unwrap();
+        set_path_mtu(&v6, Version::V6, PathMtu::Do).unwrap();
         let set = |socket, level, name| get(socket, level, name, 0_i32).unwrap().0;
         assert_eq!(
             set(&v4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
@@ -124,7 +132,7 @@ mod tests {
             set(&v6, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
             libc::IPV6_PMTUDISC_DO
         );
-        assert!(never_fragment(&v4, Version::V6).is_err());
+        assert!(set_path_mtu(&v4, Version::V6, PathMtu::Do).is_err());
     }
 
     #[test]

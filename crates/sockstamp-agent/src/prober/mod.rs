@@ -281,7 +281,11 @@ impl Round {
                 }
             }
             // A late answer is a loss already; the others answer no probe.
-            Event::Late { .. } | Event::Duplicate { .. } | Event::Stray { .. } | Event::Woken => {}
+            Event::Late { .. }
+            | Event::LateRefusal { .. }
+            | Event::Duplicate { .. }
+            | Event::Stray { .. }
+            | Event::Woken => {}
         }
     }
 

@@ -7,14 +7,15 @@ use std::path::Path;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use nix::unistd::geteuid;
+use sockstamp::socket_options::PathMtu;
 use sockstamp_host::netns;
 use sockstamp_model::name::Name;
 use sockstamp_ping::{Namespace, Protocol, Settings, Target};
 use sockstamp_run::target;
 
-use super::Options;
+use super::{Options, ranges};
 
 /// Less than this is root's alone, as in ping(8).
 const USERS_INTERVAL: Duration = Duration::from_millis(2);
@@ -29,33 +30,56 @@ pub(super) struct Host {
     pub(super) address: IpAddr,
     /// The namespace or container that it is probed from, as it was named.
     pub(super) netns: Option<Name>,
+    /// The name of its probes' numbers in lines: ping(8)'s for ICMP.
+    pub(super) counter: &'static str,
 }
 
-/// Return every host to probe, from every namespace.
-pub(super) fn read(options: &Options) -> Result<Vec<(Host, Target)>> {
+/// The hosts to probe.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    /// Each host, from every namespace.
+    pub(super) probed: Vec<(Host, Target)>,
+    /// Why others are not probed: names without an address.
+    pub(super) unknown: Vec<Error>,
+}
+
+/// Find every host to probe. A name of several that has no address keeps no other from being
+/// probed.
+pub(super) fn read(options: &Options) -> Result<Hosts> {
     check_privilege(options)?;
     let names = names(options)?;
     let origins = origins(options)?;
     let interface = options.interface.as_deref().map(Interface::read);
     let family = family(options, interface.as_ref());
-    let addresses = resolve_all(&names, family)?;
-    let mut targets = Vec::with_capacity(names.len() * origins.len());
+    let (found, unknown) = resolve_all(&names, family)?;
+    let mut targets = Vec::with_capacity(found.len() * origins.len());
     for origin in &origins {
         let via = interface
             .as_ref()
             .map(|via| via.within(origin))
             .transpose()?;
-        for (name, found) in names.iter().zip(&addresses) {
+        for (name, found) in &found {
             let target = target(options, origin, found, via.as_ref())?;
             let host = Host {
                 name: name.as_str().into(),
                 address: found.address,
                 netns: origin.label.as_deref().map(Name::from),
+                counter: counter(options),
             };
             targets.push((host, target));
         }
     }
-    Ok(targets)
+    Ok(Hosts {
+        probed: targets,
+        unknown,
+    })
+}
+
+fn counter(options: &Options) -> &'static str {
+    match (options.udp, options.tcp) {
+        (None, None) => "icmp_seq",
+        _ => "seq",
+    }
 }
 
 fn check_privilege(options: &Options) -> Result<()> {
@@ -76,7 +100,11 @@ fn names(options: &Options) -> Result<Vec<String>> {
         names.extend(listed(&text));
         ensure!(!names.is_empty(), "no host in {}", path.display());
     }
-    Ok(names)
+    let expanded: Vec<_> = names
+        .iter()
+        .map(|word| ranges::expand(word))
+        .collect::<Result<_>>()?;
+    Ok(expanded.concat())
 }
 
 fn contents(path: &Path) -> io::Result<String> {
@@ -204,8 +232,15 @@ struct Found {
     zone: Option<String>,
 }
 
-/// Return all addresses, or the first error and the number of others.
-fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
+/// Names with their addresses, and what failed.
+type Resolved = (Vec<(String, Found)>, Vec<Error>);
+
+/// Return all addresses, in the order of the names.
+///
+/// # Errors
+///
+/// If no name has one, or an address is none of one host: the first error.
+fn resolve_all(names: &[String], family: Option<Family>) -> Result<Resolved> {
     let share = names.len().div_ceil(LOOKUPS).max(1);
     let resolve_share = |names: &[String]| {
         names
@@ -226,12 +261,28 @@ fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
             });
         anyhow::Ok(results.flatten().collect())
     })?;
-    let failed = found.iter().filter(|found| found.is_err()).count();
-    let all: Result<Vec<_>> = found.into_iter().collect();
-    match failed {
-        0 | 1 => all,
-        several => all.map_err(|first| anyhow!("{first:#} (and {} others)", several - 1)),
+    let (mut resolved, mut wrong) = (Resolved::default(), Vec::new());
+    for (name, found) in names.iter().zip(found) {
+        match found {
+            Ok(found) => resolved.0.push((name.clone(), found)),
+            Err(error) if is_address(name) => wrong.push(error),
+            Err(error) => resolved.1.push(error),
+        }
     }
+    if resolved.0.is_empty() {
+        wrong.append(&mut resolved.1);
+    }
+    match wrong.len() {
+        0 => Ok(resolved),
+        1 => Err(wrong.swap_remove(0)),
+        several => Err(anyhow!("{:#} (and {} others)", wrong[0], several - 1)),
+    }
+}
+
+/// Return true for what needs no lookup: that it is wrong is known before anything is sent.
+fn is_address(name: &str) -> bool {
+    let host = name.split('%').next().unwrap_or_default();
+    host.parse::<IpAddr>().is_ok()
 }
 
 fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
@@ -315,6 +366,8 @@ fn settings(options: &Options, via: Option<&Via>) -> Settings {
             Some(Via::Interface { name, .. }) => Some(name.clone()),
             _ => None,
         },
+        path_mtu: options.path_mtu.map(PathMtu::from),
+        mark: options.mark,
         ..Settings::default()
     }
 }
@@ -358,7 +411,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_reported_and_the_others_counted() {
+    fn a_name_without_an_address_keeps_no_other_from_being_probed() {
+        let names = ["no such host", "127.0.0.1"].map(str::to_owned);
+        let (found, unknown) = resolve_all(&names, None).unwrap();
+        assert_eq!(found[0].0, "127.0.0.1");
+        assert_eq!((found.len(), unknown.len()), (1, 1));
+    }
+
+    #[test]
+    fn the_first_wrong_address_is_reported_and_the_others_counted() {
         let names = ["0.0.0.0", "127.0.0.1", "ff02::1", "::"].map(str::to_owned);
         let error = resolve_all(&names, None).unwrap_err().to_string();
         assert_eq!(
@@ -370,10 +431,10 @@ mod tests {
     #[test]
     fn many_names_keep_their_order() {
         let names: Vec<_> = (1..100).map(|n| format!("10.0.0.{n}")).collect();
-        let found = resolve_all(&names, None).unwrap();
+        let (found, _) = resolve_all(&names, None).unwrap();
         let addresses: Vec<_> = found
             .iter()
-            .map(|found| found.address.to_string())
+            .map(|(_, found)| found.address.to_string())
             .collect();
         assert_eq!(addresses, names);
     }

@@ -29,7 +29,8 @@ pub(super) struct Line<'a> {
     times: Option<RoundTrip>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// The kind of an event that is no answer to an open probe: `late`, `duplicate`.
+    /// The kind of an event that is no answer to an open probe: `late`, `duplicate`,
+    /// `late-refusal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'static str>,
     address: Option<IpAddr>,
@@ -101,6 +102,14 @@ impl<'a> Line<'a> {
         Self {
             event: Some(event),
             ..Self::new(host, seq).with_answer(answer)
+        }
+    }
+
+    /// A refusal of a probe that was reported lost.
+    pub(super) fn late_refusal(host: &'a Host, seq: u64, refusal: &Refusal) -> Self {
+        Self {
+            event: Some("late-refusal"),
+            ..Self::new(host, seq).with_refusal(refusal)
         }
     }
 
@@ -180,6 +189,7 @@ fn stages(times: &Times) -> Map<String, Value> {
     let waits = &times.waits;
     [
         ("tx.copy", waits.send),
+        ("tx.neighbour", waits.neighbour),
         ("tx.qdisc", waits.qdisc),
         ("network", Some(times.rtt)),
         ("rx.stack+wakeup", waits.wakeup),
@@ -261,6 +271,8 @@ fn of_target((host, target): (&Host, &OfTarget)) -> Value {
         "p99_ns": rtt.quantile(0.99),
         "max_ns": rtt.max(),
         "jitter_ns": target.jitter.value(),
+        "mean_ns": target.spread.mean(),
+        "mdev_ns": target.spread.deviation(),
     })
 }
 
@@ -277,6 +289,7 @@ fn counts(counts: &Counts) -> Value {
         "late": counts.late,
         "truncated": counts.truncated,
         "strays": counts.strays,
+        "late_refusals": counts.late_refusals,
     })
 }
 
@@ -307,6 +320,7 @@ mod tests {
             name: "db".into(),
             address: TARGET,
             netns: None,
+            counter: "icmp_seq",
         }
     }
 

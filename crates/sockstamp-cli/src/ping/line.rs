@@ -3,15 +3,19 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use sockstamp_ping::{
-    Answer, AnswerKind, Outcome, Refusal, RefusalKind, RxKind, Stray, Times, TxKind,
-};
+use sockstamp_model::clock::Nanos;
+use sockstamp_ping::{Answer, AnswerKind, Outcome, Refusal, RxKind, Stray, Times, TxKind};
 
+use super::Options;
 use super::hosts::Host;
+use super::icmp;
+use super::spread::Milliseconds;
 use super::statistics::Stamps;
 
 /// Header of an echo reply, which ping(8) counts as well.
 const ICMP_HEADER: usize = 8;
+/// Header of IPv4 without options. UDP's header is as long as ICMP's.
+const IPV4_HEADER: usize = 20;
 
 /// Name and address, and from where.
 pub(super) fn label(host: &Host) -> String {
@@ -26,6 +30,24 @@ pub(super) fn label(host: &Host) -> String {
     }
 }
 
+/// The first line, as ping(8)'s: whom, and the bytes of payload and of the packet.
+pub(super) fn head(host: &Host, options: &Options, sockets: &str) -> String {
+    let name = match &host.netns {
+        Some(netns) => format!("{} ({}) from {netns}:", host.name, host.address),
+        None => format!("{} ({})", host.name, host.address),
+    };
+    let payload = options.size;
+    let bytes = match (options.tcp, host.address) {
+        (Some(port), _) => format!("SYNs to port {port}"),
+        (None, IpAddr::V4(_)) => {
+            let whole = usize::from(payload) + ICMP_HEADER + IPV4_HEADER;
+            format!("{payload}({whole}) bytes of data")
+        }
+        (None, IpAddr::V6(_)) => format!("{payload} data bytes"),
+    };
+    format!("PING {name} {bytes}, by {sockets}")
+}
+
 /// Print a probe's result. An abandoned probe has none.
 pub(super) fn outcome(
     output: &mut dyn Write,
@@ -35,10 +57,18 @@ pub(super) fn outcome(
 ) -> io::Result<()> {
     match outcome {
         Outcome::Answered(answer) => answered(output, host, seq, answer, ""),
-        Outcome::Lost => writeln!(output, "no answer from {}: seq={seq}", label(host)),
-        Outcome::Refused(refusal) => refused(output, host, seq, refusal),
+        Outcome::Lost => {
+            let counter = host.counter;
+            writeln!(output, "no answer from {}: {counter}={seq}", label(host))
+        }
+        Outcome::Refused(refusal) => refused(output, host, seq, refusal, ""),
         Outcome::NotSent(error) => {
-            writeln!(output, "not sent to {}: seq={seq}: {error}", label(host))
+            let counter = host.counter;
+            writeln!(
+                output,
+                "not sent to {}: {counter}={seq}: {error}",
+                label(host)
+            )
         }
         Outcome::Abandoned => Ok(()),
     }
@@ -53,13 +83,18 @@ pub(super) fn answered(
     remark: &str,
 ) -> io::Result<()> {
     let what = match answer.kind {
-        AnswerKind::EchoReply => format!("{} B", answer.bytes + ICMP_HEADER),
-        AnswerKind::UdpReply => format!("{} B", answer.bytes),
+        AnswerKind::EchoReply => format!("{} bytes", answer.bytes + ICMP_HEADER),
+        AnswerKind::UdpReply => format!("{} bytes", answer.bytes),
         AnswerKind::PortUnreachable => "port unreachable".to_owned(),
         AnswerKind::SynAck => "SYN-ACK".to_owned(),
         AnswerKind::Reset => "RST (port closed)".to_owned(),
     };
-    write!(output, "{what} from {}: seq={seq}", from(host, answer.from))?;
+    let counter = host.counter;
+    write!(
+        output,
+        "{what} from {}: {counter}={seq}",
+        from(host, answer.from)
+    )?;
     if let Some(hop_limit) = answer.hop_limit {
         write!(output, " ttl={hop_limit}")?;
     }
@@ -83,44 +118,43 @@ fn from(host: &Host, address: IpAddr) -> String {
 }
 
 fn times(output: &mut dyn Write, times: &Times) -> io::Result<()> {
-    match times.fallback {
-        None => write!(
-            output,
-            " time={} tx.qdisc={} prober={}",
-            times.rtt,
-            times.qdisc(),
-            times.prober_delay()
-        ),
-        Some(fallback) => write!(
-            output,
-            " time={} by user space ({})",
-            times.rtt,
-            fallback.name()
-        ),
+    write!(output, " time={} ms", Milliseconds(times.rtt))?;
+    if let Some(fallback) = times.fallback {
+        return write!(output, " by user space ({})", fallback.name());
     }
+    if times.neighbour() > Nanos::ZERO {
+        write!(output, " tx.neighbour={}", times.neighbour())?;
+    }
+    let delay = times.prober_delay();
+    write!(output, " tx.qdisc={} prober={delay}", times.qdisc())
 }
 
-fn refused(output: &mut dyn Write, host: &Host, seq: u64, refusal: &Refusal) -> io::Result<()> {
-    let meaning = match refusal.kind {
-        RefusalKind::HopLimit => "time to live exceeded".to_owned(),
-        RefusalKind::TooBig { mtu: 0 } => "too big".to_owned(),
-        RefusalKind::TooBig { mtu } => format!("too big, the path takes {mtu} bytes"),
-        RefusalKind::Unreachable | RefusalKind::Other => refusal.error().to_string(),
-    };
-    match refusal.from {
-        Some(address) => write!(output, "refused by {address}")?,
-        None => write!(output, "refused by this host")?,
-    }
-    write!(output, " for {}: seq={seq}: {meaning}", label(host))?;
-    if refusal.from.is_some() {
-        write!(
+/// Print an error in the place of an answer, with a `remark` on anything special.
+pub(super) fn refused(
+    output: &mut dyn Write,
+    host: &Host,
+    seq: u64,
+    refusal: &Refusal,
+    remark: &str,
+) -> io::Result<()> {
+    let counter = host.counter;
+    let meaning = icmp::meaning(host.address, refusal);
+    let Some(from) = refusal.from else {
+        let label = label(host);
+        return writeln!(
             output,
-            " (ICMP type {} code {})",
-            refusal.icmp_type, refusal.icmp_code
-        )?;
-        times(output, &refusal.times)?;
-    }
-    writeln!(output)
+            "refused by this host for {label}: {counter}={seq}: {meaning}{remark}"
+        );
+    };
+    let (kind, code) = (refusal.icmp_type, refusal.icmp_code);
+    let protocol = icmp::name(host.address);
+    write!(
+        output,
+        "From {from} {counter}={seq} {meaning} ({protocol} type {kind} code {code}) for {}",
+        label(host)
+    )?;
+    times(output, &refusal.times)?;
+    writeln!(output, "{remark}")
 }
 
 /// Something that answers no probe.
@@ -153,7 +187,7 @@ pub(super) fn stamps(stamps: Stamps) -> String {
 #[cfg(test)]
 mod tests {
     use sockstamp_model::name::Name;
-    use sockstamp_ping::Fallback;
+    use sockstamp_ping::{Fallback, RefusalKind};
 
     use super::super::samples::{ROUTER, TARGET, answer, refusal};
     use super::*;
@@ -163,6 +197,7 @@ mod tests {
             name: name.into(),
             address: TARGET,
             netns: netns.map(Name::from),
+            counter: "icmp_seq",
         }
     }
 
@@ -180,11 +215,11 @@ mod tests {
     fn an_answer_has_both_views() {
         assert_eq!(
             line(Outcome::Answered(answer(10))),
-            "64 B from 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
+            "64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=10.000 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
         let loopback = Outcome::Answered(answer(10));
         let line = printed(|output| outcome(output, &host("10.0.0.2", None), 100, &loopback));
-        assert!(line.trim_end().chars().count() <= 80, "{line}");
+        assert!(line.trim_end().chars().count() <= 92, "{line}");
     }
 
     #[test]
@@ -196,7 +231,7 @@ mod tests {
     #[test]
     fn the_kind_of_answer_is_printed() {
         for (kind, start) in [
-            (AnswerKind::UdpReply, "56 B from "),
+            (AnswerKind::UdpReply, "56 bytes from "),
             (AnswerKind::PortUnreachable, "port unreachable from "),
             (AnswerKind::SynAck, "SYN-ACK from "),
             (AnswerKind::Reset, "RST (port closed) from "),
@@ -212,7 +247,7 @@ mod tests {
         answer.times.fallback = Some(Fallback::NoTxStamp);
         let line = line(Outcome::Answered(answer));
         assert!(
-            line.ends_with("time=10.0 ms by user space (no-tx-stamp)\n"),
+            line.ends_with("time=10.000 ms by user space (no-tx-stamp)\n"),
             "{line}"
         );
     }
@@ -226,20 +261,20 @@ mod tests {
             ..answer(10)
         };
         assert_eq!(
-            printed(|output| answered(output, &host("10.0.0.2", None), 7, &answer, " duplicate")),
-            "64 B from 10.0.0.1 for 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober=99.0 µs truncated by 20 bytes \
-             reordered duplicate\n"
+            printed(|output| answered(output, &host("10.0.0.2", None), 7, &answer, " (DUP!)")),
+            "64 bytes from 10.0.0.1 for 10.0.0.2: icmp_seq=7 ttl=64 time=10.000 ms tx.qdisc=1.00 µs \
+             prober=99.0 µs truncated by 20 bytes reordered (DUP!)\n"
         );
     }
 
     #[test]
     fn errors_in_place_of_an_answer_are_printed() {
-        assert_eq!(line(Outcome::Lost), "no answer from 10.0.0.2: seq=7\n");
+        assert_eq!(line(Outcome::Lost), "no answer from 10.0.0.2: icmp_seq=7\n");
         assert_eq!(line(Outcome::Abandoned), "");
         assert_eq!(
             line(Outcome::Refused(refusal())),
-            "refused by 10.0.0.1 for 10.0.0.2: seq=7: time to live exceeded (ICMP type 11 code 0) time=1.00 ms \
-             tx.qdisc=1.00 µs prober=99.0 µs\n"
+            "From 10.0.0.1 icmp_seq=7 Time to live exceeded (ICMP type 11 code 0) for 10.0.0.2 \
+             time=1.000 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
         let by_us = Refusal {
             kind: RefusalKind::TooBig { mtu: 1400 },
@@ -248,11 +283,11 @@ mod tests {
         };
         assert_eq!(
             line(Outcome::Refused(by_us)),
-            "refused by this host for 10.0.0.2: seq=7: too big, the path takes 1400 bytes\n"
+            "refused by this host for 10.0.0.2: icmp_seq=7: Frag needed and DF set (mtu = 1400)\n"
         );
         assert_eq!(
             line(Outcome::NotSent(io::Error::from_raw_os_error(101))),
-            "not sent to 10.0.0.2: seq=7: Network is unreachable (os error 101)\n"
+            "not sent to 10.0.0.2: icmp_seq=7: Network is unreachable (os error 101)\n"
         );
     }
 

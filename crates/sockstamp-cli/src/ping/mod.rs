@@ -2,12 +2,15 @@
 
 mod chart;
 mod hosts;
+mod icmp;
 mod jitter;
 mod json;
 mod line;
 mod options;
+mod ranges;
 #[cfg(test)]
 mod samples;
+mod spread;
 mod statistics;
 mod summary;
 
@@ -24,13 +27,16 @@ use nix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{Answer, End, Engine, Event, Events, Limits, Next, Outcome, Target, TargetId};
+use sockstamp_ping::{
+    Answer, End, Engine, Event, Events, Limits, Next, Outcome, Refusal, Target, TargetId,
+};
 
 pub use options::Options;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
 
 use hosts::Host;
+use spread::Spread;
 use statistics::{Stamps, Statistics};
 use summary::Summary;
 
@@ -45,23 +51,46 @@ const STEP: Duration = Duration::from_millis(50);
 const GATHER: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let (hosts, targets): (Vec<_>, Vec<_>) = hosts::read(options)?.into_iter().unzip();
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-        flag::register(signal, Arc::clone(&interrupted)).context("cannot catch signals")?;
+    let hosts::Hosts { probed, unknown } = hosts::read(options)?;
+    let (hosts, targets): (Vec<_>, Vec<_>) = probed.into_iter().unzip();
+    for error in &unknown {
+        complain(format_args!("{error:#}"));
     }
+    let signals = Signals::catch()?;
     let (mut engine, events) = Engine::start(Limits::default())?;
     let began = Instant::now();
     let mut report = Report::new(options, hosts);
+    report.failed = !unknown.is_empty();
     let added = add(&mut engine, targets);
     let printed = added.and_then(|sockets| {
         report.head(&sockets)?;
-        report.follow(&mut engine, events, &interrupted)
+        report.follow(&mut engine, events, &signals)
     });
     engine.stop();
     printed?;
     report.summary(&engine, began.elapsed().into())?;
     Ok(report.exit_code())
+}
+
+/// The signals that end it, and the one that asks how it goes.
+struct Signals {
+    end: Arc<AtomicBool>,
+    ask: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        let signals = Self {
+            end: Arc::default(),
+            ask: Arc::default(),
+        };
+        let register = |signal, flag| flag::register(signal, Arc::clone(flag));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            register(signal, &signals.end).context("cannot catch signals")?;
+        }
+        register(SIGQUIT, &signals.ask).context("cannot catch signals")?;
+        Ok(signals)
+    }
 }
 
 /// Add the targets; return the kinds of sockets that probe them.
@@ -104,33 +133,45 @@ impl<'a> Report<'a> {
     }
 
     fn is_silent(&self) -> bool {
-        self.options.quiet || self.unread
+        self.options.quiet || self.lists() || self.unread
+    }
+
+    /// Return true if only addresses are printed.
+    fn lists(&self) -> bool {
+        self.options.alive || self.options.dead
+    }
+
+    /// Print a line so far to standard error, as ping(8) does at SIGQUIT.
+    fn progress(&self) {
+        let mut whole = Spread::default();
+        let targets = &self.statistics.targets;
+        targets
+            .iter()
+            .for_each(|target| whole.merge(&target.spread));
+        let counts = &self.statistics.all.counts;
+        let loss = counts.loss_per_mille().unwrap_or_default() / 10;
+        let (received, sent) = (counts.answered, counts.sent);
+        complain(format_args!(
+            "{received}/{sent} packets, {loss}% loss, min/avg/max/mdev = {whole}"
+        ));
     }
 
     fn head(&mut self, sockets: &BTreeSet<String>) -> Result<()> {
-        if self.options.json || self.is_silent() {
+        if self.options.json || self.lists() || self.unread {
             return Ok(());
         }
-        let whom = match self.hosts.as_slice() {
-            [only] => line::label(only),
-            several => format!("{} targets", several.len()),
+        let sockets: Vec<_> = sockets.iter().map(String::as_str).collect();
+        let sockets = sockets.join(", ");
+        let head = match self.hosts.as_slice() {
+            [only] => line::head(only, self.options, &sockets),
+            several => format!("PING {} targets by {sockets}", several.len()),
         };
-        let sockets = sockets
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
-        let printed = writeln!(self.output, "PING {whom} by {sockets}");
+        let printed = writeln!(self.output, "{head}");
         self.written(printed)
     }
 
     /// Until there are no more events.
-    fn follow(
-        &mut self,
-        engine: &mut Engine,
-        mut events: Events,
-        interrupted: &AtomicBool,
-    ) -> Result<()> {
+    fn follow(&mut self, engine: &mut Engine, mut events: Events, signals: &Signals) -> Result<()> {
         let mut stopped = false;
         loop {
             let next = match events.next_within(Duration::ZERO) {
@@ -147,7 +188,10 @@ impl<'a> Report<'a> {
                 Next::Timeout => {}
                 Next::Over => return Ok(()),
             }
-            if !stopped && (self.unread || interrupted.load(Ordering::Relaxed)) {
+            if signals.ask.swap(false, Ordering::Relaxed) {
+                self.progress();
+            }
+            if !stopped && (self.unread || signals.end.load(Ordering::Relaxed)) {
                 engine.stop();
                 stopped = true;
             }
@@ -168,8 +212,13 @@ impl<'a> Report<'a> {
             } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.late += 1);
-                self.remarkable(index(*target), *seq, answer, "late")
+                self.remarkable(index(*target), *seq, answer, "late", " (late)")
             }
+            Event::LateRefusal {
+                target,
+                seq,
+                refusal,
+            } => self.late_refusal(index(*target), *seq, refusal),
             Event::Duplicate {
                 target,
                 seq,
@@ -177,7 +226,7 @@ impl<'a> Report<'a> {
             } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.duplicates += 1);
-                self.remarkable(index(*target), *seq, answer, "duplicate")
+                self.remarkable(index(*target), *seq, answer, "duplicate", " (DUP!)")
             }
             Event::Stray { target, from, why } => {
                 let target = target.map(index);
@@ -232,6 +281,7 @@ impl<'a> Report<'a> {
         seq: u64,
         answer: &Answer,
         what: &'static str,
+        remark: &str,
     ) -> Result<()> {
         if self.options.json {
             if self.is_silent() {
@@ -242,8 +292,22 @@ impl<'a> Report<'a> {
             let printed = write_object(&mut self.output, &object);
             return self.written(printed);
         }
-        let remark = format!(" {what}");
-        self.text(|output, hosts| line::answered(output, &hosts[target], seq, answer, &remark))
+        self.text(|output, hosts| line::answered(output, &hosts[target], seq, answer, remark))
+    }
+
+    fn late_refusal(&mut self, target: usize, seq: u64, refusal: &Refusal) -> Result<()> {
+        self.statistics
+            .count(Some(target), |counts| counts.late_refusals += 1);
+        if self.options.json {
+            if self.is_silent() {
+                return Ok(());
+            }
+            let time = self.time();
+            let object = json::Line::late_refusal(&self.hosts[target], seq, refusal).at(time);
+            let printed = write_object(&mut self.output, &object);
+            return self.written(printed);
+        }
+        self.text(|output, hosts| line::refused(output, &hosts[target], seq, refusal, " (late)"))
     }
 
     fn ended(&mut self, target: usize, end: &End) -> Result<()> {
@@ -273,13 +337,25 @@ impl<'a> Report<'a> {
             lateness: &lateness,
             counters: &counters,
         };
-        let printed = if self.options.json {
+        let printed = if self.lists() {
+            self.list()
+        } else if self.options.json {
             write_object(&mut self.output, &json::summary(&summary))
         } else {
             summary.print(&mut self.output)
         };
         let printed = printed.and_then(|()| self.output.flush());
         self.written(printed)
+    }
+
+    /// Print the addresses that answered, or did not, one per line, as fping(8) does.
+    fn list(&mut self) -> io::Result<()> {
+        let alive = self.options.alive;
+        let targets = self.hosts.iter().zip(&self.statistics.targets);
+        for (host, _) in targets.filter(|(_, target)| (target.counts.answered > 0) == alive) {
+            writeln!(self.output, "{}", host.name)?;
+        }
+        Ok(())
     }
 
     fn exit_code(&self) -> ExitCode {

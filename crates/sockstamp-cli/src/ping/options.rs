@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+use sockstamp::socket_options::PathMtu;
 use sockstamp_run::duration::duration;
 
 /// Options of `ping`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Hosts to probe: addresses, or names, whose first address is used
+    /// Hosts to probe: addresses, names (their first address), 10.0.0.0/24, 10.0.0.1-10.0.0.9
     #[arg(value_name = "HOST", required_unless_present = "targets")]
     pub hosts: Vec<String>,
     /// Read further hosts from this file, one per line; - is standard input
@@ -61,6 +62,12 @@ pub struct Options {
     /// TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits
     #[arg(short = 'Q', long, value_name = "TOS", value_parser = traffic_class)]
     pub tos: Option<u8>,
+    /// Whether probes may be fragmented: never (do), by this host (want), by routers too (dont)
+    #[arg(short = 'M', long = "pmtudisc", value_name = "WHEN")]
+    pub path_mtu: Option<Fragmentation>,
+    /// Mark the packets of probes, for routes and firewalls
+    #[arg(short = 'm', long, value_name = "MARK", value_parser = mark)]
+    pub mark: Option<u32>,
     /// Send through this interface, or from this source address
     #[arg(short = 'I', long, value_name = "IFACE|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Option<String>,
@@ -86,12 +93,48 @@ pub struct Options {
     /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
+    /// Accepted as ping's: addresses are never looked up as names
+    #[arg(short)]
+    pub numeric: bool,
+    /// Accepted as ping's: a lost probe always has a line
+    #[arg(short = 'O')]
+    pub outstanding: bool,
+    /// Accepted as ping's: errors always have a line
+    #[arg(short)]
+    pub verbose: bool,
+    /// Print the addresses that answered, one per line, and nothing else
+    #[arg(long, conflicts_with_all = ["dead", "json", "quiet"])]
+    pub alive: bool,
+    /// Print the addresses that did not answer, one per line, and nothing else
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub dead: bool,
     /// Send the next probe when the last is answered, or after 10 ms; needs root
     #[arg(short, long, conflicts_with = "interval")]
     pub flood: bool,
     /// Print one JSON object per probe, then the summary; all times in nanoseconds
     #[arg(long)]
     pub json: bool,
+}
+
+/// The words of ping(8)'s `-M`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Fragmentation {
+    /// Never.
+    Do,
+    /// By this host, to the known path MTU.
+    Want,
+    /// By routers, too.
+    Dont,
+}
+
+impl From<Fragmentation> for PathMtu {
+    fn from(word: Fragmentation) -> Self {
+        match word {
+            Fragmentation::Do => Self::Do,
+            Fragmentation::Want => Self::Want,
+            Fragmentation::Dont => Self::Dont,
+        }
+    }
 }
 
 /// Parse a value that [`sockstamp_ping::Settings::interval`] accepts.
@@ -117,11 +160,16 @@ fn patience(text: &str) -> Result<Duration, String> {
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 fn traffic_class(text: &str) -> Result<u8, String> {
+    let wrong = || "it is from 0 to 255, or from 0x00 to 0xff".to_owned();
+    u8::try_from(mark(text).map_err(|_| wrong())?).map_err(|_| wrong())
+}
+
+fn mark(text: &str) -> Result<u32, String> {
     let number = match text.strip_prefix("0x") {
-        Some(digits) => u8::from_str_radix(digits, 16),
+        Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number.map_err(|_| "it is from 0 to 255, or from 0x00 to 0xff".to_owned())
+    number.map_err(|_| "it is a number of 32 bits, decimal or after 0x".to_owned())
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ fn times(milliseconds: u64) -> Times {
         fallback: None,
         waits: Waits {
             send: Some(Nanos::from_micros(20)),
+            neighbour: None,
             qdisc: Some(Nanos::from_micros(1)),
             wakeup: Some(Nanos::from_micros(70)),
             read: Some(Nanos::from_micros(9)),

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupHistogram;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_ping::{Fallback, Outcome, RxKind, Times, TxKind};
+use sockstamp_ping::{AnswerKind, Fallback, Outcome, RxKind, Times, TxKind};
 
 use super::jitter::Jitter;
+use super::spread::Spread;
 
 /// Counts of probes by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +24,10 @@ pub(super) struct Counts {
     pub(super) late: u64,
     pub(super) truncated: u64,
     pub(super) strays: u64,
+    /// ICMP errors about probes that were reported lost before.
+    pub(super) late_refusals: u64,
+    /// Answers that are ICMP's "port unreachable".
+    pub(super) closed_ports: u64,
 }
 
 impl Counts {
@@ -33,6 +38,7 @@ impl Counts {
                 self.answered += 1;
                 self.reordered += u64::from(answer.reordered);
                 self.truncated += u64::from(answer.missing > 0);
+                self.closed_ports += u64::from(answer.kind == AnswerKind::PortUnreachable);
             }
             Outcome::Lost => self.lost += 1,
             Outcome::Refused(_) => self.refused += 1,
@@ -59,6 +65,7 @@ impl Counts {
             ("late", self.late),
             ("truncated", self.truncated),
             ("strays", self.strays),
+            ("refused late", self.late_refusals),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -71,6 +78,7 @@ pub(super) struct OfTarget {
     pub(super) counts: Counts,
     pub(super) rtt: GroupHistogram,
     pub(super) jitter: Jitter,
+    pub(super) spread: Spread,
 }
 
 /// The sources of a round trip's stamps.
@@ -95,6 +103,7 @@ pub(super) struct OfAll {
     pub(super) counts: Counts,
     /// The stages of the way, by name, in their order.
     pub(super) send: Histogram,
+    pub(super) neighbour: Histogram,
     pub(super) qdisc: Histogram,
     pub(super) rtt: Histogram,
     pub(super) wakeup: Histogram,
@@ -109,9 +118,10 @@ pub(super) struct OfAll {
 impl OfAll {
     /// The stages of a round trip in user space's view, in their order. The kernel gives no stamp
     /// between `rx.stack` and `rx.wakeup`.
-    pub(super) fn stages(&self) -> [(&'static str, &Histogram); 5] {
+    pub(super) fn stages(&self) -> [(&'static str, &Histogram); 6] {
         [
             ("tx.copy", &self.send),
+            ("tx.neighbour", &self.neighbour),
             ("tx.qdisc", &self.qdisc),
             ("network", &self.rtt),
             ("rx.stack+wakeup", &self.wakeup),
@@ -126,6 +136,7 @@ impl OfAll {
         let waits = &times.waits;
         for (histogram, wait) in [
             (&mut self.send, waits.send),
+            (&mut self.neighbour, waits.neighbour),
             (&mut self.qdisc, waits.qdisc),
             (&mut self.wakeup, waits.wakeup),
             (&mut self.read, waits.read),
@@ -174,6 +185,7 @@ impl Statistics {
         if let Some(target) = self.targets.get_mut(target) {
             target.rtt.record(answer.times.rtt, 1);
             target.jitter.record(answer.times.rtt);
+            target.spread.record(answer.times.rtt);
         }
         self.all.take_times(&answer.times);
     }

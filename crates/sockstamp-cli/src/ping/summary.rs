@@ -12,6 +12,10 @@ use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
 use crate::print::text;
 
+/// Linux sends about one ICMP error a second to a host: `net.ipv4.icmp_ratelimit`, 1000 ms.
+const LIMITED: &str = " a closed port's host limits how often it answers \"port unreachable\": \
+                       what is lost here may not be lost on the path";
+
 /// The data of a summary.
 #[derive(Debug)]
 pub(super) struct Summary<'a> {
@@ -27,15 +31,18 @@ impl Summary<'_> {
     pub(super) fn print(&self, output: &mut dyn Write) -> io::Result<()> {
         let all = &self.statistics.all;
         writeln!(output)?;
-        match self.hosts {
-            [only] => write!(output, " {}: ", line::label(only))?,
-            several => {
-                targets(output, several, &self.statistics.targets)?;
+        match (self.hosts, self.statistics.targets.as_slice()) {
+            ([only], [target]) => self.as_ping(output, only, target)?,
+            (several, of_each) => {
+                targets(output, several, of_each)?;
                 write!(output, "\n {} targets: ", several.len())?;
+                counts(output, &all.counts)?;
+                writeln!(output, " in {}", self.duration)?;
             }
         }
-        counts(output, &all.counts)?;
-        writeln!(output, " in {}", self.duration)?;
+        if all.counts.closed_ports > 0 && all.counts.lost > 0 {
+            writeln!(output, "{LIMITED}")?;
+        }
         if !all.user_rtt.is_empty() {
             self.stages(output)?;
         }
@@ -52,6 +59,42 @@ impl Summary<'_> {
         self.losses(output)
     }
 
+    /// Print the lines that programs look for which read ping(8)'s output.
+    fn as_ping(&self, output: &mut dyn Write, host: &Host, of: &OfTarget) -> io::Result<()> {
+        let counts = &of.counts;
+        writeln!(output, "--- {} ping statistics ---", host.name)?;
+        write!(
+            output,
+            "{} packets transmitted, {} received",
+            counts.sent, counts.answered
+        )?;
+        let errors = counts.refused + counts.late_refusals + counts.not_sent;
+        for (name, count) in [("duplicates", counts.duplicates), ("errors", errors)] {
+            if count > 0 {
+                write!(output, ", +{count} {name}")?;
+            }
+        }
+        let loss = counts.loss_per_mille().unwrap_or_default();
+        let tenths = match loss % 10 {
+            0 => String::new(),
+            tenths => format!(".{tenths}"),
+        };
+        let milliseconds = self.duration.0 / 1_000_000;
+        writeln!(
+            output,
+            ", {}{tenths}% packet loss, time {milliseconds}ms",
+            loss / 10
+        )?;
+        if counts.answered > 0 {
+            writeln!(output, "rtt min/avg/max/mdev = {}", of.spread)?;
+        }
+        let rare = rare(counts);
+        match rare.is_empty() {
+            true => Ok(()),
+            false => writeln!(output, " of these: {rare}"),
+        }
+    }
+
     fn stages(&self, output: &mut dyn Write) -> io::Result<()> {
         let all = &self.statistics.all;
         let whole = all.user_rtt.sum_ns();
@@ -65,9 +108,11 @@ impl Summary<'_> {
             "\n {:<15}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
             "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
         )?;
-        for (name, stage) in all.stages() {
-            row(output, name, stage)?;
-        }
+        let always = |name| name != "tx.neighbour";
+        all.stages()
+            .into_iter()
+            .filter(|(name, stage)| always(*name) || !stage.is_empty())
+            .try_for_each(|(name, stage)| row(output, name, stage))?;
         row(output, "total", &all.user_rtt)?;
         row(output, "prober delay", &all.prober_delay)
     }
@@ -96,7 +141,7 @@ impl Summary<'_> {
 
     /// Counters that are in no line above.
     fn losses(&self, output: &mut dyn Write) -> io::Result<()> {
-        const SAID: [&str; 11] = [
+        const SAID: [&str; 12] = [
             "sent",
             "not_sent",
             "answered",
@@ -104,6 +149,7 @@ impl Summary<'_> {
             "refused",
             "abandoned",
             "late",
+            "late_refused",
             "duplicate",
             "reordered",
             "truncated",
@@ -199,6 +245,7 @@ mod tests {
             name: address.to_string().into(),
             address: address.into(),
             netns: None,
+            counter: "icmp_seq",
         }
     }
 
@@ -236,7 +283,10 @@ mod tests {
             printed(&[host(2)], &statistics, &counters),
             concat!(
                 "\n",
-                " 10.0.0.2: 4 sent, 3 answered, 25.0 % lost; duplicates 1 in 3.00 s\n",
+                "--- 10.0.0.2 ping statistics ---\n",
+                "4 packets transmitted, 3 received, +1 duplicates, 25% packet loss, time 3000ms\n",
+                "rtt min/avg/max/mdev = 10.000/10.667/12.000/0.943 ms\n",
+                " of these: duplicates 1\n",
                 "\n",
                 " stage              count      p50      p90      p99    p99.9      max   share\n",
                 " tx.copy                3  20.0 µs  20.0 µs  20.0 µs  20.0 µs  20.0 µs   0.2 %\n",
@@ -284,11 +334,11 @@ mod tests {
         statistics.outcome(0, &Outcome::Lost);
         let text = printed(&[host(2)], &statistics, &Counters::default());
         assert!(
-            text.contains("1 sent, 0 answered, 100.0 % lost in"),
+            text.contains("1 packets transmitted, 0 received, 100% packet loss, time 3000ms\n"),
             "{text}"
         );
         assert!(
-            !text.contains("stage") && !text.contains("round trips"),
+            !text.contains("stage") && !text.contains("round trips") && !text.contains("rtt"),
             "{text}"
         );
     }

@@ -83,7 +83,10 @@ fn probes_come_from_several_namespaces_at_once() {
         hosts[0].netns_name(),
         "127.0.0.1",
     ]));
-    let label = format!("127.0.0.1 from {}: 1 sent", hosts[0].netns_name());
+    let label = format!(
+        "PING 127.0.0.1 (127.0.0.1) from {}: 56(84) ",
+        hosts[0].netns_name()
+    );
     assert!(text.stdout.contains(&label), "{}", text.stdout);
 }
 
@@ -102,7 +105,7 @@ fn a_namespace_that_disappears_ends_its_targets_alone() {
         "127.0.0.1",
     ]))
     .unwrap();
-    let line = format!("from {}: seq=3 ", goes.netns_name());
+    let line = format!("from {}: icmp_seq=3 ", goes.netns_name());
     process.wait_for_stdout(&line, PATIENCE).unwrap();
     let gone = goes.netns_name().to_owned();
     drop(goes);
@@ -113,7 +116,7 @@ fn a_namespace_that_disappears_ends_its_targets_alone() {
         stderr,
         format!("sockstamp: 127.0.0.1 from {gone}: its network namespace is gone\n")
     );
-    let after = format!("from {}: seq=40 ", stays.netns_name());
+    let after = format!("from {}: icmp_seq=40 ", stays.netns_name());
     assert!(
         stdout.contains(&after) && stdout.contains(" 2 targets: "),
         "{stdout}"

@@ -1,9 +1,10 @@
 //! Networks that lose, refuse and repeat.
 
 use std::net::{SocketAddr, TcpListener};
+use std::thread;
 use std::time::Duration;
 
-use testbed::{Direction, Family, Host, LinkConfig, Uplink};
+use testbed::{Direction, Family, Host, Link, LinkConfig, Uplink};
 use with::{FAMILIES, number};
 
 use crate::run::{delayed_hosts, json, ping, text};
@@ -34,12 +35,13 @@ fn lost_probes_have_an_error_instead_of_times() {
     let text = text(ping(&prober, &["-c", "1", "-W", "50ms", &address]));
     assert!(
         text.stdout
-            .contains(&format!("\nno answer from {address}: seq=1\n")),
+            .contains(&format!("\nno answer from {address}: icmp_seq=1\n")),
         "{}",
         text.stdout
     );
     assert!(
-        text.stdout.contains("1 sent, 0 answered, 100.0 % lost"),
+        text.stdout
+            .contains("\n1 packets transmitted, 0 received, 100% packet loss, "),
         "{}",
         text.stdout
     );
@@ -129,8 +131,12 @@ fn a_ttl_that_does_not_suffice_is_reported() {
         }
         let text = text(ping(&prober, &["-c", "1", "-t", "1", &address]));
         let line = format!(
-            "refused by {} for {address}: seq=1: time to live exceeded (ICMP type ",
-            uplink.gateway_address(family)
+            "From {} icmp_seq=1 {}",
+            uplink.gateway_address(family),
+            match family {
+                Family::V4 => "Time to live exceeded (ICMP type 11 code 0)",
+                Family::V6 => "Time exceeded: Hop limit (ICMPv6 type 3 code 0)",
+            }
         );
         assert!(text.stdout.contains(&line), "{}", text.stdout);
     }
@@ -144,10 +150,77 @@ fn probes_without_a_route_are_reported() {
     assert_eq!(text.status, 1, "{}", text.stderr);
     assert!(
         text.stdout
-            .contains("not sent to 10.1.2.3: seq=1: Network is unreachable"),
+            .contains("not sent to 10.1.2.3: icmp_seq=1: Network is unreachable"),
         "{}",
         text.stdout
     );
+}
+
+/// The kernel gives up ARP after three requests. Programs that read ping(8) look for its words.
+#[test]
+fn a_neighbour_that_is_not_there_is_unreachable() {
+    let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
+    let link = Link::veth(&prober, &target).unwrap();
+    let times = format!("net.ipv4.neigh.{}.retrans_time_ms", link.interface_a());
+    prober.set_sysctl(&times, "50").unwrap();
+    let std::net::IpAddr::V4(peer) = link.address_b(Family::V4) else {
+        panic!("an address of IPv4")
+    };
+    let nobody = std::net::Ipv4Addr::from_bits(peer.to_bits() ^ 4).to_string();
+    let own = link.address_a(Family::V4);
+    let in_time = text(ping(&prober, &["-c", "2", "-i", "10ms", &nobody]));
+    let line = format!("From {own} icmp_seq=1 Destination Host Unreachable (ICMP type 3 code 1)");
+    assert!(in_time.stdout.contains(&line), "{}", in_time.stdout);
+    assert!(
+        in_time.stdout.contains(", +2 errors, 100% packet loss"),
+        "{}",
+        in_time.stdout
+    );
+    let late = json(ping(
+        &prober,
+        &["-c", "20", "-i", "20ms", "-W", "20ms", &nobody],
+    ));
+    let events = late.events.iter();
+    let refused = events
+        .filter(|event| event["event"] == "late-refusal")
+        .count();
+    assert!(refused > 0, "{late:?}");
+    assert_eq!(late.counter("late_refused"), refused as u64);
+    assert_eq!(late.counter("stray_error"), 0, "{late:?}");
+}
+
+/// The peer answers ARP only after a while, and that is nobody's delay but the neighbour's.
+#[test]
+fn the_wait_for_a_neighbours_address_is_a_stage() {
+    const SILENT: Duration = Duration::from_millis(300);
+    let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
+    let link = Link::veth(&prober, &target).unwrap();
+    let times = format!("net.ipv4.neigh.{}.retrans_time_ms", link.interface_a());
+    prober.set_sysctl(&times, "200").unwrap();
+    let ignores = format!("net.ipv4.conf.{}.arp_ignore", link.interface_b());
+    target.set_sysctl(&ignores, "8").unwrap();
+    prober
+        .run("ip", &["neigh", "flush", "dev", link.interface_a()])
+        .unwrap();
+    let address = link.address_b(Family::V4).to_string();
+    let run = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(SILENT);
+            target.set_sysctl(&ignores, "0").unwrap();
+        });
+        json(ping(
+            &prober,
+            &["-c", "2", "-i", "800ms", "-W", "3", &address],
+        ))
+    });
+    let [first, second] = run.probes.as_slice() else {
+        panic!("{run:?}")
+    };
+    let neighbour = number(&first["stages"]["tx.neighbour"]);
+    assert!(neighbour > 150_000_000, "{first}");
+    assert!(number(&first["prober_delay_ns"]) < neighbour / 2, "{first}");
+    assert!(number(&first["rtt_ns"]) < neighbour / 2, "{first}");
+    assert!(second["stages"]["tx.neighbour"].is_null(), "{second}");
 }
 
 /// After the timeout, but before the end.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use testbed::{Family, Host, PATIENCE, Process};
+use testbed::{Family, Host, Link, PATIENCE, Process};
 use with::{FAMILIES, number};
 
 use crate::run::{delayed_hosts, json, ping, text};
@@ -19,7 +19,7 @@ fn each_probe_has_a_line_with_both_views() {
         assert_eq!((text.status, text.stderr.as_str()), (0, ""));
         let lines = text.lines();
         assert!(
-            lines[0].starts_with(&format!("PING {address} by ")),
+            lines[0].starts_with(&format!("PING {address} ({address}) 56")),
             "{lines:?}"
         );
         assert_eq!(
@@ -27,7 +27,7 @@ fn each_probe_has_a_line_with_both_views() {
             "stamps: probes software (the driver), answers software (the kernel)"
         );
         for (n, line) in (1..=3).zip(&lines[2..]) {
-            let start = format!("64 B from {address}: seq={n} ttl=64 time=1");
+            let start = format!("64 bytes from {address}: icmp_seq={n} ttl=64 time=1");
             assert!(
                 line.starts_with(&start)
                     && line.contains(" ms tx.qdisc=")
@@ -36,8 +36,14 @@ fn each_probe_has_a_line_with_both_views() {
             );
         }
         assert_eq!(lines[5], "");
-        let counts = format!(" {address}: 3 sent, 3 answered, 0.0 % lost in ");
-        assert!(lines[6].starts_with(&counts), "{}", lines[6]);
+        assert_eq!(lines[6], format!("--- {address} ping statistics ---"));
+        let counts = "3 packets transmitted, 3 received, 0% packet loss, time ";
+        assert!(lines[7].starts_with(counts), "{}", lines[7]);
+        assert!(
+            lines[8].starts_with("rtt min/avg/max/mdev = 1"),
+            "{}",
+            lines[8]
+        );
         for stage in [
             "tx.copy",
             "tx.qdisc",
@@ -118,7 +124,11 @@ fn quiet_is_the_summary_alone() {
     let host = Host::new("quiet").unwrap();
     let text = text(ping(&host, &["-q", "-c", "2", "-i", "10ms", "127.0.0.1"]));
     assert!(
-        text.stdout.starts_with("\n 127.0.0.1: 2 sent, 2 answered"),
+        text.stdout
+            .starts_with("PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data, by ")
+            && text
+                .stdout
+                .contains("\n2 packets transmitted, 2 received, 0% packet loss, time "),
         "{}",
         text.stdout
     );
@@ -156,7 +166,7 @@ fn options_go_into_the_packets() {
         .to_owned();
     let (time, rest) = line.trim_start_matches('[').split_once("] ").unwrap();
     assert!(time.parse::<f64>().unwrap() > 1.0e9, "{line}");
-    assert!(rest.starts_with("1008 B from"), "{line}");
+    assert!(rest.starts_with("1008 bytes from"), "{line}");
     // The relay delivers 1028 bytes each way, of which the answer's are the target's own.
     assert!(
         link.statistics().a_to_b.bytes >= 1028,
@@ -182,14 +192,14 @@ fn many_targets_have_a_line_each() {
     assert_eq!(text.status, 0, "{}", text.stderr);
     let lines = text.lines();
     assert!(
-        lines[1].starts_with(" target ") && lines[2].starts_with(" ::1 "),
+        lines[2].starts_with(" target ") && lines[3].starts_with(" ::1 "),
         "{lines:?}"
     );
-    assert!(lines[202].starts_with(" 127.0.1.200 "), "{}", lines[202]);
+    assert!(lines[203].starts_with(" 127.0.1.200 "), "{}", lines[203]);
     assert!(
-        lines[204].starts_with(" 201 targets: 402 sent, 402 answered, 0.0 % lost in"),
+        lines[205].starts_with(" 201 targets: 402 sent, 402 answered, 0.0 % lost in"),
         "{}",
-        lines[204]
+        lines[205]
     );
 }
 
@@ -201,7 +211,97 @@ fn ctrl_c_prints_the_summary() {
     process.signal(Signal::SIGINT).unwrap();
     let status = process.wait_status(PATIENCE).unwrap();
     assert_eq!(status.code(), Some(0), "{}", process.stderr());
-    assert!(process.stdout().contains(" sent, ") && process.stdout().contains("prober delay"));
+    let stdout = process.stdout();
+    assert!(stdout.contains(" packets transmitted, ") && stdout.contains("prober delay"));
+}
+
+/// The output of ping(8) in the places where programs look, by its own figures.
+#[test]
+fn programs_that_read_ping_read_it() {
+    let (prober, _target, link) = delayed_hosts(DELAY);
+    let address = link.address_b(Family::V4).to_string();
+    let arguments = [
+        "-n", "-O", "-M", "do", "-c", "3", "-i", "0.2", "-W", "1", &address,
+    ];
+    let mut theirs = prober.command("ping");
+    theirs.args(arguments);
+    let [ours, theirs] = [text(ping(&prober, &arguments)), text(theirs)];
+    let read = |text: &crate::run::Text| {
+        let line = |start: &str| {
+            let found = text.stdout.lines().find(|line| line.contains(start));
+            found
+                .unwrap_or_else(|| panic!("no {start:?} in {}", text.stdout))
+                .to_owned()
+        };
+        let counts = line(" packets transmitted, ");
+        let counts = counts.split(", time ").next().unwrap().to_owned();
+        let times = line("rtt min/avg/max/mdev = ");
+        let times = times
+            .split(" = ")
+            .nth(1)
+            .unwrap()
+            .trim_end_matches(" ms")
+            .to_owned();
+        let times: Vec<f64> = times.split('/').map(|time| time.parse().unwrap()).collect();
+        let second = line(" icmp_seq=2 ttl=64 time=");
+        let time = second
+            .split("time=")
+            .nth(1)
+            .unwrap()
+            .split(" ms")
+            .next()
+            .unwrap();
+        (counts, times, time.parse::<f64>().unwrap())
+    };
+    let (ours, theirs) = (read(&ours), read(&theirs));
+    assert_eq!(ours.0, theirs.0);
+    for times in [&ours.1, &theirs.1] {
+        assert!(
+            times[0] >= 10.0 && times[0] <= times[1] && times[1] <= times[2],
+            "{times:?}"
+        );
+    }
+    assert!(
+        ours.2 >= 10.0 && theirs.2 >= 10.0,
+        "{} {}",
+        ours.2,
+        theirs.2
+    );
+}
+
+#[test]
+fn the_living_and_the_dead_are_listed_alone() {
+    let (host, other) = (Host::new("listed").unwrap(), Host::new("other").unwrap());
+    let link = Link::veth(&host, &other).unwrap();
+    let std::net::IpAddr::V4(peer) = link.address_b(Family::V4) else {
+        panic!("an address of IPv4")
+    };
+    let alive = std::net::IpAddr::V4(peer).to_string();
+    let dead = std::net::Ipv4Addr::from_bits(peer.to_bits() ^ 4).to_string();
+    let listed = |option| {
+        let range = "127.0.0.1-127.0.0.2";
+        text(ping(
+            &host,
+            &[option, "-c", "1", "-W", "100ms", range, &alive, &dead],
+        ))
+    };
+    let living = listed("--alive");
+    let expected = format!("127.0.0.1\n127.0.0.2\n{alive}\n");
+    assert_eq!((living.status, living.stdout), (1, expected));
+    let gone = listed("--dead");
+    assert_eq!((gone.status, gone.stdout), (1, format!("{dead}\n")));
+}
+
+#[test]
+fn sigquit_asks_how_it_goes() {
+    let host = Host::new("asked").unwrap();
+    let mut process = Process::spawn(ping(&host, &["-i", "20ms", "127.0.0.1"])).unwrap();
+    process.wait_for_stdout("seq=3 ", PATIENCE).unwrap();
+    process.signal(Signal::SIGQUIT).unwrap();
+    let asked = " packets, 0% loss, min/avg/max/mdev = 0.";
+    with::wait_until("it tells", || process.stderr().contains(asked));
+    process.signal(Signal::SIGINT).unwrap();
+    assert_eq!(process.wait_status(PATIENCE).unwrap().code(), Some(0));
 }
 
 /// Close the pipe early.

@@ -84,14 +84,22 @@ fn impossible_targets_are_refused() {
     refused(&["--targets", "/dev/null"], "no host in /dev/null");
 }
 
-/// The first good target is not probed either. No name server answers in a namespace of its own.
+/// No name server answers in a namespace of its own.
 #[test]
-fn unresolvable_names_are_refused() {
+fn unresolvable_names_are_refused_and_keep_no_other_from_being_probed() {
     let host = Host::new("refused").unwrap();
-    refused_in_one_line(
+    let why = "cannot resolve no-such-host.invalid: ";
+    refused_in_one_line(&host, &["no-such-host.invalid"], why);
+    let text = text(ping(
         &host,
-        &["127.0.0.1", "no-such-host.invalid"],
-        "cannot resolve no-such-host.invalid: ",
+        &["-c", "1", "127.0.0.1", "no-such-host.invalid"],
+    ));
+    assert_eq!(text.status, 2, "{}", text.stdout);
+    assert!(text.stderr.contains(why), "{}", text.stderr);
+    assert!(
+        text.stdout.contains("1 packets transmitted, 1 received"),
+        "{}",
+        text.stdout
     );
 }
 
@@ -100,7 +108,8 @@ fn names_lead_to_their_first_address_of_the_version() {
     let host = Host::new("names").unwrap();
     let text = text(ping(&host, &["-4", "-c", "1", "localhost"]));
     assert!(
-        text.stdout.starts_with("PING localhost (127.0.0.1) by "),
+        text.stdout
+            .starts_with("PING localhost (127.0.0.1) 56(84) bytes of data, by "),
         "{}",
         text.stdout
     );

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, Type};
-use sockstamp::socket_options::{Version, checksum_at, never_fragment};
+use sockstamp::socket_options::{PathMtu, Version, checksum_at, set_path_mtu};
 use sockstamp::timestamping::Support;
 
 use crate::packet::{icmp, tcp};
@@ -46,7 +46,8 @@ pub(crate) struct Key {
     traffic_class: Option<u8>,
     source: Option<IpAddr>,
     interface: Option<String>,
-    dont_fragment: bool,
+    path_mtu: Option<PathMtu>,
+    mark: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,7 +72,8 @@ impl Key {
             traffic_class: settings.traffic_class,
             source: settings.source,
             interface: settings.interface.clone(),
-            dont_fragment: settings.dont_fragment,
+            path_mtu: settings.path_mtu,
+            mark: settings.mark,
         }
     }
 
@@ -129,9 +131,12 @@ impl Key {
             };
             set("traffic class", class.to_string(), done)?;
         }
-        if self.dont_fragment {
+        if let Some(mark) = self.mark {
+            set("mark", mark.to_string(), socket.set_mark(mark))?;
+        }
+        if let Some(discovery) = self.path_mtu {
             let version = if self.v4 { Version::V4 } else { Version::V6 };
-            never_fragment(&socket, version)?;
+            set_path_mtu(&socket, version, discovery)?;
         }
         Ok(socket)
     }

@@ -71,6 +71,7 @@ mod tests {
     use super::*;
     use crate::MAX_IN_FLIGHT;
     use crate::clocks::Reading;
+    use crate::clocks::now;
     use crate::lane::{PORTS, Probe};
     use crate::packet::icmp::write_payload;
     use crate::times::Departure;
@@ -81,7 +82,7 @@ mod tests {
     fn filled(probes: u64) -> Flights {
         let mut flights = Flights::new(MAX_IN_FLIGHT);
         for seq in 0..probes {
-            let departure = Departure::new(Reading::take(), None);
+            let departure = Departure::new(Reading::take(), now(), None);
             flights.push(TargetId(0), seq + 1, PAYLOAD, departure, None);
         }
         flights

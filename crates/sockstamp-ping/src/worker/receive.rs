@@ -345,10 +345,6 @@ impl Worker {
         let Some(flight) = self.flight(probe) else {
             return;
         };
-        if !matches!(flight.state, State::Waiting) {
-            self.outbox.counters.stray_error += 1;
-            return;
-        }
         let refusal = Refusal {
             kind: meaning(error),
             from: error.offender,
@@ -357,7 +353,22 @@ impl Worker {
             errno: error.errno.cast_signed(),
             times: times(&flight.departure, &arrival),
         };
-        self.conclude(probe, State::Over, Outcome::Refused(refusal));
+        match flight.state {
+            State::Waiting => self.conclude(probe, State::Over, Outcome::Refused(refusal)),
+            State::Lost => {
+                let (target, seq) = (flight.target, flight.seq);
+                flight.state = State::Over;
+                self.outbox.counters.late_refused += 1;
+                self.outbox.send(Event::LateRefusal {
+                    target,
+                    seq,
+                    refusal,
+                });
+            }
+            State::Held(..) | State::Answered | State::Over => {
+                self.outbox.counters.stray_error += 1;
+            }
+        }
     }
 
     fn is_datagram(&self, lane: u32) -> bool {

@@ -8,7 +8,7 @@ use nix::sys::epoll::{EpollEvent, EpollFlags};
 use socket2::Socket;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
-use crate::clocks::{Reading, now};
+use crate::clocks::{self, Reading, now};
 use crate::event::Fallback;
 use crate::flights::State;
 use crate::lane::{Kind, PORTS, Probe};
@@ -72,7 +72,7 @@ impl Worker {
         let payload = self.targets[&id].settings.payload;
         let before = Reading::take();
         let sent = self.transmit(probe, payload, now);
-        let departure = Departure::new(before, sent.unstamped);
+        let departure = Departure::new(before, clocks::now(), sent.unstamped);
         if let Some(known) = self.destinations.get_mut(&destination) {
             let evicted = known
                 .flights

@@ -1,0 +1,104 @@
+//! Average and deviation as ping(8) has them.
+
+use std::fmt;
+
+use sockstamp_model::clock::Nanos;
+
+/// The extremes, the mean and the standard deviation of round trips.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spread {
+    count: u64,
+    min: Nanos,
+    max: Nanos,
+    sum: u128,
+    squares: u128,
+}
+
+impl Spread {
+    pub(super) fn record(&mut self, rtt: Nanos) {
+        self.merge(&Self {
+            count: 1,
+            min: rtt,
+            max: rtt,
+            sum: rtt.0.into(),
+            squares: u128::from(rtt.0) * u128::from(rtt.0),
+        });
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = match self.count {
+            0 => other.min,
+            _ => self.min.min(other.min),
+        };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares = self.squares.saturating_add(other.squares);
+    }
+
+    /// Return the mean; none without round trips.
+    pub(super) fn mean(&self) -> Option<Nanos> {
+        let mean = self.sum.checked_div(self.count.into())?;
+        Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    /// Return the root of the mean square's distance from the square of the mean, `mdev` of ping(8).
+    pub(super) fn deviation(&self) -> Option<Nanos> {
+        let mean = self.mean()?;
+        let square = self.squares.checked_div(self.count.into())?;
+        let variance = square.saturating_sub(u128::from(mean.0) * u128::from(mean.0));
+        Some(Nanos(u64::try_from(variance.isqrt()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// `0.013/0.019/0.025/0.005 ms`: least, mean, most, deviation.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = [
+            Some(self.min),
+            self.mean(),
+            Some(self.max),
+            self.deviation(),
+        ];
+        for (place, figure) in figures.into_iter().enumerate() {
+            let slash = if place == 0 { "" } else { "/" };
+            write!(f, "{slash}{}", Milliseconds(figure.unwrap_or_default()))?;
+        }
+        f.write_str(" ms")
+    }
+}
+
+/// A time in milliseconds with three digits after the point, as ping(8) prints times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Milliseconds(pub(super) Nanos);
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.0.0.saturating_add(500) / 1000;
+        write!(f, "{}.{:03}", micros / 1000, micros % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_printed_as_ping_prints_it() {
+        let mut spread = Spread::default();
+        assert_eq!(spread.mean(), None);
+        for micros in [10_000, 10_000, 13_000] {
+            spread.record(Nanos::from_micros(micros));
+        }
+        assert_eq!(spread.to_string(), "10.000/11.000/13.000/1.414 ms");
+    }
+
+    #[test]
+    fn milliseconds_are_rounded() {
+        assert_eq!(Milliseconds(Nanos(17_499)).to_string(), "0.017");
+        assert_eq!(Milliseconds(Nanos(1_203_999_500)).to_string(), "1204.000");
+    }
+}
