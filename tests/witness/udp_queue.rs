@@ -171,9 +171,10 @@ fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
     });
 }
 
-/// Lengths show which thread read what; their reads may end in any order.
+/// Lengths show which thread read what; their reads may end in any order. The kernel's queue tells
+/// the order of most.
 #[test]
-fn two_readers_of_a_socket_have_right_times_or_none() {
+fn most_of_two_readers_of_a_socket_have_right_times_and_the_others_none() {
     let setup = WatchedLink::veth();
     let (sender, receiver) = pair(&setup);
     thread::scope(|scope| {
@@ -187,7 +188,10 @@ fn two_readers_of_a_socket_have_right_times_or_none() {
             }
         }
     });
-    setup.finish().none_is_wrong("rx").unwrap();
+    let evidence = setup.finish();
+    evidence.none_is_wrong("rx").unwrap();
+    let valid = evidence.verdict_count("rx", "valid");
+    assert!(valid * 6 >= 1000 * 5, "{valid} of 1000 are valid");
 }
 
 /// Two CPUs deliver to one queue, in an order that our hook need not have seen.

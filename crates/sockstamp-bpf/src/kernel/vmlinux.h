@@ -375,10 +375,15 @@ struct sk_buff {
 	int skb_iif;
 };
 
+struct spinlock {
+	char state[4]; /* of the lock that it begins with, without PREEMPT_RT */
+};
+
 struct sk_buff_head {
 	struct sk_buff *next;
 	struct sk_buff *prev;
 	__u32 qlen;
+	struct spinlock lock;
 };
 
 struct kernfs_node {
@@ -531,9 +536,22 @@ struct inet_sock {
 	unsigned long inet_flags; /* v6.6 */
 };
 
+struct llist_node {
+	struct llist_node *next;
+};
+
+struct llist_head {
+	struct llist_node *first;
+};
+
+struct udp_prod_queue {
+	struct llist_head ll_root;
+};
+
 struct udp_sock {
 	struct inet_sock inet;
 	int pending;
+	struct udp_prod_queue *udp_prod_queue; /* v6.18 */
 	struct sk_buff_head reader_queue;
 };
 

@@ -5,12 +5,10 @@
  * ring, in order, and a read (sock_recv_length) takes the oldest.
  *
  * Each read checks that this is the datagram that was read. The skb at the head of the kernel's
- * queue after the read, the next to be read, must be the ring's next one too. Where the queue is
- * empty, the ring must be empty, or its next one must still be on its way to the queue, which its
- * memory tells. Otherwise the read is refused, and the ring resumes where the kernel is. A datagram
- * that left otherwise (a bad checksum, found when it is read or polled for), CPUs that deliver in
- * another order, parallel readers, or datagrams queued before the start thus cost refusals, never a
- * wrong time.
+ * queue after the read, the next to be read, must be the ring's next one too, and the ring must be
+ * empty where the queue is. Otherwise matching.bpf.h looks where the datagrams are. A datagram that
+ * left otherwise (a bad checksum, found when it is read or polled for), threads that read at the
+ * same moment, or datagrams queued before the start cost refusals, never a wrong time.
  *
  * Where functions are traced, or the socket calls back (kernel/series), the skb is shown, and the
  * order does not matter.
@@ -24,6 +22,7 @@
 #include "udp/answer.bpf.h"
 #include "udp/arrivals.bpf.h"
 #include "udp/in_step.bpf.h"
+#include "udp/matching.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/reset.bpf.h"
 #include "udp/select.bpf.h"
@@ -31,15 +30,6 @@
 
 #define UDP_HEADER_LENGTH 8 /* RFC 768 */
 #define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
-
-/* Datagrams that CPUs deliver at once, at most: turns of loops over the latest. */
-#define UDP_LATEST 64
-
-/*
- * Longest time from taking a datagram to the end of the read call, including a page fault and a
- * preemption. Later, a datagram that another thread seemed to have taken counts as gone.
- */
-#define UDP_READING_NS 1000000000
 
 /*
  * The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, and it is behind the header
@@ -73,6 +63,8 @@ static __always_inline void udp_datagram_arrives(const void *receiver, struct __
 	arrival.length = udp_length(skb);
 	arrival.skb = udp_name(sk, skb);
 	arrival.stamp = skb->tstamp;
+	if (bpf_core_field_exists(struct udp_sock, udp_prod_queue))
+		arrival.node = bpf_get_numa_node_id();
 	if (setting_in_step)
 		arrival.number = ctx ? datagram_number_arrived(ctx, skb) : datagram_number(skb);
 	if (udp_peer_wanted())
@@ -146,229 +138,6 @@ static __always_inline __u64 udp_next_skb(const struct sock *sk)
 	return 0;
 }
 
-static __always_inline bool udp_is_kept(struct udp_flow *flow, __u64 counter)
-{
-	struct udp_arrival *arrival = udp_arrival_at(flow, counter);
-
-	return !arrival || arrival->skb;
-}
-
-static long udp_first_kept_step(__u32 index, struct udp_range *range)
-{
-	if (udp_is_kept(range->flow, range->counter))
-		return 1;
-	range->counter++;
-	return 0;
-}
-
-/*
- * The first that was not dropped, from `counter` on: in most cases this one. A global function, as
- * those below, so that the verifier walks it once.
- */
-__noinline __u64 udp_first_kept(struct udp_flow *flow, __u64 counter, __u64 head)
-{
-	struct udp_range range = {.flow = flow, .counter = counter};
-	__u64 left = head - counter;
-
-	if (!flow)
-		return head;
-	if (!left || udp_is_kept(flow, counter))
-		return counter;
-	bpf_loop(left < UDP_LATEST ? left : UDP_LATEST, udp_first_kept_step, &range, 0);
-	return range.counter;
-}
-
-struct udp_read {
-	__u64 now;
-	__u64 socket; /* its address, which makes names addresses again */
-	__u64 next; /* what the kernel has at the head of its queue */
-	__u64 skb; /* what was read, where that is seen */
-	__u32 stamp; /* ... and its own, as the arrival's */
-	__u64 head;
-	__u64 counter; /* of the arrival, as rx_head */
-	__u64 wakeup; /* STAGE_ABSENT: no task waited */
-	struct spent spent; /* rx.app, with its parts */
-	__u32 pid;
-	__u32 tid;
-	__u32 length;
-	__u32 weight;
-	__u32 group;
-	struct udp_arrival arrival;
-	struct answer answer;
-};
-
-/*
- * Return true if a datagram is still between our hook and the queue. __udp_enqueue_schedule_skb()
- * overwrites skb->dev (udp_set_dev_scratch(), v6.18; the upper half is a length and two flags), a
- * later packet in the same memory has another stamp, and no read can have taken a datagram that is
- * not queued.
- */
-static __always_inline bool udp_on_its_way(const struct udp_read *read,
-					   const struct udp_arrival *arrival)
-{
-	const struct sk_buff *skb = (void *)(read->socket + arrival->skb);
-	__s64 device = 0;
-	__u64 stamp = 0;
-
-	if (bpf_core_read(&device, sizeof(device), &skb->dev) ||
-	    bpf_core_read(&stamp, sizeof(stamp), &skb->tstamp))
-		return false;
-	/* A pointer of the kernel is negative. */
-	return device < 0 && stamp && (__u32)stamp == arrival->stamp;
-}
-
-struct udp_way {
-	struct udp_range range;
-	const struct udp_read *read;
-};
-
-static long udp_unqueued_step(__u32 index, struct udp_way *way)
-{
-	struct udp_arrival *arrival = udp_arrival_at(way->range.flow, way->range.counter);
-
-	if (arrival && arrival->skb && udp_on_its_way(way->read, arrival))
-		return 1;
-	way->range.counter++;
-	return 0;
-}
-
-/* The first from `counter` on that is still on its way to the queue; `head` if none is. */
-__noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read, __u64 counter)
-{
-	struct udp_way way = {.range = {.flow = flow}, .read = read};
-	__u64 left;
-
-	if (!flow || !read)
-		return 0;
-	left = read->head - counter;
-	if (left > UDP_LATEST)
-		left = UDP_LATEST;
-	way.range.counter = read->head - left;
-	bpf_loop(left, udp_unqueued_step, &way, 0);
-	return way.range.counter;
-}
-
-/* Return the stamp of a datagram in the queue, as an arrival has it. */
-static __always_inline __u32 udp_stamp(const struct udp_read *read, __u64 name)
-{
-	const struct sk_buff *skb = (void *)(read->socket + name);
-	__u64 stamp = 0;
-
-	bpf_core_read(&stamp, sizeof(stamp), &skb->tstamp);
-	return stamp;
-}
-
-/*
- * Resume where the kernel is. With parallel threads, datagrams were taken by reads whose end is
- * still to come: those ends must not be taken for reads of later datagrams.
- */
-static __always_inline enum verdict udp_resync(struct udp_flow *flow, const struct udp_read *read,
-					       __u64 counter)
-{
-	__u64 tail;
-
-	if (read->next)
-		tail = udp_find_arrival(flow, read->next, udp_stamp(read, read->next), read->head,
-					counter);
-	else
-		tail = udp_unqueued(flow, read, counter);
-	if (flow->rx_shared) {
-		__s64 ahead = flow->rx_ahead + (__s64)(tail - counter) - 1;
-
-		flow->rx_ahead = ahead < 0 ? 0 : ahead;
-		flow->rx_doubt = read->now;
-	}
-	udp_tail_set(flow, tail);
-	flow->rx_proven = false;
-	return VERDICT_UNMATCHED_READ;
-}
-
-/* Return true if `following` is also the kernel's next datagram. */
-static __always_inline bool udp_following_matches(struct udp_flow *flow,
-						  const struct udp_read *read, __u64 following)
-{
-	struct udp_arrival *arrival = NULL;
-
-	if (following != read->head)
-		arrival = udp_arrival_at(flow, following);
-	if (read->next)
-		return arrival && arrival->skb == read->next;
-	return following == read->head || (arrival && udp_on_its_way(read, arrival));
-}
-
-/* Return true if the datagram that seemed to be read is still unread. */
-static __always_inline bool udp_still_unread(const struct udp_flow *flow,
-					     const struct udp_read *read)
-{
-	if (read->next)
-		return read->arrival.skb == read->next;
-	return !flow->rx_proven && udp_on_its_way(read, &read->arrival);
-}
-
-static __always_inline bool udp_doubtful(const struct udp_flow *flow, const struct udp_read *read)
-{
-	return flow->rx_ahead && read->now - flow->rx_doubt < UDP_READING_NS;
-}
-
-/* Copy the arrival. Return false if it is not there, or another one took its slot meanwhile. */
-static __always_inline bool udp_arrival_copy(struct udp_flow *flow, struct udp_read *read)
-{
-	struct udp_arrival *arrival = udp_arrival_at(flow, read->counter);
-
-	if (!arrival)
-		return false;
-	read->arrival = *arrival;
-	barrier();
-	return *(volatile __u64 *)&arrival->next == read->counter + 1;
-}
-
-/* Find the arrival of the datagram that was read. */
-__noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
-{
-	__u64 tail, counter, following;
-	bool in_step;
-
-	if (!flow || !read)
-		return VERDICT_LOST_EVENT;
-	tail = flow->rx_tail;
-	/* More were read than had arrived: drops gave a slot back. */
-	if ((__s64)(read->head - tail) < 0)
-		tail = read->head;
-	counter = udp_first_kept(flow, tail, read->head);
-	if (counter == read->head) {
-		udp_tail_set(flow, counter);
-		return flow->rx_shared ? VERDICT_UNMATCHED_READ : VERDICT_LOST_EVENT;
-	}
-	read->counter = counter;
-	if (!udp_arrival_copy(flow, read)) {
-		udp_tail_set(flow, counter + 1);
-		return VERDICT_EVICTED;
-	}
-	following = udp_first_kept(flow, counter + 1, read->head);
-	in_step = udp_following_matches(flow, read, following);
-	/* A datagram that came since may have the memory of the one that was read. */
-	if ((!in_step || !read->next) && udp_still_unread(flow, read)) {
-		/* The datagram came before the start, or is another thread's. */
-		if (flow->rx_ahead)
-			flow->rx_ahead--;
-		udp_tail_set(flow, counter);
-		return VERDICT_UNMATCHED_READ;
-	}
-	/* Nothing proves which one was read. */
-	if (!in_step && following != read->head && !udp_arrival_at(flow, following)) {
-		udp_tail_set(flow, following);
-		return VERDICT_EVICTED;
-	}
-	if (!in_step || read->length > read->arrival.length)
-		return udp_resync(flow, read, counter);
-	udp_tail_set(flow, following);
-	flow->rx_proven = true;
-	if (udp_doubtful(flow, read))
-		return VERDICT_UNMATCHED_READ;
-	flow->rx_ahead = 0;
-	return arrival_verdict(read->arrival.lag);
-}
-
 /*
  * The arrival of the datagram that was read, whose skb is known. It has its slot in the ring
  * unless it was queued before the start, or so many have come since that it was overwritten.
@@ -376,6 +145,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 {
 	struct udp_arrival *arrival;
+	enum verdict verdict;
 	__u64 counter, tail;
 
 	if (!flow || !read)
@@ -393,17 +163,11 @@ __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 		udp_tail_set(flow, tail + 1);
 		return VERDICT_EVICTED;
 	}
-	read->counter = counter;
-	if (!udp_arrival_copy(flow, read))
-		return VERDICT_EVICTED;
-	/* Its address will be that of another. */
-	arrival = udp_arrival_at(flow, counter);
-	if (arrival)
-		arrival->skb = 0;
+	verdict = udp_take(flow, read, counter);
 	/* Threads side by side may end their reads in another order. */
-	if ((__s64)(counter - tail) >= 0)
+	if (verdict != VERDICT_EVICTED && (__s64)(counter - tail) >= 0)
 		udp_tail_set(flow, counter + 1);
-	return arrival_verdict(read->arrival.lag);
+	return verdict;
 }
 
 static __always_inline void udp_read_record(struct udp_flow *flow, const struct sock *sk,
@@ -439,9 +203,10 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 }
 
 /* Nothing was read: shutdown(2) ends reads with 0, as an empty datagram does. */
-static __always_inline bool udp_nothing_read(const struct sock *sk, const struct udp_flow *flow)
+static __always_inline bool udp_nothing_read(const struct sock *sk, struct udp_flow *flow)
 {
-	return sk->sk_shutdown & RCV_SHUTDOWN && flow->rx_head == flow->rx_tail;
+	return sk->sk_shutdown & RCV_SHUTDOWN &&
+	       udp_first_kept(flow, flow->rx_tail, flow->rx_head) == flow->rx_head;
 }
 
 __noinline int udp_account_read(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
@@ -523,6 +288,15 @@ static __always_inline void udp_read_now(struct udp_read *read, __u32 length)
 	read->length = length;
 }
 
+/* Reads of several threads may end in another order than they began. */
+static __always_inline void udp_note_reader(struct udp_flow *flow, __u32 tid)
+{
+	if (flow->rx_reader == tid)
+		return;
+	flow->rx_shared |= !!flow->rx_reader;
+	flow->rx_reader = tid;
+}
+
 /*
  * sock_recv_length(): the read call is over, nothing is locked, `current` is the reader. A datagram
  * that could not be copied (EFAULT) is gone all the same (udp_recvmsg(), v6.18).
@@ -541,10 +315,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	udp_reset_receiving_if_after_gap(flow);
 	udp_read_now(&read, result < 0 ? 0 : result);
 	read.socket = (__u64)sk;
-	if (flow->rx_reader != read.tid) {
-		flow->rx_shared |= !!flow->rx_reader;
-		flow->rx_reader = read.tid;
-	}
+	udp_note_reader(flow, read.tid);
 	/* Keep this order: every queued datagram has been noted before. */
 	read.next = udp_next_skb(sk);
 	read.head = *(volatile __u64 *)&flow->rx_head;

@@ -79,9 +79,9 @@ __noinline int udp_reset_receiving(struct udp_flow *flow)
 	/* Those before the gap may be in the queue still, and those that came in it behind them. */
 	for (int i = 0; i < UDP_ARRIVALS; i++)
 		flow->rx[i].next = 0;
-	flow->rx_proven = false;
+	flow->rx_proven = 0;
 	flow->rx_resumed = true;
-	flow->rx_ahead = 0;
+	flow->rx_refused = 0;
 	udp_reset_exchange(&flow->exchange);
 	return 0;
 }

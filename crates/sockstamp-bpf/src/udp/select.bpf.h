@@ -73,7 +73,7 @@ static __always_inline void udp_note_unfollowed(void *sk)
 	/* Where the socket calls back, all arrivals and reads are followed. */
 	if (!setting_packet_bit) {
 		udp_tail_set(flow, flow->rx_head);
-		flow->rx_proven = false;
+		flow->rx_proven = 0;
 	}
 	flow->exchange.asked = 0;
 	flow->exchange.in_flight = 0;

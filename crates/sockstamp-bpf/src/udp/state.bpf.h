@@ -29,11 +29,12 @@ struct udp_arrival {
 	__u64 time; /* when it reached the socket */
 	__u64 skb; /* udp_name(); 0: dropped since */
 	__u32 lag; /* from the RX software stamp to time */
-	__u32 length;
+	__u16 length; /* at most 65507 bytes: RFC 768 */
+	__u16 node; /* of memory: whose producers' queue it passes */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */
 	__u32 number; /* datagram_number(), only in step */
-	__u32 padding;
+	__u32 taken; /* low half of the time when it was seen to be taken; 0: not yet */
 };
 
 enum udp_send_state {
@@ -114,6 +115,14 @@ struct udp_exchange {
 	bool pipelined; /* unknown which question the next answer is for */
 };
 
+/* Threads of a socket whose last read is known. More share their places. */
+#define UDP_READERS 8
+
+struct udp_reader {
+	__u64 end; /* of its last read */
+	__u64 tid;
+};
+
 /*
  * The state of a socket, within one 8 kB slab object. Tasks send and read at once, and several CPUs
  * deliver, all without a lock: shared fields are changed atomically.
@@ -123,13 +132,13 @@ struct udp_flow {
 	__u64 rx_head; /* counters, not slots: arrivals.bpf.h finds the slot of each */
 	__u64 rx_tail; /* the next to be read */
 	__s64 rx_behind; /* arrivals in `udp_behind` */
-	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
-	__u64 rx_doubt; /* when rx_ahead changed */
 	__u64 rx_sought; /* where udp_find_arrival() goes on */
+	__u64 rx_proven; /* since when the queue holds what is in the ring alone; 0: not known */
 	__u32 rx_reader; /* the thread that read last */
 	__u16 rx_shared; /* more than one thread reads */
-	__u8 rx_proven; /* the queue holds nothing but what is in the ring */
-	__u8 rx_resumed; /* since a gap the ring has not been in step with the queue */
+	__u16 rx_resumed; /* since a gap the ring has not been in step with the queue */
+	__u64 rx_refused; /* reads that ended without theirs, which is one of those seen taken */
+	struct udp_reader rx_readers[UDP_READERS]; /* by their ids */
 	__u64 tx_window; /* number of the window that the state of sends is of */
 	__u64 rx_window; /* ... of reads */
 	__u64 account; /* enum udp_account */
