@@ -28,6 +28,7 @@ fn main() -> Result<()> {
         "src/sample",
         "src/sched",
         "src/select",
+        "src/stuck",
         "src/tcp",
         "src/udp",
         "src/wait",
@@ -51,6 +52,7 @@ fn main() -> Result<()> {
         "src/bpf/completions.bpf.c",
         "src/bpf/packets.bpf.c",
         "src/bpf/probe.bpf.c",
+        "src/bpf/stuck.bpf.c",
         "src/bpf/symbols.bpf.c",
     ] {
         clang.skeleton(source, &out, &headers)?;
@@ -66,7 +68,8 @@ fn generate_types(out: &Path) -> Result<()> {
         .header("src/select/filter.h")
         .header("src/completions/completions.h")
         .header("src/packets/packets.h")
-        .allowlist_file(".*/(abi|lists|group|filter|completions|packets)\\.h")
+        .header("src/stuck/stuck.h")
+        .allowlist_file(".*/(abi|lists|group|filter|completions|packets|stuck)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)

@@ -52,6 +52,7 @@ mod session;
 mod settings;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
+pub mod stuck;
 mod target;
 mod tcp;
 #[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
@@ -70,3 +71,4 @@ pub use packets::Packets;
 pub use plan::{EntryHook, Hooks};
 pub use privilege::{DroppedCapabilities, drop_capabilities};
 pub use session::{Adopted, Session};
+pub use stuck::Stuck;

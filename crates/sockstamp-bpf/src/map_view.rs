@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use sockstamp_model::stage::Direction;
 
-use crate::abi::raw::{group as Group, packet_record, rx_stamps, tx_stamps, wait_record};
+use crate::abi::raw::{
+    group as Group, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
+};
 use crate::abi::{Bank, Record};
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
@@ -137,6 +139,16 @@ pub fn packet(sample: &[u8]) -> Option<&packet_record> {
     // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
     // bit pattern is a valid packet_record: it consists of integers.
     Some(unsafe { &*pointer })
+}
+
+/// Copy the record of a socket, or return `None` if the bytes are none.
+pub(crate) fn stuck(bytes: &[u8]) -> Option<stuck_socket> {
+    if bytes.len() != size_of::<stuck_socket>() {
+        return None;
+    }
+    // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
+    // valid stuck_socket: it consists of integers.
+    Some(unsafe { bytes.as_ptr().cast::<stuck_socket>().read_unaligned() })
 }
 
 impl Record {

@@ -1,6 +1,6 @@
 //! List the programs of `sockstamp.bpf.c`. Loading, attaching, `doctor` and docs/kernel-support.md
-//! iterate this table. [`packets`](crate::packets) and [`completions`](crate::completions) have one
-//! each, of the same kind.
+//! iterate this table. [`packets`](crate::packets), [`completions`](crate::completions) and
+//! [`stuck`](crate::stuck) have one each, of the same kind.
 
 use sockstamp_model::stage::Stage;
 
@@ -300,6 +300,8 @@ mod tests {
     use crate::skeleton::completions::CompletionsSkelBuilder;
     use crate::skeleton::packets::PacketsSkelBuilder;
     use crate::skeleton::sockstamp::SockstampSkelBuilder;
+    use crate::skeleton::stuck::StuckSkelBuilder;
+    use crate::stuck;
 
     /// Return the name and the section of each program of a table, sorted.
     fn listed<P>(table: &[Program<P>]) -> Vec<(String, String)> {
@@ -317,11 +319,13 @@ mod tests {
             sections(SockstampSkelBuilder::default()),
             sections(PacketsSkelBuilder::default()),
             sections(CompletionsSkelBuilder::default()),
+            sections(StuckSkelBuilder::default()),
         ];
         let tables = [
             listed(&PROGRAMS),
             listed(&packets::PROGRAMS),
             listed(&completions::PROGRAMS),
+            listed(&stuck::PROGRAMS),
         ];
         for (compiled, table) in compiled.into_iter().zip(tables) {
             let mut compiled = compiled.unwrap();

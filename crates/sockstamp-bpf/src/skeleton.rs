@@ -28,6 +28,10 @@ pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }
 
+pub(crate) mod stuck {
+    include!(concat!(env!("OUT_DIR"), "/stuck.skel.rs"));
+}
+
 pub(crate) mod symbols {
     include!(concat!(env!("OUT_DIR"), "/symbols.skel.rs"));
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use sockstamp_bpf::programs::{PROGRAMS, Program};
-use sockstamp_bpf::{completions, packets};
+use sockstamp_bpf::{completions, packets, stuck};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
@@ -49,7 +49,8 @@ column is empty if its plan does not need the hook.
 const OTHER_HOOKS: &str = "
 ## Hooks of pcap and completions
 
-`pcap`, `--packets` and `sockstamp completions` load programs of their own, only while they run:
+`pcap`, `--packets`, `sockstamp completions` and `stuck` load programs of their own, only while they
+run:
 
 | hook | runs for | for |
 |---|---|---|
@@ -201,6 +202,7 @@ fn page(kernels: &Kernels) -> String {
     text.push_str(OTHER_HOOKS);
     others(&mut text, "packets", &packets::PROGRAMS);
     others(&mut text, "completions", &completions::PROGRAMS);
+    others(&mut text, "stuck", &stuck::PROGRAMS);
     text
 }
 

@@ -439,6 +439,7 @@ typedef struct refcount_struct {
 } refcount_t;
 
 struct socket {
+	unsigned long flags;
 	struct sock *sk;
 };
 
@@ -460,12 +461,22 @@ struct poll_wqueues {
 	struct task_struct *polling_task;
 };
 
+struct poll_table_entry {
+	unsigned int key;
+	struct wait_queue_entry wait;
+};
+
 struct eventpoll {
 	struct wait_queue_head wq;
 };
 
+struct epoll_event {
+	unsigned int events;
+};
+
 struct epitem {
 	struct eventpoll *ep;
+	struct epoll_event event;
 };
 
 struct eppoll_entry {
@@ -511,6 +522,8 @@ struct sock {
 	u16 sk_type;
 	int sk_err;
 	u8 sk_shutdown;
+	u32 sk_ack_backlog;
+	u32 sk_max_ack_backlog;
 	int sk_write_pending;
 	struct socket *sk_socket;
 	void *sk_user_data;
@@ -555,10 +568,20 @@ struct udp_sock {
 	struct sk_buff_head reader_queue;
 };
 
+struct request_sock {
+	struct sock *sk;
+};
+
+struct request_sock_queue {
+	struct request_sock *rskq_accept_head;
+};
+
 struct inet_connection_sock {
 	struct sock icsk_inet;
+	struct request_sock_queue icsk_accept_queue;
 	void *icsk_ulp_ops;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_retransmits;
 	__u8 icsk_backoff;
 	__u8 icsk_probes_out;
 	struct {
@@ -617,6 +640,10 @@ struct tcp_sock {
 	u32 notsent_lowat;
 	u8 nonagle : 4;
 	struct minmax rtt_min;
+	u32 snd_wl1;
+	u32 retrans_stamp;
+	u64 first_tx_mstamp;
+	u64 delivered_mstamp;
 	struct list_head tsorted_sent_queue;
 	u8 syn_data : 1;
 	u8 syn_data_acked : 1;

@@ -1,6 +1,6 @@
 //! Waits on their way to user space, and what is known of them there.
 
-mod record;
+pub(crate) mod record;
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> 
 
 /// Return the length of a jiffy: that of a tick of the coarse clock (`posix_get_coarse_res()`,
 /// kernel/time/posix-timers.c, Linux 6.18).
-fn tick_ns() -> u64 {
+pub(crate) fn tick_ns() -> u64 {
     let resolution = clock_getres(ClockId::MonotonicCoarse);
     u64::try_from(resolution.tv_nsec).unwrap_or(0)
 }

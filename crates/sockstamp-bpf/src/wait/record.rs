@@ -64,7 +64,8 @@ fn microseconds(us: u32) -> Option<Nanos> {
     number(us).map(|us| Nanos(u64::from(us) * 1000))
 }
 
-fn connection(raw: &raw::wait_connection) -> Option<Connection> {
+/// The model's view of a connection.
+pub(crate) fn connection(raw: &raw::wait_connection) -> Option<Connection> {
     (raw.known != 0).then(|| Connection {
         min_rtt: microseconds(raw.min_rtt_us),
         srtt: microseconds(raw.srtt_us),

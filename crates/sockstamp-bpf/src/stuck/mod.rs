@@ -1,0 +1,204 @@
+//! Everything that waits now, by looks at sockets: a program of its own, loaded for nothing else.
+//!
+//! A look walks over open files once, locks no socket, and needs no other program: it works for
+//! sockets that nobody has selected, and for waits that began long before.
+
+mod judge;
+mod owner;
+mod programs;
+mod wait;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt;
+
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags};
+use rustc_hash::FxHashMap;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::{NetnsInode, Opened};
+
+use crate::abi::raw::stuck_socket;
+use crate::error::{Error, Tried};
+use crate::map_view;
+use crate::opening;
+use crate::options::Target;
+use crate::plan::{no_btf, no_capability};
+use crate::probe;
+use crate::sched::WakeFunctions;
+use crate::select::filter;
+use crate::skeleton::stuck::{StuckSkel, StuckSkelBuilder};
+use crate::target::{comm_key, require_process};
+use crate::wait::tick_ns;
+
+pub use programs::PROGRAMS;
+pub use wait::Open;
+
+use wait::History;
+
+/// TCP_LISTEN, include/net/tcp_states.h.
+const LISTEN: u8 = 10;
+
+/// One look at all sockets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The waits that go on, the oldest first.
+    pub open: Vec<Open>,
+    /// TCP sockets that were seen, once for each process that holds one.
+    pub visited: u64,
+    /// Requests are not read, and no field tells since when: a second look, some time later, shows
+    /// whether they still are not.
+    pub unread: bool,
+}
+
+/// Looks at sockets. Dropping it leaves nothing behind.
+pub struct Stuck {
+    link: Link,
+    skeleton: StuckSkel<'static>,
+    /// The length of a jiffy.
+    tick: Nanos,
+    /// The looks before, by address of the socket.
+    histories: FxHashMap<u64, History>,
+}
+
+impl std::fmt::Debug for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stuck").finish_non_exhaustive()
+    }
+}
+
+impl Stuck {
+    /// Load the walk over the sockets of a target.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`Error`]; nothing stays behind then.
+    pub fn start(target: &Target) -> Result<Self, Error> {
+        let facts = probe::facts();
+        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+            return Err(obstacle.into());
+        }
+        let skeleton = load(target, facts.casts == Some(true))?;
+        select_tasks(&skeleton, target)?;
+        let walk = skeleton.progs.find_stuck_sockets.attach();
+        Ok(Self {
+            link: walk.tried("walk over sockets")?,
+            skeleton,
+            tick: Nanos(tick_ns()),
+            histories: FxHashMap::default(),
+        })
+    }
+
+    /// Look at every socket once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn look(&mut self) -> Result<Look, Error> {
+        let before = self.visited();
+        let sockets = owner::one_each(self.walk()?);
+        let visited = self.visited() - before;
+        let listening = listening(&sockets);
+        let mut look = Look {
+            visited,
+            ..Look::default()
+        };
+        let mut histories = FxHashMap::default();
+        for socket in &sockets {
+            let accepted = is_accepted(socket, &listening);
+            let seen = judge::Look {
+                socket,
+                tick: self.tick,
+                accepted,
+            };
+            let before = self.histories.get(&socket.socket);
+            let history = History::of(&seen, before);
+            if let Some(verdict) = seen.verdict().and_then(|verdict| history.judge(verdict)) {
+                let opened = match accepted {
+                    true => Opened::Accepted,
+                    false => Opened::Connected,
+                };
+                look.unread |= verdict.at_least;
+                look.open.push(wait::open(socket, opened, verdict));
+            }
+            histories.insert(socket.socket, history);
+        }
+        self.histories = histories;
+        look.open
+            .sort_by_key(|open| (open.wait.since, open.wait.flow));
+        Ok(look)
+    }
+
+    fn visited(&self) -> u64 {
+        let counts = self.skeleton.maps.bss_data.as_ref();
+        counts.map_or(0, |counts| counts.stuck_visited)
+    }
+
+    fn walk(&self) -> Result<Vec<stuck_socket>, Error> {
+        const STEP: &str = "walk over sockets";
+        let mut iterator = Iter::new(&self.link).tried(STEP)?;
+        let mut bytes = Vec::new();
+        iterator.read_to_end(&mut bytes).tried(STEP)?;
+        let records = bytes.chunks_exact(size_of::<stuck_socket>());
+        Ok(records.filter_map(map_view::stuck).collect())
+    }
+}
+
+/// Return the ports on which somebody listens with a backlog of 0, which a child does not show.
+fn listening(sockets: &[stuck_socket]) -> BTreeSet<(u32, u16)> {
+    let listeners = sockets.iter().filter(|socket| socket.state == LISTEN);
+    listeners
+        .map(|socket| (socket.flow.netns, socket.flow.local_port))
+        .collect()
+}
+
+fn is_accepted(socket: &stuck_socket, listening: &BTreeSet<(u32, u16)>) -> bool {
+    let place = (socket.flow.netns, socket.flow.local_port);
+    socket.listened != 0 || listening.contains(&place)
+}
+
+fn load(target: &Target, casts: bool) -> Result<StuckSkel<'static>, Error> {
+    let mut open = opening::open(StuckSkelBuilder::default())?;
+    let wakes = WakeFunctions::find()?;
+    let cgroup = match &target.cgroup {
+        Some(path) => path.metadata().tried("inspect the cgroup")?.ino(),
+        None => 0,
+    };
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_casts = casts;
+        settings.setting_tick_ns = tick_ns();
+        settings.setting_cgroup = cgroup;
+        settings.setting_netns = target.netns.map_or(0, |NetnsInode(inode)| inode);
+        settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
+        settings.setting_by_pid = target.by_process();
+        settings.setting_spare_own = !target.names_tasks();
+        settings.setting_pids = !target.pids.is_empty();
+        settings.setting_comms = !target.comms.is_empty();
+        settings.setting_wake_stream = wakes.stream;
+        settings.setting_wake_datagram = wakes.datagram;
+        settings.setting_wake_poll = wakes.poll;
+        settings.setting_wake_epoll = wakes.epoll;
+        settings.setting_wake_uring = wakes.uring;
+        if let Some(filter) = &target.filter {
+            filter::set_filter!(&mut *settings, filter);
+        }
+    }
+    open.load().tried("load the walk over sockets")
+}
+
+fn select_tasks(skeleton: &StuckSkel<'_>, target: &Target) -> Result<(), Error> {
+    for &pid in &target.pids {
+        require_process(pid)?;
+        let pids = &skeleton.maps.pids;
+        pids.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .tried(format!("select process {pid}"))?;
+    }
+    for comm in &target.comms {
+        let comms = &skeleton.maps.comms;
+        comms
+            .update(&comm_key(comm), &[1], MapFlags::ANY)
+            .tried(format!("select processes called {comm}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Copy what TCP knows of sockets that may be waited on. Open files lead to sockets of every network
+ * namespace, together with their processes, and no socket is locked: a hung task may hold the lock
+ * of one for ever. A field may therefore be a segment newer than its neighbour.
+ */
+#ifndef SOCKSTAMP_STUCK_VISIT_BPF_H
+#define SOCKSTAMP_STUCK_VISIT_BPF_H
+
+#include "record/identity.bpf.h"
+#include "select/filter.bpf.h"
+#include "select/target.bpf.h"
+#include "stuck/stuck.h"
+#include "stuck/watch.bpf.h"
+#include "wait/connection.bpf.h"
+
+#define SOCK_NOSPACE 2 /* include/linux/net.h */
+
+/* Sockets of TCP that the walk came by. */
+__u64 stuck_visited;
+
+/* The stack has no room for it, and one walk runs at a time. */
+struct stuck_socket stuck_found;
+
+/*
+ * Return true if a socket may have been the last to speak: tcp_event_data_sent() and
+ * tcp_event_data_recv() note when, in ticks.
+ */
+static __always_inline bool stuck_sent_last(const struct tcp_sock *tp)
+{
+	return !tp->data_segs_in || (__s32)(tp->lsndtime - tp->inet_conn.icsk_ack.lrcvtime) >= 0;
+}
+
+/* Return true if anybody may wait on a socket between connect() and close(). */
+static __always_inline bool stuck_open(const struct tcp_sock *tp, const struct sock *sk)
+{
+	if (tp->write_seq != tp->snd_una || tp->rcv_nxt != tp->copied_seq)
+		return true;
+	/* An accepted socket that was the last to speak has answered. */
+	return !sk->sk_max_ack_backlog && stuck_sent_last(tp);
+}
+
+static __always_inline bool stuck_may_be_waited_on(const struct tcp_sock *tp, const struct sock *sk)
+{
+	switch (sk->__sk_common.skc_state) {
+	case TCP_SYN_SENT:
+		return true;
+	case TCP_LISTEN:
+		/* Children of a backlog of 0 cannot be told by theirs. */
+		return sk->sk_ack_backlog || !sk->sk_max_ack_backlog;
+	case TCP_ESTABLISHED:
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSE_WAIT:
+		return sk->sk_shutdown != SHUTDOWN_MASK && stuck_open(tp, sk);
+	}
+	return false;
+}
+
+static __always_inline bool stuck_selected(const struct sock *sk)
+{
+	const struct dst_entry *route;
+
+	if (!netns_selected(sk) || !filter_flow(sk))
+		return false;
+	if (setting_interface) {
+		route = sk->sk_dst_cache;
+		if (!route || route->dev->ifindex != setting_interface)
+			return false;
+	}
+	return !setting_cgroup || cgroup_selected(sk);
+}
+
+/* Note when the oldest connection was established: tcp_create_openreq_child() sets lsndtime. */
+static __always_inline void stuck_listener(struct stuck_socket *found, const struct tcp_sock *tp,
+					   const struct sock *sk)
+{
+	const struct request_sock *oldest = (const struct request_sock *)word_at(
+		&tp->inet_conn.icsk_accept_queue.rskq_accept_head);
+	const struct tcp_sock *child;
+
+	found->backlog = sk->sk_ack_backlog;
+	if (!oldest)
+		return;
+	child = (const struct tcp_sock *)word_at(&oldest->sk);
+	if (child)
+		found->oldest_ago = wait_since_jiffy(kernel_read(child, struct tcp_sock, lsndtime));
+}
+
+/* tcp_connect() notes its time here, in the unit of the connection's timestamps. */
+static __always_inline __u32 syn_sent_ago_us(const struct tcp_sock *tp, __u64 now)
+{
+	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+		return (__u32)(now / 1000) - tp->retrans_stamp;
+	return ((__u32)(now / 1000000) - tp->retrans_stamp) * 1000;
+}
+
+static __always_inline void stuck_times(struct stuck_socket *found, const struct tcp_sock *tp)
+{
+	found->now = bpf_ktime_get_ns();
+	found->first_sent_us = tp->first_tx_mstamp;
+	found->delivered_us = tp->delivered_mstamp;
+	found->syn_sent_ago_us = syn_sent_ago_us(tp, found->now);
+}
+
+static __always_inline void stuck_bytes(struct stuck_socket *found, const struct tcp_sock *tp,
+					const struct sock *sk)
+{
+	found->copied_seq = tp->copied_seq;
+	found->write_seq = tp->write_seq;
+	found->sends = tp->data_segs_out;
+	found->receives = tp->data_segs_in;
+	found->send_queue = sk->sk_wmem_queued;
+	found->send_buffer = sk->sk_sndbuf;
+	found->retransmits = tp->inet_conn.icsk_retransmits;
+	found->hole = tp->out_of_order_queue.rb_node != NULL;
+	found->pure_ack_last = tp->snd_wl1 == tp->rcv_nxt;
+}
+
+static __always_inline void stuck_describe(struct stuck_socket *found,
+					   const struct task_struct *task,
+					   const struct tcp_sock *tp, const struct sock *sk)
+{
+	flow_identify(&found->flow, sk);
+	found->flow.pid = task->tgid;
+	bpf_probe_read_kernel_str(found->flow.comm, sizeof(found->flow.comm),
+				  task->group_leader->comm);
+	found->socket = (__u64)sk;
+	found->state = sk->__sk_common.skc_state;
+	found->shutdown = sk->sk_shutdown;
+	/* sk_clone() copies it from the listener, and connect() sets none. */
+	found->listened = sk->sk_max_ack_backlog != 0;
+	found->write_pending = sk->sk_write_pending != 0;
+	found->no_space = sk->sk_socket->flags >> SOCK_NOSPACE & 1;
+	stuck_times(found, tp);
+	stuck_bytes(found, tp, sk);
+	connection_describe(&found->connection, sk);
+	if (found->state == TCP_LISTEN)
+		stuck_listener(found, tp, sk);
+	watch_note(found, sk);
+}
+
+static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
+					const struct task_struct *task, struct file *file)
+{
+	struct socket *socket = bpf_sock_from_file(file);
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (!socket)
+		return;
+	sk = socket->sk;
+	if (!sk || sk->sk_protocol != IPPROTO_TCP)
+		return;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return;
+	stuck_visited++;
+	if (!stuck_may_be_waited_on(tp, sk) || !stuck_selected(sk))
+		return;
+	if (task_spared(task) || !(setting_by_pid ? task_selected(task, task->tgid) : true))
+		return;
+	__builtin_memset(&stuck_found, 0, sizeof(stuck_found));
+	bpf_get_socket_cookie(sk);
+	stuck_describe(&stuck_found, task, tp, sk);
+	bpf_seq_write(ctx->meta->seq, &stuck_found, sizeof(stuck_found));
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Find how tasks watch a socket, by the entries of its wait queue. */
+#ifndef SOCKSTAMP_STUCK_WATCH_BPF_H
+#define SOCKSTAMP_STUCK_WATCH_BPF_H
+
+#include "sched/sched.bpf.h"
+#include "stuck/stuck.h"
+
+#define EPOLLIN	 1 /* include/uapi/linux/eventpoll.h; those of poll(2) are the same */
+#define EPOLLOUT 4
+
+/* The entry whose wait queue entry this is. */
+#define entry_around(entry, type) \
+	((const type *)((__u64)(entry) - bpf_core_field_offset(type, wait)))
+
+static __always_inline __u32 watch_events(__u32 events, __u32 in, __u32 out)
+{
+	return (events & EPOLLIN ? in : 0) | (events & EPOLLOUT ? out : 0);
+}
+
+static __always_inline __u32 watch_of_poll(const struct wait_queue_entry *entry)
+{
+	const struct poll_table_entry *watched = entry_around(entry, struct poll_table_entry);
+
+	return watch_events(word_at(&watched->key), STUCK_POLLS_IN, STUCK_POLLS_OUT);
+}
+
+static __always_inline __u32 watch_of_epoll(const struct wait_queue_entry *entry)
+{
+	const struct eppoll_entry *watched = entry_around(entry, struct eppoll_entry);
+	const struct epitem *item = (const struct epitem *)word_at(&watched->base);
+
+	return watch_events(word_at(&item->event), STUCK_EPOLL_IN, STUCK_EPOLL_OUT);
+}
+
+/* Return how an entry of a socket's queue watches. A global function, as entry_waiter(). */
+__noinline __u32 entry_watch(__u64 link)
+{
+	const struct wait_queue_entry *entry = entry_of((const struct list_head *)link);
+	__u64 function = (__u64)kernel_read(entry, struct wait_queue_entry, func);
+
+	if (function == setting_wake_epoll)
+		return watch_of_epoll(entry);
+	if (function == setting_wake_stream)
+		return STUCK_IN_CALL;
+	if (function == setting_wake_poll)
+		return watch_of_poll(entry);
+	return function == setting_wake_uring ? STUCK_URING : 0;
+}
+
+static __always_inline void watch_note_waiter(struct stuck_socket *found,
+					      const struct task_struct *task)
+{
+	const struct task_struct *leader;
+
+	if (!task || found->waiter_pid)
+		return;
+	found->waiter_pid = kernel_read(task, struct task_struct, tgid);
+	leader = (const struct task_struct *)word_at(&task->group_leader);
+	bpf_probe_read_kernel_str(found->waiter_comm, sizeof(found->waiter_comm), leader->comm);
+}
+
+/* The queue may change meanwhile: every read is safe. */
+static __always_inline void watch_note(struct stuck_socket *found, const struct sock *sk)
+{
+	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
+	const struct list_head *head = &queue->wait.head;
+	__u64 link = word_at(&head->next);
+
+	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
+		found->watch |= entry_watch(link);
+		watch_note_waiter(found, (const struct task_struct *)entry_waiter(link));
+		link = word_at(&((const struct list_head *)link)->next);
+	}
+}
+
+#endif
