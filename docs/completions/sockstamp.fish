@@ -28,6 +28,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -l explain-words -d 'E
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -s h -l help -d 'Print help'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Print version'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print a table of the stages, their distributions and shares'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stuck" -d 'List everything that waits now, the oldest first'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Print a line per message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Show live where the time goes, full screen'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "pcap" -d 'Write every packet of the target as pcapng, for Wireshark'
@@ -112,6 +113,21 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l slow -d 'List what waits at least this long: a number with ms, s or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -d 'The time between looks of --watch: a number with ms, s or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Look for this long before anything is listed: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l watch -d 'Look again and again until Ctrl-C'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l new-only -d 'Ignore connections that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F

@@ -4,7 +4,7 @@ use clap::Parser;
 
 use crate::{
     agent, completions, diff, doctor, explain, export, janitor, join, pcap, ping, record, recover,
-    report, stat, top, trace,
+    report, stat, stuck, top, trace,
 };
 
 /// Measure the latency of each message in the Linux network stack, stage by stage.
@@ -37,6 +37,15 @@ pub enum Subcommand {
     /// Quantiles come from histograms with 8 buckets per power of two and are off by at most 4.5 %;
     /// counts, sums and maxima are exact.
     Stat(stat::Options),
+    /// List everything that waits now, the oldest first
+    ///
+    /// One line for each wait: how long, whose, for whom and for what. One look at the sockets of
+    /// all network namespaces shows also what began to wait long before. One-way senders,
+    /// subscribers and idle connections wait for nobody. docs/stuck.md describes how waits are told
+    /// from them.
+    ///
+    /// Exit status: 0 done, 3 if --fail is given and something waits.
+    Stuck(stuck::Options),
     /// Print a line per message as it completes
     ///
     /// A line has the time of day (UTC), the direction, pid/comm, local → remote address, bytes,

@@ -27,6 +27,7 @@ mod recordings;
 mod recover;
 mod report;
 mod stat;
+mod stuck;
 mod top;
 mod trace;
 mod ways;
@@ -47,8 +48,8 @@ use crate::print::progress::Interrupted;
 
 /// Run the command line of this process.
 ///
-/// Exit status: 0 done, 1 failed, 2 wrong usage, 3 a condition of `diff` holds; with a command, the
-/// command's own; of `ping`, ping(8)'s.
+/// Exit status: 0 done, 1 failed, 2 wrong usage, 3 a condition of `diff` or `stuck` holds; with a
+/// command, the command's own; of `ping`, ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
     let Cli {
@@ -64,6 +65,7 @@ pub fn run() -> ExitCode {
     };
     let result = match subcommand {
         Subcommand::Stat(options) => stat::run(&options),
+        Subcommand::Stuck(options) => stuck::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
         Subcommand::Pcap(options) => pcap::run(&options),

@@ -6,6 +6,7 @@ pub(crate) mod interfaces;
 pub(crate) mod line;
 pub(crate) mod listeners;
 pub(crate) mod lost_packets;
+pub(crate) mod open_waits;
 pub(crate) mod output;
 pub(crate) mod paragraph;
 pub(crate) mod progress;

@@ -1,0 +1,277 @@
+//! Waits that go on, one line each.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+use sockstamp_bpf::stuck::Open;
+use sockstamp_host::netns;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+use sockstamp_model::flow::{NetnsInode, Opened, canonical};
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
+
+use crate::print::interfaces::own_namespace;
+
+/// Columns of a process and its name.
+const WHO: usize = 22;
+
+/// The network namespaces of waits, by their names: those of containers take a look at every
+/// process.
+#[derive(Debug, Default)]
+pub(crate) struct Places(BTreeMap<NetnsInode, Name>);
+
+impl Places {
+    /// Look the names up if a wait is in another network namespace than we are.
+    pub(crate) fn of<'a>(waits: impl IntoIterator<Item = &'a Wait>) -> Self {
+        let home = own_namespace();
+        let elsewhere = waits.into_iter().any(|wait| wait.flow.netns != home);
+        Self(match elsewhere {
+            true => netns::names(),
+            false => BTreeMap::new(),
+        })
+    }
+
+    fn suffix(&self, wait: &Wait) -> String {
+        netns::seen_from(wait.flow.netns, own_namespace(), &self.0)
+    }
+}
+
+/// Return the line of a wait: its age, whose it is, for whom and what it waits.
+pub(crate) fn line(open: &Open, places: &Places) -> String {
+    let wait = &open.wait;
+    let bound = if open.at_least { ">" } else { "" };
+    let age = format!("{bound}{}", wait.lasted);
+    let who = format!("{}/{}", wait.pid, wait.comm);
+    let place = places.suffix(wait);
+    format!("{age:>9}  {who:<WHO$}  {}", Sentence(open, &place))
+}
+
+/// What a process does that waits, and the place of its addresses.
+struct Sentence<'a>(&'a Open, &'a str);
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wait = &self.0.wait;
+        let place = self.1;
+        let peer = format!("{}{place}", canonical(wait.flow.remote));
+        let local = format!("{}{place}", canonical(wait.flow.local));
+        match wait.kind {
+            Kind::Connect => write!(f, "connects to {peer}: {}", syns(&wait.evidence)),
+            Kind::Accept => write!(f, "has not accepted {} on {local}", connections(wait)),
+            Kind::Greeting => write!(f, "waits for the first word of {peer}"),
+            Kind::Answer => write!(f, "waits for an answer of {peer}{}", self.question()),
+            Kind::Rest | Kind::Request => write!(f, "waits for a missing segment of {peer}"),
+            Kind::Service => write!(f, "has not answered {peer} on {local}"),
+            Kind::Room => write!(f, "waits for room to send to {peer}: {}", queue(wait)),
+            Kind::Acknowledgement => write!(f, "has sent to {peer}: {}", queue(wait)),
+            Kind::Read => {
+                let bytes = Bytes(wait.bytes);
+                write!(f, "has not read {bytes} of {peer} on {local}")
+            }
+        }
+    }
+}
+
+impl Sentence<'_> {
+    fn question(&self) -> String {
+        let mut text = String::new();
+        if self.0.or_pushed_to {
+            text += " or to be pushed to";
+        }
+        if self.0.wait.bytes > 0 {
+            // Writing to a String does not fail.
+            let _ = write!(text, ": {}", queue(&self.0.wait));
+        }
+        text
+    }
+}
+
+/// Bytes on their way, and what holds them.
+fn queue(wait: &Wait) -> String {
+    let mut text = Bytes(wait.bytes).to_string();
+    let Some(connection) = &wait.evidence.connection else {
+        return text;
+    };
+    let reason = match connection {
+        _ if wait.evidence.window_closed.is_some() => ", its window is closed".to_owned(),
+        connection if connection.unacknowledged == 0 => " unsent".to_owned(),
+        connection => format!(" not acknowledged{}", sent_again(connection)),
+    };
+    text += &reason;
+    text
+}
+
+fn sent_again(connection: &Connection) -> String {
+    match connection.backoff {
+        0 => String::new(),
+        timeouts => format!(", sent again {}", times(timeouts.into())),
+    }
+}
+
+fn syns(evidence: &Evidence) -> String {
+    match evidence.syns {
+        None | Some(1) => "one SYN, no answer".to_owned(),
+        Some(syns) => format!("{syns} SYNs, no answer"),
+    }
+}
+
+fn connections(wait: &Wait) -> String {
+    match wait.members {
+        1 => "a connection".to_owned(),
+        count => format!("{count} connections"),
+    }
+}
+
+fn times(count: u32) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+/// A number of bytes with three digits.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} B", self.0),
+            1_000..10_000 => write!(f, "{:.2} kB", bytes / 1e3),
+            10_000..1_000_000 => write!(f, "{:.0} kB", bytes / 1e3),
+            _ => write!(f, "{:.2} MB", bytes / 1e6),
+        }
+    }
+}
+
+/// A wait in JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Json<'a> {
+    kind: Kind,
+    pid: u32,
+    comm: &'a Name,
+    protocol: &'static str,
+    local: String,
+    remote: String,
+    netns: u32,
+    cookie: u64,
+    cgroup: u64,
+    opened: Option<Opened>,
+    since_ns: Timestamp<Monotonic>,
+    age_ns: Nanos,
+    at_least: bool,
+    or_pushed_to: bool,
+    count: u32,
+    bytes: u64,
+    evidence: &'a Evidence,
+}
+
+impl<'a> From<&'a Open> for Json<'a> {
+    fn from(open: &'a Open) -> Self {
+        let wait = &open.wait;
+        Self {
+            kind: wait.kind,
+            pid: wait.pid,
+            comm: &wait.comm,
+            protocol: wait.flow.protocol.name(),
+            local: canonical(wait.flow.local).to_string(),
+            remote: canonical(wait.flow.remote).to_string(),
+            netns: wait.flow.netns.0,
+            cookie: wait.flow.cookie.0,
+            cgroup: wait.cgroup.0,
+            opened: wait.opened,
+            since_ns: wait.since,
+            age_ns: wait.lasted,
+            at_least: open.at_least,
+            or_pushed_to: open.or_pushed_to,
+            count: wait.members,
+            bytes: wait.bytes,
+            evidence: &wait.evidence,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::flow::{CgroupId, Flow, Protocol, SocketCookie};
+    use sockstamp_model::wait::End;
+
+    use super::*;
+
+    fn open(kind: Kind) -> Open {
+        let wait = Wait {
+            kind,
+            flow: Flow {
+                netns: own_namespace(),
+                protocol: Protocol::Tcp,
+                local: "[::ffff:10.0.0.1]:40000".parse().unwrap(),
+                remote: "10.0.0.2:5432".parse().unwrap(),
+                cookie: SocketCookie(1),
+            },
+            opened: None,
+            cgroup: CgroupId(0),
+            pid: 7,
+            comm: Name::from("psql"),
+            since: Timestamp::from_nanos(1),
+            lasted: Nanos::from_millis(12_400),
+            inside: Nanos::from_millis(12_400),
+            end: End::Open,
+            members: 3,
+            bytes: 0,
+            evidence: Evidence {
+                connection: Some(Connection::default()),
+                ..Evidence::default()
+            },
+        };
+        Open {
+            wait,
+            at_least: false,
+            or_pushed_to: false,
+        }
+    }
+
+    fn told(open: &Open) -> String {
+        line(open, &Places::default())
+    }
+
+    #[test]
+    fn a_line_has_the_age_the_process_the_peer_and_the_thing_that_it_waits_for() {
+        assert_eq!(
+            told(&open(Kind::Answer)),
+            "   12.4 s  7/psql                  waits for an answer of 10.0.0.2:5432"
+        );
+        let mut pushed = open(Kind::Answer);
+        pushed.or_pushed_to = true;
+        assert!(told(&pushed).ends_with("of 10.0.0.2:5432 or to be pushed to"));
+        let accept = told(&open(Kind::Accept));
+        assert!(accept.ends_with("has not accepted 3 connections on 10.0.0.1:40000"));
+    }
+
+    #[test]
+    fn bytes_that_do_not_get_through_have_the_reason_that_was_seen() {
+        let mut room = open(Kind::Room);
+        room.wait.bytes = 4_067_840;
+        room.wait.evidence.window_closed = Some(Nanos(1));
+        assert!(told(&room).ends_with("to 10.0.0.2:5432: 4.07 MB, its window is closed"));
+        let mut sent = open(Kind::Acknowledgement);
+        sent.wait.bytes = 34;
+        let unacknowledged = Connection {
+            unacknowledged: 34,
+            backoff: 6,
+            ..Connection::default()
+        };
+        sent.wait.evidence.connection = Some(unacknowledged);
+        assert!(told(&sent).ends_with("34 B not acknowledged, sent again 6 times"));
+    }
+
+    #[test]
+    fn an_age_that_is_a_bound_says_so() {
+        let mut unread = open(Kind::Read);
+        unread.at_least = true;
+        unread.wait.bytes = 128_512;
+        let text = told(&unread);
+        assert!(text.starts_with("  >12.4 s"), "{text}");
+        assert!(text.contains("has not read 129 kB of 10.0.0.2:5432 on 10.0.0.1:40000"));
+    }
+}

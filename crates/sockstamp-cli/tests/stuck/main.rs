@@ -1,0 +1,170 @@
+//! `sockstamp stuck` next to programs that wait for ever, and to others that wait for nobody. Their
+//! own clocks and `ss` are the witnesses. Root.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Host, Process};
+use with::sockstamp;
+
+/// The pairs of `programs.py` start one after the other, on a busy host slowly.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Difference between a program's clock and a time that TCP keeps in ticks, at 100 Hz.
+const SLACK: u64 = 20_000_000;
+
+struct Programs {
+    host: Host,
+    process: Process,
+}
+
+impl Programs {
+    fn start(name: &str) -> Self {
+        let host = Host::new(name).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stuck/programs.py");
+        let mut process = host.spawn("setsid", &["python3", script]).unwrap();
+        process.wait_for_stdout("ready", PATIENCE).unwrap();
+        Self { host, process }
+    }
+
+    /// The waits that the programs announced.
+    fn expected(&self) -> Vec<Value> {
+        let text = self.process.stdout();
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    fn stuck(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(sockstamp());
+        command.args(["stuck", "--netns", self.host.netns_name()]);
+        command.args(options);
+        command
+    }
+
+    fn listed(&self) -> Vec<Value> {
+        let output = self.stuck(&["--format", "json"]).output().unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!(report["version"], 1);
+        assert_eq!(report["unseen"].as_array().unwrap().len(), 2);
+        report["waits"].as_array().unwrap().clone()
+    }
+}
+
+impl Drop for Programs {
+    /// The forks of the script stay in its session.
+    fn drop(&mut self) {
+        let session = self.process.id().to_string();
+        let ended = Command::new("pkill").args(["-9", "-s", &session]).status();
+        ended.unwrap();
+    }
+}
+
+fn port(address: &Value) -> u64 {
+    let (_, port) = address.as_str().unwrap().rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
+/// The port of the service, and the kind. Those of the programs are below the ephemeral ones, and a
+/// listener has no remote port.
+fn key(wait: &Value) -> (u64, String) {
+    let ends = [port(&wait["local"]), port(&wait["remote"])];
+    let service = ends.into_iter().filter(|port| *port > 0).min().unwrap();
+    (service, wait["kind"].as_str().unwrap().to_owned())
+}
+
+fn expected_key(wait: &Value) -> (u64, String) {
+    let port = wait["port"].as_u64().unwrap();
+    (port, wait["kind"].as_str().unwrap().to_owned())
+}
+
+/// Check a wait by what its program noted about it.
+fn check(listed: &Value, expected: &Value) {
+    let both = format!("{listed} {expected}");
+    let since = listed["since_ns"].as_u64().unwrap();
+    let began = expected["from"].as_u64().unwrap();
+    assert!(since + SLACK >= began, "{both}");
+    let is_bound = listed["at_least"] == true;
+    assert_eq!(is_bound, expected["kind"] == "read", "{both}");
+    if !is_bound {
+        assert!(since <= expected["to"].as_u64().unwrap() + SLACK, "{both}");
+    }
+    // A connection that is not accepted waits for the process that listens.
+    if expected["kind"] != "accept" {
+        assert_eq!(listed["pid"], expected["pid"], "{both}");
+    }
+    for (told, noted) in [("or_pushed_to", "pushed"), ("count", "count")] {
+        if !expected[noted].is_null() {
+            assert_eq!(listed[told], expected[noted], "{both}");
+        }
+    }
+    assert_eq!(listed["comm"], "python3");
+}
+
+#[test]
+fn whoever_waits_is_listed_with_the_right_age_and_nobody_else_is() {
+    let programs = Programs::start("stuck");
+    let (listed, mut expected) = (programs.listed(), programs.expected());
+    let mut keys: Vec<_> = listed.iter().map(key).collect();
+    let mut expected_keys: Vec<_> = expected.iter().map(expected_key).collect();
+    keys.sort();
+    expected_keys.sort();
+    assert_eq!(keys, expected_keys, "{listed:#?}");
+    expected.sort_by_key(expected_key);
+    for wait in &listed {
+        let place = expected.binary_search_by_key(&key(wait), expected_key);
+        check(wait, &expected[place.unwrap()]);
+    }
+    let ages: Vec<_> = listed.iter().map(|wait| wait["age_ns"].as_u64()).collect();
+    assert!(ages.is_sorted_by(|a, b| a >= b), "{ages:?}");
+    ss_has_the_sockets(&programs, &listed);
+    the_status_tells_whether_something_waits(&programs, &expected);
+}
+
+fn ss_has_the_sockets(programs: &Programs, listed: &[Value]) {
+    let sockets = programs.host.run("ss", &["-tnaH"]).unwrap();
+    for wait in listed {
+        let address = |end: &str| wait[end].as_str().unwrap().to_owned();
+        let remote = match wait["kind"].as_str() {
+            Some("accept") => "0.0.0.0:*".to_owned(),
+            _ => address("remote"),
+        };
+        let is_it = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words[3] == address("local") && words[4] == remote
+        };
+        assert!(sockets.lines().any(is_it), "{wait} {sockets}");
+    }
+}
+
+fn the_status_tells_whether_something_waits(programs: &Programs, expected: &[Value]) {
+    let answer = expected.iter().find(|wait| wait["kind"] == "answer");
+    let pid = answer.unwrap()["pid"].to_string();
+    let output = programs.stuck(&["-p", &pid, "--fail"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let line = text.lines().next().unwrap();
+    let place = format!("@{}", programs.host.netns_name());
+    assert!(
+        line.contains(" waits for an answer of 127.0.0.1:70"),
+        "{text}"
+    );
+    assert!(
+        line.contains(&place) && line.contains(&format!(" {pid}/python3 ")),
+        "{text}"
+    );
+    assert!(text.contains("\n1 wait of 10.0 ms or longer on "), "{text}");
+    let output = programs
+        .stuck(&["--fail", "--slow", "1m"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        output
+            .stdout
+            .starts_with(b"nothing waits 60.0 s or longer on ")
+    );
+}
