@@ -2,28 +2,26 @@
 
 use std::time::Duration;
 
-/// Read a number with ms, s (default) or m.
+use humantime::DurationError;
+
+/// Read numbers with us, ms, s, m or h, such as 5ms or 1h30m; a bare number has seconds.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let unit = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit);
-    let scale = match unit {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        _ if number.is_empty() => return Err("it is not a number with ms, s or m".to_owned()),
-        _ => return Err(format!("unknown unit {unit:?}: use ms, s or m")),
+    let is_bare = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
+    let parsed = match is_bare {
+        true => humantime::parse_duration(&format!("{text}s")),
+        false => humantime::parse_duration(text),
     };
-    let seconds = number
-        .parse::<f64>()
-        .map_err(|_| format!("{number:?} is not a number"))?
-        * scale;
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is too long"))
+    parsed.map_err(|error| match error {
+        DurationError::UnknownUnit { unit, .. } if !unit.is_empty() => {
+            format!("unknown unit {unit:?}: use us, ms, s, m or h")
+        }
+        DurationError::NumberOverflow => format!("{text} is too long or too short"),
+        _ => "it is not a number with us, ms, s, m or h".to_owned(),
+    })
 }
 
 /// Read a time as [`duration`] does, but without a default unit: a bare number would rarely mean
@@ -62,14 +60,28 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert!(duration("2h").is_err());
-        assert!(duration("s").is_err());
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for micros in ["100us", "100µs"] {
+            assert_eq!(duration(micros), Ok(Duration::from_micros(100)));
+        }
         assert_eq!(
-            duration("-1").unwrap_err(),
-            "it is not a number with ms, s or m"
+            duration("2x").unwrap_err(),
+            "unknown unit \"x\": use us, ms, s, m or h"
         );
+        for wrong in ["", "s", "-1", ".", "1.2.3", "ms5"] {
+            assert_eq!(
+                duration(wrong).unwrap_err(),
+                "it is not a number with us, ms, s, m or h"
+            );
+        }
         let ages = "9".repeat(20);
-        assert_eq!(duration(&ages).unwrap_err(), format!("{ages} is too long"));
+        for beyond in [&ages[..], "0.1ns"] {
+            assert_eq!(
+                duration(beyond).unwrap_err(),
+                format!("{beyond} is too long or too short")
+            );
+        }
     }
 
     #[test]

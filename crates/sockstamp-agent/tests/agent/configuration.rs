@@ -45,7 +45,7 @@ fn a_file_is_checked_without_starting() {
         ("expire = \"0s\"", "1:10: it is a time of 1s or longer"),
         (
             "expire = \"-5s\"",
-            "1:10: it is not a number with ms, s or m",
+            "1:10: it is not a number with us, ms, s, m or h",
         ),
         (
             "by = [\"port\"]\n\"netstacklat\" = true",

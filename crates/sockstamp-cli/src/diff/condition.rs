@@ -77,11 +77,6 @@ fn read_limit(text: &str) -> Option<Limit> {
         let sound = percent >= 0.0 && percent.is_finite();
         return sound.then_some(Limit::Relative(sign * percent / 100.0));
     }
-    if let Some(micros) = number.strip_suffix("us") {
-        let micros: f64 = micros.parse().ok()?;
-        let sound = micros >= 0.0 && micros.is_finite();
-        return sound.then_some(Limit::Absolute(sign * micros * 1e3));
-    }
     let time = duration::with_unit(number).ok()?;
     Some(Limit::Absolute(sign * time.as_secs_f64() * 1e9))
 }

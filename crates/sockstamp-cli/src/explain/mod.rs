@@ -42,7 +42,7 @@ pub struct Options {
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,
-    /// Measure for this time: a number with ms, s (default) or m
+    /// Measure for this time: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit

@@ -30,7 +30,7 @@ pub struct Options {
     ///
     /// A message is slow if it took longer until it was sent, until it was read, or until its
     /// answer came. A connection is slow if its handshake took longer, or its accept(). The time is
-    /// a number with ms, s or m.
+    /// a number with us, ms, s, m or h.
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit)]
     pub slow: Option<Duration>,
     /// Write to this file

@@ -10,7 +10,7 @@ pub struct LeastOptions {
     /// What takes less of the whole time is no finding: a percentage
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "5%")]
     pub least_share: f64,
-    /// What takes less time is no finding: a number with us, ms, s or m
+    /// What takes less time is no finding: a number with us, ms, s, m or h
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100us")]
     pub least_time: f64,
 }
@@ -39,13 +39,6 @@ fn share(text: &str) -> Result<f64, String> {
 fn time(text: &str) -> Result<f64, String> {
     if text == "0" {
         return Ok(0.0);
-    }
-    if let Some(micros) = text.strip_suffix("us") {
-        let micros: Option<f64> = micros.trim().parse().ok();
-        let sound = micros.filter(|micros| *micros >= 0.0 && micros.is_finite());
-        return sound
-            .map(|micros| micros * 1e3)
-            .ok_or_else(|| format!("{text:?} is no time"));
     }
     Ok(duration::with_unit(text)?.as_secs_f64() * 1e9)
 }

@@ -18,7 +18,7 @@ pub struct Live {
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,
-    /// Stop after this time: a number with ms, s (default) or m
+    /// Stop after this time: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Run this command and measure only it

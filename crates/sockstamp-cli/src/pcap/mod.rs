@@ -58,7 +58,7 @@ pub struct Options {
         value_parser = clap::value_parser!(u32).range(1..=1024),
     )]
     pub buffer: u32,
-    /// Stop after this time: a number with ms, s (default) or m
+    /// Stop after this time: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after N packets

@@ -28,10 +28,10 @@ pub struct Options {
           value_parser = dimension(Dimension::MEASURED),
           default_values = ["comm", "port"])]
     pub by: Vec<Dimension>,
-    /// Time between two updates: a number with ms, s (default) or m
+    /// Time between two updates: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
-    /// Stop after this time: a number with ms, s (default) or m
+    /// Stop after this time: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "once")]
     pub duration: Option<Duration>,
     /// Print one screen as text after one interval, and exit
