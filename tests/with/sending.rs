@@ -44,16 +44,68 @@ pub struct WatchedSender {
     pub a: Host,
     pub b: Host,
     link: Link,
+    /// A device of the link holds packets back.
+    shaped: bool,
     guarded: Guarded,
     capture: Capture,
     trace: Trace,
     sent: Mutex<HashMap<String, Calls>>,
 }
 
+/// A device of host a that sends by its link's interface.
+#[derive(Clone, Copy, Debug)]
+pub enum Upper {
+    Macvlan,
+    Bridge,
+}
+
+impl Upper {
+    /// Create it on the interface, with the interface's own hardware address, and give it the
+    /// addresses.
+    fn put_on(self, host: &Host, link: &Link) {
+        let lower = link.interface_a();
+        let ip = |words: &str| {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            host.run("ip", &words).unwrap();
+        };
+        ip(&format!("address flush dev {lower}"));
+        match self {
+            Upper::Macvlan => ip(&format!(
+                "link add upper link {lower} type macvlan mode passthru"
+            )),
+            Upper::Bridge => {
+                ip("link add upper type bridge");
+                ip(&format!("link set {lower} master upper"));
+            }
+        }
+        ip("link set upper up");
+        for (family, prefix) in [(Family::V4, "24"), (Family::V6, "64 nodad")] {
+            let address = link.address_a(family);
+            ip(&format!("address add {address}/{prefix} dev upper"));
+        }
+    }
+}
+
 impl WatchedSender {
     pub fn new(config: LinkConfig) -> WatchedSender {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, config).unwrap();
+        WatchedSender::on(a, b, link, false)
+    }
+
+    /// Create it with another device on top of the link's interface, in front of which is a token
+    /// bucket (tc-tbf(8)).
+    pub fn stacked(upper: Upper, bucket: &str) -> WatchedSender {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = Link::veth(&a, &b).unwrap();
+        upper.put_on(&a, &link);
+        let words = format!("qdisc add dev {} root tbf {bucket}", link.interface_a());
+        let words: Vec<&str> = words.split_whitespace().collect();
+        a.run("tc", &words).unwrap();
+        WatchedSender::on(a, b, link, true)
+    }
+
+    fn on(a: Host, b: Host, link: Link, shaped: bool) -> WatchedSender {
         let guarded = Guarded::start([link.interface_a()]);
         let capture = Capture::start(&a, link.interface_a(), "tcp");
         let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
@@ -61,6 +113,7 @@ impl WatchedSender {
             a,
             b,
             link,
+            shaped,
             guarded,
             capture,
             trace,
@@ -127,7 +180,7 @@ impl WatchedSender {
         let mut prompt = 0;
         for message in &valid {
             let local = message["local"].as_str().unwrap();
-            match compare(message, &flows[local], &calls[local]) {
+            match compare(message, &flows[local], &calls[local], self.shaped) {
                 Ok(near) => prompt += usize::from(near),
                 Err(reason) => wrong.push(format!("{reason}: {message}")),
             }
@@ -238,7 +291,7 @@ fn flows(packets: &[Packet]) -> HashMap<String, Flow> {
 /// Check a message's stamps against its last byte on the wire. tcpdump sees a packet between the
 /// packet scheduler and the driver, and an acknowledgement before TCP does: a stamp on the wrong
 /// side of that is of another packet. Return false if the CPU stood still between the two.
-fn compare(message: &Value, flow: &Flow, calls: &Calls) -> Result<bool, String> {
+fn compare(message: &Value, flow: &Flow, calls: &Calls, shaped: bool) -> Result<bool, String> {
     let end = u32::try_from(number(&message["seq_end"])).unwrap();
     let call = calls
         .get(&end.wrapping_sub(flow.first))
@@ -261,12 +314,10 @@ fn compare(message: &Value, flow: &Flow, calls: &Calls) -> Result<bool, String> 
     let prompt = |earlier: u64, later: u64, witness: u64| {
         later.saturating_sub(earlier) <= SLACK_NS.max(witness * SLACK_PERCENT / 100)
     };
-    // No device of these links holds packets back.
-    Ok(
-        prompt(stamp("sched"), left, left.saturating_sub(stamp("queued")))
-            && prompt(left, stamp("snd"), 0)
-            && prompt(acknowledged, stamp("ack"), acknowledged - left),
-    )
+    let waited = left.saturating_sub(stamp("queued"));
+    Ok((shaped || prompt(stamp("sched"), left, waited))
+        && prompt(left, stamp("snd"), 0)
+        && prompt(acknowledged, stamp("ack"), acknowledged - left))
 }
 
 /// Check that each stage is the time between its stamps.

@@ -11,7 +11,7 @@ use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Family, LinkConfig, within_attempts};
 use with::FAMILIES;
-use with::sending::{Stream, WatchedSender};
+use with::sending::{Stream, Upper, WatchedSender};
 
 fn link(milliseconds: u64) -> LinkConfig {
     LinkConfig::default().delay(Duration::from_millis(milliseconds) / 2)
@@ -79,6 +79,30 @@ fn sends_in_bursts_have_their_own_times() {
 #[test]
 fn sends_in_bursts_have_their_own_times_without_segmentation_offload() {
     over_both_families(&link(20).offload(false), bursts_of_thirty);
+}
+
+/// A token bucket in front of the lower device cuts the packets that the upper one takes whole
+/// (`tbf_segment()`): each message leaves with the part that has its last byte.
+#[test]
+fn sends_by_a_device_on_another_one_leave_by_the_lower() {
+    for upper in [Upper::Macvlan, Upper::Bridge] {
+        within_attempts(|| {
+            let setup = WatchedSender::stacked(upper, "rate 40mbit burst 5kb latency 300ms");
+            setup.with_reader(Family::V4, bursts_of_sixty);
+            setup.check()
+        });
+    }
+}
+
+fn bursts_of_sixty(stream: &mut Stream<'_>) {
+    no_delay(stream);
+    let mut numbers = Numbers(4);
+    for _ in 0..10 {
+        for _ in 0..60 {
+            stream.send(200 + numbers.size(1600));
+        }
+        pause(60);
+    }
 }
 
 #[test]

@@ -83,6 +83,9 @@ enum crowded {
 #define SENDER_MORE   (1 << 16) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
 
+/* A flow's packets pass few devices: those of other slots with this bit are hardly among them. */
+#define DEVICE_BIT(slot) (1U << ((slot) % 16))
+
 /* Written under the socket lock, except as noted. */
 struct sending {
 	/* Counters, not positions: tcp/send/slots.bpf.h finds the slot of each. */
@@ -93,7 +96,8 @@ struct sending {
 	__u32 seq; /* where the next message starts */
 	__u32 chunks; /* how many hold messages of the flow */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
-	__u32 crowded; /* no entry is noted: enum crowded */
+	__u16 crowded; /* no entry is noted: enum crowded */
+	__u16 leading; /* DEVICE_BIT() of devices after which packets come to another one */
 	struct sampler sampler;
 	struct waiting waiting;
 	struct sender senders[SENDERS];

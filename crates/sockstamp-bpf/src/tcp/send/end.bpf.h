@@ -153,6 +153,9 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 								      VERDICT_NO_SCHED;
 	if (!stamps->snd)
 		return tx_later_passed(message, flow->tx.snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
+	/* Its last packet was not seen at the device behind this one. */
+	if (flow->tx.leading & DEVICE_BIT(message->interface_last))
+		return VERDICT_NO_SND;
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
@@ -207,6 +210,14 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	account_part(bank, group, PART_EXCESS, network.excess, weight);
 }
 
+/* The first device of a packet that came to another one leads on, and does so for later packets. */
+static __always_inline void tx_note_leading(struct flow *flow, const struct tx_message *message)
+{
+	if (message->interface_first && message->interface_first != message->interface_last &&
+	    !message->retransmits)
+		flow->tx.leading |= DEVICE_BIT(message->interface_first);
+}
+
 /* A global function, so that the verifier walks it once, and not once per turn of a loop. */
 __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_message *message,
 			   const struct ack *ack)
@@ -226,6 +237,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 		tx_refuse(bank, flow, message, verdict);
 		return 0;
 	}
+	tx_note_leading(flow, message);
 	tx_add_stages(bank, message);
 	tx_add_parts(bank, message);
 	account_ended(message->group, DIRECTION_TX);

@@ -39,7 +39,10 @@ struct path {
 	__u16 last; /* interface of `snd` */
 	__u8 repeats;
 	__u8 resent; /* it came to the first interface again */
-	__u8 padding[2];
+	__u8 ranged; /* its bytes could be read at `last` ... */
+	__u8 padding;
+	__u32 from; /* ... the first of them: the part with the key, where a device cut it */
+	__u32 padding_end;
 };
 
 /*
@@ -69,6 +72,7 @@ static __always_inline void path_reset(struct path *path)
 	path->snd_last = 0;
 	path->repeats = 0;
 	path->resent = false;
+	path->ranged = false;
 }
 
 /* Return the element of a packet; if it has none and `take` is set, take a free one. */
@@ -121,6 +125,7 @@ static __always_inline bool path_key(const struct sk_buff *skb, __u32 *key)
 /* Note that a driver takes a packet. Skip packets of a socket: SND reports those. */
 static __always_inline void path_xmit(const struct sk_buff *skb, const struct net_device *device)
 {
+	struct packet packet;
 	struct path *path;
 	__u32 slot, key;
 
@@ -141,6 +146,8 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
 		return;
 	path->snd = path->snd_last;
 	path->last = slot;
+	path->ranged = packet_read(skb, &packet) && packet_carries(&packet, key);
+	path->from = packet.first;
 }
 
 /*
@@ -160,6 +167,9 @@ __noinline int path_finish(struct tx_message *message)
 		message->stamps.snd = path->snd;
 		message->interface_last = path->last;
 	}
+	/* Its last byte left in a part without the key, which was not seen. */
+	if (path->snd && path->ranged && seq_before(message->seq_last, path->from))
+		message->stamps.snd = 0;
 	if (path->snd_last > message->stamps.snd_last)
 		message->stamps.snd_last = path->snd_last;
 	message->repeats += path->repeats;

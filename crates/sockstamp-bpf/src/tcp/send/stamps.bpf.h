@@ -31,6 +31,7 @@ struct tx_walk {
 	__u32 interface;
 	__u32 key; /* names the packet */
 	__u32 hash;
+	__u32 length; /* with all headers */
 };
 
 /*
@@ -174,39 +175,66 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		bpf_loop(TX_INFLIGHT_MAX, tx_sched_step, &walk, 0);
 }
 
+/*
+ * Return true if the message's last byte is in the packet. One whose bytes cannot be read is known
+ * by the key that the messages in it were given at the device before.
+ */
+static __always_inline bool tx_in_packet(const struct tx_walk *walk,
+					 const struct tx_message *message)
+{
+	if (packet_carries(&walk->packet, message->seq_last))
+		return true;
+	return walk->packet.first == walk->packet.last && message->packet == walk->key &&
+	       walk->key - message->seq_last < walk->length;
+}
+
+/*
+ * A packet with the message's last byte comes to a further device, or to one that it was at:
+ * everything after the first transmission is the network's time, also a retransmission.
+ */
+static __always_inline void tx_message_again(struct tx_walk *walk, struct tx_message *message)
+{
+	bool seen = message->stamps.snd;
+
+	message->repeats++;
+	if (walk->interface == message->interface_first ||
+	    (seen && walk->interface == message->interface_last))
+		message->flags |= MESSAGE_RESENT;
+	if (seen)
+		message->stamps.snd_last = walk->now;
+	/* Its first packet may have left unseen. */
+	if (message->flags & MESSAGE_RESENT || (!seen && message->retransmits))
+		return;
+	message->stamps.snd = walk->now;
+	message->stamps.snd_last = walk->now;
+	message->packet = walk->key;
+	message->hash = walk->hash;
+	message->interface_last = walk->interface;
+}
+
 static long tx_snd_again_step(__u32 index, struct tx_walk *walk)
 {
 	struct tx_message *message = tx_find_slot(walk->flow, walk->counter);
 
-	if (!message || !message->stamps.snd || message->packet != walk->key)
+	if (!message || !tx_in_packet(walk, message))
 		return 1;
-	message->stamps.snd = walk->now;
-	message->stamps.snd_last = walk->now;
-	message->interface_last = walk->interface;
+	tx_message_again(walk, message);
 	return walk->counter-- == walk->flow->tx.tail;
 }
 
 /*
- * Everything after the first transmission is the network's time, also a retransmission: by a device
- * that has sent it before. Messages that share a packet leave by its next device together.
+ * A device may have cut the packet that the one before had whole: the messages are those whose last
+ * bytes are in this part.
  */
 static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct net_device *device,
 					 struct flow *flow, struct tx_walk *walk)
 {
-	struct tx_message *message = tx_find_message(walk, flow->tx.snd);
-
-	if (!message) {
+	if (!tx_find_message(walk, flow->tx.snd)) {
 		tx_count_unmatched(skb);
 		return;
 	}
 	walk->interface = interface_slot(device);
-	message->stamps.snd_last = walk->now;
-	message->repeats++;
-	if (walk->interface == message->interface_first ||
-	    walk->interface == message->interface_last)
-		message->flags |= MESSAGE_RESENT;
-	if (!(message->flags & MESSAGE_RESENT))
-		bpf_loop(TX_INFLIGHT_MAX, tx_snd_again_step, walk, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_snd_again_step, walk, 0);
 }
 
 static __always_inline long tx_snd_one(struct tx_walk *walk)
@@ -246,6 +274,7 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 		.now = bpf_ktime_get_ns(),
 		.key = tx_packet_key(skb, packet),
 		.hash = skb->hash,
+		.length = skb->len,
 	};
 
 	flow->tx.snd = tx_cursor_in_flight(flow, flow->tx.snd);
