@@ -272,6 +272,30 @@ receiver.recv(100)
     assert_eq!(outline(&messages, "rx"), valid([30, 30, 40]));
 }
 
+/// Without a peer of its socket, a corked send has that of the bytes it adds to.
+#[test]
+fn corked_sends_of_a_socket_without_a_peer_are_in_their_filter() {
+    let host = Host::new("udp").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "udp and dst port 9777"]);
+    run(
+        &host,
+        r"
+for family, address in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):
+    taker = socket.socket(family, socket.SOCK_DGRAM)
+    taker.bind((address, 9777))
+    giver = socket.socket(family, socket.SOCK_DGRAM)
+    for _ in range(10):
+        for more in (socket.MSG_MORE, socket.MSG_MORE, 0):
+            giver.sendto(b'x' * 100, more, (address, 9777))
+        taker.recv(1000)
+",
+    );
+    let report = stat.finish();
+    assert_eq!(number(&report["tx"]["messages"]), 60, "{report}");
+    assert_eq!(number(&report["tx"]["bytes"]), 6000, "{report}");
+    assert_eq!(number(&report["verdicts"]["valid"]), 80, "{report}");
+}
+
 #[test]
 fn a_peek_is_no_message_and_truncated_bytes_are_not_counted() {
     let messages = trace(

@@ -157,7 +157,7 @@ static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 	if (!udp_selectable(sk))
 		return 0;
 	if (ctx->op == setting_datagram_callback) {
-		udp_sendmsg_begins(sk);
+		udp_sendmsg_begins(sk, NULL);
 	} else if (ctx->op == setting_ready_callback) {
 		udp_datagram_arrives(sk, NULL, skb, sk);
 	} else if (ctx->op == setting_read_callback) {
@@ -558,16 +558,14 @@ int on_connect6(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	if (ctx->sk)
-		udp_sendmsg_begins(ctx->sk);
+	udp_sendmsg_to_begins(ctx, false);
 	return 1;
 }
 
 SEC("cgroup/sendmsg6")
 int on_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	if (ctx->sk)
-		udp_sendmsg_begins(ctx->sk);
+	udp_sendmsg_to_begins(ctx, true);
 	return 1;
 }
 
@@ -728,7 +726,7 @@ SEC("fentry/udp_sendmsg")
 int BPF_PROG(on_udp_send_begun, struct sock *sk)
 {
 	if (udp_selectable_ipv4(sk))
-		udp_sendmsg_begins(sk);
+		udp_sendmsg_begins(sk, NULL);
 	return 0;
 }
 
@@ -745,7 +743,7 @@ SEC("fentry/udpv6_sendmsg")
 int BPF_PROG(on_udpv6_send_begun, struct sock *sk)
 {
 	if (udp_selectable(sk))
-		udp_sendmsg_begins(sk);
+		udp_sendmsg_begins(sk, NULL);
 	return 0;
 }
 

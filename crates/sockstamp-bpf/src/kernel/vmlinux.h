@@ -544,9 +544,35 @@ struct sock {
 	u8 sk_bpf_cb_flags; /* v6.15 */
 };
 
+union flowi_uli {
+	__be16 ports;
+};
+
+struct flowi4 {
+	__be32 daddr;
+	union flowi_uli uli;
+};
+
+struct flowi6 {
+	struct in6_addr daddr;
+	union flowi_uli uli;
+};
+
+struct flowi {
+	union {
+		struct flowi4 ip4;
+		struct flowi6 ip6;
+	} u;
+};
+
+struct inet_cork_full {
+	struct flowi fl;
+};
+
 struct inet_sock {
 	struct sock sk;
 	unsigned long inet_flags; /* v6.6 */
+	struct inet_cork_full cork;
 };
 
 struct llist_node {

@@ -47,9 +47,9 @@ static __always_inline void udp_sendmsg_begins_unfollowed(void *sk)
 
 /*
  * Note the begin of a send: of every send where functions are traced, otherwise of unconnected ones
- * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
+ * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18), with its peer.
  */
-static __always_inline void udp_sendmsg_begins(void *sk)
+static __always_inline void udp_sendmsg_begins(void *sk, const struct udp_remote *peer)
 {
 	__u64 task = bpf_get_current_pid_tgid();
 	struct udp_flow *flow;
@@ -69,14 +69,68 @@ static __always_inline void udp_sendmsg_begins(void *sk)
 	if (slot != UDP_NO_SLOT)
 		udp_release_slot(flow, slot);
 	slot = udp_claim_slot(flow, task);
-	if (slot != UDP_NO_SLOT)
-		udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
+	if (slot == UDP_NO_SLOT)
+		return;
+	udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
+	if (peer)
+		udp_send_at(flow, slot)->remote = *peer;
 }
 
-/* Return true if bytes are corked: until udp_push_pending_frames() has finished. */
-static __always_inline bool udp_pending(const struct sock *sk)
+/* A send with an address begins: its packet may come late, or together with a later call's. */
+static __always_inline void udp_sendmsg_to_begins(struct bpf_sock_addr *ctx, bool ipv6)
+{
+	struct udp_remote peer = {};
+	__u32 *address = (__u32 *)peer.address;
+
+	if (!ctx->sk)
+		return;
+	if (ipv6) {
+		address[0] = ctx->user_ip6[0];
+		address[1] = ctx->user_ip6[1];
+		address[2] = ctx->user_ip6[2];
+		address[3] = ctx->user_ip6[3];
+	} else if (ctx->family == AF_INET6) {
+		address[2] = bpf_htonl(0xffff);
+		address[3] = ctx->user_ip4;
+	} else {
+		address[0] = ctx->user_ip4;
+	}
+	peer.port = bpf_ntohs(ctx->user_port);
+	udp_sendmsg_begins(ctx->sk, &peer);
+}
+
+/*
+ * Return whose bytes are corked (AF_INET, AF_INET6), until udp_push_pending_frames() has finished;
+ * 0: none are.
+ */
+static __always_inline int udp_pending(const struct sock *sk)
 {
 	return kernel_read(sk, struct udp_sock, pending);
+}
+
+/*
+ * Find the peer of corked bytes that no packet shows yet. Only the first of the calls shows it
+ * otherwise: udp_sendmsg() adds to what is pending before it calls the hook of its begin (v6.18).
+ */
+static __always_inline void udp_corked_peer(const struct sock *sk, int pending,
+					    struct udp_remote *peer)
+{
+	const struct inet_sock *inet = (const struct inet_sock *)sk;
+	__be16 port = 0;
+
+	if (pending == AF_INET6) {
+		bpf_core_read(peer->address, 16, &inet->cork.fl.u.ip6.daddr);
+		bpf_core_read(&port, sizeof(port), &inet->cork.fl.u.ip6.uli);
+	} else if (sk->__sk_common.skc_family == AF_INET6) {
+		peer->address[10] = 0xff;
+		peer->address[11] = 0xff;
+		bpf_core_read(&peer->address[12], 4, &inet->cork.fl.u.ip4.daddr);
+		bpf_core_read(&port, sizeof(port), &inet->cork.fl.u.ip4.uli);
+	} else {
+		bpf_core_read(peer->address, 4, &inet->cork.fl.u.ip4.daddr);
+		bpf_core_read(&port, sizeof(port), &inet->cork.fl.u.ip4.uli);
+	}
+	peer->port = bpf_ntohs(port);
 }
 
 static __always_inline bool udp_own_device(const struct sock *sk, const struct net_device *device)
@@ -534,6 +588,7 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	struct udp_send *send;
 	__u32 slot, group, weight;
 	__u64 now = 0;
+	int pending;
 
 	if (!flow || !bank)
 		return;
@@ -542,6 +597,9 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	if (slot == UDP_NO_SLOT && result >= 0)
 		slot = udp_claim_slot(flow, task);
 	send = udp_send_at(flow, slot);
+	if (slot != UDP_NO_SLOT && udp_peer_wanted() && !send->remote.port &&
+	    !sk->__sk_common.skc_dport && (pending = udp_pending(sk)))
+		udp_corked_peer(sk, pending, &send->remote);
 	if (result < 0 || !pid_selected(task >> 32) ||
 	    (slot != UDP_NO_SLOT && !udp_wants(sk, &send->remote, DIRECTION_TX))) {
 		if (slot != UDP_NO_SLOT)
