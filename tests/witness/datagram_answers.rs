@@ -354,22 +354,112 @@ fn an_answer_while_another_question_is_in_flight_is_pipelined() {
     });
 }
 
+/// The reasons of reads without an answer.
+fn reasons(messages: &[Value]) -> Vec<Option<&str>> {
+    let reads = of_direction(messages, "rx").into_iter();
+    reads.map(|read| read["unpaired"].as_str()).collect()
+}
+
+/// The answer may be to either; for as long again, one to the other may come.
 #[test]
-fn a_question_without_an_answer_is_forgotten_when_it_is_repeated() {
+fn a_question_that_was_asked_again_has_no_answer_and_the_one_after_a_while_has() {
     within_attempts(|| {
         let told = traced(|socket| {
             socket.send(&[NEVER]).unwrap();
             pause(1_100);
-            for _ in 0..2 {
-                socket.send(&[50]).unwrap();
-                read(socket);
-            }
+            socket.send(&[50]).unwrap();
+            read(socket);
+            socket.send(&[50]).unwrap();
+            read(socket);
+            pause(1_300);
+            socket.send(&[50]).unwrap();
+            read(socket);
             Ok(())
         })?;
-        assert_eq!(told.len(), 2);
-        told.into_iter()
-            .try_for_each(|answer| between(answer, 59, 75))
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[0], (None, false));
+        assert_eq!(told[1].0, None);
+        between(told[2], 59, 75)
     });
+}
+
+/// The first answer comes after the question was repeated, or is lost.
+#[test]
+fn the_late_answer_to_a_repeated_question_is_no_answer_to_the_repetition() {
+    let setup = AnsweringHosts::new();
+    let [server] = setup.answering([PORT]);
+    let socket = setup.asking(Family::V4);
+    socket.connect(server.local_addr().unwrap()).unwrap();
+    let trace = setup.trace(&socket, &[&server]);
+    for late in [true, false] {
+        socket.send(&[7]).unwrap();
+        pause(1_050);
+        socket.send(&[7]).unwrap();
+        let (question, client) = hear(&server);
+        if late {
+            server.send_to(&question, client).unwrap();
+        }
+        answer(&server, 7);
+        assert_eq!(read(&socket), 7);
+        if late {
+            assert_eq!(read(&socket), 7);
+        }
+        begin_another_question();
+    }
+    let messages = trace.finish();
+    let [late, second, lost] = answers(&messages)[..] else {
+        panic!("{messages:?}");
+    };
+    assert_eq!([late, second, lost], [(None, false); 3]);
+    let reasons = reasons(&messages);
+    assert_eq!(reasons[0], Some("asked-again"));
+    assert_eq!(reasons[2], Some("asked-again"));
+}
+
+/// The server sends at its own pace, and the client acknowledges now and then: no datagram within a
+/// round trip answers another.
+#[test]
+fn a_stream_of_datagrams_has_no_answers() {
+    const DATAGRAMS: usize = 200;
+    let setup = AnsweringHosts::new();
+    let [server] = setup.answering([PORT]);
+    let socket = setup.asking(Family::V4);
+    socket.connect(server.local_addr().unwrap()).unwrap();
+    let trace = setup.trace(&socket, &[&server]);
+    thread::scope(|scope| {
+        socket.send(&[1; 5]).unwrap();
+        scope.spawn(|| {
+            let mut bytes = [0; 100];
+            let (_, client) = server.recv_from(&mut bytes).unwrap();
+            for _ in 0..DATAGRAMS {
+                server.send_to(&[2; 1200], client).unwrap();
+                pause(2);
+            }
+        });
+        let mut acknowledged = Instant::now();
+        for _ in 0..DATAGRAMS {
+            read(&socket);
+            if acknowledged.elapsed() > Duration::from_millis(25) {
+                socket.send(&[3; 30]).unwrap();
+                acknowledged = Instant::now();
+            }
+        }
+    });
+    let messages = trace.finish();
+    let answers = answers(&messages);
+    assert_eq!(answers.len(), DATAGRAMS);
+    let round_trip = 2 * u64::try_from(DELAY.as_millis()).unwrap();
+    let too_soon = answers.iter().filter(|(answer, _)| {
+        let answer = answer.as_ref();
+        answer.is_some_and(|ms| *ms < round_trip)
+    });
+    assert_eq!(too_soon.count(), 0, "{answers:?}");
+    let reasons = reasons(&messages);
+    let streamed = reasons
+        .iter()
+        .flatten()
+        .filter(|reason| **reason == "stream");
+    assert!(streamed.count() >= 5, "{reasons:?}");
 }
 
 /// The first peer's answer comes while the second one's is waited for.

@@ -9,6 +9,7 @@ mod joined;
 mod packets;
 mod packets_missing;
 mod packets_recorded;
+mod questions;
 mod receive;
 mod resent;
 mod send;

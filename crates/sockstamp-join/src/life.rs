@@ -240,7 +240,7 @@ impl Life {
             repeats: 0,
             coalesced: false,
             ack_with_data: false,
-            pipelined: false,
+            unpaired: None,
             min_rtt: None,
             clock_error: Some(self.clocks.error),
             seq_end: self.seq_end,

@@ -185,8 +185,12 @@ metrics! {
     );
     PIPELINED = counter(
         "sockstamp_pipelined_messages",
-        "Messages by weight whose request or answer is ambiguous.",
+        "Messages by weight while several requests were in flight: those of sockstamp_unpaired_messages with this reason.",
     ).by(&["direction"]);
+    UNPAIRED = counter(
+        "sockstamp_unpaired_messages",
+        "Messages by weight that belong to no single request or answer, by the reason; docs/causes.md explains them.",
+    ).by(&["direction", "reason"]);
     LOST = counter(
         "sockstamp_losses",
         "Losses by reason; docs/output.md explains them.",

@@ -1,12 +1,15 @@
 //! The counts of a measurement that no group has.
 
+use std::borrow::Cow;
+
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::{Lost, Summary};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
 use crate::catalogue::{
     ADOPTED, CONNECTIONS, COST_LOOKS, DROPS, FAILED_CONNECTIONS, LOST, OUT_OF_ORDER, PIPELINED,
-    SYNS_AGAIN, VERDICTS, WINDOWS,
+    SYNS_AGAIN, UNPAIRED, VERDICTS, WINDOWS,
 };
 use crate::counters::Count;
 
@@ -40,8 +43,18 @@ pub fn host_counters(summary: &Summary) -> Vec<Count> {
     counts.push(Count::new(&OUT_OF_ORDER, None, summary.rx.out_of_order));
     counts.push(Count::new(&DROPS, None, summary.rx.drops));
     for direction in Direction::ALL {
-        let pipelined = summary.direction(direction).pipelined;
+        let unpaired = summary.direction(direction).unpaired;
+        let pipelined = unpaired[Unpaired::Pipelined];
         counts.push(Count::new(&PIPELINED, Some(direction.name()), pipelined));
+        counts.extend(unpaired.iter().map(|(reason, count)| {
+            Count {
+                metric: &UNPAIRED,
+                labels: [("direction", direction.name()), ("reason", reason.name())]
+                    .map(|(label, value)| (Cow::Borrowed(label), value.to_owned()))
+                    .into(),
+                value: count,
+            }
+        }));
     }
     let cost = summary.cost.unwrap_or_default();
     for (result, count) in [("below", cost.looks - cost.over), ("over", cost.over)] {

@@ -50,6 +50,7 @@ pub mod size;
 pub mod stage;
 pub mod summary;
 mod unknown_name;
+pub mod unpaired;
 pub mod verdict;
 pub mod wait;
 

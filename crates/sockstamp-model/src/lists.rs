@@ -5,11 +5,12 @@ use std::fmt::Write;
 use crate::histogram::BUCKETS;
 use crate::part::Part;
 use crate::stage::Stage;
+use crate::unpaired::Unpaired;
 use crate::verdict::Verdict;
 use crate::wait::{End, Kind};
 
-/// Return the C header with the enumerators of stages, counted parts, verdicts, waits and their ends,
-/// in the order of their `ALL`. `Stage::TxCopy` is `STAGE_TX_COPY` there.
+/// Return the C header with the enumerators of stages, counted parts, verdicts, reasons without a
+/// pair, waits and their ends, in the order of their `ALL`. `Stage::TxCopy` is `STAGE_TX_COPY` there.
 #[must_use]
 pub fn c_header() -> String {
     let mut text = String::from(
@@ -21,6 +22,7 @@ pub fn c_header() -> String {
     add_enum(&mut text, "stage", Stage::variants().iter().copied());
     add_enum(&mut text, "part", Part::counted_variants());
     add_enum(&mut text, "verdict", Verdict::VARIANTS.into_iter());
+    add_enum(&mut text, "unpaired", Unpaired::VARIANTS.into_iter());
     add_enum(&mut text, "wait", Kind::VARIANTS.into_iter());
     add_enum(&mut text, "end", End::VARIANTS.into_iter());
     let mut causes = Part::of(Stage::TxQueue).filter_map(Part::counted_index);
@@ -74,6 +76,7 @@ mod tests {
             "\tPART_SNDBUF,\n\tPART_CWND,",
             "enum verdict {",
             "\tVERDICT_VALID,\n\tVERDICT_NO_ENTRY,",
+            "enum unpaired {\n\tUNPAIRED_PIPELINED,",
             "enum wait {\n\tWAIT_CONNECT,",
             "enum end {\n\tEND_OPEN,",
             "#define CAUSE_FIRST 1\n#define CAUSE_COUNT 7",

@@ -12,6 +12,7 @@ use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::{PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
+use crate::unpaired::Unpaired;
 use crate::verdict::Verdict;
 
 /// The version of the JSON of [`Message`]; raised when a key changes its meaning or is removed.
@@ -124,7 +125,9 @@ pub struct Interfaces {
 /// | `time_ns` | [`time`](Self::time), since 1970 |
 /// | `direction` | [`label`](Self::label) |
 /// | `protocol` | `"tcp"` or `"udp"` |
-/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `pipelined`, `netns`, `cgroup` | as here |
+/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns`, `cgroup` | as here |
+/// | `pipelined` | it is [unpaired](Self::unpaired) as `"pipelined"` |
+/// | `unpaired` | the reason, where there is one |
 /// | `parts` | object of stage name → object of part name → duration |
 /// | `ack_with_data` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
@@ -150,7 +153,7 @@ pub struct Message {
     pub cgroup: CgroupId,
     /// The container of that cgroup: `None` without one, and where it was not looked up.
     pub container: Option<Arc<Container>>,
-    /// The end that opened the connection: `None` of one that existed before, and of UDP.
+    /// The end that opened the connection: `None` of UDP, and where an older one does not tell.
     pub opened: Option<Opened>,
     /// The slot of its group, where messages are grouped. Not in JSON: it has a meaning to the
     /// session alone.
@@ -174,9 +177,8 @@ pub struct Message {
     pub coalesced: bool,
     /// TX: the acknowledgement came with data, so that it may have waited for the peer's answer.
     pub ack_with_data: bool,
-    /// It is unknown which request it answers. TX: requests were still unread when it was sent.
-    /// RX: more than one request was under way when it came.
-    pub pipelined: bool,
+    /// Why it has no `app.service` (TX) or `peer.answer` (RX), although it may be an answer.
+    pub unpaired: Option<Unpaired>,
     /// TX: the smallest round-trip time of the connection when the message was acknowledged.
     pub min_rtt: Option<Nanos>,
     /// The sequence number after the last byte (TCP).
@@ -202,6 +204,12 @@ pub struct Message {
 }
 
 impl Message {
+    /// Return true if several questions were in flight: it is unknown which one it answers.
+    #[must_use]
+    pub fn is_pipelined(&self) -> bool {
+        self.unpaired == Some(Unpaired::Pipelined)
+    }
+
     /// Add the parts that took time, by this weight.
     pub(crate) fn record_parts(&self, parts: &mut PartMap<Option<PartSummary>>, weight: u64) {
         for (part, &duration) in self.parts.iter() {
@@ -325,6 +333,7 @@ impl Serialize for Message {
             self.opened.is_some(),
             self.cpu.is_some(),
             self.container.is_some(),
+            self.unpaired.is_some(),
         ];
         let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
@@ -357,7 +366,10 @@ impl Serialize for Message {
         if sent {
             object.serialize_field("ack_with_data", &self.ack_with_data)?;
         }
-        object.serialize_field("pipelined", &self.pipelined)?;
+        object.serialize_field("pipelined", &self.is_pipelined())?;
+        if let Some(reason) = self.unpaired {
+            object.serialize_field("unpaired", &reason)?;
+        }
         if let Some(rtt) = self.min_rtt {
             object.serialize_field("min_rtt_ns", &rtt)?;
         }
@@ -499,6 +511,7 @@ mod tests {
         let mut received = message(Direction::Rx);
         received.weight = 8;
         received.verdict = Verdict::ClockStep;
+        received.unpaired = Some(Unpaired::Stream);
         received.oldest_age = Some(Nanos(5_000));
         received.stages[Stage::RxStack] = Some(Nanos(900));
         received.stages[Stage::PeerAnswer] = Some(Nanos(50_000));
@@ -511,7 +524,7 @@ mod tests {
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"rx.stack":900,"peer.answer":50000},"parts":{"peer.answer":{"peer":50000}},"total_ns":900,"#,
                 r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,
-                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"pipelined":false,"oldest_age_ns":5000,"#,
+                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"pipelined":false,"unpaired":"stream","oldest_age_ns":5000,"#,
                 r#""netns":4026531840,"cgroup":4711}"#,
             )
         );

@@ -9,6 +9,7 @@ use sockstamp_model::flow::{CgroupId, Flow, Opened};
 use sockstamp_model::message::{Interfaces, Message};
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
 use crate::encode::Levels;
@@ -26,6 +27,7 @@ pub(crate) struct Identity {
     pub(crate) cgroup: CgroupId,
     pub(crate) container: Option<Arc<Container>>,
     pub(crate) opened: Option<Opened>,
+    pub(crate) unpaired: Option<Unpaired>,
     pub(crate) pid: u32,
     pub(crate) comm: Name,
     pub(crate) interfaces: Interfaces,
@@ -40,6 +42,7 @@ impl Identity {
             cgroup: message.cgroup,
             container: message.container.clone(),
             opened: message.opened,
+            unpaired: message.unpaired,
             pid: message.pid,
             comm: message.comm.clone(),
             interfaces: message.interfaces.clone(),
@@ -53,6 +56,7 @@ impl Identity {
             && self.cgroup == message.cgroup
             && self.container == message.container
             && self.opened == message.opened
+            && self.unpaired == message.unpaired
             && self.pid == message.pid
             && self.comm == message.comm
             && self.interfaces == message.interfaces
@@ -210,7 +214,11 @@ impl Batch {
     pub fn push(&mut self, message: &Message) {
         let identity = self.identity(message);
         self.rows.push(identity);
-        let flags = [message.coalesced, message.ack_with_data, message.pipelined];
+        let flags = [
+            message.coalesced,
+            message.ack_with_data,
+            message.is_pipelined(),
+        ];
         for (column, flag) in self.flags.iter_mut().zip(flags) {
             column.push(flag);
         }

@@ -31,6 +31,7 @@ const VALUES: [fn(&Identity) -> Option<Value>; OF_IDENTITY.len()] = [
     |identity| integer(last(identity)?.netns.0.into()),
     |identity| text(&identity.container.as_ref()?.full_name()),
     |identity| text(identity.opened?.name()),
+    |identity| text(identity.unpaired?.name()),
 ];
 
 #[expect(clippy::unnecessary_wraps, reason = "columns may lack a value")]

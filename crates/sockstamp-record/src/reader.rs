@@ -10,6 +10,7 @@ use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
 use crate::batch::Batch;
@@ -235,6 +236,7 @@ impl Rows {
         };
         message.container = decoded.word_if_there(18, row)?.map(Arc::new);
         message.opened = decoded.word_if_there(19, row)?;
+        message.unpaired = decoded.word_if_there(20, row)?;
         Ok(())
     }
 
@@ -269,7 +271,10 @@ impl Rows {
         };
         message.coalesced = flag(0)?;
         message.ack_with_data = flag(1)?;
-        message.pipelined = flag(2)?;
+        // Recordings of earlier programs have no other reason.
+        if flag(2)? {
+            message.unpaired = Some(Unpaired::Pipelined);
+        }
         message.cpu = decoded.number_if_there(SOMETIMES + 5, row)?;
         message.bytes = decoded.number::<i64>(ALWAYS + 1, row)?.cast_unsigned();
         message.retransmits = decoded.number(ALWAYS + 3, row)?;
@@ -329,7 +334,7 @@ fn nothing() -> Message {
         repeats: 0,
         coalesced: false,
         ack_with_data: false,
-        pipelined: false,
+        unpaired: None,
         min_rtt: None,
         seq_end: 0,
         stages: StageMap::default(),

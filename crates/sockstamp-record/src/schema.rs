@@ -53,7 +53,7 @@ pub struct Column {
 
 /// The columns that are the same for many messages: those of the flow, the process, the interfaces
 /// and the verdict.
-pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 20] = [
+pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 21] = [
     ("direction", Kind::Text, false),
     ("protocol", Kind::Text, false),
     ("netns", Kind::Integer, false),
@@ -75,6 +75,7 @@ pub(crate) const OF_IDENTITY: [(&str, Kind, bool); 20] = [
     // Recordings of earlier programs lack these.
     ("container", Kind::Text, true),
     ("opened", Kind::Text, true),
+    ("unpaired", Kind::Text, true),
 ];
 
 pub(crate) const FLAGS: [&str; 3] = ["coalesced", "ack_with_data", "pipelined"];

@@ -21,6 +21,7 @@ use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::recover::recover;
 use sockstamp_record::schema::{Kind, columns};
@@ -105,11 +106,13 @@ prop_compose! {
         first in interfaces(), last in interfaces(), verdict in 0..Verdict::COUNT,
         container in containers(), opened in proptest::option::of(any::<bool>()),
         cpu in proptest::option::of(any::<u16>()),
+        unpaired in proptest::option::of(0..Unpaired::COUNT),
     ) -> Message {
         let mut message = message(0);
         message.container = container;
         message.opened = opened.map(|accepted| Opened::ALL[usize::from(accepted)]);
         message.cpu = cpu;
+        message.unpaired = unpaired.map(|reason| Unpaired::ALL[reason]);
         message.direction = if tx { Direction::Tx } else { Direction::Rx };
         message.flow = flow;
         message.cgroup = CgroupId(cgroup);
@@ -127,7 +130,7 @@ prop_compose! {
         numbers in (
             any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(),
         ),
-        flags in any::<[bool; 3]>(),
+        flags in any::<[bool; 2]>(),
         rtt in durations(), error in durations(), older in durations(), stamps in stamps(),
         stages in proptest::collection::vec(durations(), Stage::COUNT),
         parts in proptest::collection::vec(durations(), Part::COUNT),
@@ -136,7 +139,7 @@ prop_compose! {
         (message.bytes, message.weight, message.retransmits, ..) = numbers;
         (.., message.repeats, message.seq_end, _) = numbers;
         message.time = Timestamp::from_nanos(numbers.5);
-        [message.coalesced, message.ack_with_data, message.pipelined] = flags;
+        [message.coalesced, message.ack_with_data] = flags;
         (message.min_rtt, message.clock_error) = (rtt, error);
         message.stages = StageMap::from_fn(|stage| stages[stage as usize]);
         message.parts = PartMap::from_fn(|part| parts[part as usize].filter(|_| !part.is_rest()));
@@ -179,7 +182,7 @@ fn message(number: u64) -> Message {
         repeats: 0,
         coalesced: false,
         ack_with_data: true,
-        pipelined: false,
+        unpaired: None,
         min_rtt: None,
         clock_error: None,
         seq_end: 5,

@@ -156,7 +156,7 @@ struct bank {
 	__u64 segments; /* with data, of flows that have ended or were given back */
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */
-	__u64 pipelined[DIRECTION_COUNT]; /* no app.service, no peer.answer */
+	__u64 unpaired[DIRECTION_COUNT][UNPAIRED_COUNT]; /* no app.service, no peer.answer */
 	__u64 nic_asked; /* sent messages that NICs were asked to stamp */
 	__u64 nic_spared; /* that they were not asked to stamp, since one had been just before */
 	__u64 tags[TAGS_COUNT];
@@ -176,7 +176,6 @@ enum message_flags {
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
 	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
 	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
-	MESSAGE_PIPELINED = 1 << 4, /* unknown which request it answers, or is answered by */
 };
 
 struct tx_stamps {
@@ -197,6 +196,9 @@ struct rx_stamps {
 	__u64 read; /* the read call returned it */
 	__u64 oldest; /* as `software`, of the first byte; as `ready` where it had no stamp */
 };
+
+/* A reason of enum unpaired, where 0 is none. */
+#define NO_PAIR(reason) (1 + UNPAIRED_##reason)
 
 #define STAGE_ABSENT (~0ULL)
 #define RTT_UNKNOWN  (~0U)
@@ -262,7 +264,7 @@ struct message_record {
 	__u8 direction;
 	__u8 verdict;
 	__u8 flags;
-	__u8 padding[1];
+	__u8 unpaired; /* NO_PAIR() of the reason why it has no app.service, no peer.answer; or 0 */
 };
 
 #define WAIT_UNKNOWN  (~0ULL)

@@ -9,6 +9,7 @@ use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
 pub(crate) use raw::{bank as Bank, message_record as Record};
@@ -74,7 +75,7 @@ pub(crate) fn message(
         repeats: record.repeats.into(),
         coalesced: flag(record, raw::message_flags::MESSAGE_COALESCED),
         ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
-        pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
+        unpaired: unpaired(record.unpaired)?,
         clock_error: None,
         min_rtt: (record.min_rtt_us != RTT_UNKNOWN)
             .then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
@@ -90,6 +91,14 @@ pub(crate) fn message(
         },
         verdict: *Verdict::ALL.get(usize::from(record.verdict))?,
     })
+}
+
+/// `NO_PAIR()` of abi.h, reversed. `None` where no version of ours writes it.
+fn unpaired(raw: u8) -> Option<Option<Unpaired>> {
+    let Some(index) = raw.checked_sub(1) else {
+        return Some(None);
+    };
+    Unpaired::ALL.get(usize::from(index)).copied().map(Some)
 }
 
 pub(crate) fn part_summary(raw: &raw::part_sum) -> PartSummary {

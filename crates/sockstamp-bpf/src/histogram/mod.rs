@@ -9,6 +9,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{
     Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Resent, Summary, Tags,
 };
+use sockstamp_model::unpaired::UnpairedCounts;
 use sockstamp_model::verdict::Verdict;
 
 use crate::abi::{self, Bank, SENT, part_summary, raw};
@@ -120,7 +121,9 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         resent: (direction == Direction::Tx).then(|| resent(banks)),
         segments: None,
         out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
-        pipelined: sum(banks, |bank| bank.pipelined[index]),
+        unpaired: UnpairedCounts::from_fn(|reason| {
+            sum(banks, |bank| bank.unpaired[index][reason as usize])
+        }),
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,

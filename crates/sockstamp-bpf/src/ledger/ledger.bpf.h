@@ -2,7 +2,7 @@
 /*
  * The only ledger of messages and connections. Every count is added to the bank of this CPU, which
  * has the sum of all, and to the message's group. Groups have no counts of connections and of
- * pipelined messages, only their stages: those counts are the host's. A message is counted once; if
+ * unpaired messages, only their stages: those counts are the host's. A message is counted once; if
  * it is measured, it ends once, either with its stages or refused. No other code counts messages.
  */
 #ifndef SOCKSTAMP_LEDGER_LEDGER_BPF_H
@@ -59,11 +59,18 @@ static __always_inline void account_missed(struct bank *bank, __u32 group, enum 
 	account_refused(bank, group, direction, verdict, weight);
 }
 
-/* Count a measured message that belongs to no single question or answer. */
-static __always_inline void account_pipelined(struct bank *bank, enum direction direction,
-					      __u32 weight)
+/*
+ * Count a measured message that belongs to no single question or answer, by its NO_PAIR(). Keep the
+ * test, as that of a verdict.
+ */
+static __always_inline void account_unpaired(struct bank *bank, enum direction direction,
+					     __u32 unpaired, __u32 weight)
 {
-	count(&bank->pipelined[direction], weight);
+	__u32 reason = unpaired - 1;
+
+	barrier_var(reason);
+	if (reason < UNPAIRED_COUNT)
+		count(&bank->unpaired[direction][reason], weight);
 }
 
 /* Count a connection that was opened or accepted, or why it was not. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * peer.answer of TCP: from a send to the arrival of the first byte that answers it. An answer
- * belongs to a known request only if one request is in flight. If bytes were unread at the send, or
- * the answer arrives before the peer has acknowledged the whole send, the read counts as pipelined.
+ * Questions and answers of TCP. At the end that asks, a send is (a part of) a question, and the
+ * first bytes that come after it are its answer: peer.answer. At the other end it is the reverse:
+ * app.service.
  */
 #ifndef SOCKSTAMP_TCP_ANSWER_BPF_H
 #define SOCKSTAMP_TCP_ANSWER_BPF_H
@@ -10,33 +10,164 @@
 #include "answer/answer.bpf.h"
 #include "tcp/flow.bpf.h"
 
-/* Called when a message is queued, with the socket locked. `now` 0: do not measure its answer. */
-static __always_inline void answer_asked(const struct tcp_sock *tp, struct exchange *exchange,
-					 __u64 now)
+/* Bytes that come sooner after a question than by a round trip less this left before it. */
+#define ANSWER_SLACK_NS 100000
+/* A gap between arrivals is a pause of the sender only if it is longer than a round trip and this.
+ */
+#define PAUSE_NS 1000000
+/* So many pauses without a question between them: the peer speaks at a pace of its own. */
+#define PAUSES 3
+/* A question was repeated if it came later by these octaves than an answer takes, */
+#define AGAIN_OCTAVES 2
+/* ... and later than this octave: 17 ms; where no answer has told its time, 1 s. */
+#define AGAIN_LEAST  23
+#define AGAIN_UNTOLD 29
+
+/* Return true if bytes were received and not read: a FIN, which has a number too, is none. */
+static __always_inline bool tcp_has_unread(const struct sock *sk, const struct tcp_sock *tp)
 {
-	if (!exchange->asks)
-		return;
-	exchange->asked = now;
-	exchange->pipelined = tp->copied_seq != tp->rcv_nxt;
+	__u32 unread = tp->rcv_nxt - tp->copied_seq;
+
+	return unread && (unread > 1 || !(sk->sk_shutdown & RCV_SHUTDOWN));
+}
+
+/* Return the octave of a time; 0 for those below a microsecond. */
+static __always_inline __u8 octave(__u64 ns)
+{
+	return ns >> 10 ? log2_floor(ns) : 0;
+}
+
+/* Return true if a question that is like the open one comes too late to be another. */
+static __always_inline bool exchange_asked_again(const struct exchange *exchange, __u64 now)
+{
+	__u8 least = exchange->usual ? exchange->usual + AGAIN_OCTAVES : AGAIN_UNTOLD;
+
+	if (least < AGAIN_LEAST)
+		least = AGAIN_LEAST;
+	return exchange->asked && octave(now - exchange->asked) > least;
+}
+
+/* A part of a question: a send at the end that asks, an arrival at the other. Locked. */
+static __always_inline void exchange_asked(struct exchange *exchange, __u32 length, __u64 now)
+{
+	if (!exchange->open) {
+		exchange->open = true;
+		exchange->unpaired = 0;
+	} else if (questions_alike(length, exchange->length)) {
+		exchange->unpaired = exchange_asked_again(exchange, now) ? NO_PAIR(ASKED_AGAIN) :
+									   NO_PAIR(PIPELINED);
+		exchange->doubts = MOST_DOUBTS;
+	}
+	exchange->length = length < QUESTION_MOST ? length : QUESTION_MOST;
 }
 
 /*
- * Called when bytes from `start` on become readable, with the socket locked. TCP has already
- * processed their segment's ACK (tcp_rcv_established(), net/ipv4/tcp_input.c, v6.18).
+ * The open question is answered after `ns`. Return NO_PAIR() of the reason why that is not the time
+ * of an answer, or 0; `reason`: such a reason that is known already.
  */
+static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 reason, __u64 ns)
+{
+	bool crowded = exchange->doubts >= DOUBTS;
+	bool several = exchange->unpaired;
+	__u8 time = octave(ns);
+
+	exchange->open = false;
+	/* Where several questions were in flight, an answer that takes far less time is another's.
+	 */
+	if (!reason && crowded && time + 1 < exchange->usual)
+		reason = NO_PAIR(MULTIPLEXED);
+	exchange->doubts = doubts_after(exchange->doubts, reason);
+	if (several || !crowded)
+		exchange->usual = time;
+	if (!reason)
+		exchange->pauses /= 2;
+	return reason ?: exchange->doubts >= DOUBTS ? NO_PAIR(MULTIPLEXED) : 0;
+}
+
+/*
+ * Called when a message is queued at the end that asks, with the socket locked. `now` 0: do not
+ * measure its answer.
+ */
+static __always_inline void answer_asked(const struct sock *sk, struct exchange *exchange,
+					 __u32 length, __u64 now)
+{
+	if (!exchange->asks)
+		return;
+	exchange_asked(exchange, length, now);
+	exchange->asked = now;
+	if (tcp_has_unread(sk, tcp_of(sk)))
+		exchange->unpaired = NO_PAIR(PIPELINED);
+}
+
+/* The peer sends more, and nothing was asked since its last bytes, `gap` ago. */
+static __always_inline void answer_goes_on(const struct tcp_sock *tp, struct exchange *exchange,
+					   __u64 gap)
+{
+	__u32 rtt = tp->rtt_min.s[0].v;
+	__u8 pace;
+
+	if (gap < PAUSE_NS || (rtt != RTT_UNKNOWN && gap < 1000ULL * (rtt + rtt / 8)))
+		return;
+	pace = octave(gap);
+	if (!exchange->pauses || pace > exchange->pace)
+		exchange->pace = pace;
+	else if (pace < exchange->pace)
+		exchange->pace--;
+	if (exchange->pauses < 4 * PAUSES)
+		exchange->pauses++;
+}
+
+/*
+ * Return NO_PAIR() of the reason why bytes that come after a question may not be its answer; 0 if
+ * there is none. TCP has already processed their segment's ACK (tcp_rcv_established(),
+ * net/ipv4/tcp_input.c, v6.18). `gap`: since the bytes before them.
+ */
+static __always_inline __u8 answer_doubt(const struct tcp_sock *tp, const struct flow *flow,
+					 __u64 since, __u64 gap)
+{
+	const struct exchange *exchange = &flow->exchange;
+	__u32 rtt = tp->rtt_min.s[0].v;
+
+	if (exchange->unpaired)
+		return exchange->unpaired;
+	if (seq_before(tp->snd_una, flow->tx.seq))
+		return NO_PAIR(PIPELINED);
+	if (rtt != RTT_UNKNOWN && since + ANSWER_SLACK_NS < 1000ULL * rtt)
+		return NO_PAIR(PUSHED);
+	if (exchange->pauses >= PAUSES && octave(gap) <= exchange->pace + 1)
+		return NO_PAIR(STREAM);
+	return 0;
+}
+
+/* Called when bytes from `start` to `end` become readable, with the socket locked. */
 static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
-					   __u32 start, __u64 ready)
+					   __u32 start, __u32 end, __u64 ready)
 {
 	struct exchange *exchange = &flow->exchange;
-	__u64 state = EXCHANGE_ANSWERED | start;
+	__u32 now = ready / HEARD_NS;
+	__u64 gap = (__u64)(now - flow->rx.heard) * HEARD_NS;
+	__u64 state, since;
 
-	if (!exchange->asked)
+	flow->rx.heard = now;
+	if (!exchange->asks) {
+		exchange_asked(exchange, end - start, ready);
+		exchange->asked = ready;
 		return;
-	if (exchange->pipelined || seq_before(tp->snd_una, flow->tx.seq))
-		state |= EXCHANGE_PIPELINED;
+	}
+	if (!exchange->open) {
+		answer_goes_on(tp, exchange, gap);
+		return;
+	}
+	if (!exchange->asked) {
+		exchange->open = false;
+		return;
+	}
+	since = ready - exchange->asked;
+	state = exchange_answered(exchange, answer_doubt(tp, flow, since, gap), since);
+	state = EXCHANGE_ANSWERED | state << EXCHANGE_UNPAIRED_SHIFT | start;
 	exchange->state = 0;
 	barrier();
-	exchange->ns = ready - exchange->asked;
+	exchange->ns = since;
 	exchange->asked = 0;
 	/* Atomic for its order: a reader that sees the state sees the time. */
 	__sync_lock_test_and_set(&exchange->state, state);
@@ -66,12 +197,29 @@ static __always_inline struct answer answer_take(const struct sock *sk, struct e
 		return answer;
 	if (__sync_val_compare_and_swap(&exchange->state, state, 0) != state)
 		return answer;
-	answer.pipelined = !!(state & EXCHANGE_PIPELINED);
-	if (answer.pipelined)
+	answer.unpaired = state >> EXCHANGE_UNPAIRED_SHIFT;
+	if (answer.unpaired)
 		return answer;
 	answer.ns = ns;
 	answer.network = answer_network(sk, ns);
 	return answer;
+}
+
+/*
+ * Called when a send is entered at the end that answers, with the socket locked: return NO_PAIR()
+ * of the reason why it may not be the answer to what was read last; 0 if there is none.
+ */
+static __always_inline __u8 service_doubt(const struct sock *sk, const struct exchange *exchange)
+{
+	if (tcp_has_unread(sk, tcp_of(sk)))
+		return NO_PAIR(PIPELINED);
+	return exchange->asks ? 0 : exchange->unpaired;
+}
+
+/* Called when that send is queued. Return `reason`, or NO_PAIR() of one that shows now. */
+static __always_inline __u8 service_answered(struct exchange *exchange, __u8 reason, __u64 ns)
+{
+	return exchange->asks ? reason : exchange_answered(exchange, reason, ns);
 }
 
 #endif

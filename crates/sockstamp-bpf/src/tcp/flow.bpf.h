@@ -17,19 +17,25 @@ const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 
 /* In the upper half of `state` of an exchange. */
-#define EXCHANGE_ANSWERED  (1ULL << 32)
-#define EXCHANGE_PIPELINED (1ULL << 33)
+#define EXCHANGE_ANSWERED	(1ULL << 32)
+#define EXCHANGE_UNPAIRED_SHIFT 33 /* NO_PAIR() of the answer */
 
 /*
  * The last question of a flow, and its answer. Written with the socket locked, except `state`,
  * which a reader clears.
  */
 struct exchange {
-	__u64 asked; /* when the last send was queued; 0: it has been answered, or was not seen */
+	__u64 asked; /* when its last part was; 0: it has been answered, or was not measured */
 	__u64 ns; /* how long its answer took */
 	__u64 state; /* sequence number of the answer's first byte; 0: it was read */
-	bool asks; /* this end is the one that asks */
-	bool pipelined; /* bytes were left unread when it asked */
+	__u8 asks : 1; /* this end is the one that asks */
+	__u8 open : 1; /* it is not answered */
+	__u8 unpaired : 6; /* NO_PAIR() of what is known to be wrong with it */
+	__u8 doubts; /* answer/answer.bpf.h */
+	__u8 pauses; /* of a peer that speaks without a question */
+	__u8 pace; /* the octave of these pauses */
+	__u8 usual; /* the octave of an answer's time */
+	__u16 length; /* of its last part */
 };
 
 /* Everything is written under the socket lock, except as noted. */
@@ -133,7 +139,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 		flow->window = window.number ? window.number - 1 : 0;
 		flow->rx.window = flow->window;
 	}
-	flow->exchange.asks = mark_measures(mark, DIRECTION_RX) && flow_is_client(sk, mark);
+	flow->exchange.asks = mark_measures(mark, DIRECTION_RX) && mark->opened_by == OPENED_BY_US;
 	sample_start(&flow->tx.sampler);
 	sample_start(&flow->rx.sampler);
 	if (setting_record) {

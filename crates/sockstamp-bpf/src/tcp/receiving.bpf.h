@@ -43,6 +43,8 @@ struct out_of_order {
 #define ARRIVALS_EVICTED (1 << 18) /* arrivals of bytes before `lost` */
 #define ARRIVALS_TURN	 (1ULL << 32)
 
+#define HEARD_NS 1024
+
 /* Written under the socket lock, except as noted. */
 struct receiving {
 	__u64 state; /* of `arrivals` */
@@ -65,6 +67,7 @@ struct receiving {
 	__u8 adopted; /* a read may have been under way when the flow was adopted */
 	__u8 unknown; /* unknown_end is valid */
 	__u8 reordered; /* there is an element in `reordered` */
+	__u32 heard; /* when bytes last became readable, in HEARD_NS */
 	struct arrival arrivals[ARRIVALS];
 	__u64 service_from; /* when the last read ended that no send has followed; 0: none */
 	__u32 shift; /* received numbers less the sender's own (tcp/tag) */

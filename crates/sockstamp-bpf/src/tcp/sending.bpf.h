@@ -61,7 +61,7 @@ struct sender {
 	};
 	__u32 tid; /* 0: free */
 	__u32 pid;
-	__u32 flags; /* SENDER_, MESSAGE_PIPELINED and MESSAGE_THROTTLED */
+	__u32 flags; /* SENDER_, MESSAGE_THROTTLED, and NO_PAIR() */
 	/* The message's group, once it is queued. */
 	__u32 group;
 	__u32 crowded; /* the flow's tx.crowded */
@@ -79,9 +79,11 @@ enum crowded {
 /* Beside the flags of abi.h: `quota_notes` has a part of its app.service. */
 #define MESSAGE_THROTTLED (1 << 5)
 #define MESSAGE_HELD	  (1 << 6) /* a cause has held it: `waited` is not all 0 */
+#define MESSAGE_UNPAIRED  (1 << 7) /* `service` is NO_PAIR() of the reason why it has none */
 
-#define SENDER_MORE   (1 << 16) /* MSG_MORE */
-#define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
+#define SENDER_MORE	      (1 << 16) /* MSG_MORE */
+#define SENDER_NOWAIT	      (1 << 17) /* MSG_DONTWAIT */
+#define SENDER_UNPAIRED_SHIFT 24
 
 /* A flow's packets pass few devices: those of other slots with this bit are hardly among them. */
 #define DEVICE_BIT(slot) (1U << ((slot) % 16))

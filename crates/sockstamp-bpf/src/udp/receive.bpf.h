@@ -70,7 +70,7 @@ static __always_inline void udp_datagram_arrives(const void *receiver, struct __
 	if (udp_peer_wanted())
 		udp_peer(sk, skb, true, &arrival.remote);
 	udp_arrival_store(flow, counter, &arrival);
-	if (flow->exchange.in_flight)
+	if (udp_asks(sk, flow, skb, false) && flow->exchange.peer)
 		udp_answer_arrives(sk, skb, flow, counter, arrival.time);
 	sched_note_waiter(sk, &flow->waiter, counter, arrival.time);
 }

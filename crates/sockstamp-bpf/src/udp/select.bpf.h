@@ -222,6 +222,8 @@ static __always_inline void udp_select_file(const struct task_struct *task, stru
 		return;
 	udp_select(sk);
 	mark = udp_mark_lookup(sk);
+	if (mark)
+		mark->adopted = true;
 	if (mark && sk->__sk_common.skc_state == TCP_ESTABLISHED)
 		udp_hold_demand(mark);
 }

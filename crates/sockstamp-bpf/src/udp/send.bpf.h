@@ -381,7 +381,7 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 			udp_peer(sk, skb, false, &send->remote);
 		if (setting_in_step)
 			send->number = datagram_number(skb);
-		udp_ask(flow, udp_peer_name(sk, skb, false), packet.now);
+		udp_ask(flow, udp_asked_peer(sk, flow, skb), packet.now, skb->len);
 	}
 	udp_note_queued(send, &packet);
 	if (corked)
@@ -608,7 +608,7 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	}
 	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
-		udp_ask(flow, udp_is_client(sk), bpf_ktime_get_ns());
+		udp_ask(flow, udp_asks(sk, flow, NULL, true), bpf_ktime_get_ns(), result);
 	if (window_bounded()) {
 		now = bpf_ktime_get_ns();
 		if (!window_contains(now)) {

@@ -100,6 +100,12 @@ enum udp_account {
 	UDP_RELEASED, /* its socket is closed */
 };
 
+enum udp_role {
+	UDP_UNTOLD,
+	UDP_ASKS,
+	UDP_ANSWERS,
+};
+
 /*
  * The question that a socket has asked last, and the answer that came. A sender and the CPU that
  * delivers may write at once.
@@ -111,8 +117,13 @@ struct udp_exchange {
 	__u64 ns; /* how long the answer took */
 	__u64 state; /* 1 + counter of the answer's arrival; 0: it was read */
 	__u64 peer; /* udp_peer_name() */
+	__u64 late; /* until when questions that were asked again may be answered; 0: none was */
+	__u64 least; /* the shortest time of an answer so far; 0: none yet */
 	__s32 in_flight; /* questions without an answer */
-	bool pipelined; /* unknown which question the next answer is for */
+	__u32 length; /* of its last datagram */
+	__u8 unpaired; /* NO_PAIR() of what is known to be wrong with it */
+	__u8 surplus; /* there were more answers than questions: pairs in step until they count */
+	__u8 role; /* enum udp_role */
 };
 
 /* Threads of a socket whose last read is known. More share their places. */

@@ -259,7 +259,11 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
     if part.measured < part.messages {
         figures.push(format!("{} measured", part.measured));
     }
-    for (count, what) in [(part.pipelined, "pipelined"), (part.drops, "dropped")] {
+    let unpaired = part
+        .unpaired
+        .iter()
+        .map(|(reason, count)| (count, reason.name()));
+    for (count, what) in unpaired.chain([(part.drops, "dropped")]) {
         if count > 0 {
             figures.push(format!("{count} {what}"));
         }
@@ -546,6 +550,7 @@ fn csv_row(
 #[cfg(test)]
 mod tests {
     use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
+    use sockstamp_model::unpaired::Unpaired;
 
     use super::*;
     use crate::print::paragraph::WIDTH;
@@ -575,7 +580,7 @@ mod tests {
             });
             part.segments = Some(u64::from(u32::MAX));
             part.out_of_order = 1_234_567;
-            part.pipelined = 1_234_567;
+            part.unpaired.add(Unpaired::Pipelined, 1_234_567);
             part.drops = 1_234_567;
             part.sent = histogram.clone();
             part.total = histogram.clone();

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::paragraph::WIDTH;
@@ -61,10 +62,6 @@ const COUNTS: &[(&str, &str)] = &[
     (
         "SYNs sent again",
         "First segments of connections, sent again for lack of an answer.",
-    ),
-    (
-        "pipelined",
-        "Messages whose request or answer is ambiguous.",
     ),
     (
         "dropped",
@@ -129,7 +126,7 @@ const LOST: &[(&str, &str)] = &[
 
 /// All words of the output.
 #[must_use]
-pub fn sections() -> [Section; 5] {
+pub fn sections() -> [Section; 6] {
     [
         Section {
             title: "COUNTS",
@@ -155,6 +152,13 @@ pub fn sections() -> [Section; 5] {
             about: "Each measured message ends with one: valid, or refused for one reason.",
             words: Verdict::ALL
                 .map(|verdict| (verdict.name(), verdict.description()))
+                .to_vec(),
+        },
+        Section {
+            title: "WITHOUT A PAIR",
+            about: "Valid messages without app.service (tx) or peer.answer (rx), by the reason.",
+            words: Unpaired::ALL
+                .map(|reason| (reason.name(), reason.description()))
                 .to_vec(),
         },
         Section {

@@ -182,7 +182,7 @@ pub(super) fn message(number: u64) -> Message {
         time: Timestamp::from_nanos(1_790_000_000_000_000_000 + number * 1_234_567),
         interfaces: Interfaces::default(),
         ack_with_data: false,
-        pipelined: false,
+        unpaired: None,
         min_rtt: None,
         clock_error: None,
         parts,

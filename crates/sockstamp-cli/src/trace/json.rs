@@ -87,7 +87,12 @@ pub(super) fn write(line: &mut Line, message: &Message, head: &[u8]) {
     if sent {
         flag(line, r#","ack_with_data":"#, message.ack_with_data);
     }
-    flag(line, r#","pipelined":"#, message.pipelined);
+    flag(line, r#","pipelined":"#, message.is_pipelined());
+    if let Some(reason) = message.unpaired {
+        line.text(r#","unpaired":""#);
+        line.text(reason.name());
+        line.text("\"");
+    }
     time_if_known(line, r#","min_rtt_ns":"#, message.min_rtt);
     time_if_known(line, r#","oldest_age_ns":"#, message.oldest_age);
     time_if_known(line, r#","clock_error_ns":"#, message.clock_error);

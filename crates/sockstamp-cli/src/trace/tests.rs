@@ -14,6 +14,7 @@ use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 use sockstamp_run::escape;
 
@@ -140,7 +141,9 @@ fn message(rng: &mut Rng) -> Message {
         repeats: small(rng),
         coalesced: rng.bool(),
         ack_with_data: rng.bool(),
-        pipelined: rng.bool(),
+        unpaired: rng
+            .bool()
+            .then(|| Unpaired::ALL[rng.usize(..Unpaired::COUNT)]),
         min_rtt: time(rng),
         seq_end: small(rng),
         stages: stages(rng),

@@ -9,6 +9,7 @@ use crate::name::Name;
 use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::StageMap;
 use crate::summary::DirectionSummary;
+use crate::unpaired::{Unpaired, UnpairedCounts};
 use crate::verdict::Verdict;
 
 /// A distribution as the programs keep it: `histogram_add()` of histogram.bpf.h.
@@ -51,7 +52,7 @@ struct Bank {
     messages: u64,
     bytes: u64,
     measured: u64,
-    pipelined: u64,
+    unpaired: UnpairedCounts,
     retransmits: u64,
     stages: StageMap<Distribution>,
     sent: Distribution,
@@ -70,7 +71,9 @@ impl Bank {
         if !message.verdict.is_valid() {
             return;
         }
-        self.pipelined += if message.pipelined { weight } else { 0 };
+        if let Some(reason) = message.unpaired {
+            self.unpaired[reason] += weight;
+        }
         let (mut total, mut sent) = (0, 0);
         for stage in Stage::ALL {
             let Some(duration) = message.stages[stage] else {
@@ -110,7 +113,7 @@ impl Bank {
         prop_assert_eq!(self.messages, summary.messages);
         prop_assert_eq!(self.bytes, summary.bytes);
         prop_assert_eq!(self.measured, summary.measured);
-        prop_assert_eq!(self.pipelined, summary.pipelined);
+        prop_assert_eq!(self.unpaired, summary.unpaired);
         prop_assert_eq!(self.retransmits, summary.retransmits);
         prop_assert_eq!(self.sent.histogram(), summary.sent.clone());
         prop_assert_eq!(self.total.histogram(), summary.total.clone());
@@ -175,7 +178,7 @@ prop_compose! {
         weight in 1..1000_u32,
         bytes in 0..100_000_u64,
         retransmits in 0..3_u32,
-        pipelined in any::<bool>(),
+        unpaired in proptest::option::of(0..Unpaired::COUNT),
         service in proptest::option::of(duration()),
         first in proptest::option::of(duration()),
         wakeup in proptest::option::of(duration()),
@@ -234,7 +237,7 @@ prop_compose! {
             repeats: 0,
             coalesced: false,
             ack_with_data: false,
-            pipelined,
+            unpaired: unpaired.map(|reason| Unpaired::ALL[reason]),
             min_rtt: None,
             clock_error: None,
             seq_end: 0,

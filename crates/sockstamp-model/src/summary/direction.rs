@@ -8,6 +8,7 @@ use crate::histogram::Histogram;
 use crate::message::Message;
 use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, StageMap};
+use crate::unpaired::{Unpaired, UnpairedCounts};
 
 /// The figures of one distribution. The quantiles are those of [`Histogram::quantile`], with its
 /// accuracy.
@@ -149,10 +150,9 @@ pub struct DirectionSummary {
     /// Segments that arrived while an earlier one was missing, as TCPOFOQueue of nstat(8) counts
     /// them; always 0 for TX.
     pub out_of_order: u64,
-    /// Messages whose request or answer is ambiguous, by weight. TX: sends with requests still
-    /// unread, without `app.service`; RX: answers while more than one request was in flight,
-    /// without `peer.answer`.
-    pub pipelined: u64,
+    /// Messages that belong to no single question or answer, by weight: TX without `app.service`,
+    /// RX without `peer.answer`.
+    pub unpaired: UnpairedCounts,
     /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
     /// their receive buffer was full (UDP); always 0 for TX.
     pub drops: u64,
@@ -202,9 +202,9 @@ impl DirectionSummary {
         if !message.verdict.is_valid() {
             return;
         }
-        self.pipelined = self
-            .pipelined
-            .saturating_add(u64::from(message.pipelined) * weight);
+        if let Some(reason) = message.unpaired {
+            self.unpaired.add(reason, weight);
+        }
         self.record_stages(message, weight);
         message.record_parts(&mut self.parts, weight);
         if message.direction == Direction::Tx {
@@ -237,7 +237,9 @@ impl DirectionSummary {
             (mine, theirs) => mine.or(theirs),
         };
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
-        self.pipelined = self.pipelined.saturating_add(other.pipelined);
+        for (reason, count) in other.unpaired.iter() {
+            self.unpaired.add(reason, count);
+        }
         self.drops = self.drops.saturating_add(other.drops);
         for (stage, histogram) in other.stages.present() {
             self.stages[stage].get_or_insert_default().merge(histogram);
@@ -287,7 +289,7 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 13)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 14)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
@@ -295,7 +297,8 @@ impl Serialize for DirectionSummary {
         object.serialize_field("resent", &self.resent)?;
         object.serialize_field("segments", &self.segments)?;
         object.serialize_field("out_of_order", &self.out_of_order)?;
-        object.serialize_field("pipelined", &self.pipelined)?;
+        object.serialize_field("pipelined", &self.unpaired[Unpaired::Pipelined])?;
+        object.serialize_field("unpaired", &self.unpaired)?;
         object.serialize_field("drops", &self.drops)?;
         object.serialize_field("stages", &Stages(&self.stages))?;
         object.serialize_field("parts", &self.parts)?;

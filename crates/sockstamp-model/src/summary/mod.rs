@@ -343,7 +343,7 @@ mod tests {
             serde_json::to_string(&summary).unwrap(),
             concat!(
                 r#"{"version":1,"duration_ns":10000000000,"adopted":2,"#,
-                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"resent":null,"segments":null,"out_of_order":0,"pipelined":0,"drops":0,"#,
+                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"resent":null,"segments":null,"out_of_order":0,"pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":0,"#,
                 r#""stages":{"#,
                 r#""tx.copy":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000},"#,
@@ -356,7 +356,7 @@ mod tests {
                 r#""total":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000}},"#,
                 r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"resent":null,"segments":null,"out_of_order":0,"#,
-                r#""pipelined":0,"drops":2,"#,
+                r#""pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":2,"#,
                 r#""stages":{},"parts":{},"#,
                 r#""sent":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0},"#,

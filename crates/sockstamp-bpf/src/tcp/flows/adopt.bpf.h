@@ -77,6 +77,20 @@ static __always_inline bool waits_for_accept(const struct sock *sk)
 	return !sk->sk_socket && bpf_map_lookup_elem(&listening, &address);
 }
 
+/*
+ * Return which end opened a connection. An accepted socket is a copy of its listener, with the
+ * length of the listener's queue (inet_csk_clone_lock(), net/ipv4/inet_connection_sock.c, v6.18),
+ * which others do not have, unless it is 0.
+ */
+static __always_inline enum opened_by opened_before(const struct sock *sk)
+{
+	struct listening address = listening_address(sk);
+
+	if (untrusted(sk, struct sock)->sk_max_ack_backlog)
+		return OPENED_BY_PEER;
+	return bpf_map_lookup_elem(&without_queue, &address) ? OPENED_BEFORE : OPENED_BY_US;
+}
+
 static __always_inline void adopt(struct tcp_sock *tp)
 {
 	const struct sock *sk = (struct sock *)tp;
@@ -102,6 +116,7 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		bpf_get_socket_cookie(tp);
 	mark_flow_selected(mark, tp, directions);
 	mark->adopted = true;
+	mark->opened_by = opened_before(sk);
 	adopted_flows++;
 	adopt_messages_under_way(sk, tp);
 	if (setting_tag)
@@ -112,7 +127,12 @@ static __always_inline void adopt_flow(struct sock_common *common)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
 
-	if (!tp || !adoptable((struct sock *)tp) || bpf_ktime_get_ns() > adopt_until_ns)
+	if (!tp)
+		return;
+	/* The walk comes to listeners first: tcp_get_idx(), net/ipv4/tcp_ipv4.c, v6.18. */
+	if (common->skc_state == TCP_LISTEN)
+		note_without_queue((struct sock *)tp);
+	if (!adoptable((struct sock *)tp) || bpf_ktime_get_ns() > adopt_until_ns)
 		return;
 	visited_sockets++;
 	adopt(tp);

@@ -39,6 +39,23 @@ static __always_inline void note_listening_port(const struct sock *sk)
 		count_loss(LOSS_FLOW);
 }
 
+/* Ports of listeners whose queue has the length 0, by any task. As many as `listening`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct listening);
+	__type(value, __u8);
+} without_queue SEC(".maps");
+
+static __always_inline void note_without_queue(const struct sock *sk)
+{
+	struct listening address = listening_address(sk);
+	__u8 noted = 1;
+
+	if (!untrusted(sk, struct sock)->sk_max_ack_backlog)
+		bpf_map_update_elem(&without_queue, &address, &noted, BPF_ANY);
+}
+
 /*
  * Subflows by which MPTCP sockets of selected tasks listen, by address: a file leads to the MPTCP
  * socket, but a child clones the subflow, whether it speaks MPTCP or falls back to TCP

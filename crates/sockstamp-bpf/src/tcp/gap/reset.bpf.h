@@ -30,6 +30,7 @@ static __always_inline void reset_sending(const struct sock *sk, const struct tc
 	flow->rx.service_from = 0;
 	flow->tx.ack_flags = 0;
 	flow->exchange.asked = 0;
+	flow->exchange.open = false;
 	flow->exchange.state = 0;
 }
 

@@ -89,7 +89,7 @@ static __always_inline void rx_data_ready(const struct sock *sk)
 		return;
 	ready = bpf_ktime_get_ns();
 	start = rx->serial ? rx->end : rx->seq;
-	answer_arrived(tp, flow, start, ready);
+	answer_arrived(tp, flow, start, end, ready);
 	waited = setting_hol != HOL_UNSEEN && hol_may_have_waited(tp, rx);
 	grown = arrivals_prepare(rx, waited ? rx_room_wanted(rx) : 1, tp->copied_seq, ready);
 	rx->serial++;
@@ -410,8 +410,11 @@ static __always_inline void rx_count_read(const struct sock *sk, struct bank *ba
 		return;
 	if (setting_by_pid || setting_record) {
 		read->pid = bpf_get_current_pid_tgid() >> 32;
-		if (!pid_selected(read->pid))
+		if (!pid_selected(read->pid)) {
+			/* What is answered next is another task's request. */
+			flow->rx.service_from = 0;
 			return;
+		}
 	}
 	if (window_bounded()) {
 		read->now = bpf_ktime_get_ns();

@@ -39,7 +39,10 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
 	record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
 	record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
-	record->stages[STAGE_APP_SERVICE] = message->service;
+	if (message->flags & MESSAGE_UNPAIRED)
+		record->unpaired = message->service;
+	else
+		record->stages[STAGE_APP_SERVICE] = message->service;
 	record->parts[PART_SNDBUF] = message->sndbuf;
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
@@ -83,7 +86,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->cpu = message->cpu;
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
-	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD);
+	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD | MESSAGE_UNPAIRED);
 	if (verdict == VERDICT_VALID)
 		tx_record_stages(record, message);
 	record_submit(record);
@@ -178,10 +181,10 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	account_stage(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
 	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
 		      weight);
-	if (message->service != STAGE_ABSENT)
+	if (message->flags & MESSAGE_UNPAIRED)
+		account_unpaired(bank, DIRECTION_TX, message->service, weight);
+	else if (message->service != STAGE_ABSENT)
 		account_stage(bank, group, STAGE_APP_SERVICE, message->service, weight);
-	if (message->flags & MESSAGE_PIPELINED)
-		account_pipelined(bank, DIRECTION_TX, weight);
 }
 
 /* Rare, and a global function, so that the verifier walks its loop once. */

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 
 #include "group/resolve.bpf.h"
+#include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/send/interrupted.bpf.h"
 
@@ -73,19 +74,26 @@ static __always_inline void tx_note_throttled_service(struct sender *sender, __u
 	sender->flags |= MESSAGE_THROTTLED;
 }
 
-/* The present send answers the last read, if that took all unread data. */
-static __always_inline void tx_note_service(const struct tcp_sock *tp, struct flow *flow,
+/*
+ * The present send answers the last read, if that took all unread data. Bytes that left the socket
+ * in another way since are a request too, of which nothing is known.
+ */
+static __always_inline void tx_note_service(const struct sock *sk, struct flow *flow,
 					    struct sender *sender)
 {
 	__u64 read = flow->rx.service_from;
+	__u8 doubt;
 
 	sender->service = STAGE_ABSENT;
 	if (!read || read > sender->entry)
 		return;
-	if (tp->copied_seq != tp->rcv_nxt) {
-		sender->flags |= MESSAGE_PIPELINED;
+	doubt = service_doubt(sk, &flow->exchange);
+	if (doubt) {
+		sender->flags |= (__u32)doubt << SENDER_UNPAIRED_SHIFT;
 		return;
 	}
+	if (seq_after(tcp_of(sk)->copied_seq, flow->rx.seq + 1))
+		return;
 	sender->service = sender->entry - read;
 	tx_note_throttled_service(sender, read);
 }
@@ -109,7 +117,7 @@ static __always_inline void entry_begin(const struct sock *sk, struct flow *flow
 	sender->full = 0;
 	sender->sndbuf = 0;
 	sender->flags = 0;
-	tx_note_service(tcp_of(sk), flow, sender);
+	tx_note_service(sk, flow, sender);
 	remember_task(flow, sender->pid);
 }
 
@@ -422,7 +430,7 @@ static __always_inline struct sender tx_take_entry(struct flow *flow)
 }
 
 /* Where no hook shows the entry, a message starts when it is queued. */
-static __always_inline void tx_begin_when_queued(const struct tcp_sock *tp, struct flow *flow,
+static __always_inline void tx_begin_when_queued(const struct sock *sk, struct flow *flow,
 						 struct sender *sender, __u64 now)
 {
 	__u64 task = bpf_get_current_pid_tgid();
@@ -430,7 +438,7 @@ static __always_inline void tx_begin_when_queued(const struct tcp_sock *tp, stru
 	sender->tid = task;
 	sender->pid = task >> 32;
 	sender->entry = now;
-	tx_note_service(tp, flow, sender);
+	tx_note_service(sk, flow, sender);
 	remember_task(flow, sender->pid);
 }
 

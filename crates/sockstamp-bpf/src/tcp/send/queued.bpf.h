@@ -109,6 +109,28 @@ static __always_inline void tx_refuse_first_after_gap(const struct sock *sk, str
 			       window_weight());
 }
 
+/*
+ * The message answers what was read, or asks. Note this once it is queued: the entry of a send may
+ * be noted twice.
+ */
+static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
+				       const struct sender *sender, struct tx_message *message,
+				       __u32 length, __u64 now)
+{
+	__u8 unpaired = sender->flags >> SENDER_UNPAIRED_SHIFT;
+
+	if (unpaired || message->service != STAGE_ABSENT)
+		unpaired = service_answered(&flow->exchange, unpaired, message->service);
+	else
+		flow->exchange.open = flow->exchange.asks && flow->exchange.open;
+	if (unpaired) {
+		message->flags |= MESSAGE_UNPAIRED;
+		message->service = unpaired;
+	}
+	flow->rx.service_from = 0;
+	answer_asked(sk, &flow->exchange, length, now);
+}
+
 /* A measured message: into its slot, or refused. Whether it has one. */
 static __always_inline bool tx_measure_message(struct bank *bank, const struct sock *sk,
 					       const struct sk_buff *skb, struct flow *flow,
@@ -119,7 +141,7 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	enum verdict verdict;
 
 	if (!setting_entry)
-		tx_begin_when_queued(tcp_of(sk), flow, sender, now);
+		tx_begin_when_queued(sk, flow, sender, now);
 	if (sender->tid)
 		verdict = tx_admission(sk, skb, key);
 	else
@@ -137,16 +159,14 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	message->stamps.entry = sender->entry;
 	message->sndbuf = sender->sndbuf;
 	message->service = sender->service;
-	message->flags = sender->flags & (MESSAGE_PIPELINED | MESSAGE_THROTTLED);
+	message->flags = sender->flags & MESSAGE_THROTTLED;
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
 	message->weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
 	message->group = sender->group;
 	message->cpu = record_cpu();
-	/* The read is answered; the entry of a send may be noted twice. */
-	flow->rx.service_from = 0;
-	answer_asked(tcp_of(sk), &flow->exchange, now);
+	tx_answers(sk, flow, sender, message, key + 1 - start, now);
 	account_measured(bank, message->group, DIRECTION_TX, message->weight);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
@@ -163,10 +183,13 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 }
 
 /* A message that is not measured: its answer may be. */
-static __always_inline void tx_skip_message(const struct sock *sk, struct flow *flow)
+static __always_inline void tx_skip_message(const struct sock *sk, struct flow *flow, __u32 length)
 {
+	struct exchange *exchange = &flow->exchange;
+
 	flow->rx.service_from = 0;
-	answer_asked(tcp_of(sk), &flow->exchange,
+	exchange->open = exchange->asks && exchange->open;
+	answer_asked(sk, exchange, length,
 		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
 
@@ -202,7 +225,7 @@ static __always_inline bool tx_message_queued(const struct sock *sk, const struc
 	if (window_bounded()) {
 		now = bpf_ktime_get_ns();
 		if (!window_contains(now)) {
-			tx_skip_message(sk, flow);
+			tx_skip_message(sk, flow, key + 1 - start);
 			return false;
 		}
 	}
@@ -211,7 +234,7 @@ static __always_inline bool tx_message_queued(const struct sock *sk, const struc
 	if (!setting_entry)
 		group_sample_refresh(&flow->tx.sampler, tcp_of(sk)->tcp_clock_cache, group);
 	if (stream_skip(&flow->tx.sampler, start, key + 1)) {
-		tx_skip_message(sk, flow);
+		tx_skip_message(sk, flow, key + 1 - start);
 		return false;
 	}
 	sender.group = group;
