@@ -15,6 +15,7 @@ use with::programs::{
     LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight,
     run, start_chat, start_script, start_slow_dns, start_slow_web, wait_read, waiting,
 };
+use with::qdisc::kernel_counter;
 use with::wait_until;
 
 fn start_iperf3(pair: &Pair) -> Process {
@@ -156,7 +157,7 @@ fn a_full_accept_queue_is_diagnosed() {
     const CLIENTS: u64 = 8;
     let host = Host::new("queue").unwrap();
     let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "1"]);
-    let before = [dropped(&host), dropped_by_listeners(&host)];
+    let before = [dropped(&host), overflows(&host)];
     // The clients' handshakes, which take as long, are not its messages.
     let line = last_line_while(&["-p", &redis.server.id().to_string()], || {
         redis.server.signal(Signal::SIGSTOP).unwrap();
@@ -171,18 +172,13 @@ fn a_full_accept_queue_is_diagnosed() {
         });
     });
     tells(line.clone(), "the accept queue of 0.0.0.0:6379 is full (").unwrap();
-    let all = dropped_by_listeners(&host) - before[1];
+    let all = overflows(&host) - before[1];
     let expected = format!("{all} SYNs or ends of handshakes were dropped");
-    assert!(line.contains(&expected), "{all} by ss; {line}");
+    assert!(line.contains(&expected), "{all} by nstat; {line}");
 }
 
-/// Return the counts of the listening sockets themselves, by ss(8). ListenDrops of the host may
-/// differ by some: it leaves out segments that are dropped with an end of a handshake.
-fn dropped_by_listeners(host: &Host) -> u64 {
-    let text = host.run("ss", &["-Hlntm", "sport = 6379"]).unwrap();
-    let counts = text.split(",d").skip(1);
-    let count = |text: &str| text.split(')').next().unwrap().parse::<u64>().unwrap();
-    counts.map(count).sum()
+fn overflows(host: &Host) -> u64 {
+    kernel_counter(host, "TcpExtListenOverflows")
 }
 
 /// Its SYN finds the queue full, and the next one, a second later, finds room.

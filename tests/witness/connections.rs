@@ -16,7 +16,8 @@ use socket2::{Domain, Socket, Type};
 use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
 use with::capture::{Capture, Packet};
 use with::clock::now;
-use with::{FAMILIES, Stat, Trace, number, stage};
+use with::qdisc::kernel_counter;
+use with::{FAMILIES, Stat, Trace, number, stage, wait_until};
 
 const MS: Duration = Duration::from_millis(1);
 const DELAY: Duration = Duration::from_millis(5);
@@ -361,6 +362,7 @@ fn a_listener_reports_its_drops_during_the_measurement() {
     // Closed at once: no SYN of these is sent again.
     drop(knock(5));
     let before = drops(&host, to);
+    let overflows = kernel_counter(&host, "TcpExtListenOverflows");
     let stat = Stat::start(&["--netns", host.netns_name(), "tcp"]);
     drop(knock(4));
     let report = stat.finish();
@@ -371,6 +373,46 @@ fn a_listener_reports_its_drops_during_the_measurement() {
     assert_eq!(number(&listeners[0]["queue"]), 2);
     assert_eq!(number(&listeners[0]["dropped"]), drops(&host, to) - before);
     assert_eq!(number(&listeners[0]["dropped"]), 4);
+    let overflows = kernel_counter(&host, "TcpExtListenOverflows") - overflows;
+    assert_eq!(number(&listeners[0]["overflowed"]), overflows);
+    assert_eq!(overflows, 4);
+}
+
+/// Health checks end the handshake by a RST, and where TCP_DEFER_ACCEPT waits for data a handshake
+/// ends without: the listener drops both, and its queue was never full.
+#[test]
+fn a_listener_that_drops_ends_of_handshakes_is_not_full() {
+    const DEFERRING: &str = "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 7001)); \
+                             s.setsockopt(6, 9, 5); s.listen(5); time.sleep(60)";
+    let host = Host::new("checked").unwrap();
+    let listener = host.tcp_listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let checked = listener.local_addr().unwrap();
+    let deferring = SocketAddr::from(([127, 0, 0, 1], 7001));
+    let _server = host.spawn("python3", &["-c", DEFERRING]).unwrap();
+    host.wait_for_port(deferring, PATIENCE).unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "tcp"]);
+    let before = [checked, deferring].map(|to| drops(&host, to));
+    for _ in 0..5 {
+        host.enter(|| {
+            let check = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            check.set_tcp_quickack(false).unwrap();
+            check.connect(&checked.into()).unwrap();
+            check.set_linger(Some(Duration::ZERO)).unwrap();
+        });
+        drop(host.tcp_connect(deferring).unwrap());
+    }
+    wait_until("all are dropped", || {
+        let now = [checked, deferring].map(|to| drops(&host, to));
+        now[0] >= before[0] + 5 && now[1] > before[1]
+    });
+    let report = stat.finish();
+    let listeners = report["listeners"].as_array().unwrap();
+    assert_eq!(listeners.len(), 2, "{listeners:?}");
+    for listener in listeners {
+        assert!(number(&listener["dropped"]) > 0, "{listener}");
+        assert_eq!(listener["overflowed"], 0, "{listener}");
+    }
+    assert_eq!(kernel_counter(&host, "TcpExtListenOverflows"), 0);
 }
 
 /// Return the count of dropped SYNs and handshakes in ss(8)'s `skmem:(…,d9)`.

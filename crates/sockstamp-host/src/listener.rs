@@ -1,6 +1,7 @@
 //! Listening TCP sockets, their accept queues and what they dropped.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::SocketAddr;
 
 use anyhow::Result;
@@ -18,7 +19,9 @@ pub struct Listener {
     pub queue: u32,
     /// The most that may wait, less one.
     pub limit: u32,
-    /// SYNs and ends of handshakes dropped since it listens (`sk_drops`); the kernel wraps it.
+    /// Segments dropped since it listens (`sk_drops`); the kernel wraps it. Besides those that found
+    /// the accept queue full, it counts ends of handshakes that brought a RST, or no data where
+    /// TCP_DEFER_ACCEPT waits for some (`tcp_v4_rcv()`, net/ipv4/tcp_ipv4.c, v6.18).
     pub drops: u32,
     /// The inode of the socket, as in /proc/PID/fd.
     pub inode: u32,
@@ -32,27 +35,56 @@ pub type Key = (NetnsInode, u64);
 /// Position of `SK_MEMINFO_DROPS`, the ninth word, in `INET_DIAG_SKMEMINFO`.
 const DROPS: usize = 32;
 
+/// The listeners of network namespaces, and how often accept queues were full there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listeners {
+    /// Each listener.
+    pub each: BTreeMap<Key, Listener>,
+    /// `ListenOverflows` of nstat(8) of each network namespace; none where it cannot be read.
+    pub overflows: BTreeMap<NetnsInode, u64>,
+}
+
 /// Return the listeners of this network namespace and of all others that can be entered, or of one.
 ///
 /// # Errors
 ///
 /// If the kernel does not list them, or the host is short of tasks.
-pub fn all(only: Option<NetnsInode>) -> Result<BTreeMap<Key, Listener>> {
-    let mut all = BTreeMap::new();
-    for (netns, listeners) in netns::in_each(only, here) {
-        let keyed = listeners??.into_iter();
-        all.extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
+pub fn all(only: Option<NetnsInode>) -> Result<Listeners> {
+    let mut all = Listeners::default();
+    for (netns, found) in netns::in_each(only, here) {
+        let (listeners, overflows) = found??;
+        let keyed = listeners.into_iter();
+        all.each
+            .extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
+        all.overflows
+            .extend(overflows.map(|overflows| (netns, overflows)));
     }
     Ok(all)
 }
 
-/// Return the listeners of the calling thread's network namespace with their cookies.
-fn here() -> Result<Vec<(u64, Listener)>> {
+/// Listeners with their cookies.
+type Found = Vec<(u64, Listener)>;
+
+/// Return the listeners of the calling thread's network namespace, and its count of overflows.
+fn here() -> Result<(Found, Option<u64>)> {
     let mut found = Vec::new();
     sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
         found.extend(listener(entry));
     })?;
-    Ok(found)
+    let counters = fs::read_to_string("/proc/thread-self/net/netstat");
+    Ok((found, counters.ok().as_deref().and_then(overflows)))
+}
+
+/// Find a counter in a line of values, which follows one of names: `netstat_seq_show()`,
+/// net/ipv4/proc.c, v6.18.
+fn overflows(counters: &str) -> Option<u64> {
+    let mut lines = counters.lines();
+    let place = lines.find_map(|names| {
+        names
+            .split_whitespace()
+            .position(|name| name == "ListenOverflows")
+    })?;
+    lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
 /// Return a listener with its cookie.
@@ -82,7 +114,8 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         let of = || {
-            let mut found = all(Some(netns::own().unwrap())).unwrap().into_values();
+            let all = all(Some(netns::own().unwrap())).unwrap();
+            let mut found = all.each.into_values();
             found.find(|listener| listener.local == address).unwrap()
         };
         let before = of();
@@ -99,10 +132,21 @@ mod tests {
     fn both_families_have_their_addresses() {
         let listening = TcpListener::bind("[::1]:0").unwrap();
         let address = listening.local_addr().unwrap();
-        let found = all(None).unwrap();
+        let found = all(None).unwrap().each;
         assert!(
             found.values().any(|listener| listener.local == address),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn overflows_are_found_by_their_name() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 22 333\n\
+                    IpExt: InNoRoutes\nIpExt: 4\n";
+        assert_eq!(overflows(text), Some(22));
+        assert_eq!(overflows("IpExt: InNoRoutes\nIpExt: 4\n"), None);
+        assert_eq!(overflows("TcpExt: ListenOverflows\n"), None);
+        let here = all(Some(netns::own().unwrap())).unwrap();
+        assert_eq!(here.overflows.len(), 1);
     }
 }

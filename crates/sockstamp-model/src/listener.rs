@@ -17,6 +17,10 @@ pub struct ListenerSummary {
     pub queue: u32,
     /// The length of the accept queue that listen() requested, as far as the kernel allowed it.
     pub limit: u32,
-    /// SYNs and ends of handshakes that were dropped, nearly always because the queue was full.
+    /// Segments that it dropped.
     pub dropped: u64,
+    /// Of these, SYNs and ends of handshakes that found the queue full, at least. Others are ends of
+    /// handshakes that brought a RST, or no data where TCP_DEFER_ACCEPT waits for some. `None` if it
+    /// cannot be known.
+    pub overflowed: Option<u64>,
 }

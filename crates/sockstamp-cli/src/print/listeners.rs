@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use sockstamp_bpf::Target as Resolved;
-use sockstamp_host::listener::{self, Key, Listener};
+use sockstamp_host::listener::{self, Key, Listener, Listeners as Known};
 use sockstamp_host::netns;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::listener::ListenerSummary;
@@ -28,7 +28,7 @@ const SHOWN: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     target: Resolved,
-    before: BTreeMap<Key, Listener>,
+    before: Known,
 }
 
 impl Listeners {
@@ -53,23 +53,31 @@ impl Listeners {
                 && self.passes_filter(key, listener)
         };
         let now = known(&self.target);
+        let since = Since::between(&self.before, &now);
         let listeners = now
-            .into_iter()
+            .each
+            .iter()
             .filter(|(key, listener)| wanted(key, listener));
-        let summaries = listeners.map(|(key, listener)| {
-            let before = self.before.get(&key).map_or(0, |before| before.drops);
-            ListenerSummary {
-                local: canonical(listener.local),
-                netns: key.0,
-                queue: listener.queue,
-                limit: listener.limit,
-                dropped: listener.drops.wrapping_sub(before).into(),
-            }
+        let summaries = listeners.map(|(key, listener)| ListenerSummary {
+            local: canonical(listener.local),
+            netns: key.0,
+            queue: listener.queue,
+            limit: listener.limit,
+            dropped: since.dropped(*key),
+            overflowed: since.overflowed(*key),
         });
         let mut listeners: Vec<_> = summaries
             .filter(|listener| listener.dropped > 0 || listener.queue > 0)
             .collect();
-        listeners.sort_by_key(|listener| Reverse((listener.dropped, listener.queue)));
+        listeners.sort_by_key(|listener| {
+            let ListenerSummary {
+                overflowed,
+                queue,
+                dropped,
+                ..
+            } = *listener;
+            Reverse((overflowed, queue, dropped))
+        });
         listeners
     }
 
@@ -106,12 +114,59 @@ impl Listeners {
     }
 }
 
+/// What was counted during a measurement.
+#[derive(Debug)]
+struct Since {
+    /// By each listener.
+    drops: BTreeMap<Key, u64>,
+    /// Overflows of a network namespace; none of those where a listener has ended since: its drops
+    /// are unknown.
+    overflows: BTreeMap<NetnsInode, u64>,
+}
+
+impl Since {
+    fn between(before: &Known, now: &Known) -> Self {
+        let drops = now.each.iter().map(|(key, listener)| {
+            let before = before.each.get(key).map_or(0, |before| before.drops);
+            (*key, listener.drops.wrapping_sub(before).into())
+        });
+        let ended: BTreeSet<NetnsInode> = before
+            .each
+            .keys()
+            .filter(|key| !now.each.contains_key(key))
+            .map(|(netns, _)| *netns)
+            .collect();
+        let overflows = now.overflows.iter().filter_map(|(netns, now)| {
+            let before = before.overflows.get(netns)?;
+            (!ended.contains(netns)).then_some((*netns, now.wrapping_sub(*before)))
+        });
+        Self {
+            drops: drops.collect(),
+            overflows: overflows.collect(),
+        }
+    }
+
+    fn dropped(&self, of: Key) -> u64 {
+        self.drops.get(&of).copied().unwrap_or(0)
+    }
+
+    /// The kernel counts overflows of a network namespace together, and each is a drop of one
+    /// listener. What drops of the others do not explain is this one's.
+    fn overflowed(&self, of: Key) -> Option<u64> {
+        let dropped = self.dropped(of);
+        let overflows = self.overflows.get(&of.0)?;
+        let there = self.drops.iter().filter(|((netns, _), _)| *netns == of.0);
+        let all: u64 = there.map(|(_, drops)| drops).sum();
+        Some(overflows.saturating_sub(all - dropped).min(dropped))
+    }
+}
+
 /// Return the listeners of a target's network namespace, or of all. A kernel that lists none is
 /// reported: what follows from them is left out.
-fn known(target: &Resolved) -> BTreeMap<Key, Listener> {
+fn known(target: &Resolved) -> Known {
     listener::all(target.netns).unwrap_or_else(|error| {
         complain(format_args!("accept queues are left out: {error:#}"));
-        BTreeMap::new()
+        Known::default()
     })
 }
 
@@ -161,10 +216,20 @@ pub(crate) fn lines(
         .map(|listener| {
             let place = netns::seen_from(listener.netns, home, names);
             let (local, queue, limit) = (listener.local, listener.queue, listener.limit);
-            match listener.dropped {
-                0 => format!("{local}{place} queue {queue} of {limit}"),
-                dropped => format!("{local}{place} queue {queue} of {limit} dropped {dropped}"),
+            let mut item = format!("{local}{place} queue {queue} of {limit}");
+            let overflowed = listener.overflowed.unwrap_or(0);
+            let others = match listener.overflowed {
+                Some(_) => "discarded",
+                None => "dropped",
+            };
+            let counts = [
+                ("overflowed", overflowed),
+                (others, listener.dropped - overflowed),
+            ];
+            for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+                item += &format!(" {what} {count}");
             }
+            item
         })
         .collect();
     if listeners.len() > SHOWN {
@@ -184,6 +249,7 @@ mod tests {
             queue: 2,
             limit: 1,
             dropped,
+            overflowed: Some(dropped / 3),
         }
     }
 
@@ -203,7 +269,7 @@ mod tests {
         );
         assert_eq!(
             printed(&[listener(80, 9)], 1),
-            " listeners: 0.0.0.0:80@blue queue 2 of 1 dropped 9\n"
+            " listeners: 0.0.0.0:80@blue queue 2 of 1 overflowed 3 discarded 6\n"
         );
         let many: Vec<_> = (0..7)
             .map(|port| listener(60_000 + port, 999_999))
@@ -223,7 +289,7 @@ mod tests {
                 filter: filter.map(|filter| filter.parse().unwrap()),
                 ..Resolved::default()
             },
-            before: BTreeMap::new(),
+            before: Known::default(),
         }
     }
 
@@ -254,10 +320,47 @@ mod tests {
     }
 
     #[test]
+    fn overflows_are_of_the_listener_that_others_do_not_explain() {
+        let here = NetnsInode(7);
+        let of = |drops: [u32; 2], overflows: u64| Known {
+            each: (0..)
+                .zip(drops)
+                .map(|(cookie, drops)| {
+                    let listener = Listener {
+                        local: ([10, 0, 0, 1], 80).into(),
+                        queue: 0,
+                        limit: 1,
+                        drops,
+                        inode: 1,
+                        cgroup: 1,
+                    };
+                    ((here, cookie), listener)
+                })
+                .collect(),
+            overflows: BTreeMap::from([(here, overflows)]),
+        };
+        let since = |drops, overflows| {
+            let since = Since::between(&of([100, 100], 1000), &of(drops, overflows));
+            [0, 1].map(|cookie| since.overflowed((here, cookie)).unwrap())
+        };
+        assert_eq!(since([140, 100], 1000), [0, 0]);
+        assert_eq!(since([140, 100], 1039), [39, 0]);
+        assert_eq!(since([140, 140], 1080), [40, 40]);
+        assert_eq!(since([140, 109], 1040), [31, 0]);
+        let mut ended = of([140, 100], 1040);
+        ended.each.remove(&(here, 1));
+        let since = Since::between(&of([100, 100], 1000), &ended);
+        assert_eq!(
+            (since.dropped((here, 0)), since.overflowed((here, 0))),
+            (40, None)
+        );
+    }
+
+    #[test]
     fn a_process_has_the_sockets_that_it_holds() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        let found = listener::all(None).unwrap();
+        let found = listener::all(None).unwrap().each;
         let ours = found
             .values()
             .find(|listener| listener.local == address)

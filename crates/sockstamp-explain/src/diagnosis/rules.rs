@@ -223,7 +223,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "full accept queue",
-        condition: "A listener dropped at least 3 SYNs or ends of handshakes.",
+        condition: "At least 3 SYNs or ends of handshakes found the queue of a listener full. What it drops for \
+                    other reasons does not count.",
         sentence: "the accept queue of LISTENER is full (Q of M at the end): N SYNs or ends of handshakes were dropped, \
                    each delays a client by 1 s or more",
         check: "`ss -lnt`: Recv-Q and Send-Q of the listener; `nstat -az TcpExtListenOverflows TcpExtListenDrops`.",
@@ -318,7 +319,7 @@ fn late_reads(figures: &Figures) -> Option<Finding> {
 fn listener_drops(figures: &Figures) -> Option<Finding> {
     let listener = figures.listener.as_ref()?;
     Some(Finding {
-        ns: u128::from(listener.dropped) * 1_000 * u128::from(MS),
+        ns: u128::from(listener.overflowed?) * 1_000 * u128::from(MS),
         sentence: full_queue(listener)?,
         cause: Cause::Other,
     })
@@ -330,9 +331,10 @@ pub fn full_queue(listener: &ListenerSummary) -> Option<String> {
         local,
         queue,
         limit,
-        dropped,
+        overflowed,
         ..
     } = listener;
+    let dropped = overflowed?;
     (dropped >= 3).then(|| {
         format!(
             "the accept queue of {local} is full ({queue} of {limit} at the end): {dropped} SYNs or ends of \

@@ -253,16 +253,19 @@ fn slow_and_failed_connects_are_diagnosed() {
 #[test]
 fn a_full_accept_queue_is_reported_with_its_listener() {
     let mut summary = measured(&[(Stage::ConnAccept, 200 * MS)]);
-    let listener = |dropped| ListenerSummary {
+    let listener = |overflowed| ListenerSummary {
         local: SocketAddr::from(([0, 0, 0, 0], 80)),
         netns: NetnsInode(7),
         queue: 2,
         limit: 1,
-        dropped,
+        dropped: 40,
+        overflowed,
     };
-    summary.listeners = vec![listener(2)];
-    assert!(told(&summary).unwrap().starts_with("connections wait"));
-    summary.listeners = vec![listener(40)];
+    for few in [None, Some(0), Some(2)] {
+        summary.listeners = vec![listener(few)];
+        assert!(told(&summary).unwrap().starts_with("connections wait"));
+    }
+    summary.listeners = vec![listener(Some(40))];
     let sentence = told(&summary).unwrap();
     assert!(
         sentence.starts_with("the accept queue of 0.0.0.0:80 is full (2 of 1 at the end): 40 SYNs"),

@@ -289,8 +289,11 @@ mod tests {
             queue: 2,
             limit: 1,
             dropped: 9,
+            overflowed: Some(4),
         });
-        let expected = serde_json::json!([{"local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9}]);
+        let expected = serde_json::json!([{
+            "local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9, "overflowed": 4
+        }]);
         assert_eq!(json(&summary)["listeners"], expected);
     }
 
