@@ -15,6 +15,7 @@ mod life_cycle;
 mod limits;
 mod mptcp;
 mod names;
+mod namespaces;
 mod option_memory;
 mod own_traffic;
 mod paths;

@@ -55,6 +55,11 @@ pub enum Error {
         /// The thread group id that was named.
         pid: u32,
     },
+    /// Processes were named by numbers that are not the kernel's.
+    #[error(
+        "process numbers are of a PID namespace here, and the kernel has others: name processes by --comm or by their cgroup, or run sockstamp in the host's PID namespace"
+    )]
+    PidNamespace,
     /// A thread that is not the first of its process: `/proc` has it, too, though it does not list
     /// it.
     #[error("{tid} is a thread of process {pid}: name the process")]

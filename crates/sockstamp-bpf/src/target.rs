@@ -1,6 +1,7 @@
 //! The target of a measurement, as the kernel knows it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sockstamp_host::cgroup::is_cgroup2;
@@ -12,7 +13,19 @@ use crate::options::Target;
 
 const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 
+/// The inode of the first PID namespace: `PROC_PID_INIT_INO`, include/linux/proc_ns.h, v6.18.
+const FIRST_PID_NAMESPACE: u64 = 0xeffffffc;
+
+/// Return true if the numbers of processes here differ from those that programs in the kernel see.
+/// A kernel without PID namespaces has no such file.
+fn in_pid_namespace() -> bool {
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != FIRST_PID_NAMESPACE)
+}
+
 pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
+    if in_pid_namespace() {
+        return Err(Error::PidNamespace);
+    }
     let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
     // The name of the process is in it, which may be any bytes.
     let status = String::from_utf8_lossy(&status);

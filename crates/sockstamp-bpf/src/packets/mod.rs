@@ -19,7 +19,7 @@ use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
 use crate::abi::raw::packet_loss;
-use crate::clock::monotonic_now;
+use crate::clock::{self, monotonic_now};
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
 use crate::flow;
@@ -297,7 +297,7 @@ fn gone(map: &impl MapCore, added: u64) -> u64 {
 }
 
 fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {
-    let measured = sockstamp::clock::measure().map_err(io::Error::from);
+    let measured = clock::measure().map_err(io::Error::from);
     Ok(measured.tried("read the clocks")?.offset)
 }
 

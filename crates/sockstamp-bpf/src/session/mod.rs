@@ -18,6 +18,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Waits;
 
 use crate::abi::{self, Record};
+use crate::clock;
 use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
@@ -70,6 +71,8 @@ pub struct Session {
     records_come: bool,
     /// The offset at the last reading of the clocks.
     offset: ClockOffset<Monotonic, Realtime>,
+    /// When that was.
+    clock_read: Instant,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
     /// The programs that run for messages, by name.
@@ -85,6 +88,11 @@ pub struct Session {
     /// The marks are off the sockets.
     deselected: bool,
 }
+
+/// The clocks are read so often. A step of CLOCK_REALTIME wakes us; a new offset to CLOCK_TAI, which
+/// daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as it is
+/// (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
+const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -173,8 +181,10 @@ impl Session {
         let windows = self.windows.as_ref().map(Windows::until_run);
         let cost = self.cost.as_ref().map(Control::until_run);
         let waiting = self.waiting.as_ref().map(Waiting::until_fetch);
+        let clock = CLOCK_PERIOD.saturating_sub(self.clock_read.elapsed());
         let due = [
             timeout,
+            Some(clock),
             self.until_records(on_message)?,
             groups,
             giving_up,
@@ -184,7 +194,7 @@ impl Session {
             waiting,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
-        if stepped {
+        if stepped || self.clock_read.elapsed() >= CLOCK_PERIOD {
             self.refresh_clock()?;
         }
         self.run_windows();
@@ -306,7 +316,7 @@ impl Session {
     }
 
     fn refresh_clock(&mut self) -> Result<(), Error> {
-        let measured = sockstamp::clock::measure()
+        let measured = clock::measure()
             .map_err(io::Error::from)
             .tried("read the clocks")?;
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
@@ -314,6 +324,7 @@ impl Session {
             data.clock_offsets.tai_minus_realtime = measured.tai().delta().0;
         }
         self.offset = measured.offset;
+        self.clock_read = Instant::now();
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use sockstamp::ReceiveStamping;
 use sockstamp_model::clock::Timestamp;
 
 use super::{Adopted, Session};
-use crate::clock::monotonic_now;
+use crate::clock::{self, monotonic_now};
 use crate::code_pages;
 use crate::cost::Control;
 use crate::demand::Standby;
@@ -128,7 +128,8 @@ impl Session {
             waiting,
             wakeups,
             records_come: false,
-            offset: sockstamp::clock::measure()
+            clock_read: Instant::now(),
+            offset: clock::measure()
                 .map_err(io::Error::from)
                 .tried("read the clocks")?
                 .offset,
