@@ -73,7 +73,7 @@ static __always_inline void flow_close(const struct sock *sk)
 		return;
 	mark = flow_mark_lookup(sk);
 	if (mark)
-		flow_count_segments(mark, tcp_of(sk));
+		flow_count_segments(mark, sk, tcp_of(sk));
 	/* The other programs may be gone: what became of messages in flight is not known. */
 	if (stopping)
 		return;

@@ -34,7 +34,8 @@ static __always_inline void mark_flow_selected(struct mark *mark, const struct t
  * Count what a selected flow has sent, once: when it closes, or at the end of the measurement. So
  * no packet pays for it.
  */
-static __always_inline void flow_count_segments(struct mark *mark, const struct tcp_sock *tp)
+static __always_inline void flow_count_segments(struct mark *mark, const struct sock *sk,
+						const struct tcp_sock *tp)
 {
 	struct bank *bank = this_bank();
 
@@ -43,7 +44,7 @@ static __always_inline void flow_count_segments(struct mark *mark, const struct 
 	if (!mark_measures(mark, DIRECTION_TX))
 		return;
 	count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
-	flow_count_needless(bank, mark, tp);
+	flow_count_needless(bank, mark, sk, tp);
 }
 
 /* Return true if a FIN went in one direction, and data may still go in the other. */

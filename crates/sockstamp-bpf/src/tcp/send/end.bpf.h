@@ -445,7 +445,7 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	if (flow)
 		why = tx_recovers_from_closed_window(&flow->tx.waiting, why);
 	account_retransmits(bank, group_of_socket(flow ? &flow->group : NULL, sk), segments, why);
-	flow_count_needless(bank, mark, tcp_of(sk));
+	flow_count_needless(bank, mark, sk, tcp_of(sk));
 	if (flow)
 		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }

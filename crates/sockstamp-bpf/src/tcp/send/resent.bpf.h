@@ -46,11 +46,13 @@ static __always_inline __u32 flow_needless(const struct tcp_sock *tp)
 	return reported < resent ? reported : resent;
 }
 
-/* Count those that were reported since the last time. */
+/*
+ * Count those that were reported since the last time. `sk`: the socket with the verifier's trust,
+ * without which it has no storage.
+ */
 static __always_inline void flow_count_needless(struct bank *bank, struct mark *mark,
-						const struct tcp_sock *tp)
+						const struct sock *sk, const struct tcp_sock *tp)
 {
-	const struct sock *sk = (const struct sock *)tp;
 	__u32 needless = flow_needless(tp);
 	struct flow *flow;
 
