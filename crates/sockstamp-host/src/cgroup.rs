@@ -1,8 +1,10 @@
 //! The cgroup2 hierarchy, and directories in it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,11 +12,70 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use sockstamp_model::container::{Container, container_of};
 use sockstamp_model::name::Name;
 
 /// Directories that one walk of the hierarchy should come to. Any user with a cgroup may make more
 /// in it.
 pub const DIRECTORIES: usize = 16_384;
+
+/// A cgroup as a walk of the hierarchy finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    /// The path from the root of the hierarchy.
+    pub path: Name,
+    /// The container or service that it belongs to. Its user is the one that could choose the name
+    /// of its cgroup.
+    pub container: Option<Container>,
+}
+
+/// Properties that a cgroup has from its own directory and those before it.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    /// The container of the path.
+    named: Option<Container>,
+    /// The same, with the user that claims it.
+    container: Option<Container>,
+    /// The user that may make cgroups here: delegation is the ownership of a directory
+    /// (cgroups(7), "Cgroups delegation: delegating a hierarchy to a less privileged user").
+    user: Option<u32>,
+}
+
+impl Place {
+    /// Go to a cgroup here. Whoever may make cgroups here has chosen its name, not its owner.
+    fn below(&self, path: &Path, owner: Option<u32>) -> Self {
+        let named = container_of(path.as_os_str().as_bytes());
+        let container = match named == self.named {
+            true => self.container.clone(),
+            false => named.clone().map(|named| Container {
+                user: named.user.or(self.user),
+                ..named
+            }),
+        };
+        Self {
+            named,
+            container,
+            user: self.user.or(owner),
+        }
+    }
+}
+
+/// Return the container or service of the cgroup at a path from the root, as [`paths`] does; `None`
+/// if it is gone.
+#[must_use]
+pub fn container_at(root: &Path, path: &[u8]) -> Option<Container> {
+    let hierarchy = fs::metadata(root).ok()?.uid();
+    let (mut at, mut place) = (PathBuf::new(), Place::default());
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        at.push(OsStr::from_bytes(name));
+        let owner = fs::symlink_metadata(root.join(&at)).ok()?.uid();
+        place = place.below(&at, Some(owner).filter(|owner| *owner != hierarchy));
+    }
+    place.container
+}
 
 /// Return where this process sees the hierarchy, or else a private mount of our own: for the
 /// commands that it runs, ip-netns(8) mounts a /sys without the mounts below it. Only this process
@@ -22,7 +83,8 @@ pub const DIRECTORIES: usize = 16_384;
 #[must_use]
 pub fn mount() -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mounts").ok()?;
-    parse(&mounts).or_else(|| {
+    // Another file system may be mounted over it.
+    parse(&mounts).find(|path| is_cgroup2(path)).or_else(|| {
         static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
         let mount = DETACHED.get_or_init(|| detached().ok()).as_ref()?;
         Some(format!("/proc/self/fd/{}", mount.as_raw_fd()).into())
@@ -41,8 +103,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Parse bytes: a user's own mounts are listed too (fusermount3(1)), at paths of any name.
-fn parse(mounts: &[u8]) -> Option<PathBuf> {
-    mounts.split(|byte| *byte == b'\n').find_map(|line| {
+fn parse(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
+    mounts.split(|byte| *byte == b'\n').filter_map(|line| {
         let mut fields = line.split(|byte| *byte == b' ').skip(1);
         let (path, kind) = (fields.next()?, fields.next()?);
         let path = (kind == b"cgroup2").then(|| str::from_utf8(path).ok())??;
@@ -113,28 +175,39 @@ pub fn paths(
     root: &Path,
     mut wanted: BTreeSet<u64>,
     mut directories: usize,
-) -> Vec<(u64, Option<Name>)> {
+) -> Vec<(u64, Option<Cgroup>)> {
     let Ok(top) = fs::metadata(root) else {
         return Vec::new();
     };
     let mut found = Vec::new();
     if wanted.remove(&top.ino()) {
-        found.push((top.ino(), Some("/".into())));
+        let path = "/".into();
+        let container = None;
+        found.push((top.ino(), Some(Cgroup { path, container })));
     }
-    let (mut owned, mut others) = (VecDeque::from([root.to_owned()]), VecDeque::new());
-    while let Some(directory) = owned.pop_front().or_else(|| others.pop_front()) {
+    let begin = (PathBuf::new(), Place::default());
+    let (mut owned, mut others) = (VecDeque::from([begin]), VecDeque::new());
+    while let Some((path, place)) = owned.pop_front().or_else(|| others.pop_front()) {
         // Skip a directory that went away meanwhile: it has nothing below it.
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(root.join(&path))
+            .into_iter()
+            .flatten()
+            .flatten();
         let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         for entry in below.take(directories) {
-            let path = entry.path();
+            let path = path.join(entry.file_name());
+            let owner = entry.metadata().map_or(top.uid(), |entry| entry.uid());
+            let is_owned = owner == top.uid();
+            let place = place.below(&path, Some(owner).filter(|_| !is_owned));
             if wanted.remove(&entry.ino()) {
-                let name = Path::new("/").join(path.strip_prefix(root).unwrap_or(&path));
-                found.push((entry.ino(), Some(name.as_os_str().into())));
+                let cgroup = Cgroup {
+                    path: Path::new("/").join(&path).as_os_str().into(),
+                    container: place.container.clone(),
+                };
+                found.push((entry.ino(), Some(cgroup)));
             }
             directories -= 1;
-            let is_owned = entry.metadata().is_ok_and(|entry| entry.uid() == top.uid());
-            if is_owned { &mut owned } else { &mut others }.push_back(path);
+            if is_owned { &mut owned } else { &mut others }.push_back((path, place));
         }
         if directories == 0 || wanted.is_empty() {
             break;
@@ -146,20 +219,62 @@ pub fn paths(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::os::unix::fs::chown;
+
     use super::*;
 
     #[test]
     fn the_cgroup2_mount_is_found_beside_version_1() {
         let mounts = b"cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                        cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
-        assert_eq!(parse(mounts), Some("/sys/fs/cgroup/my unified".into()));
-        assert_eq!(parse(b"proc /proc proc rw 0 0\n"), None);
+        assert_eq!(parsed(mounts), [Path::new("/sys/fs/cgroup/my unified")]);
+        assert!(parsed(b"proc /proc proc rw 0 0\n").is_empty());
     }
 
     #[test]
     fn a_users_mount_hides_the_hierarchy_by_no_name() {
         let mounts = b"cgroup2 /home/user/\xff\xfe fuse.cgroup2 rw,user_id=1000 0 0\n\
                        cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert_eq!(parse(mounts), Some("/sys/fs/cgroup".into()));
+        assert_eq!(parsed(mounts), [Path::new("/sys/fs/cgroup")]);
+    }
+
+    fn parsed(mounts: &[u8]) -> Vec<PathBuf> {
+        parse(mounts).collect()
+    }
+
+    /// A walk sees directories alone, so that any hierarchy of them will do.
+    #[test]
+    fn a_user_that_may_name_a_cgroup_claims_its_container() {
+        let root = tempfile::tempdir().unwrap();
+        let id = "0123456789abcdef".repeat(4);
+        let make = |path: &str, owner| {
+            let path = root.path().join(path);
+            fs::create_dir_all(&path).unwrap();
+            chown(&path, Some(owner), None).unwrap();
+            fs::metadata(path).unwrap().ino()
+        };
+        let alice = "system.slice/alice.service";
+        // Root made the cgroup of a service, and gave it to the user of the service.
+        let service = make(alice, 1000);
+        let inside = make(&format!("{alice}/workers"), 1000);
+        let claimed = make(&format!("{alice}/docker-{id}.scope"), 1000);
+        let below = make(&format!("{alice}/docker-{id}.scope/init"), 1000);
+        let of_root = make(&format!("docker/{id}"), 0);
+        let ids = [service, inside, claimed, below, of_root];
+        let found: HashMap<_, _> = paths(root.path(), ids.into(), 100).into_iter().collect();
+        let told = ids.map(|id| {
+            let cgroup = found[&id].as_ref().unwrap();
+            let container = container_at(root.path(), cgroup.path.as_bytes());
+            assert_eq!(container, cgroup.container, "{}", cgroup.path);
+            cgroup.container.as_ref().unwrap().to_string()
+        });
+        let claim = "user-1000/docker/0123456789ab";
+        let service = "alice.service";
+        assert_eq!(
+            told,
+            [service, service, claim, claim, "docker/0123456789ab"]
+        );
+        assert_eq!(container_at(root.path(), b"/docker/gone"), None);
     }
 }

@@ -15,9 +15,11 @@ use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::statfs::{NSFS_MAGIC, statfs};
-use sockstamp_model::container::{Runtime, container_of};
+use sockstamp_model::container::{Container, Runtime, container_of};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
+
+use crate::cgroup;
 
 /// Return the inode of a namespace, given a name of ip-netns(8) or a process in it.
 ///
@@ -70,12 +72,20 @@ fn named_files() -> impl Iterator<Item = PathBuf> {
 #[must_use]
 pub fn names() -> BTreeMap<NetnsInode, Name> {
     let mut names = BTreeMap::new();
+    let root = cgroup::mount();
     for process in processes() {
         let cgroup = fs::read(process.join("cgroup")).unwrap_or_default();
-        let container = cgroup.split(|&byte| byte == b'\n').find_map(container_of);
+        let mut lines = cgroup.split(|&byte| byte == b'\n');
+        let container = lines.find_map(|line| container_in(line, root.as_deref()));
         let container = container.filter(|container| container.runtime != Runtime::Systemd);
         if let (Some(container), Ok(inode)) = (container, inode(&process.join("ns/net"))) {
-            names.insert(inode, Name::from(container.short_id()));
+            let id = container.short_id();
+            let name = match container.user {
+                // A claim is not to be confused with root's container of the same id.
+                Some(user) => format!("user-{user}/{id}").into(),
+                None => Name::from(id),
+            };
+            names.insert(inode, name);
         }
     }
     for file in named_files() {
@@ -87,6 +97,15 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
         names.remove(&own);
     }
     names
+}
+
+/// Return the container in a line of cgroup(7)'s `/proc/PID/cgroup`. The line of version 2 begins
+/// with `0::`.
+fn container_in(line: &[u8], cgroup2: Option<&Path>) -> Option<Container> {
+    match (line.strip_prefix(b"0::"), cgroup2) {
+        (Some(path), Some(root)) => cgroup::container_at(root, path),
+        _ => container_of(line),
+    }
 }
 
 /// Do something in our own network namespace and in each other that can be entered, or in one of

@@ -68,6 +68,7 @@ pub struct Join {
     seen_apart: u64,
     /// The newest message of each host.
     newest: [u64; 2],
+    ended: [bool; 2],
     swept: u64,
     joined: u64,
     clamped: Clamped,
@@ -87,6 +88,7 @@ impl Join {
             unmatched: Unmatched::default(),
             seen_apart: 0,
             newest: [0; 2],
+            ended: [false; 2],
             swept: 0,
             joined: 0,
             clamped: Clamped::default(),
@@ -111,15 +113,18 @@ impl Join {
     /// Return the host whose messages are needed next: the one whose messages are older.
     #[must_use]
     pub fn needs(&self) -> Host {
-        match self.newest[0] <= self.newest[1] {
-            true => Host::First,
-            false => Host::Second,
-        }
+        // A message may be as new as any: an end has no time of its own.
+        let is_first = match self.ended {
+            [false, false] => self.newest[0] <= self.newest[1],
+            [first, _] => !first,
+        };
+        if is_first { Host::First } else { Host::Second }
     }
 
     /// Note that a host has no more messages.
     pub fn ends(&mut self, host: Host) {
         self.newest[host as usize] = u64::MAX;
+        self.ended[host as usize] = true;
     }
 
     /// Take the next message of a host, in the order of their time. Call `take` for each life that

@@ -167,6 +167,24 @@ fn joined_through(
     (lives, join)
 }
 
+/// A row may claim the end of time: the host that has ended is asked for no more.
+#[test]
+fn a_host_that_has_ended_is_not_asked_again() {
+    let settings = Settings {
+        trust: Trust::Messages,
+        apart: Nanos::from_secs(10),
+        in_step: false,
+    };
+    for ended in Host::ALL {
+        let mut join = Join::new(settings);
+        let mut last = message(Direction::Tx, ended.peer(), 1, 1);
+        last.time = Timestamp::from_nanos(u64::MAX);
+        join.add(ended.peer(), &last, &mut |_| {});
+        join.ends(ended);
+        assert_eq!(join.needs(), ended.peer());
+    }
+}
+
 fn rows(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
     let mut rows = [Vec::new(), Vec::new()];
     for truth in truths {

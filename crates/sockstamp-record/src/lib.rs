@@ -22,6 +22,7 @@ mod error;
 mod footer;
 mod lock;
 mod messages;
+mod opening;
 pub mod packets;
 mod pages;
 pub mod pcapng;

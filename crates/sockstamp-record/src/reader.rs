@@ -243,8 +243,12 @@ impl Rows {
     fn durations(&mut self, row: usize) -> Result<(), String> {
         let (decoded, message) = (&self.decoded, &mut self.message);
         let time: i64 = decoded.number(ALWAYS, row)?;
-        message.time = Timestamp::from_nanos(time.cast_unsigned());
+        let since_1970 = u64::try_from(time).map_err(|_| decoded.wrong(ALWAYS))?;
+        message.time = Timestamp::from_nanos(since_1970);
         message.weight = decoded.number(ALWAYS + 2, row)?;
+        if message.weight == 0 {
+            return Err(decoded.wrong(ALWAYS + 2));
+        }
         message.clock_error = duration(decoded, SOMETIMES + 4, row);
         for (column, stage) in &self.stages {
             message.stages[*stage] = duration(decoded, *column, row);

@@ -10,6 +10,7 @@ use crate::compact::{Compact, STRUCT};
 use crate::error::Error;
 use crate::footer::{self, BEFORE, FOOTER, GROUPS, LONGEST, NOTE, TAIL};
 use crate::lock::lock;
+use crate::opening;
 use crate::quiet;
 
 /// Magic bytes that are examined, of those that may be the end of a footer or a note: a made-up
@@ -22,6 +23,9 @@ const LEAST: u64 = 1024;
 /// Values within each other: ours have 7.
 const DEPTH: u32 = 10;
 const STEP: u64 = 1 << 20;
+/// Bytes before the end of a file in which a footer or a note is looked for. A writer that was
+/// killed leaves one unfinished row group, which is shorter. A sparse file is of any length.
+const REACH: u64 = 512 << 20;
 
 /// The last footer of a file, or its notes in place of one.
 #[derive(Debug)]
@@ -55,14 +59,9 @@ pub struct Recovered {
 ///
 /// If it is still being recorded, has no footer, or cannot be opened, cut or written.
 pub fn recover(path: &Path) -> Result<Recovered, Error> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(Error::system("open", path))?;
+    let (file, before) = opening::open(path, OpenOptions::new().read(true).write(true))?;
     // The writer continues where it was, and not at the new end.
     let _lock = lock(&file, path)?;
-    let before = file.metadata().map_err(Error::system("open", path))?.len();
     let footer = last_footer(&file, before, path)?;
     let cut = || file.set_len(footer.end).map_err(Error::system("cut", path));
     if footer.end < before {
@@ -100,11 +99,10 @@ pub fn recover(path: &Path) -> Result<Recovered, Error> {
 pub fn has_footer(path: &Path) -> Result<bool, Error> {
     let metadata = path.metadata().map_err(Error::system("open", path))?;
     if !metadata.is_file() {
-        // Opening a pipe would wait for its writer.
+        // Opening it to read says what is wrong.
         return Ok(true);
     }
-    let length = metadata.len();
-    let file = File::open(path).map_err(Error::system("open", path))?;
+    let (file, length) = opening::to_read(path)?;
     if length >= (4 + TAIL) as u64 {
         let mut magic = [0; 4];
         file.read_exact_at(&mut magic, length - 4)
@@ -139,7 +137,8 @@ pub(crate) fn last_footer(file: &File, length: u64, path: &Path) -> Result<Foote
     let mut looks = LOOKS;
     let mut end = length;
     // A file begins with the same bytes.
-    while end > 4 && looks > 0 {
+    let last = length.saturating_sub(REACH).max(4);
+    while end > last && looks > 0 {
         let begin = end.saturating_sub(STEP).max(4);
         // Three bytes more, for magic bytes on the border.
         let read_to = (end + 3).min(length);

@@ -24,6 +24,7 @@ use sockstamp_model::name::Name;
 use crate::batch::ROWS;
 use crate::error::Error;
 use crate::footer::GROUPS;
+use crate::opening;
 use crate::pages::Pages;
 use crate::quiet;
 use crate::recover::{Footer, last_footer};
@@ -56,16 +57,11 @@ pub(crate) struct Table {
 impl Table {
     /// Open a file of such rows. One that was cut off is read up to its last note.
     pub(crate) fn open<T: Rows>(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(Error::system("open", path))?;
-        let metadata = file.metadata().map_err(Error::system("open", path))?;
+        let (file, length) = opening::to_read(path)?;
         let foreign = |reason| Error::Foreign {
             path: path.to_owned(),
             reason,
         };
-        if !metadata.is_file() {
-            return Err(foreign("it is not a regular file".to_owned()));
-        }
-        let length = metadata.len();
         let footer = last_footer(&file, length, path)?;
         let places = places::<T>(&footer).map_err(foreign)?;
         let damaged = |(offset, reason): (u64, &str)| Error::Damaged {
@@ -358,6 +354,10 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
                 ));
             }
         }
+    }
+    // A row of traffic takes 16 to 24 bytes. Fewer than one would make a small file last for ever.
+    if rows.cast_unsigned() > footer.begin.saturating_add(ROWS as u64) {
+        return Err(here("it has more rows than a recording of its length"));
     }
     if rows != metadata.file_metadata().num_rows() {
         return Err(here("it has another number of rows than its row groups"));

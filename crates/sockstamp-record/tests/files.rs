@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -23,7 +24,7 @@ use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
-use sockstamp_record::recover::recover;
+use sockstamp_record::recover::{has_footer, recover};
 use sockstamp_record::schema::{Kind, columns};
 use sockstamp_record::{Batch, Error, Reader, Rows, Writer};
 use tempfile::{TempDir, tempdir};
@@ -128,7 +129,8 @@ prop_compose! {
     fn messages()(
         identity in identities(),
         numbers in (
-            any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(),
+            any::<u64>(), 1..=u32::MAX, any::<u32>(), any::<u32>(), any::<u32>(),
+            0..=i64::MAX.cast_unsigned(),
         ),
         flags in any::<[bool; 2]>(),
         rtt in durations(), error in durations(), older in durations(), stamps in stamps(),
@@ -513,6 +515,80 @@ fn a_flipped_bit_is_an_error_or_changes_values_but_never_panics() {
         refused += u32::from(read(&path).is_err());
     }
     assert!(refused > 0);
+}
+
+/// `join` waited for ever for what comes after the end of time, and a chart had no place for a group
+/// without messages.
+#[test]
+fn times_before_1970_and_messages_that_stand_for_none_are_impossible() {
+    let directory = tempdir().unwrap();
+    type Change = fn(&mut Message);
+    let changes: [(&str, Change); 2] = [
+        ("time_ns", |message| {
+            message.time = Timestamp::from_nanos(u64::MAX)
+        }),
+        ("weight", |message| message.weight = 0),
+    ];
+    for (column, change) in changes {
+        let path = directory.path().join(column);
+        let mut rows = [message(1), message(2)];
+        change(&mut rows[1]);
+        let mut writer = Writer::create(&path, &[]).unwrap();
+        writer.write(&batch(&rows)).unwrap();
+        writer.finish().unwrap();
+        let told = read(&path).unwrap_err().to_string();
+        let expected = format!("column {column}: it has an impossible value");
+        assert!(told.ends_with(&expected), "{told}");
+    }
+}
+
+#[test]
+fn a_pipe_and_a_sparse_file_are_refused_at_once() {
+    let directory = tempdir().unwrap();
+    let [pipe, sparse] = ["pipe", "sparse"].map(|name| directory.path().join(name));
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::File::create(&sparse).unwrap().set_len(1 << 42).unwrap();
+    let begun = Instant::now();
+    for error in [
+        Reader::open(&pipe).unwrap_err(),
+        recover(&pipe).unwrap_err(),
+    ] {
+        let told = error.to_string();
+        assert!(told.ends_with("pipe: it is not a regular file"), "{told}");
+    }
+    for error in [
+        Reader::open(&sparse).unwrap_err(),
+        recover(&sparse).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::NoFooter { .. }), "{error}");
+    }
+    assert!(!has_footer(&sparse).unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert_eq!(fs::metadata(&sparse).unwrap().len(), 1 << 42);
+}
+
+/// Rows that are all alike take almost no room, but as long as others.
+#[test]
+fn more_rows_than_bytes_are_refused() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut rows = Batch::new();
+    while !rows.is_full() {
+        rows.push(&message(1));
+    }
+    let mut writer = Writer::create(&path, &[]).unwrap();
+    writer.write(&rows).unwrap();
+    let told = loop {
+        writer.write(&rows).unwrap();
+        if let Err(error) = Reader::open(&path) {
+            break error.to_string();
+        }
+        assert!(writer.groups() < 64);
+    };
+    assert!(
+        told.ends_with("it has more rows than a recording of its length"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use sockstamp_host::cgroup::{self, DIRECTORIES};
-use sockstamp_model::container::{Container, container_of};
+use sockstamp_model::container::Container;
 use sockstamp_model::flow::CgroupId;
 
 /// Cgroups that are remembered. Any user with a cgroup may make more in it.
@@ -54,10 +54,8 @@ impl Containers {
             self.known.clear();
         }
         let found = cgroup::paths(root, BTreeSet::from([cgroup.0]), DIRECTORIES);
-        let path = found.into_iter().find_map(|(_, path)| path);
-        let container = path
-            .and_then(|path| container_of(path.as_bytes()))
-            .map(Arc::new);
+        let found = found.into_iter().find_map(|(_, found)| found);
+        let container = found.and_then(|found| found.container).map(Arc::new);
         self.known.insert(cgroup, container.clone());
         self.rests_until = Instant::now() + begun.elapsed() * REST;
         container

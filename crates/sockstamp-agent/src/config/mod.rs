@@ -5,18 +5,18 @@ mod hindsight;
 mod otlp;
 mod place;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use sockstamp_bpf::Grouped;
 use sockstamp_metrics::ledger::Limits;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
+use sockstamp_run::escape::complain;
 use sockstamp_run::max_cost::MaxCost;
 
 use crate::files;
@@ -31,6 +31,9 @@ use place::{Setting, located, place_of};
 
 pub(crate) use hindsight::{HindsightTable, KeepWhen};
 pub(crate) use otlp::{Endpoint, OtlpTable, Protocol};
+
+/// Characters of a token from which on it cannot be guessed.
+const TOKEN_LENGTH: usize = 16;
 
 /// All settings. Unknown keys are refused.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -215,8 +218,7 @@ impl Config {
         let Some(path) = path else {
             return Ok(Self::default());
         };
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = files::settings(path)?;
         let config = Self::parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))?;
         Ok(Self {
             file: Some(path.to_owned()),
@@ -307,9 +309,17 @@ impl Config {
         }
     }
 
-    /// Read the token that clients must have.
+    /// Read the token that clients must have; warn about one that can be guessed.
     pub(crate) fn token(&self) -> Result<Option<String>> {
-        files::token(self.token_file.as_deref())
+        let token = files::token(self.token_file.as_deref())?;
+        let length = token.as_ref().map(String::len);
+        if let (Some(file), Some(length @ ..TOKEN_LENGTH)) = (&self.token_file, length) {
+            complain(format_args!(
+                "{}: its token can be guessed: write {TOKEN_LENGTH} characters or more, not {length}",
+                file.display()
+            ));
+        }
+        Ok(token)
     }
 
     /// Return the time above which messages are slow, if slow ones alone are handed over.

@@ -25,7 +25,7 @@ use sockstamp_ping::{
 use sockstamp_run::escape::complain;
 
 use self::known::{Known, Watched};
-use self::peers::Key;
+use self::peers::{Containers, Key};
 use self::round_trips::Method;
 
 pub(crate) use self::settings::Settings;
@@ -148,6 +148,7 @@ struct Round {
     events: Events,
     keys: HashMap<TargetId, Key>,
     known: Shared,
+    containers: Containers,
     /// SYNs can be sent; without the right, probes would be connections.
     has_syns: bool,
 }
@@ -165,6 +166,7 @@ impl Round {
             events,
             keys: HashMap::new(),
             known: Arc::clone(known),
+            containers: Containers::default(),
             has_syns: has_net_raw(),
         })
     }
@@ -192,7 +194,7 @@ impl Round {
 
     /// Read the connections: probe new peers, and drop peers without connections for long.
     fn read_connections(&mut self) -> Result<()> {
-        let peers = peers::find(&self.settings.target)?;
+        let peers = peers::find(&self.settings.target, &mut self.containers)?;
         let known = Arc::clone(&self.known);
         let mut known = lock(&known);
         let ended = known.update(peers, &self.settings);

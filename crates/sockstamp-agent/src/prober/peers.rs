@@ -1,12 +1,13 @@
 //! The peers that containers have connections to now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sockstamp_host::connection::{self, Connection};
 use sockstamp_host::{container, netns};
+use sockstamp_model::container::Container;
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::stage::Direction;
 use sockstamp_ping::Namespace;
@@ -37,19 +38,41 @@ pub(super) struct Peers {
     pub(super) unlisted: usize,
 }
 
+/// The containers of cgroups that connections were in at the last reading. The kernel gives no
+/// number of a cgroup twice, so each is looked up once.
+#[derive(Debug, Default)]
+pub(super) struct Containers(HashMap<CgroupId, Option<Container>>);
+
+impl Containers {
+    /// Learn the containers of these cgroups, within a directory or on the host, and forget others.
+    fn learn(&mut self, wanted: &BTreeSet<CgroupId>, within: Option<&Path>) -> anyhow::Result<()> {
+        self.0.retain(|cgroup, _| wanted.contains(cgroup));
+        let unknown = wanted.iter().filter(|cgroup| !self.0.contains_key(*cgroup));
+        let unknown: BTreeSet<_> = unknown.copied().collect();
+        if !unknown.is_empty() {
+            self.0.extend(container::of_cgroups(&unknown, within)?);
+        }
+        Ok(())
+    }
+
+    fn of(&self, connection: &Connection) -> Option<&Container> {
+        self.0.get(&CgroupId(connection.cgroup))?.as_ref()
+    }
+}
+
 /// Find the peers within the target of the measurement. Its processes, names and interface are not
 /// known of a connection: they leave none out.
-pub(super) fn find(target: &sockstamp_bpf::Target) -> anyhow::Result<Peers> {
-    let containers = container::by_cgroup(target.cgroup.as_deref())?;
+pub(super) fn find(
+    target: &sockstamp_bpf::Target,
+    containers: &mut Containers,
+) -> anyhow::Result<Peers> {
     let mut peers = Peers::default();
-    if containers.is_empty() {
-        return Ok(peers);
-    }
+    let mut found = Vec::new();
     let own = netns::own().ok();
     let files = netns::files();
     for (netns, connections) in netns::in_each_of(&files, target.netns, connection::here) {
         // A namespace whose connections the kernel does not list has peers that are not found.
-        let Ok(Ok(connections)) = connections else {
+        let Ok(Ok(mut connections)) = connections else {
             peers.unlisted += 1;
             continue;
         };
@@ -58,11 +81,16 @@ pub(super) fn find(target: &sockstamp_bpf::Target) -> anyhow::Result<Peers> {
             Some(file) => Namespace::Path(PathBuf::clone(file)),
             None => continue,
         };
+        connections.retain(|connection| is_selected(target, netns, connection));
+        found.push((namespace, connections));
+    }
+    let connections = found.iter().flat_map(|(_, connections)| connections);
+    let wanted = connections.map(|connection| CgroupId(connection.cgroup));
+    containers.learn(&wanted.collect(), target.cgroup.as_deref())?;
+    for (namespace, connections) in &found {
         for connection in connections {
-            if let Some(container) = containers.get(&CgroupId(connection.cgroup))
-                && is_selected(target, netns, &connection)
-            {
-                peers.add(container.qualified_id(), &namespace, &connection);
+            if let Some(container) = containers.of(connection) {
+                peers.add(container.qualified_id(), namespace, connection);
             }
         }
     }
@@ -167,5 +195,25 @@ mod tests {
             NetnsInode(1),
             &connection
         ));
+    }
+
+    #[test]
+    fn a_cgroup_is_looked_up_once_while_it_has_connections() {
+        let mut containers = Containers::default();
+        let nowhere = [CgroupId(u64::MAX), CgroupId(u64::MAX - 1)];
+        containers.learn(&nowhere.into(), None).unwrap();
+        assert_eq!(containers.0.len(), 2);
+        // What is known is not asked for again: this directory is no cgroup's.
+        let known = Container {
+            runtime: sockstamp_model::container::Runtime::Docker,
+            id: "0123".to_owned(),
+            user: None,
+        };
+        containers.0.insert(nowhere[0], Some(known.clone()));
+        let wanted = BTreeSet::from([nowhere[0]]);
+        containers
+            .learn(&wanted, Some(Path::new("/nowhere")))
+            .unwrap();
+        assert_eq!(containers.0, HashMap::from([(nowhere[0], Some(known))]));
     }
 }

@@ -1,7 +1,8 @@
 //! The file of settings: checked whole, read again as a whole.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -107,7 +108,8 @@ fn what_the_file_names_is_checked_too() {
     let [certificate, key, ca] = ["own.crt", "own.key", "ca.crt"].map(|name| authority.file(name));
     let folder = TempDir::new().unwrap();
     let token = folder.path().join("token");
-    fs::write(&token, "secret\n").unwrap();
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
     let good = format!(
         "token_file = {token:?}\n[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n\
          [otlp]\nendpoint = \"https://a\"\ntoken_file = {token:?}\nca_file = {ca:?}\n\
@@ -115,6 +117,18 @@ fn what_the_file_names_is_checked_too() {
         folder.path()
     );
     assert_eq!(check(&good), (true, "FILE: good\n".to_owned()));
+    fs::write(&token, "x\n").unwrap();
+    fs::set_permissions(&token, Permissions::from_mode(0o644)).unwrap();
+    let (is_good, text) = check(&good);
+    for warning in ["its token can be guessed", "can be read by others"] {
+        assert!(is_good && text.contains(warning), "{text}");
+    }
+    fs::set_permissions(&token, Permissions::from_mode(0o666)).unwrap();
+    let (is_good, text) = check(&good);
+    assert!(
+        !is_good && text.contains("can be written by others"),
+        "{text}"
+    );
     let endpoint = "[otlp]\nendpoint =";
     for (wrong, reason) in [
         (

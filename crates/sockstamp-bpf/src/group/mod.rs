@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sockstamp_model::container::container_of;
+use sockstamp_host::cgroup::Cgroup;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupInterface, GroupKey, GroupNetns, GroupSummary, Groups,
@@ -369,14 +369,14 @@ impl Table {
         let by = self.grouped.by.clone();
         let has = |dimension| by.contains(dimension);
         let flow = abi::flow(&key.identity);
-        let path = self.names.cgroup(key.identity.cgroup);
+        let cgroup = self.names.known_cgroup(key.identity.cgroup);
         GroupKey {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
             comm: has(Dimension::Comm).then(|| abi::comm(&key.identity)),
-            container: has(Dimension::Container).then(|| container(key.identity.cgroup, path)),
+            container: has(Dimension::Container).then(|| container(key.identity.cgroup, cgroup)),
             cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
                 id: key.identity.cgroup,
-                path: path.cloned(),
+                path: cgroup.map(|cgroup| cgroup.path.clone()),
             }),
             port: has(Dimension::Port).then_some(key.port),
             peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
@@ -418,10 +418,11 @@ fn pass_each(
     Ok(())
 }
 
-/// The container's id; empty outside of one. Whose path is not known has the number of its cgroup.
-fn container(cgroup: u64, path: Option<&Name>) -> Name {
-    match path {
-        Some(path) => container_of(path.as_bytes())
+/// The container's id, with the user that claims it; empty outside of one. Whose path is not known
+/// has the number of its cgroup.
+fn container(cgroup: u64, known: Option<&Cgroup>) -> Name {
+    match known {
+        Some(known) => (known.container.as_ref())
             .map_or_else(Name::default, |container| container.qualified_id().into()),
         None => format!("#{cgroup}").into(),
     }
@@ -429,15 +430,24 @@ fn container(cgroup: u64, path: Option<&Name>) -> Name {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::container::{Container, container_of};
+
     use super::*;
 
     #[test]
-    fn containers_are_known_by_the_paths_of_their_cgroups() {
-        assert_eq!(
-            container(3, Some(&"/system.slice/nginx.service".into())),
-            "nginx.service"
-        );
-        assert_eq!(container(3, Some(&"/".into())), "");
+    fn containers_are_known_by_the_paths_of_their_cgroups_and_who_claims_them() {
+        let known = |path: &str, user| {
+            let found = container_of(path);
+            let cgroup = Cgroup {
+                path: path.into(),
+                container: found.map(|found| Container { user, ..found }),
+            };
+            container(3, Some(&cgroup))
+        };
+        let service = "/system.slice/nginx.service";
+        assert_eq!(known(service, None), "nginx.service");
+        assert_eq!(known(service, Some(1000)), "user-1000/nginx.service");
+        assert_eq!(known("/", None), "");
         assert_eq!(container(3, None), "#3");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use nix::net::if_::if_indextoname;
 use rustc_hash::FxHashMap;
-use sockstamp_host::cgroup::{self, DIRECTORIES};
+use sockstamp_host::cgroup::{self, Cgroup, DIRECTORIES};
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
@@ -44,7 +44,7 @@ struct InterfaceNames {
 pub(crate) struct Names {
     cgroup2: PathBuf,
     directories: usize,
-    cgroups: FxHashMap<u64, Option<Name>>,
+    cgroups: FxHashMap<u64, Option<Cgroup>>,
     interfaces: HashMap<InterfaceIndex, InterfaceNames>,
     /// Names of network namespaces that groups differ by.
     namespaces: HashMap<NetnsInode, Option<Name>>,
@@ -142,6 +142,11 @@ impl Names {
     /// The path of a cgroup from the root of the hierarchy; `None` if it was gone when its name was
     /// to be learned.
     pub(crate) fn cgroup(&self, id: u64) -> Option<&Name> {
+        Some(&self.known_cgroup(id)?.path)
+    }
+
+    /// The same cgroup, with its container.
+    pub(crate) fn known_cgroup(&self, id: u64) -> Option<&Cgroup> {
         self.cgroups.get(&id)?.as_ref()
     }
 

@@ -1,26 +1,24 @@
 //! Lanes of a track, on each of which messages follow each other.
 
-/// The end of the last message on each lane.
+use std::collections::BTreeSet;
+
+/// The end of the last message on each lane, and the lane.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Vec<u64>);
+pub(super) struct Lanes(BTreeSet<(u64, usize)>);
 
 impl Lanes {
     /// Return the lane for an item from `begin` to `end`: among those that end before, the one that
     /// ends last.
     pub(super) fn take(&mut self, begin: u64, end: u64) -> usize {
-        let free = self
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(_, last)| **last <= begin);
-        let lane = match free.max_by_key(|(_, last)| **last) {
-            Some((lane, _)) => lane,
-            None => {
-                self.0.push(0);
-                self.0.len() - 1
+        let free = self.0.range(..=(begin, usize::MAX)).next_back().copied();
+        let lane = match free {
+            Some((last, lane)) => {
+                self.0.remove(&(last, lane));
+                lane
             }
+            None => self.0.len(),
         };
-        self.0[lane] = end;
+        self.0.insert((end, lane));
         lane
     }
 }

@@ -42,6 +42,9 @@ mod field {
     pub(super) const ANNOTATION_NAME: u32 = 10;
 }
 
+/// Tracks of a trace: a bound on the memory, far above what anybody can look at.
+const TRACKS: usize = 1 << 19;
+
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
 /// There is one writer, which remembers nothing between its packets.
@@ -195,6 +198,12 @@ impl<W: Write> Trace<W> {
         if let Some(&uuid) = self.tracks.get(&track) {
             return Ok(uuid);
         }
+        if self.tracks.len() >= TRACKS {
+            return Err(io::Error::other(format!(
+                "it would have more than {TRACKS} processes, connections and lanes: choose slow messages \
+                 by --slower-than, or fewer files"
+            )));
+        }
         // Zero is the track of a trace that none is named for.
         let uuid = self.tracks.len() as u64 + 1;
         let (name, parent) = match &track {
@@ -297,4 +306,24 @@ fn annotations(message: &Message) -> Vec<Fields> {
         annotations.push(text("interface", &interface.name.to_string()));
     }
     annotations
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn tracks_have_a_limit() {
+        let mut trace = Trace::new(io::sink());
+        let mut message = fixture::message(Direction::Tx);
+        let refused = (0..u32::MAX).find_map(|pid| {
+            message.pid = pid;
+            trace.add(&message).err()
+        });
+        let told = refused.unwrap().to_string();
+        assert!(told.contains("more than 524288 processes"), "{told}");
+        assert_eq!(trace.tracks.len(), TRACKS);
+    }
 }

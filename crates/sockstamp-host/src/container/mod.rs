@@ -8,12 +8,12 @@
 mod file;
 mod names;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -54,7 +54,7 @@ impl Found {
 pub fn find(wanted: &str) -> Result<Found> {
     let root = cgroup::root()?;
     let mut candidates = Vec::new();
-    collect(&root, Path::new(""), Place::default(), &mut candidates);
+    collect(&root, cgroup::DIRECTORIES, &mut candidates);
     let mut by_user = Wanted::new();
     for Candidate { container, .. } in &candidates {
         let ids = by_user.entry(container.user).or_default();
@@ -86,33 +86,28 @@ fn learn(wanted: Wanted, candidates: &mut [Candidate]) -> Vec<String> {
     names.unread
 }
 
-/// Return the containers and services by the ids of their cgroups: of those in a directory and
-/// below it, or of the host's.
+/// Return the containers and services of these cgroups, within a directory or on the host. One that
+/// is not found by a walk of bounded length has none.
 ///
 /// # Errors
 ///
 /// If no hierarchy is mounted, and none can be.
-pub fn by_cgroup(within: Option<&Path>) -> Result<HashMap<CgroupId, Container>> {
+pub fn of_cgroups(
+    wanted: &BTreeSet<CgroupId>,
+    within: Option<&Path>,
+) -> Result<HashMap<CgroupId, Option<Container>>> {
     let root = cgroup::root()?;
-    let top = within.unwrap_or(&root);
-    let mut found = HashMap::new();
-    if let Ok(metadata) = fs::metadata(top) {
-        collect_ids(top, metadata.ino(), &root, &mut found);
-    }
-    Ok(found)
-}
-
-fn collect_ids(directory: &Path, id: u64, root: &Path, found: &mut HashMap<CgroupId, Container>) {
-    let path = directory.strip_prefix(root).unwrap_or(directory);
-    if let Some(container) = container_of(path.as_os_str().as_bytes()) {
-        found.insert(CgroupId(id), container);
-    }
-    // A cgroup that vanishes meanwhile has no container any more.
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            collect_ids(&entry.path(), entry.ino(), root, found);
-        }
-    }
+    let within = within.map(|within| within.strip_prefix(&root).unwrap_or(within));
+    let top = Path::new("/").join(within.unwrap_or(Path::new("")));
+    let ids = wanted.iter().map(|cgroup| cgroup.0).collect();
+    let found = cgroup::paths(&root, ids, cgroup::DIRECTORIES).into_iter();
+    let container = |found: cgroup::Cgroup| {
+        let is_within = Path::new(OsStr::from_bytes(found.path.as_bytes())).starts_with(&top);
+        found.container.filter(|_| is_within)
+    };
+    Ok(found
+        .map(|(id, found)| (CgroupId(id), found.and_then(container)))
+        .collect())
 }
 
 /// Find a process in the cgroup or below it.
@@ -242,43 +237,63 @@ struct Place {
     user: Option<u32>,
 }
 
-/// The cgroups of containers below `directory`, whose path from the root is `path`: the outermost
-/// of each.
-fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candidate>) {
-    // A cgroup that vanishes meanwhile has no container any more.
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let Ok(metadata) = entry.metadata() else {
-            continue;
-        };
-        if !metadata.is_dir() {
-            continue;
+/// The cgroups of containers: the outermost of each, in a walk of at most this many directories.
+/// Root's come first, so that no user can hide them by very many.
+fn collect(root: &Path, mut directories: usize, found: &mut Vec<Candidate>) {
+    let begin = (PathBuf::new(), Place::default());
+    let (mut of_root, mut others) = (VecDeque::from([begin]), VecDeque::new());
+    while let Some((path, within)) = of_root.pop_front().or_else(|| others.pop_front()) {
+        // A cgroup that vanishes meanwhile has no container any more.
+        let entries = fs::read_dir(root.join(&path))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let inspected =
+            entries.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?)));
+        let below = inspected.filter(|(_, metadata)| metadata.is_dir());
+        for (name, metadata) in below.take(directories) {
+            directories -= 1;
+            let path = path.join(name);
+            let place = inspect(&path, &metadata, &within, found);
+            let is_of_root = metadata.uid() == 0;
+            if is_of_root {
+                &mut of_root
+            } else {
+                &mut others
+            }
+            .push_back((path, place));
         }
-        let path = path.join(entry.file_name());
-        let container = container_of(OsStr::as_bytes(path.as_os_str()));
-        if let Some(own) = container
-            .clone()
-            .filter(|own| Some(own) != within.container.as_ref())
-        {
-            found.push(Candidate {
-                container: Container {
-                    // Root's own slice is as good as the system's.
-                    user: own.user.or(within.user).filter(|&user| user != 0),
-                    ..own
-                },
-                names: Vec::new(),
-                cgroup: path.clone(),
-                nested: within.contained,
-            });
+        if directories == 0 {
+            break;
         }
-        let is_container = |own: &Container| own.runtime != Runtime::Systemd;
-        let below = Place {
-            contained: container.as_ref().is_some_and(is_container),
-            user: within
-                .user
-                .or(Some(metadata.uid()).filter(|&user| user != 0)),
-            container,
-        };
-        collect(&entry.path(), &path, below, found);
+    }
+}
+
+/// Add the container of a cgroup, unless the one that it is in is the same.
+fn inspect(path: &Path, metadata: &Metadata, within: &Place, found: &mut Vec<Candidate>) -> Place {
+    let container = container_of(OsStr::as_bytes(path.as_os_str()));
+    if let Some(own) = container
+        .clone()
+        .filter(|own| Some(own) != within.container.as_ref())
+    {
+        found.push(Candidate {
+            container: Container {
+                // Root's own slice is as good as the system's.
+                user: own.user.or(within.user).filter(|&user| user != 0),
+                ..own
+            },
+            names: Vec::new(),
+            cgroup: path.to_owned(),
+            nested: within.contained,
+        });
+    }
+    let is_container = |own: &Container| own.runtime != Runtime::Systemd;
+    Place {
+        contained: container.as_ref().is_some_and(is_container),
+        user: within
+            .user
+            .or(Some(metadata.uid()).filter(|&user| user != 0)),
+        container,
     }
 }
 
@@ -387,5 +402,28 @@ mod tests {
             assert_eq!(found.cgroup, Path::new(cgroup), "{wanted}");
             assert_eq!(found.is_claimed(), wanted == "mail");
         }
+    }
+
+    #[test]
+    fn cgroups_that_users_make_hide_no_container_of_roots() {
+        let root = tempfile::tempdir().unwrap();
+        let make = |path: &str, owner| {
+            let path = root.path().join(path);
+            fs::create_dir_all(&path).unwrap();
+            std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+        };
+        make("user", 1000);
+        for number in 0..100 {
+            make(&format!("user/{number}"), 1000);
+        }
+        make(&format!("user/0/docker-{OTHER}.scope"), 1000);
+        make(&format!("system.slice/a/b/docker-{ID}.scope"), 0);
+        let mut found = Vec::new();
+        collect(root.path(), 20, &mut found);
+        let ids: Vec<_> = found.iter().map(|found| &found.container.id).collect();
+        assert_eq!(ids, [ID]);
+        found.clear();
+        collect(root.path(), 1000, &mut found);
+        assert_eq!(found[1].container.user, Some(1000));
     }
 }
