@@ -119,9 +119,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l cgroup -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l slow -d 'List what waits at least this long: a number with ms, s or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -d 'The time between looks of --watch: a number with ms, s or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Look for this long before anything is listed: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l slow -d 'List what waits at least this long: a number with us, ms, s, m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -d 'The time between looks of --watch: a number with us, ms, s, m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Look for this long before anything is listed: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'

@@ -45,7 +45,7 @@ pub struct Options {
     #[command(flatten)]
     /// The target.
     pub target: Target,
-    /// List what waits at least this long: a number with ms, s or m
+    /// List what waits at least this long: a number with us, ms, s, m or h
     #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10ms")]
     pub slow: Duration,
     /// Exit with status 3 if something waits at least this long
@@ -54,10 +54,10 @@ pub struct Options {
     /// Look again and again until Ctrl-C
     #[arg(long)]
     pub watch: bool,
-    /// The time between looks of --watch: a number with ms, s or m
+    /// The time between looks of --watch: a number with us, ms, s, m or h
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s", requires = "watch")]
     pub interval: Duration,
-    /// Look for this long before anything is listed: a number with ms, s (default) or m
+    /// Look for this long before anything is listed: a number with us, ms, s (default), m or h
     ///
     /// Only what waits at the end is listed. Several looks show how long a request is not read, and
     /// which senders go on without an answer: nobody waits for one there.
