@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
-use with::last_line::{last_line_while, of_a_download, room_for_a_page, tells};
+use with::last_line::{last_line_while, room_for_a_page, tells};
 use with::pair::Pair;
-use with::programs::{run, serve_files, start_script, wait_read};
+use with::programs::{nginx_with_page, run, serve_files, start_script, wait_read};
 
 /// Leave datagrams unread for a second, with room for all of them.
 const SLEEPING_DATAGRAMS: &str = "
@@ -39,46 +39,62 @@ fn a_reader_too_far_behind_is_diagnosed() {
     tells(line, "the reader falls behind: ").unwrap();
 }
 
-/// The first ten packets leave at once, and each round trip twice as many.
+/// Ask for a page three times on one connection, with pauses.
+const PAUSES: &str = "
+import http.client, sys, time
+server = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]))
+for _ in range(4):
+    server.request('GET', '/page')
+    server.getresponse().read()
+    time.sleep(0.8)
+";
+
+/// After each pause the first ten packets leave at once, and each round trip twice as many.
 #[test]
-fn a_full_congestion_window_on_a_long_path_is_diagnosed() {
-    let line = LinkConfig::default().delay(Duration::from_millis(80));
+fn slow_start_after_pauses_is_diagnosed() {
+    let line = LinkConfig::default().delay(Duration::from_millis(25));
     let pair = Pair::relay(line, Family::V4);
     room_for_a_page(&pair);
+    let folder = tempfile::tempdir().unwrap();
+    let server = nginx_with_page(&pair.server, folder.path(), 60_000, pair.address);
+    let (address, port) = (
+        pair.address.ip().to_string(),
+        pair.address.port().to_string(),
+    );
     within_attempts(|| {
-        tells(
-            of_a_download(&pair, 60_000, "> /dev/null"),
-            "a full congestion window",
-        )
+        let line = last_line_while(&["-p", &server.id().to_string()], || {
+            let client = ["-c", PAUSES, &address, &port];
+            pair.client.run("python3", &client).unwrap();
+        });
+        tells(line, "slow start: after each pause")
     });
 }
 
-/// The server writes 64 KB of the file at a time, and the line takes 130 ms for each.
+/// The server writes 16 KB of the file at a time, and the path takes 60 ms for each.
 #[test]
 fn a_full_send_buffer_is_diagnosed() {
-    let line = LinkConfig::default()
-        .rate_bits_per_second(4_000_000)
-        .offload(false);
+    let line = LinkConfig::default().delay(Duration::from_millis(30));
     let pair = Pair::relay(line, Family::V4);
-    let room = ("net.ipv4.tcp_wmem", "4096 65536 65536");
+    let room = ("net.ipv4.tcp_wmem", "4096 16384 16384");
     pair.server.set_sysctl(room.0, room.1).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("page"), vec![b'.'; 1_000_000]).unwrap();
+    fs::write(folder.path().join("page"), vec![b'.'; 800_000]).unwrap();
     let server = serve_files(&pair.server, folder.path(), pair.address);
     let process = server.id().to_string();
     let download = format!("curl -s -o /dev/null http://{}/page", pair.address);
     within_attempts(|| {
         let line = last_line_while(&["-p", &process], || run(&pair.client, &download));
-        tells(line, "the wait for room in the send buffer")
+        tells(line, "the send buffer is full")
     });
 }
 
 /// Another thread sends from memory that does not come, as of a file on a slow file system: it has
 /// the socket's lock meanwhile, and what arrives waits in the backlog.
 #[test]
-fn a_receive_path_that_is_held_up_is_diagnosed() {
+fn a_send_that_holds_the_receive_path_up_is_diagnosed() {
     let host = Host::new("backlog").unwrap();
-    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    // Below the ports of clients.
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 5000).into()).unwrap();
     let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
     let line = last_line_while(&["--netns", host.netns_name()], || {
@@ -86,7 +102,7 @@ fn a_receive_path_that_is_held_up_is_diagnosed() {
             delayed(&mut client, &mut server);
         }
     });
-    tells(line, "the kernel's receive path (rx.stack)").unwrap();
+    tells(line, "the send call itself takes the time (tx.copy)").unwrap();
 }
 
 fn delayed(client: &mut TcpStream, server: &mut TcpStream) {

@@ -1,4 +1,4 @@
-//! The last line of plain `stat`, which names a fault or none.
+//! The last line of plain `stat`, which names the worst fault or none.
 
 use std::fs;
 
@@ -36,15 +36,12 @@ fn last_line_of(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap();
     println!("{text}");
     let text = text.trim_end();
-    // A sentence may take several lines.
-    let start = text
-        .rfind("\n diagnosis:")
-        .or_else(|| text.rfind('\n'))
-        .unwrap_or(0);
-    text[start..]
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    let (text, _notes) = text.split_once("\n note:").unwrap_or((text, ""));
+    // The worst finding comes first. A sentence may take several lines.
+    let worst = text.split("\n diagnosis:").nth(1);
+    let last = text.rfind('\n').map_or(text, |start| &text[start..]);
+    let line = worst.map_or_else(|| last.to_owned(), |worst| format!("diagnosis: {worst}"));
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Check a diagnosis.

@@ -30,6 +30,7 @@ mod stat;
 mod stuck;
 mod top;
 mod trace;
+mod watched;
 mod ways;
 
 pub use command_line::{Cli, Subcommand};

@@ -11,13 +11,13 @@ use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Ceiling, Grouped, Options, Packets, Sampling, Session, drop_capabilities};
-use sockstamp_explain::diagnosis::Owners;
 use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Waits;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::life::Life;
 use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
@@ -33,6 +33,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) recorded: Recorded,
+    /// Waits that take longer are reported, if any.
+    pub(crate) waits: Option<Nanos>,
     pub(crate) groups: Option<Grouping>,
     pub(crate) tag: bool,
     pub(crate) measuring: &'a Measuring,
@@ -42,7 +44,7 @@ pub(crate) struct Measurement<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
     None,
-    /// Some messages among the measured ones that are slower: enough to find their owners.
+    /// The slow ones among the measured messages: they are diagnosed one by one.
     Notable(Duration),
     All,
     /// Messages that are slower; every message is measured.
@@ -86,6 +88,7 @@ impl Measurement<'_> {
             causes: !self.measuring.no_causes,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slow: self.recorded.slow_only().map(Nanos::from),
+            waits: self.waits,
             tag: self.tag,
             windows: self.measuring.windows,
             max_cost: self.ceiling(),
@@ -125,6 +128,9 @@ pub(crate) trait Observer {
     /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
 
+    /// Take waits, if they were requested.
+    fn waits(&mut self, _: &Waits) {}
+
     /// Return true if the containers of messages are wanted.
     fn wants_containers(&self) -> bool {
         false
@@ -151,13 +157,20 @@ impl Observer for () {
     }
 }
 
-impl Observer for Owners {
+/// Two observers of the same messages.
+impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn message(&mut self, message: &Message) {
-        self.record(message);
+        self.0.message(message);
+        self.1.message(message);
     }
 
     fn round_is_over(&mut self) -> bool {
-        true
+        self.0.round_is_over() & self.1.round_is_over()
+    }
+
+    fn waits(&mut self, waits: &Waits) {
+        self.0.waits(waits);
+        self.1.waits(waits);
     }
 }
 
@@ -230,6 +243,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             tell(observer, &mut containers, message);
         })?;
     }
+    observer.waits(&session.waits()?);
     drop(dropped);
     if let Some(packets) = packets {
         let lost = packets.stop(&mut |packet| observer.packet(packet))?;

@@ -4,7 +4,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
 use crate::component::Component;
-use crate::diagnosis::{RULES, Rule};
+use crate::diagnosis::tree::Node;
 
 /// The meaning of a stage or a part, ways to check it, and its cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Advice {
 }
 
 /// A check and a cure.
-type Action = (&'static str, &'static str);
+pub type Action = (&'static str, &'static str);
 
 /// Iterate over all parts and all stages that are explained as a whole, in the order of stages.
 pub fn all() -> impl Iterator<Item = (Component, Advice)> {
@@ -49,22 +49,18 @@ pub fn of(component: Component) -> Advice {
     }
 }
 
-/// Return the actions of the rule of docs/diagnosis.md with this name.
-fn rule(name: &str) -> Action {
-    named(name).map_or(("", ""), |rule| (rule.check, rule.cure))
-}
-
-/// Return the rule of docs/diagnosis.md with this name.
+/// Return the actions of a node of docs/diagnosis.md.
 #[must_use]
-pub fn named(name: &str) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.name == name)
+pub fn at(node: Node) -> Action {
+    let about = node.about();
+    (about.check, about.cure)
 }
 
 fn of_stage(stage: Stage) -> Action {
     match stage {
         Stage::TxCopy => of_part(Part::Copy),
         Stage::TxQueue => of_part(Part::Other),
-        Stage::TxQdisc => rule("packet scheduler"),
+        Stage::TxQdisc => at(Node::DeliveryDevice),
         Stage::TxNic => (
             "`ethtool -S DEVICE`: pause frames, full rings; `ethtool -g DEVICE`; `sar -n DEV`: the link's load.",
             "A faster link, or less data on it; no pause frames (`ethtool -A`); shorter rings of the device.",
@@ -74,14 +70,14 @@ fn of_stage(stage: Stage) -> Action {
             "`ethtool -c DEVICE`: rx-usecs, adaptive-rx; `mpstat -P ALL`: %irq, %soft.",
             "Less interrupt coalescing (`ethtool -C`), or interrupts on CPUs that are less busy.",
         ),
-        Stage::RxStack => rule("receive path"),
-        Stage::RxHol => rule("inbound loss"),
-        Stage::RxWakeup => rule("CPU"),
-        Stage::RxApp => rule("slow reader"),
+        Stage::RxStack => at(Node::ReadStack),
+        Stage::RxHol => at(Node::ReadMissing),
+        Stage::RxWakeup => at(Node::ReadRunnable),
+        Stage::RxApp => at(Node::Read),
         Stage::AppService => of_part(Part::ServiceOther),
         Stage::PeerAnswer => of_part(Part::Peer),
         Stage::ConnHandshake => of_part(Part::SynAgain),
-        Stage::ConnAccept => rule("late accepts"),
+        Stage::ConnAccept => at(Node::Accept),
         Stage::NetForward => (
             "`ss -ti` at the sender: rtt, minrtt, retrans; `sockstamp ping` between the hosts; the error of the clocks in the report of `sockstamp join`.",
             "That of the network between the hosts: shorter queues at its bottleneck, less loss, a shorter path.",
@@ -99,9 +95,9 @@ fn of_part(part: Part) -> Action {
             "`perf top -p PID`: copies, page faults, allocation; `/proc/PID/schedstat`: waits for a CPU.",
             "Smaller sends, or MSG_ZEROCOPY for large ones; a CPU for the sending task.",
         ),
-        Part::Sndbuf => rule("send buffer"),
-        Part::Cwnd => rule("congestion window"),
-        Part::Rwnd => rule("slow peer"),
+        Part::Sndbuf => at(Node::DeliveryRoom),
+        Part::Cwnd => at(Node::DeliveryCongestion),
+        Part::Rwnd => at(Node::DeliveryWindow),
         Part::Pacing => (
             "`ss -ti`: pacing_rate, delivery_rate; `tc qdisc show`: maxrate of fq.",
             "A higher SO_MAX_PACING_RATE or maxrate, if one is set; otherwise TCP paces at the rate of the path: that of a full congestion window.",
@@ -110,9 +106,9 @@ fn of_part(part: Part) -> Action {
             "`tc -s qdisc show dev DEVICE`: backlog, rate; tx.qdisc and tx.nic of the same messages.",
             "That of the packet scheduler and the device; for small sends net.ipv4.tcp_autocorking=0.",
         ),
-        Part::Nagle => rule("Nagle"),
-        Part::Cork => rule("cork"),
-        Part::Retransmit => rule("loss"),
+        Part::Nagle => at(Node::DeliveryNagle),
+        Part::Cork => at(Node::DeliveryCork),
+        Part::Retransmit => at(Node::DeliveryLoss),
         Part::Other => (
             "`perf top -p PID`; `/proc/net/softnet_stat`: time_squeeze; `mpstat -P ALL`: %soft.",
             "Fewer and larger sends; more CPU for the sending task and for softirqs.",
@@ -129,8 +125,10 @@ fn of_part(part: Part) -> Action {
             "`ss -ti`: rtt compared with minrtt, retrans; `nstat -az TcpRetransSegs`.",
             "Shorter queues at the bottleneck of the path (fq_codel, cake), or less bulk data there; that of loss.",
         ),
-        Part::Runqueue | Part::WakeupUnknown | Part::Runnable => rule("CPU"),
-        Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => rule("CPU quota"),
+        Part::Runqueue | Part::WakeupUnknown | Part::Runnable => at(Node::ReadRunnable),
+        Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => {
+            at(Node::ReadThrottled)
+        }
         Part::Running => (
             "`perf top -p PID`: the work before the read.",
             "Less work between reads, or a task of its own for it.",
@@ -139,7 +137,7 @@ fn of_part(part: Part) -> Action {
             "`strace -p PID`, `/proc/PID/stack`: a lock, a disk, or another service.",
             "Asynchronous work, or more tasks; otherwise that of the lock, the disk or the service.",
         ),
-        Part::Unknown => rule("slow reader"),
+        Part::Unknown => at(Node::Read),
         Part::ServiceOther => (
             "`perf top -p PID`, `strace -p PID`; `sockstamp explain`: its answers from other services.",
             "Less work per answer; otherwise that of the service, lock or disk that it waits for.",
@@ -148,8 +146,8 @@ fn of_part(part: Part) -> Action {
             "`ss -ti`: minrtt; `sockstamp ping PEER`; `sockstamp stat --by peer`.",
             "Fewer round trips (connections that stay open, several questions at once), or a closer peer.",
         ),
-        Part::Peer => rule("peer"),
-        Part::SynAgain | Part::RoundTrip => rule("slow connects"),
+        Part::Peer => at(Node::AnswerPeer),
+        Part::SynAgain | Part::RoundTrip => at(Node::ConnectAgain),
     }
 }
 

@@ -19,8 +19,8 @@
 //! [`Slices`] and [`Comparison`] then find the messages that the first component makes slow, always
 //! or at times, and [`Lives`] show some of them.
 //!
-//! [`timeline`] places the stages of a message in time. [`diagnosis`] needs no messages: it says in
-//! one sentence where the time of a measurement goes. [`advice`] has what to do about it.
+//! [`timeline`] places the stages of a message in time. [`diagnosis`] needs no normal messages: it
+//! says from slow ones where the time of a measurement is lost. [`advice`] has what to do about it.
 //!
 //! Nothing here does I/O. Pass messages to [`Times`], then to [`Excess`], and again to each of the
 //! latter.

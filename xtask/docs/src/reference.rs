@@ -1,11 +1,12 @@
 //! Generate `docs/stages.md`, the vocabulary of the results, from the model, `docs/diagnosis.md`
-//! from the table of rules, `docs/advice.md` from the advice for each stage and part, and
+//! from the tree of waits, `docs/advice.md` from the advice for each stage and part, and
 //! `docs/metrics.md` from the catalogue of metrics.
 
 use std::fmt::Write;
 
 use sockstamp_explain::advice;
-use sockstamp_explain::diagnosis::RULES;
+use sockstamp_explain::diagnosis::Scope;
+use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_metrics::catalogue::{self, Metric};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
@@ -34,25 +35,60 @@ const DIAGNOSIS: &str = "\
 
 # Diagnosis
 
-If a rule of this page applies, the table of `sockstamp stat` ends with one sentence: that of the
-cause that took the most time. Averages are over the messages that have the stage or the part. The
-time until messages leave is `tx sent`; the time until data is read is `rx total`. A share of either
-is reported only if that time is at least 1 ms on average.
+`sockstamp stat` ends with what it found, the worst first, at most three. Each begins with
+` diagnosis: ` and ends with the command that tells more. ` note: ` is for what may be a fault or
+not. The same findings are objects in `--format json`, with every figure of their sentences.
 
-An acknowledgement is not a cause: no task waits for it unless data is held back, and that wait is a
-part of `tx.queue`. `app.service` has no rule, because a pause between an answer and the next
-question is not a fault.
+**Time is divided, never guessed at.** A wait that takes SLOW or longer is cut into parts that add
+up, by the evidence of that wait alone. The answer is the deepest part that was seen, for the
+smallest group that carries it. A fault that nobody thought of ends at the right node, too, with
+\"cause not known\" below it.
+
+- *Lost* is what a wait takes beyond SLOW, or beyond one smallest round trip of that address if
+  that is longer. What is not lost is taken from the path first, then from all parts in proportion.
+- *Down the tree*: while a child has half of its parent. If none has half, those with a quarter
+  are listed.
+- *Once*: the same wait seen from both ends, or by a proxy in between, counts where it is longest
+  below. A node gives its time to what sets its limit, if that was seen in the same wait.
+- *Unlike whom*: the smallest set that carries four fifths, and its siblings if they take a third
+  or less.
+- *Worth saying*: only waits that lost at least SLOW count. There must be three occasions of them,
+  or one longer than a second; waits that overlap are one occasion. They must be a tenth of such
+  waits, or of the time of the connections that have them. A command's time is one occasion, if a
+  quarter of it is lost.
+- *Failures* cost no time. Three that are 5 % of the attempts are worth saying, or all of at least
+  two. A connect that fails at once, and succeeds as often at another address, is a detour.
+- *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
+  a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
+  sibling is ten times faster, or a command waits for it.
+- *Free*: time on a full path, and slow start of a new connection, are nobody's loss.
+
 ";
 
-/// Return a section per rule.
+const SCORES: &str = include_str!("../../../tests/faults/scores.md");
+
+/// Return a section per thing that is waited for, with a row per node.
 pub(crate) fn diagnosis() -> String {
-    let mut text = DIAGNOSIS.to_owned();
-    for rule in RULES {
+    let slow = Scope::default().slow;
+    let mut text = DIAGNOSIS.replace("SLOW", &format!("{slow}"));
+    for root in Node::ALL.into_iter().filter(|node| node.parent().is_none()) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n## {root}\n\n{}", nodes(root));
+    }
+    text.push('\n');
+    text.push_str(SCORES);
+    text
+}
+
+fn nodes(root: Node) -> String {
+    let mut text = String::new();
+    for node in [root].into_iter().chain(root.children()) {
+        let about = node.about();
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "\n## {}\n\n- Condition: {}\n- Sentence: {}.\n- Check: {}\n- Usual cure: {}\n",
-            rule.name, rule.condition, rule.sentence, rule.check, rule.cure
+            "- **`{node}`**: {}.\n  - Seen by: {}\n  - Looks the same: {}\n  - Check: {}\n  - Usual cure: {}\n  - Next: `sockstamp {}`\n",
+            about.is, about.proof, about.alike, about.check, about.cure, about.next
         );
     }
     text

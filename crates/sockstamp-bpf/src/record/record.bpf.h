@@ -45,7 +45,7 @@ static __always_inline void record_submit(struct message_record *record)
 const volatile __u64 setting_slow_ns; /* record those alone that took longer */
 const volatile bool setting_notable; /* ... and few of them: see record_paced() */
 
-/* Messages that only tell whose the slow ones are: 1000 per second and CPU are enough. */
+/* Slow messages for a diagnosis: 1000 per second and CPU are enough. */
 #define RECORD_PACE_NS 1000000
 
 static __always_inline bool record_paced(void)

@@ -22,7 +22,7 @@ const HELD: usize = 10_000;
 /// Set the constants of waits.
 pub(crate) fn constants(constants: &mut Constants, options: &Options) {
     constants.setting_waits = options.waits.is_some();
-    constants.setting_slow_ns = options.waits.map_or(0, |slow| slow.0);
+    constants.setting_wait_ns = options.waits.map_or(0, |slow| slow.0);
     constants.setting_tick_ns = tick_ns();
 }
 

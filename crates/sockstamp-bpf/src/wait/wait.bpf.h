@@ -11,7 +11,7 @@
 #include "wait/connection.bpf.h"
 
 const volatile bool setting_waits; /* user space wants waits */
-const volatile __u64 setting_slow_ns; /* those that ended by data are sent from this length on */
+const volatile __u64 setting_wait_ns; /* those that ended by data are sent from this length on */
 
 /*
  * Some 1000 waits: user space comes at least once a second, and a connection has one slow wait at
@@ -27,7 +27,7 @@ __u64 waits_lost; /* found no room */
 /* Return true if a wait that ended, or was looked at, is to be sent. */
 static __always_inline bool wait_wanted(enum end end, __u64 ns)
 {
-	return setting_waits && (end != END_DATA || ns >= setting_slow_ns);
+	return setting_waits && (end != END_DATA || ns >= setting_wait_ns);
 }
 
 /* Return a record of which nothing else is known yet; NULL if there is no room. */

@@ -78,6 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.duration,
         measuring: &options.measuring,
         recorded: Recorded::All,
+        waits: None,
         groups: None,
         tag: false,
     };

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_explain::{advice, diagnosis};
 use sockstamp_model::clock::Nanos;
@@ -34,7 +35,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     for full in told.listeners.iter().filter_map(diagnosis::full_queue) {
         writeln!(output)?;
         sentence(output, " listener:", &full)?;
-        actions_of(output, "full accept queue")?;
+        actions_of(output, Node::AcceptQueue)?;
     }
     output.flush()
 }
@@ -56,7 +57,7 @@ fn failures(output: &mut dyn Write, failed: &Failed) -> io::Result<()> {
         writeln!(output)?;
         sentence(output, &format!(" {}:", kind.name()), &words)?;
         if kind == Kind::Connect {
-            actions_of(output, "failed connects")?;
+            actions_of(output, Node::Connect)?;
         }
     }
     Ok(())
@@ -257,12 +258,10 @@ fn how_often(leader: &Addition) -> String {
     }
 }
 
-/// Print what a rule of docs/diagnosis.md advises.
-fn actions_of(output: &mut dyn Write, rule: &str) -> io::Result<()> {
-    match advice::named(rule) {
-        Some(rule) => actions(output, rule.check, rule.cure),
-        None => Ok(()),
-    }
+/// Print what docs/diagnosis.md advises for a node.
+fn actions_of(output: &mut dyn Write, node: Node) -> io::Result<()> {
+    let (check, cure) = advice::at(node);
+    actions(output, check, cure)
 }
 
 fn actions(output: &mut dyn Write, check: &str, cure: &str) -> io::Result<()> {

@@ -154,9 +154,14 @@ fn has(group: &GroupSummary, direction: Direction) -> bool {
 const DIAGNOSES: usize = 3;
 
 /// Diagnose the groups whose causes took the most time.
-pub(crate) fn diagnoses(output: &mut dyn Write, groups: &Groups, brush: Brush) -> io::Result<()> {
+pub(crate) fn diagnoses(
+    output: &mut dyn Write,
+    groups: &Groups,
+    slow: Nanos,
+    brush: Brush,
+) -> io::Result<()> {
     let found = groups.groups.iter().filter_map(|group| {
-        let (ns, sentence) = diagnosis::of_group(group)?;
+        let (ns, sentence) = diagnosis::of_group(group, slow)?;
         Some((ns, group, sentence))
     });
     let mut found: Vec<_> = found.collect();
@@ -420,6 +425,8 @@ mod tests {
         );
     }
 
+    const SLOW: Nanos = Nanos(10_000_000);
+
     #[test]
     fn the_groups_whose_causes_took_the_most_time_have_a_sentence_each() {
         let slow = |name: &str, millis: u64| {
@@ -432,7 +439,7 @@ mod tests {
         let slow = [("a", 20), ("b", 90), ("c", 30), ("d", 1), ("e", 40)]
             .map(|(name, millis)| slow(name, millis));
         let groups = Groups::new("port,comm".parse().unwrap(), slow);
-        let text = printed(|output| diagnoses(output, &groups, Brush::default()));
+        let text = printed(|output| diagnoses(output, &groups, SLOW, Brush::default()));
         let begins: Vec<_> = text
             .lines()
             .filter(|line| line.contains("diagnosis of"))
@@ -440,13 +447,13 @@ mod tests {
         assert_eq!(begins.len(), 3, "{text}");
         for (line, name) in begins.iter().zip(["b", "e", "c"]) {
             assert!(
-                line.starts_with(&format!(" diagnosis of {name} 443: 100.0 % of the ")),
+                line.starts_with(&format!(" diagnosis of {name} 443: reads come late by ")),
                 "{line}"
             );
         }
         let healthy = Groups::new("port,comm".parse().unwrap(), [group("f", 10)]);
         assert_eq!(
-            printed(|output| diagnoses(output, &healthy, Brush::default())),
+            printed(|output| diagnoses(output, &healthy, SLOW, Brush::default())),
             ""
         );
     }

@@ -1,6 +1,7 @@
 //! What subcommands print, and where.
 
 pub(crate) mod colour;
+pub(crate) mod findings;
 pub(crate) mod groups;
 pub(crate) mod interfaces;
 pub(crate) mod line;

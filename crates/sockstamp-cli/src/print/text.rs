@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::diagnosis::{self, Owners};
+use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
@@ -14,7 +14,7 @@ use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
 use crate::print::paragraph::wrapped;
-use crate::print::{interfaces, listeners};
+use crate::print::{findings, interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -25,7 +25,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 pub(crate) fn table(
     output: &mut dyn Write,
     summary: &Summary,
-    owners: &Owners,
+    diagnosis: &Diagnosis,
     brush: Brush,
 ) -> io::Result<()> {
     writeln!(output)?;
@@ -51,10 +51,7 @@ pub(crate) fn table(
     listeners::lines(output, &summary.listeners, home, &names)?;
     interfaces::summary(output, &summary.interfaces, home, &names)?;
     losses(output, summary, brush)?;
-    if let Some(sentence) = diagnosis::of(summary, owners) {
-        let sentence = wrapped(" diagnosis:", sentence.split(' '), "");
-        writeln!(output, "{}", brush.bold(&sentence))?;
-    }
+    findings::all(output, diagnosis, brush)?;
     writeln!(output)
 }
 
@@ -549,6 +546,7 @@ fn csv_row(
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_explain::diagnosis::{Case, Scope};
     use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
     use sockstamp_model::unpaired::Unpaired;
 
@@ -619,7 +617,13 @@ mod tests {
 
     fn printed(summary: &Summary) -> String {
         let mut text = Vec::new();
-        table(&mut text, summary, &Owners::default(), Brush::default()).unwrap();
+        table(
+            &mut text,
+            summary,
+            &Case::new(Scope::default()).diagnose(summary),
+            Brush::default(),
+        )
+        .unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -708,10 +712,17 @@ mod tests {
     fn the_diagnosis_is_the_last_line() {
         let mut summary = Summary::default();
         assert!(!printed(&summary).contains("diagnosis"));
-        summary.tx.retransmits = 100;
-        summary.tx.resent = Some(Resent::default());
+        summary.rx.drops = 100;
         let text = printed(&summary);
-        let last = text.trim_end().lines().next_back().unwrap();
-        assert!(last.starts_with(" diagnosis: packets are lost: "), "{text}");
+        let begin = text.rfind("\n diagnosis: ").unwrap();
+        let words = text[begin..]
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(
+            words.starts_with("diagnosis: 100 of 100 datagrams were dropped at their socket")
+                && words.ends_with("→ stat --by comm,port"),
+            "{text}"
+        );
     }
 }

@@ -10,7 +10,6 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use sockstamp_explain::diagnosis::Owners;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::{NetnsInode, SocketCookie, canonical};
 use sockstamp_model::message::Message;
@@ -66,7 +65,6 @@ pub(crate) struct Waits {
     last: BTreeMap<(NetnsInode, SocketCookie), Timestamp<Monotonic>>,
     /// Waits that are not in `waits`, since there is no room or their messages were not measured.
     left_out: u64,
-    owners: Owners,
 }
 
 /// The result for one command.
@@ -96,7 +94,6 @@ impl Observer for Waits {
             }
             return;
         }
-        self.owners.record_answer(message);
         let flow = (message.flow.netns, message.flow.cookie);
         let last = self.last.get(&flow).copied();
         if message.verdict != Verdict::Valid {
@@ -124,11 +121,6 @@ impl Waits {
         } else {
             self.left_out += 1;
         }
-    }
-
-    /// The peers whose answers the command waited for.
-    pub(crate) fn owners(&self) -> &Owners {
-        &self.owners
     }
 
     /// Divide the time between these two moments.

@@ -133,6 +133,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.live.duration,
         measuring: &options.live.measuring,
         recorded: Recorded::slower_than(options.slow_only),
+        waits: None,
         groups: None,
         tag: options.tag,
     };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
-use sockstamp_explain::diagnosis::Owners;
+use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
@@ -23,7 +23,7 @@ use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::print::colour::{Brush, Color};
 use crate::print::groups::{Sort, dimension, order, sort};
-use crate::print::{output, text};
+use crate::print::{findings, output, text};
 use crate::recordings::{Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use sockstamp_record::Detail;
@@ -117,13 +117,14 @@ fn print(
         summary,
         series,
         slow_only,
+        diagnosis,
     } = report;
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, "the recording is empty")?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, &Owners::default(), brush)?;
+            text::table(output, summary, diagnosis, brush)?;
             if let Some(groups) = &summary.groups {
                 crate::print::groups::table(output, groups, options.top)?;
             }
@@ -143,6 +144,7 @@ fn print(
                 summary,
                 recorded_slower_than_ns,
                 series,
+                diagnosis: findings::Json::new(diagnosis, Scope::default().slow),
             };
             escape::json(&mut *output, &json)?;
             writeln!(output)?;
@@ -161,6 +163,7 @@ struct Json<'a> {
     recorded_slower_than_ns: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<series::Json<'a>>,
+    diagnosis: findings::Json<'a>,
 }
 
 /// The messages of all files.
@@ -168,6 +171,7 @@ struct Report {
     summary: Summary,
     series: Option<Series>,
     slow_only: Option<SlowOnly>,
+    diagnosis: Diagnosis,
 }
 
 impl Report {
@@ -182,10 +186,17 @@ impl Report {
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), intervals.transpose()?.flatten());
         let mut times = Times::default();
-        recordings.each(Detail::Dimensions, |message| {
+        let mut case = Case::new(Scope::default());
+        // A diagnosis needs stamps, and no column of CSV has one.
+        let detail = match options.format {
+            Format::Csv => Detail::Dimensions,
+            Format::Text | Format::Json => Detail::All,
+        };
+        recordings.each(detail, |message| {
             aggregate.record(message);
             sums.add(message);
             times.add(message);
+            case.message(message);
             Ok(())
         })?;
         let duration = times.0.and_then(|(first, last)| last.since(first));
@@ -207,6 +218,7 @@ impl Report {
             }),
         };
         Ok(Self {
+            diagnosis: case.diagnose(&summary),
             summary,
             series,
             slow_only: recordings.slow_only(),

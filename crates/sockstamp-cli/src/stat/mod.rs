@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use sockstamp_explain::diagnosis::Owners;
+use sockstamp_explain::diagnosis::{Diagnosis, Scope};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 use sockstamp_run::{command, escape};
@@ -20,7 +20,8 @@ use crate::options::slow::Slow;
 use crate::print::colour::{Brush, Color};
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
-use crate::print::{groups, output, text};
+use crate::print::{findings, groups, output, text};
+use crate::watched::Watched;
 
 /// Options of `stat`.
 #[derive(Debug, Args)]
@@ -96,27 +97,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         _ => None,
     };
     let mut waits = Waits::default();
-    let mut owners = Owners::default();
+    let mut watched = Watched::new(scope(options));
     let mut measured = match options.live.command[..] {
-        [] => measure::run(&measurement, &mut owners)?,
-        _ => measure::run(&measurement, &mut waits)?,
+        [] => measure::run(&measurement, &mut watched)?,
+        _ => measure::run(&measurement, &mut (&mut waits, &mut watched))?,
     };
     let wall_time =
         (!options.live.command.is_empty()).then(|| waits.divide(measured.began, measured.ended));
     measured.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
-    let owners = if wall_time.is_some() {
-        waits.owners()
-    } else {
-        &owners
-    };
     if let Some(groups) = &mut measured.summary.groups {
         groups::order(groups, options.sort);
     }
     let summary = &measured.summary;
+    let results = Results {
+        summary,
+        wall_time: wall_time.as_ref(),
+        diagnosis: &watched.diagnose(summary),
+    };
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
-        print(&mut output, summary, wall_time.as_ref(), owners, options)
+        print(&mut output, &results, options)
     };
     match printed {
         // A reader that has seen enough is no failure.
@@ -138,19 +139,39 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
         duration: options.live.duration,
         measuring: &options.live.measuring,
         recorded: recorded(options),
+        waits: (recorded(options) != Recorded::None).then(|| options.slow.slow.into()),
         groups: Grouping::new(options.by.iter().copied()),
         tag: false,
     }
 }
 
 /// Return the messages that are examined: all of a command, for its wall time; otherwise slow ones,
-/// for the names in the last sentence.
+/// for the diagnosis.
 fn recorded(options: &Options) -> Recorded {
     match options.format {
         _ if !options.live.command.is_empty() => Recorded::All,
-        Format::Text if !options.cumulative => Recorded::Notable(options.slow.slow),
+        Format::Text | Format::Json if !options.cumulative => Recorded::Notable(options.slow.slow),
         _ => Recorded::None,
     }
+}
+
+/// Return what is slow, and whose time was asked about.
+fn scope(options: &Options) -> Scope {
+    let target = &options.live.target;
+    let is_command = !options.live.command.is_empty();
+    Scope {
+        slow: options.slow.slow.into(),
+        is_command,
+        is_program: is_command || !target.pids.is_empty() || !target.comms.is_empty(),
+    }
+}
+
+/// The results of a measurement.
+#[derive(Clone, Copy)]
+struct Results<'a> {
+    summary: &'a Summary,
+    wall_time: Option<&'a WallTime>,
+    diagnosis: &'a Diagnosis,
 }
 
 /// Leave standard output to the command, if there is one.
@@ -171,36 +192,38 @@ fn brush_of(options: &Options) -> Brush {
     options.color.brush(is_terminal)
 }
 
-fn print(
-    output: &mut dyn Write,
-    summary: &Summary,
-    wall_time: Option<&WallTime>,
-    owners: &Owners,
-    options: &Options,
-) -> io::Result<()> {
+fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io::Result<()> {
+    let &Results {
+        summary,
+        wall_time,
+        diagnosis,
+    } = results;
+    let brush = brush_of(options);
     if let (Format::Text, Some(wall_time), false) =
         (options.format, wall_time, text::is_empty(summary))
     {
-        writeln!(
-            output,
-            "\n{}",
-            brush_of(options).bold(&wall_time.to_string())
-        )?;
+        writeln!(output, "\n{}", brush.bold(&wall_time.to_string()))?;
     }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => {
-            text::nothing(output, summary, why_nothing(options))?
+            text::nothing(output, summary, why_nothing(options))?;
+            findings::all(output, diagnosis, brush)?;
         }
-        (Format::Text, None) => text::table(output, summary, owners, brush_of(options))?,
+        (Format::Text, None) => text::table(output, summary, diagnosis, brush)?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary, owners, brush_of(options))?;
+            text::table(output, summary, diagnosis, brush)?;
             groups::table(output, groups, options.top)?;
-            groups::diagnoses(output, groups, brush_of(options))?;
+            groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
         }
         (Format::Csv, None) => text::csv(output, summary)?,
         (Format::Csv, Some(groups)) => groups::csv(output, groups)?,
         (Format::Json, _) => {
-            escape::json(&mut *output, &Json { summary, wall_time })?;
+            let json = Json {
+                summary,
+                wall_time,
+                diagnosis: findings::Json::new(diagnosis, options.slow.slow.into()),
+            };
+            escape::json(&mut *output, &json)?;
             writeln!(output)?;
         }
     }
@@ -214,6 +237,7 @@ struct Json<'a> {
     summary: &'a Summary,
     #[serde(skip_serializing_if = "Option::is_none")]
     wall_time: Option<&'a WallTime>,
+    diagnosis: findings::Json<'a>,
 }
 
 /// Explain where messages would have come from.

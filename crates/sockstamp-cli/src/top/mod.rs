@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         } else {
             Recorded::All
         },
+        waits: None,
         groups: Some(by.clone()),
         measuring: &options.measuring,
         tag: false,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sockstamp_explain::diagnosis;
+use sockstamp_explain::diagnosis::{self, Scope};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, Groups};
 use sockstamp_model::part::{Part, PartMap};
@@ -124,7 +124,8 @@ impl Row {
             name,
             tx: Half::new(Direction::Tx, &counted.tx, time),
             rx: Half::new(Direction::Rx, &counted.rx, time),
-            diagnosis: diagnosis::of_group(counted).map(|(_, sentence)| sentence),
+            diagnosis: diagnosis::of_group(counted, Scope::default().slow)
+                .map(|(_, sentence)| sentence),
         }
     }
 

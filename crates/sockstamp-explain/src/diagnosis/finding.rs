@@ -1,22 +1,97 @@
-//! What a rule finds.
+//! What the engine finds.
 
-use sockstamp_model::part::Part;
-use sockstamp_model::stage::Stage;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
-/// A rule whose condition holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// Time that the cause took; the largest is reported.
-    pub(super) ns: u128,
-    pub(super) sentence: String,
-    pub(super) cause: Cause,
+use serde::Serialize;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::End;
+
+use super::contrast::Unlike;
+use super::slow::Role;
+use super::tree::Node;
+
+/// The version of the JSON of [`Diagnosis`]; raised when a key changes its meaning or is removed.
+pub const JSON_VERSION: u32 = 1;
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grade {
+    /// The state of these waits showed it.
+    Is,
+    /// A bound: it carries at least that much.
+    MostOf,
+    /// Two causes look the same from here; the sentence names both.
+    Both,
+    /// The largest part is known, its cause is not.
+    CauseNotKnown,
 }
 
-/// The stage or part that a finding is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
-    Stage(Stage),
-    Part(Part),
-    /// No time of messages, or one whose owner the sentence names itself.
-    Other,
+/// Where time is lost, for whom, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The programs of this host that wait, or are waited for.
+    pub programs: Vec<Name>,
+    /// Their part in the connections.
+    pub role: Role,
+    /// The services: the peers' where the programs ask, else their own.
+    pub services: Vec<SocketAddr>,
+    /// The peers that carry four fifths of it, up to three of them.
+    pub peers: Vec<IpAddr>,
+    /// The number of peers that carry four fifths of it.
+    pub peer_count: usize,
+    /// The deepest node of the tree that was seen.
+    pub node: Node,
+    /// The share of what is lost that the node carries.
+    pub percent: u64,
+    /// How the waits ended, where that is what was found.
+    pub failure: Option<End>,
+    /// Waits that lost at least what counts as slow, or that failed.
+    pub count: u64,
+    /// All waits of that kind, where they were counted.
+    pub tried: Option<u64>,
+    /// Stretches of time in which some of them were.
+    pub occasions: usize,
+    /// What they lost; a failure counts as a second.
+    #[serde(rename = "lost_ns")]
+    pub lost: Nanos,
+    /// The median of their times.
+    #[serde(rename = "typical_ns")]
+    pub typical: Nanos,
+    /// The longest.
+    #[serde(rename = "worst_ns")]
+    pub worst: Nanos,
+    /// What they lost by node.
+    pub parts: BTreeMap<Node, u64>,
+    /// Others that do not lose it.
+    pub unlike: Option<Unlike>,
+    /// How sure it is.
+    pub grade: Grade,
+    /// All of that in words.
+    pub sentence: String,
+    /// The command that tells more.
+    pub next: String,
+}
+
+/// The findings of a measurement.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// Those worth saying, the worst first.
+    pub findings: Vec<Finding>,
+    /// What may be a fault or not, in words.
+    pub notes: Vec<String>,
+}
+
+/// As many findings are printed.
+const PRINTED: usize = 3;
+
+impl Diagnosis {
+    /// Return those to print, and the number of others.
+    #[must_use]
+    pub fn printed(&self) -> (&[Finding], usize) {
+        let printed = self.findings.len().min(PRINTED);
+        (&self.findings[..printed], self.findings.len() - printed)
+    }
 }

@@ -1,421 +1,427 @@
 use std::net::SocketAddr;
 
-use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
-use sockstamp_model::listener::ListenerSummary;
-use sockstamp_model::part::{Part, PartMap, PartSummary};
-use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Resent, Summary, Throttled};
-use sockstamp_model::verdict::Verdict;
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::fixture;
+use sockstamp_model::flow::{Flow, NetnsInode, Opened, Protocol, SocketCookie};
+use sockstamp_model::message::Message;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::{Attempts, End, Evidence, Key, Kind, Tasks, Wait, Waits};
 
+use super::slow::Parts;
+use super::tree::Node;
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// 100 messages of each direction, with the stages of a fast host and the given ones.
-fn measured(slow: &[(Stage, u64)]) -> Summary {
-    let usual = [
-        (Stage::TxCopy, 2_000),
-        (Stage::TxQueue, 3_000),
-        (Stage::TxQdisc, 1_000),
-        (Stage::TxNetwork, 80 * MS),
-        (Stage::RxStack, 9_000),
-        (Stage::RxApp, 20_000),
-    ];
-    let mut summary = Summary::default();
-    for direction in Direction::ALL {
-        let of = summary.direction_mut(direction);
-        of.messages = 100;
-        of.bytes = 10_000;
-        let mut time = 0;
-        for (stage, nanos) in usual.into_iter().chain(slow.iter().copied()) {
-            if stage.direction() != direction {
-                continue;
-            }
-            of.stages[stage]
-                .get_or_insert_default()
-                .record(Nanos(nanos), 100);
-            time += if stage.has_share() { nanos } else { 0 };
-        }
-        of.sent.record(Nanos(time), 100);
-        of.total.record(Nanos(time), 100);
+/// A measurement of eight seconds, with 20 messages of all stages.
+fn summary() -> Summary {
+    let mut summary = Summary {
+        duration: Nanos(8_000 * MS),
+        ..Summary::default()
+    };
+    for stage in Stage::ALL {
+        let stages = &mut summary.direction_mut(stage.direction()).stages;
+        stages[stage].get_or_insert_default().record(Nanos(MS), 20);
     }
+    summary.tx.sent.record(Nanos(MS), 20);
+    summary.rx.total.record(Nanos(MS), 20);
     summary
 }
 
-fn with_part(part: Part, nanos: u64) -> Summary {
-    let mut summary = measured(&[(part.stage(), nanos)]);
-    summary.direction_mut(part.stage().direction()).parts[part] = Some(PartSummary {
-        count: 100,
-        sum_ns: u128::from(nanos) * 100,
-        max_ns: Some(Nanos(nanos)),
-    });
-    summary
+fn flow(local: &str, remote: &str) -> Flow {
+    let (local, remote): (SocketAddr, SocketAddr) =
+        (local.parse().unwrap(), remote.parse().unwrap());
+    Flow {
+        netns: NetnsInode(1),
+        protocol: Protocol::Tcp,
+        local,
+        remote,
+        cookie: SocketCookie(u64::from(local.port()) << 16 | u64::from(remote.port())),
+    }
 }
 
-fn told(summary: &Summary) -> Option<String> {
-    of(summary, &Owners::default())
+fn at(ms: u64) -> Option<Timestamp<sockstamp_model::clock::Monotonic>> {
+    Some(Timestamp::from_nanos(ms * MS))
 }
 
-fn says(summary: &Summary, sentence: &str) {
-    assert_eq!(told(summary).as_deref(), Some(sentence));
+/// An answer that came at a time after a wait.
+fn answer(flow: Flow, comm: &str, end: u64, wait: u64) -> Message {
+    let mut message = fixture::message(Direction::Rx);
+    message.flow = flow;
+    message.comm = comm.into();
+    message.pid = 10;
+    message.stages[Stage::PeerAnswer] = Some(Nanos(wait * MS));
+    message.parts[Part::Network] = Some(Nanos(20_000));
+    message.stages[Stage::RxApp] = Some(Nanos(10_000));
+    message.stamps.ready = at(end);
+    message.stamps.read = at(end);
+    message
+}
+
+/// A send that left late for one reason.
+fn sent(flow: Flow, begin: u64, part: Part, time: u64) -> Message {
+    let mut message = fixture::message(Direction::Tx);
+    message.flow = flow;
+    message.comm = "nginx".into();
+    let time = Nanos(time * MS);
+    message.stages[part.stage()] = Some(time);
+    message.parts[part] = Some(time);
+    message.stages[Stage::TxNetwork] = Some(Nanos(60 * MS));
+    message.min_rtt = Some(Nanos(60 * MS));
+    message.stamps.entry = at(begin);
+    message
+}
+
+fn told(messages: &[Message]) -> Diagnosis {
+    told_in(Scope::default(), messages)
+}
+
+fn told_in(scope: Scope, messages: &[Message]) -> Diagnosis {
+    let mut case = Case::new(scope);
+    messages.iter().for_each(|message| case.message(message));
+    case.diagnose(&summary())
+}
+
+fn sentence(messages: &[Message]) -> String {
+    let diagnosis = told(messages);
+    let first = diagnosis.findings.first();
+    first.map_or_else(String::new, |finding| finding.sentence.clone())
 }
 
 #[test]
-fn no_diagnosis_is_made_if_nothing_is_large() {
-    assert_eq!(told(&Summary::default()), None);
-    assert_eq!(told(&measured(&[])), None);
-    // Long acknowledgements alone, and waits of bulk senders that are as they should be.
-    assert_eq!(told(&with_part(Part::Cwnd, 40 * MS)), None);
-    assert_eq!(told(&with_part(Part::Sndbuf, 20 * MS)), None);
-    assert_eq!(told(&measured(&[(Stage::AppService, 900 * MS)])), None);
-    assert_eq!(told(&measured(&[(Stage::PeerAnswer, 49 * MS)])), None);
-}
-
-#[test]
-fn the_packet_scheduler_is_named_with_its_device() {
-    let mut summary = measured(&[(Stage::TxQdisc, 28 * MS)]);
-    says(
-        &summary,
-        "100.0 % of the 28.0 ms until messages leave is the packet scheduler (tx.qdisc)",
+fn parts_add_up_and_the_path_is_due_first() {
+    let parts = Parts::divide(
+        100,
+        [(Node::AnswerPath, 40), (Node::AnswerLoss, 90)],
+        Node::AnswerPeer,
     );
-    summary.interfaces = vec![InterfaceSummary {
-        interface: Some(Interface {
-            name: "eth0".into(),
-            index: 2,
-            netns: NetnsInode(1),
-        }),
-        medium: Some(Medium::Physical),
-        leads_on: false,
-        messages: 100,
-    }];
-    says(
-        &summary,
-        "100.0 % of the 28.0 ms until messages leave is the packet scheduler of eth0 (tx.qdisc)",
+    assert_eq!(parts.whole(), 100);
+    assert_eq!(parts.of(Node::AnswerLoss), 60);
+    assert_eq!(parts.of(Node::Answer), 100);
+}
+
+#[test]
+fn every_node_has_words_and_comes_after_its_parent() {
+    for (place, node) in Node::ALL.into_iter().enumerate() {
+        let about = node.about();
+        for text in [
+            about.name,
+            about.is,
+            about.proof,
+            about.alike,
+            about.check,
+            about.cure,
+            about.next,
+        ] {
+            assert!(text.len() > 3, "{node}: {text:?}");
+        }
+        if let Some(parent) = node.parent() {
+            let parents = Node::ALL.into_iter().take(place);
+            assert!(parents.into_iter().any(|before| before == parent), "{node}");
+            assert!(about.name.starts_with(parent.about().name), "{node}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_peer_is_named_with_its_figures() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:8002");
+    let answers = [200, 900, 1_600, 2_400].map(|end| answer(to, "haproxy", end, 120));
+    assert_eq!(
+        sentence(&answers),
+        "10.0.0.2:8002 takes 120 ms to answer haproxy (4 waits, at most 120 ms): beyond this host: \
+         the peer's work, or the way there and back"
+    );
+    let json = serde_json::to_value(told(&answers)).unwrap();
+    assert_eq!(json["findings"][0]["node"], "answer.peer");
+    assert_eq!(json["findings"][0]["count"], 4);
+}
+
+#[test]
+fn two_occasions_are_no_finding_and_one_long_one_is() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:8002");
+    let two = [200, 900].map(|end| answer(to, "haproxy", end, 120));
+    assert_eq!(told(&two).findings, []);
+    let mut long = answer(to, "haproxy", 5_000, 1_500);
+    long.opened = Some(Opened::Connected);
+    assert_eq!(told(&[long]).findings.len(), 1);
+}
+
+#[test]
+fn a_connection_that_always_waits_is_a_note() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+    let answers: Vec<_> = (1..9)
+        .map(|of| answer(to, "worker", of * 701, 700))
+        .collect();
+    let diagnosis = told(&answers);
+    assert_eq!(diagnosis.findings, []);
+    assert!(
+        diagnosis.notes[0]
+            .starts_with("worker waits for 10.0.0.2:6379 all the time on 1 connection"),
+        "{diagnosis:?}"
+    );
+    let command = Scope {
+        is_command: true,
+        ..Scope::default()
+    };
+    assert_eq!(told_in(command, &answers).findings.len(), 1);
+}
+
+#[test]
+fn the_wait_for_a_service_here_is_its_own_wait() {
+    let there = flow("10.0.0.1:40000", "10.0.0.2:8080");
+    let here = flow("10.0.0.2:8080", "10.0.0.1:40000");
+    let below = flow("10.0.0.2:50000", "10.0.0.3:5432");
+    let mut messages = Vec::new();
+    for end in [500, 1_200, 1_900, 2_600] {
+        messages.push(answer(there, "curl", end, 120));
+        let mut service = sent(here, end - 1, Part::Other, 0);
+        service.opened = Some(Opened::Accepted);
+        service.stages[Stage::AppService] = Some(Nanos(118 * MS));
+        service.pid = 20;
+        messages.push(service);
+        let mut asked = answer(below, "nginx", end - 2, 110);
+        asked.pid = 20;
+        messages.push(asked);
+    }
+    let diagnosis = told(&messages);
+    assert_eq!(diagnosis.findings.len(), 1, "{diagnosis:#?}");
+    assert!(
+        diagnosis.findings[0]
+            .sentence
+            .starts_with("10.0.0.3:5432 takes 110 ms to answer nginx"),
+        "{diagnosis:?}"
     );
 }
 
 #[test]
-fn each_cause_of_waiting_has_its_sentence() {
+fn each_cause_of_waiting_has_its_words() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
     for (part, words) in [
         (Part::Nagle, "Nagle's algorithm"),
         (Part::Cork, "held back by the program itself"),
-        (Part::Cwnd, "congestion window"),
-        (Part::Retransmit, "congestion window"),
-        (Part::Rwnd, "its program reads too slowly"),
-        (Part::Sndbuf, "room in the send buffer"),
+        (Part::Rwnd, "the peer's full receive window"),
+        (Part::Sndbuf, "the send buffer is full"),
+        (Part::Pacing, "pacing"),
+        (Part::Retransmit, "packets are lost"),
+        (Part::Tsq, "the packet scheduler"),
+        (Part::Other, "cause not known"),
     ] {
-        let sentence = told(&with_part(part, 200 * MS)).unwrap();
-        assert!(sentence.contains(words), "{part}: {sentence}");
+        let sends: Vec<_> = (0..5).map(|of| sent(to, of * 900, part, 80)).collect();
+        let sentence = sentence(&sends);
         assert!(
-            sentence.starts_with("100.0 % of the 200 ms until messages leave is "),
+            sentence.starts_with("data of nginx at :80 for 10.0.0.2 waits 80.0 ms until it leaves"),
             "{sentence}"
         );
+        assert!(sentence.contains(words), "{part}: {sentence}");
     }
 }
 
 #[test]
-fn each_slow_stage_of_receiving_has_its_sentence() {
-    for (stage, words) in [
-        (Stage::RxHol, "the wait for missing segments"),
-        (Stage::RxWakeup, "the reader's wait for a CPU"),
-        (Stage::RxApp, "the program, which reads it late"),
-        (Stage::RxStack, "the kernel's receive path"),
-    ] {
-        let sentence = told(&measured(&[(stage, 60 * MS)])).unwrap();
-        assert!(sentence.contains(words), "{stage}: {sentence}");
-        assert!(sentence.contains("until data is read"), "{sentence}");
-    }
-}
-
-#[test]
-fn a_cpu_quota_is_named_where_its_programs_are_slow() {
-    let quota = |throttled| {
-        Some(Throttled {
-            cgroup: "/web".into(),
-            periods: 50,
-            throttled,
-            time: Nanos(3_000 * MS),
-        })
+fn a_window_on_a_full_path_is_no_finding() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let full = |part| {
+        let mut message = sent(to, 0, part, 300);
+        message.stages[Stage::TxNetwork] = Some(Nanos(200 * MS));
+        message
     };
-    for stage in [Stage::RxWakeup, Stage::RxApp, Stage::AppService] {
-        let mut summary = measured(&[(stage, 60 * MS)]);
-        summary.throttled = quota(42);
-        let sentence = told(&summary).unwrap();
-        let start = "the CPU quota of /web was used up in 42 of 50 periods: ";
-        assert!(sentence.starts_with(start), "{sentence}");
-        assert!(sentence.contains(stage.name()), "{sentence}");
-        summary.throttled = quota(4);
-        assert!(!told(&summary).is_some_and(|sentence| sentence.contains("quota")));
+    let sends: Vec<_> = [Part::Cwnd, Part::Sndbuf, Part::Pacing]
+        .into_iter()
+        .flat_map(|part| (0..5).map(move |of| (part, of)))
+        .map(|(part, of)| {
+            let mut message = full(part);
+            message.stamps.entry = at(of * 900);
+            message
+        })
+        .collect();
+    assert_eq!(told(&sends).findings, []);
+}
+
+#[test]
+fn a_window_that_is_small_after_pauses_is_slow_start() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let sends: Vec<_> = (0..4)
+        .map(|of| sent(to, of * 2_000, Part::Cwnd, 240))
+        .collect();
+    let sentence = sentence(&sends);
+    assert!(
+        sentence.contains("slow start") && sentence.contains("pauses of at least 1.76 s"),
+        "{sentence}"
+    );
+    let mut new = sent(to, 0, Part::Cwnd, 1_400);
+    new.opened = Some(Opened::Accepted);
+    assert_eq!(told(&[new]).findings, []);
+}
+
+#[test]
+fn a_connection_for_each_request_costs_a_handshake() {
+    let mut messages = Vec::new();
+    for of in 0..5 {
+        let mut to = flow("10.0.0.1:40000", "10.0.0.2:80");
+        to.cookie = SocketCookie(of + 1);
+        let begin = 100 + of * 1_000;
+        let mut connect = fixture::message(Direction::Tx);
+        connect.flow = to;
+        connect.comm = "ab".into();
+        connect.opened = Some(Opened::Connected);
+        connect.stages[Stage::ConnHandshake] = Some(Nanos(40 * MS));
+        (connect.stamps.entry, connect.stamps.queued) = (at(begin), at(begin + 40));
+        let mut answer = answer(to, "ab", begin + 80, 40);
+        answer.parts[Part::Network] = Some(Nanos(40 * MS));
+        answer.opened = Some(Opened::Connected);
+        messages.extend([connect, answer]);
     }
-    let mut summary = measured(&[]);
-    summary.throttled = quota(42);
-    assert_eq!(told(&summary), None, "nothing is slow");
-    for (held, expected) in [(30, "(50.0 % of app.service 60.0 ms)"), (5, "")] {
-        let mut summary = measured(&[(Stage::AppService, 60 * MS)]);
-        summary.throttled = quota(42);
-        summary.tx.parts[Part::ServiceThrottled] = Some(PartSummary {
-            count: 100,
-            sum_ns: u128::from(held * MS) * 100,
-            max_ns: Some(Nanos(held * MS)),
-        });
-        let sentence = told(&summary).unwrap_or_default();
-        assert!(sentence.ends_with(expected), "{sentence}");
-        assert_eq!(sentence.contains("quota"), held == 30, "{sentence}");
+    let sentence = sentence(&messages);
+    assert!(
+        sentence
+            .starts_with("ab takes 80.0 ms for each connection with one request to 10.0.0.2:80"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("handshakes") && sentence.contains("5 connects for as many requests"),
+        "{sentence}"
+    );
+}
+
+fn wait(kind: Kind, end: End, since: u64, lasted: u64) -> Wait {
+    Wait {
+        kind,
+        flow: flow("10.0.0.1:40000", "10.0.0.2:6379"),
+        opened: None,
+        cgroup: sockstamp_model::flow::CgroupId(0),
+        pid: 7,
+        comm: "app".into(),
+        since: Timestamp::from_nanos(since * MS),
+        lasted: Nanos(lasted * MS),
+        inside: Nanos(lasted * MS),
+        end,
+        members: 1,
+        bytes: 0,
+        evidence: Evidence::default(),
+    }
+}
+
+fn told_of(list: Vec<Wait>, attempts: Vec<Attempts>) -> Diagnosis {
+    let mut case = Case::new(Scope::default());
+    case.waits(&Waits {
+        list,
+        attempts,
+        ..Waits::default()
+    });
+    case.diagnose(&summary())
+}
+
+fn tried(kind: Kind, service: &str, count: u64, failed: u64) -> Attempts {
+    Attempts {
+        key: Key {
+            kind,
+            netns: NetnsInode(1),
+            protocol: Protocol::Tcp,
+            service: service.parse().unwrap(),
+            pid: 7,
+        },
+        comm: "app".into(),
+        count,
+        failed,
+        sum_ns: u128::from(count * MS),
+        min_ns: Nanos(MS),
     }
 }
 
 #[test]
-fn a_cgroups_name_is_escaped_in_the_sentence() {
-    let mut summary = measured(&[(Stage::RxWakeup, 60 * MS)]);
-    summary.throttled = Some(Throttled {
-        cgroup: "/\u{1b}]0;x\u{7}\nok".into(),
-        periods: 50,
-        throttled: 42,
-        time: Nanos(3_000 * MS),
-    });
-    let sentence = told(&summary).unwrap();
+fn requests_without_an_answer_are_a_finding() {
+    let given_up = (0..3).map(|of| wait(Kind::Answer, End::GivenUp, of * 3_100, 3_000));
+    let diagnosis = told_of(
+        given_up.collect(),
+        vec![tried(Kind::Answer, "10.0.0.2:6379", 3, 3)],
+    );
+    assert_eq!(
+        diagnosis.findings[0].sentence,
+        "3 of 3 requests of app to 10.0.0.2:6379 got no answer and were given up after 3.00 s"
+    );
+}
+
+#[test]
+fn a_refusal_followed_by_success_elsewhere_is_a_detour() {
+    let refused = || (0..4).map(|of| wait(Kind::Connect, End::Refused, of * 500, 0));
+    let here = tried(Kind::Connect, "10.0.0.2:6379", 4, 4);
+    let there = tried(Kind::Connect, "10.0.0.3:6379", 4, 0);
+    let alone = told_of(refused().collect(), vec![here.clone()]);
     assert!(
-        sentence.contains("CPU quota") && !sentence.contains(char::is_control),
+        alone.findings[0]
+            .sentence
+            .starts_with("4 of 4 connects of app to 10.0.0.2:6379 were refused"),
+        "{alone:?}"
+    );
+    assert_eq!(told_of(refused().collect(), vec![here, there]).findings, []);
+}
+
+#[test]
+fn a_fast_sibling_is_named_beside_a_slow_one() {
+    let slow = (0..4).map(|of| wait(Kind::Answer, End::Data, of * 900, 120));
+    let mut here = tried(Kind::Answer, "10.0.0.2:6379", 10, 0);
+    here.sum_ns = u128::from(500 * MS);
+    let there = tried(Kind::Answer, "10.0.0.3:6379", 90, 0);
+    let diagnosis = told_of(slow.collect(), vec![here, there]);
+    let sentence = &diagnosis.findings[0].sentence;
+    assert!(
+        sentence.contains("(4 of 10, at most 120 ms), while 10.0.0.3:6379 takes 1.00 ms: "),
         "{sentence}"
     );
 }
 
 #[test]
-fn a_slow_reader_is_diagnosed_by_its_largest_part() {
-    let mut summary = measured(&[(Stage::RxApp, 60 * MS)]);
-    let mut with = |part: Part, nanos: u64| {
-        summary.rx.parts[part] = Some(PartSummary {
-            count: 100,
-            sum_ns: u128::from(nanos) * 100,
-            max_ns: None,
+fn what_tasks_did_is_the_deepest_that_is_said() {
+    let service = (0..4).map(|of| {
+        let mut service = wait(Kind::Service, End::Data, of * 900, 100);
+        service.evidence.tasks = Some(Tasks {
+            throttled: Nanos(80 * MS),
+            running: Nanos(10 * MS),
+            ..Tasks::default()
         });
-        told(&summary).unwrap()
-    };
-    assert!(with(Part::Running, 20 * MS).ends_with("reads it late (rx.app)"));
-    assert!(with(Part::Blocked, 45 * MS).ends_with("reads it late (rx.app, 75.0 % blocked)"));
-}
-
-#[test]
-fn slow_answers_are_the_peers_or_the_paths() {
-    let slow = |network: u64| {
-        let mut summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
-        summary.rx.parts[Part::Network] = Some(PartSummary {
-            count: 100,
-            sum_ns: u128::from(network) * 100,
-            max_ns: None,
-        });
-        summary
-    };
-    says(&slow(0), "peers take 60.0 ms to answer on average");
-    says(
-        &slow(10 * MS),
-        "peers take 60.0 ms to answer on average, of which the path is at least 10.0 ms",
+        service
+    });
+    let diagnosis = told_of(service.collect(), Vec::new());
+    let finding = &diagnosis.findings[0];
+    assert_eq!(
+        (finding.node, finding.percent),
+        (Node::ServiceThrottled, 80)
     );
-    says(
-        &slow(55 * MS),
-        "answers take 60.0 ms on average, of which the path to the peers is at least 55.0 ms",
+    assert!(
+        finding
+            .sentence
+            .starts_with("app at :40000 takes 100 ms to answer requests"),
+        "{finding:?}"
     );
 }
 
 #[test]
-fn slow_and_failed_connects_are_diagnosed() {
-    assert_eq!(told(&measured(&[(Stage::ConnHandshake, 99 * MS)])), None);
-    let mut summary = measured(&[(Stage::ConnHandshake, 1_100 * MS)]);
-    says(&summary, "connects take 1.10 s (conn.handshake)");
-    summary.connections.syns_again = 3;
-    says(
-        &summary,
-        "connects take 1.10 s (conn.handshake); 3 SYNs were sent again",
-    );
-    let late = measured(&[(Stage::ConnAccept, 12 * MS)]);
-    says(
-        &late,
-        "connections wait 12.0 ms to be accepted (conn.accept): the program accepts late",
-    );
-    let late_from_the_start = measured(&[(Stage::ConnAccept, 12 * MS), (Stage::RxApp, 20 * MS)]);
-    assert_eq!(told(&late_from_the_start), told(&late));
-    let later_still = measured(&[(Stage::ConnAccept, 12 * MS), (Stage::RxApp, 30 * MS)]);
-    assert!(told(&later_still).unwrap().contains("rx.app"));
-    let failed = &mut summary.connections.failed;
-    failed.insert(Verdict::ConnectAborted, 50);
-    failed.insert(Verdict::ConnectRefused, 2);
-    failed.insert(Verdict::ConnectTimeout, 3);
-    says(&summary, "5 of 5 connects failed, most as connect-timeout");
-    summary.connections.opened = 100;
-    says(
-        &summary,
-        "connects take 1.10 s (conn.handshake); 3 SYNs were sent again",
-    );
+fn a_quota_of_others_never_speaks() {
+    let mut summary = summary();
+    summary.throttled = Some(sockstamp_model::summary::Throttled {
+        cgroup: "/batch".into(),
+        periods: 60,
+        throttled: 60,
+        time: Nanos(1),
+    });
+    assert_eq!(Case::new(Scope::default()).diagnose(&summary).findings, []);
 }
 
 #[test]
-fn a_full_accept_queue_is_reported_with_its_listener() {
-    let mut summary = measured(&[(Stage::ConnAccept, 200 * MS)]);
-    let listener = |overflowed| ListenerSummary {
-        local: SocketAddr::from(([0, 0, 0, 0], 80)),
-        netns: NetnsInode(7),
-        queue: 2,
-        limit: 1,
-        dropped: 40,
+fn only_what_found_a_queue_full_makes_it_full() {
+    let listener = |overflowed| sockstamp_model::listener::ListenerSummary {
+        local: "10.0.0.1:80".parse().unwrap(),
+        netns: NetnsInode(1),
+        queue: 0,
+        limit: 4,
+        dropped: 7,
         overflowed,
     };
-    for few in [None, Some(0), Some(2)] {
-        summary.listeners = vec![listener(few)];
-        assert!(told(&summary).unwrap().starts_with("connections wait"));
-    }
-    summary.listeners = vec![listener(Some(40))];
-    let sentence = told(&summary).unwrap();
-    assert!(
-        sentence.starts_with("the accept queue of 0.0.0.0:80 is full (2 of 1 at the end): 40 SYNs"),
-        "{sentence}"
-    );
-}
-
-#[test]
-fn a_program_that_has_most_of_the_time_is_named() {
-    let summary = measured(&[(Stage::RxApp, 50 * MS)]);
-    let owners = |times: [u64; 2]| {
-        let mut owners = Owners::default();
-        for (port, time) in (6379..).zip(times) {
-            let stages = StageMap::from_fn(|stage| (stage == Stage::RxApp).then_some(Nanos(time)));
-            let parts = PartMap::from_fn(|_| None);
-            owners.add_times(("redis-server".into(), port), &stages, &parts, 1);
-        }
-        owners
-    };
-    let sentence = of(&summary, &owners([90 * MS, 10 * MS])).unwrap();
-    assert!(sentence.starts_with("redis-server 6379: "), "{sentence}");
-    assert_eq!(of(&summary, &owners([50 * MS, 50 * MS])), told(&summary));
-}
-
-#[test]
-fn if_only_some_answers_are_known_the_average_is_that_of_all() {
-    let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
-    let mut owners = Owners::default();
-    let peer = SocketAddr::from(([10, 0, 0, 1], 53));
-    owners.add(peer, Nanos(90 * MS), Nanos(0), 3);
-    let sentence = of(&summary, &owners).unwrap();
-    assert_eq!(
-        sentence,
-        "peers take 60.0 ms to answer on average, most of it 10.0.0.1:53 (DNS)"
-    );
-}
-
-#[test]
-fn what_keeps_a_request_here_is_not_the_peers() {
-    let mut summary = measured(&[(Stage::TxQdisc, 100 * MS), (Stage::PeerAnswer, 107 * MS)]);
-    assert!(told(&summary).unwrap().contains("packet scheduler"));
-    summary = measured(&[(Stage::TxQdisc, 30 * MS), (Stage::PeerAnswer, 107 * MS)]);
-    assert!(told(&summary).unwrap().contains("peers take"));
-}
-
-#[test]
-fn a_peer_that_has_most_of_the_time_is_named() {
-    let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
-    let owners = |weights: [u32; 2]| {
-        let mut owners = Owners::default();
-        for (port, weight) in (53..).zip(weights) {
-            let peer = SocketAddr::from(([10, 0, 0, 1], port));
-            owners.add(peer, Nanos(60 * MS), Nanos(0), weight);
-        }
-        owners
-    };
-    let sentence = of(&summary, &owners([90, 10])).unwrap();
-    assert_eq!(
-        sentence,
-        "10.0.0.1:53 (DNS) takes 60.0 ms to answer on average"
-    );
-    let sentence = of(&summary, &owners([50, 50])).unwrap();
-    assert_eq!(sentence, "peers take 60.0 ms to answer on average");
-}
-
-#[test]
-fn losses_are_reported_by_their_count() {
-    let mut summary = measured(&[]);
-    summary.tx.retransmits = 5;
-    says(
-        &summary,
-        "packets are lost, or acknowledged late: 5 segments were sent again, of at least 100",
-    );
-    summary.tx.resent = Some(Resent {
-        fast: 5,
-        ..Resent::default()
-    });
-    says(
-        &summary,
-        "packets are lost: 5 segments were sent again, of at least 100",
-    );
-    summary.tx.segments = Some(120);
-    says(
-        &summary,
-        "packets are lost: 5 of 120 segments were sent again",
-    );
-    let resent = summary.tx.resent;
-    summary.tx.retransmits = 9;
-    for lossless in [
-        Resent {
-            probes: 9,
-            needless: 5,
-            ..Resent::default()
-        },
-        Resent {
-            window: 5,
-            ..Resent::default()
-        },
-        Resent {
-            syns: 5,
-            ..Resent::default()
-        },
-    ] {
-        summary.tx.resent = Some(lossless);
-        assert_eq!(told(&summary), None);
-    }
-    (summary.tx.resent, summary.tx.retransmits) = (resent, 5);
-    summary.tx.segments = None;
-    // Less than 1 % of the segments that these bytes need.
-    summary.tx.bytes = 1_000_000;
-    assert_eq!(told(&summary), None);
-    summary.rx.drops = 5;
-    assert!(
-        told(&summary)
-            .unwrap()
-            .starts_with("5 datagrams were dropped at their socket")
-    );
-}
-
-#[test]
-fn refused_messages_come_before_every_time() {
-    let mut summary = measured(&[(Stage::TxQdisc, 28 * MS)]);
-    summary.verdicts.insert(Verdict::Evicted, 1_400);
-    says(
-        &summary,
-        "the reader falls behind: 87.5 % of the messages are refused, most as evicted: the figures cover only the others",
-    );
-    summary.verdicts.insert(Verdict::Evicted, 40);
-    assert!(told(&summary).unwrap().contains("packet scheduler"));
-}
-
-#[test]
-fn the_larger_of_two_causes_is_reported() {
-    let summary = measured(&[(Stage::TxQdisc, 10 * MS), (Stage::RxApp, 300 * MS)]);
-    assert!(told(&summary).unwrap().contains("rx.app"));
-    let summary = measured(&[(Stage::TxQdisc, 300 * MS), (Stage::RxApp, 20 * MS)]);
-    assert!(told(&summary).unwrap().contains("tx.qdisc"));
-}
-
-#[test]
-fn the_table_is_complete_and_its_names_are_unique() {
-    for (place, rule) in RULES.iter().enumerate() {
-        assert!(
-            RULES[..place].iter().all(|other| other.name != rule.name),
-            "{}",
-            rule.name
-        );
-        for text in [rule.condition, rule.check, rule.cure] {
-            assert!(text.ends_with('.') && !text.contains('|'), "{text}");
-        }
-        assert!(!rule.sentence.is_empty() && !rule.sentence.contains('|'));
-    }
+    assert_eq!(full_queue(&listener(None)), None);
+    assert_eq!(full_queue(&listener(Some(0))), None);
+    let sentence = full_queue(&listener(Some(7))).unwrap();
+    let expected = "the accept queue of 10.0.0.1:80 is full (0 of 4";
+    assert!(sentence.starts_with(expected), "{sentence}");
 }

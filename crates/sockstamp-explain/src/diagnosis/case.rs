@@ -1,0 +1,370 @@
+//! Collects the waits of a measurement, and finds where time is lost.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::{Attempts, End, Kind, Waits};
+
+use super::finding::Diagnosis;
+use super::flows;
+use super::slow::{Key, Role, Slow};
+use super::source::{of_message, of_wait};
+use super::tally::{Account, Counted, FAILURE, Tried};
+use super::tree::Node;
+use super::worth::Support;
+use super::{sums, telling, yielding};
+
+/// Room for this many waits: 16 MB.
+const MOST: usize = 1 << 15;
+
+/// What was measured, and what is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// A wait that takes less is no matter, whatever caused it.
+    pub slow: Nanos,
+    /// One command was run from its begin to its end: it waits for the whole.
+    pub is_command: bool,
+    /// The target is a program: what it does is what was asked about.
+    pub is_program: bool,
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self {
+            slow: Nanos(10_000_000),
+            is_command: false,
+            is_program: false,
+        }
+    }
+}
+
+/// Collects slow waits.
+#[derive(Debug, Clone)]
+pub struct Case {
+    scope: Scope,
+    waits: Vec<Slow>,
+    /// Slow waits that found no room.
+    left_out: u64,
+    tried: BTreeMap<Key, Tried>,
+    /// The smallest round trip of each address.
+    round_trips: BTreeMap<std::net::IpAddr, u64>,
+}
+
+impl Case {
+    /// A case without waits.
+    #[must_use]
+    pub fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            waits: Vec::new(),
+            left_out: 0,
+            tried: BTreeMap::new(),
+            round_trips: BTreeMap::new(),
+        }
+    }
+
+    /// Add the waits that a message shows, if they are slow. Its name should be the process'.
+    pub fn message(&mut self, message: &Message) {
+        for wait in of_message(message) {
+            self.see_round_trip(&wait);
+            if wait.time() >= self.scope.slow.0 && self.counts(message, &wait) {
+                self.keep(wait);
+            }
+        }
+    }
+
+    /// Unread bytes count at a service, or before the first byte of an answer is read: who reads
+    /// an answer slowly waits for itself, and is asked about or not.
+    fn counts(&self, message: &Message, wait: &Slow) -> bool {
+        use sockstamp_model::stage::Stage;
+        wait.key.root != Node::Read
+            || wait.key.role == Role::Serves
+            || self.scope.is_program
+            || message.stages[Stage::PeerAnswer].is_some()
+    }
+
+    /// Add waits of the model. They come after messages: a wait that a message showed, too, is
+    /// known better by it where parts of a send or a read are concerned.
+    pub fn waits(&mut self, waits: &Waits) {
+        for wait in &waits.list {
+            let slow = of_wait(wait);
+            self.see_round_trip(&slow);
+            let is_short = slow.time() < self.scope.slow.0 && !wait.end.is_failure();
+            if wait.end == End::AskedAgain && is_short {
+                continue;
+            }
+            let known = self.waits.iter().position(|known| is_same(known, &slow));
+            match known {
+                Some(_) if is_short => {}
+                Some(_) if matches!(wait.kind, Kind::Room | Kind::Read) => {}
+                Some(place) => self.waits[place] = slow,
+                None if is_short => {}
+                None => self.keep(slow),
+            }
+        }
+        self.left_out = self.left_out.saturating_add(waits.lost);
+        for attempts in &waits.attempts {
+            self.attempts(attempts);
+        }
+    }
+
+    fn attempts(&mut self, attempts: &Attempts) {
+        let key = attempts_key(attempts);
+        self.tried.entry(key).or_default().add(attempts);
+    }
+
+    fn see_round_trip(&mut self, wait: &Slow) {
+        if let Some(rtt) = wait.seen.rtt {
+            let known = self.round_trips.entry(wait.peer()).or_insert(rtt);
+            *known = rtt.min(*known);
+        }
+    }
+
+    fn keep(&mut self, wait: Slow) {
+        if self.waits.len() < MOST {
+            self.waits.push(wait);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Add a slow wait as it is, for tests.
+    #[cfg(test)]
+    pub(super) fn add(&mut self, wait: Slow) {
+        self.see_round_trip(&wait);
+        self.keep(wait);
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_service(&self, service: SocketAddr) -> u64 {
+        let waits = self.waits.iter();
+        waits.filter(|wait| wait.key.service == service).count() as u64
+    }
+
+    #[cfg(test)]
+    pub(super) fn try_key(&mut self, key: Key, tried: Tried) {
+        self.tried.insert(key, tried);
+    }
+
+    /// Find where time is lost.
+    #[must_use]
+    pub fn diagnose(&self, summary: &Summary) -> Diagnosis {
+        let mut waits = self.waits.clone();
+        for wait in &mut waits {
+            self.limit_path(wait);
+        }
+        flows::join(&mut waits, self.scope.slow);
+        let held = yielding::between(&waits);
+        let open = flows::always_open(&waits);
+        let mut notes = Vec::new();
+        let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
+        let mut pushed = BTreeMap::<Key, Vec<&Slow>>::new();
+        for (of, wait) in waits.iter().enumerate() {
+            if held[of].is_some() {
+                continue;
+            }
+            if open[of] && !self.scope.is_command && !self.is_fault(summary, wait) {
+                pushed.entry(wait.key.clone()).or_default().push(wait);
+                continue;
+            }
+            let Some(counted) = self.count(wait) else {
+                continue;
+            };
+            let failure = Some(wait.how).filter(|how| how.is_failure());
+            let account = accounts.entry((wait.key.clone(), failure)).or_default();
+            account.failure = failure;
+            account.add(&wait.key, counted);
+        }
+        notes.extend(pushed.values().filter_map(|waits| telling::note(waits)));
+        for ((key, _), account) in &mut accounts {
+            account.tried = self.tried.get(key).copied();
+        }
+        let support = Support {
+            scope: self.scope,
+            duration: summary.duration,
+        };
+        let is_worth = |account: &Account<'_>| support.is_worth(account, summary);
+        // Siblings that lose too little alone are not alike those that lose much; together they
+        // may lose enough.
+        let (much, little): (Vec<_>, Vec<_>) = accounts.into_values().partition(is_worth);
+        let little = merged(little).into_iter().filter(is_worth);
+        let worth = merged(much).into_iter().chain(little);
+        let mut findings: Vec<_> = worth
+            .filter_map(|account| telling::finding(&account, &self.siblings(&account), summary))
+            .collect();
+        findings.extend(sums::findings(summary, self.scope, &self.waits));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
+        notes.extend(sums::notes(summary));
+        Diagnosis { findings, notes }
+    }
+
+    /// The path is the smallest round trip of the address: a connection may have seen longer ones
+    /// alone.
+    fn limit_path(&self, wait: &mut Slow) {
+        let rtt = self.round_trips.get(&wait.peer()).copied().unwrap_or(0);
+        let beyond = wait.parts.of(Node::AnswerPath).saturating_sub(rtt);
+        if beyond > 0 {
+            wait.parts.shift(Node::AnswerPath, Node::AnswerPeer, beyond);
+        }
+    }
+
+    /// Return a wait with what it lost, if that is enough, or if it failed.
+    fn count<'a>(&self, wait: &'a Slow) -> Option<Counted<'a>> {
+        let rtt = self.round_trips.get(&wait.peer()).copied().unwrap_or(0);
+        let lost = wait.lost(self.scope.slow, rtt);
+        match wait.how.is_failure() {
+            true => (!self.is_detour(wait)).then_some(Counted { wait, lost }),
+            false => (lost.whole() >= self.scope.slow.0).then_some(Counted { wait, lost }),
+        }
+    }
+
+    /// Return true for a connect that failed at once, if the program reached the same port
+    /// elsewhere as often.
+    fn is_detour(&self, wait: &Slow) -> bool {
+        if wait.key.root != Node::Connect || wait.time() >= self.scope.slow.0 {
+            return false;
+        }
+        let Some(here) = self.tried.get(&wait.key) else {
+            return false;
+        };
+        let elsewhere = self.tried.iter().filter(|(key, _)| {
+            key.root == Node::Connect
+                && key.program == wait.key.program
+                && key.service.port() == wait.key.service.port()
+                && key.service != wait.key.service
+        });
+        let reached: u64 = elsewhere
+            .map(|(_, tried)| tried.count.saturating_sub(tried.failed))
+            .sum();
+        reached >= here.failed
+    }
+
+    /// Return true if a connection that always has a question open is a fault all the same:
+    /// everything that the service answers is slow, not only what may be a subscription.
+    fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
+        use sockstamp_model::stage::Stage;
+        if wait.key.root != Node::Service {
+            return self.has_fast_siblings(wait);
+        }
+        let slow: u64 = self
+            .waits
+            .iter()
+            .filter(|other| other.key == wait.key)
+            .map(|other| u64::from(other.weight))
+            .sum();
+        let all = self.tried.get(&wait.key).map_or_else(
+            || {
+                let all = summary.tx.stages[Stage::AppService].as_ref();
+                all.map_or(0, |all| all.count())
+            },
+            |tried| tried.count,
+        );
+        slow >= 3 && all * 5 <= slow * 6
+    }
+
+    /// Siblings that are ten times faster show that it is slow.
+    fn has_fast_siblings(&self, wait: &Slow) -> bool {
+        let Some(mean) = self.tried.get(&wait.key).and_then(Tried::mean) else {
+            return false;
+        };
+        let siblings = self.tried.iter().filter(|(key, tried)| {
+            key.root == wait.key.root
+                && key.program == wait.key.program
+                && key.service != wait.key.service
+                && key.service.port() == wait.key.service.port()
+                && tried.count > 0
+        });
+        let (sum, count) = siblings.fold((0_u128, 0_u64), |(sum, count), (_, tried)| {
+            (sum + tried.sum_ns, count + tried.count)
+        });
+        count > 0 && sum * 10 <= u128::from(mean.0) * u128::from(count)
+    }
+
+    /// Return the siblings of an account: other services that the same programs ask for the same.
+    fn siblings(&self, account: &Account<'_>) -> Vec<(SocketAddr, Nanos, u64)> {
+        let Some(root) = account.root() else {
+            return Vec::new();
+        };
+        let siblings = self.tried.iter().filter(|(key, _)| {
+            key.root == root
+                && account.programs.contains(&key.program)
+                && !account.services.contains(&key.service)
+        });
+        siblings
+            .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))
+            .collect()
+    }
+}
+
+/// Return true if both are the same wait, as a message and as the model has it.
+fn is_same(known: &Slow, wait: &Slow) -> bool {
+    known.key.root == wait.key.root
+        && known.flow == wait.flow
+        && known.overlap(wait) * 2 > known.time().min(wait.time())
+}
+
+fn attempts_key(attempts: &Attempts) -> Key {
+    let key = &attempts.key;
+    let (root, role) = match key.kind {
+        Kind::Connect => (Node::Connect, Role::Asks),
+        Kind::Accept => (Node::Accept, Role::Serves),
+        Kind::Greeting => (Node::Greeting, Role::Asks),
+        Kind::Answer => (Node::Answer, Role::Asks),
+        Kind::Rest => (Node::Rest, Role::Asks),
+        Kind::Request => (Node::Request, Role::Serves),
+        Kind::Service => (Node::Service, Role::Serves),
+        Kind::Room | Kind::Acknowledgement => (Node::Delivery, Role::Asks),
+        Kind::Read => (Node::Read, Role::Asks),
+    };
+    Key::of_service(root, attempts.comm.clone(), role, key.service)
+}
+
+/// Go up where siblings lose alike: accounts of one program, or of one service, with the same
+/// deepest node are one, unless one of them carries four fifths.
+fn merged(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
+    let by_program =
+        |account: &Account<'_>| account.programs.iter().next().map(ToString::to_string);
+    let by_service =
+        |account: &Account<'_>| account.services.iter().next().map(ToString::to_string);
+    merged_by(merged_by(accounts, by_program), by_service)
+}
+
+fn merged_by<'a>(
+    accounts: Vec<Account<'a>>,
+    shared: impl Fn(&Account<'a>) -> Option<String>,
+) -> Vec<Account<'a>> {
+    type Alike = (Option<Node>, Option<String>, Option<Role>, Option<String>);
+    let mut alike = BTreeMap::<Alike, Vec<Account<'a>>>::new();
+    for account in accounts {
+        let root = account.root();
+        let node = root.map(|root| super::descent::deepest(&account.parts(), root).node);
+        let role = account.counted.first().map(|counted| counted.wait.key.role);
+        let failure = account.failure.map(|failure| failure.to_string());
+        let key = (node, failure, role, shared(&account));
+        alike.entry(key).or_default().push(account);
+    }
+    alike.into_values().flat_map(joined).collect()
+}
+
+fn joined(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
+    let lost = |account: &Account<'_>| u128::from(account.lost());
+    let whole: u128 = accounts.iter().map(lost).sum();
+    let most = accounts.iter().map(lost).max().unwrap_or(0);
+    if most * 5 >= whole * 4 {
+        return accounts;
+    }
+    let mut accounts = accounts.into_iter();
+    let Some(mut first) = accounts.next() else {
+        return Vec::new();
+    };
+    accounts.for_each(|account| first.merge(account));
+    vec![first]
+}
+
+/// Return what a number of failures counts as.
+pub(super) fn failures(count: u64) -> Nanos {
+    Nanos(count.saturating_mul(FAILURE))
+}

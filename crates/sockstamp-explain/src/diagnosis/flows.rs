@@ -1,0 +1,139 @@
+//! What the waits of one connection show together: chains, pauses, and subscriptions.
+
+use std::collections::BTreeMap;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::{NetnsInode, SocketCookie};
+
+use super::slow::Slow;
+use super::tree::Node;
+
+/// The shortest timeout after which TCP starts slowly again (TCP_RTO_MIN, include/net/tcp.h,
+/// v6.18).
+const TIMEOUT: u64 = 200_000_000;
+
+type Flow = (NetnsInode, SocketCookie, u16);
+
+fn by_flow(waits: &[Slow]) -> BTreeMap<Flow, Vec<usize>> {
+    let mut flows = BTreeMap::<Flow, Vec<usize>>::new();
+    for (of, wait) in waits.iter().enumerate() {
+        let flow = &wait.flow;
+        let key = (flow.netns, flow.cookie, flow.local.port());
+        flows.entry(key).or_default().push(of);
+    }
+    for found in flows.values_mut() {
+        found.sort_by_key(|&of| waits[of].begin);
+    }
+    flows
+}
+
+/// Join what belongs together in each connection.
+pub(super) fn join(waits: &mut Vec<Slow>, slow: Nanos) {
+    let flows = by_flow(waits);
+    let mut joined = Vec::new();
+    for found in flows.values() {
+        restart(waits, found);
+        joined.extend(chain(waits, found, slow));
+    }
+    joined.sort_unstable();
+    for of in joined.into_iter().rev() {
+        waits.swap_remove(of);
+    }
+}
+
+/// Make a connection that was opened for one request one wait; return the place of the connect.
+fn chain(waits: &mut [Slow], found: &[usize], slow: Nanos) -> Option<usize> {
+    let only = |root: Node| {
+        let mut all = found
+            .iter()
+            .copied()
+            .filter(|&of| waits[of].key.root == root);
+        let only = all.next()?;
+        all.next().is_none().then_some(only)
+    };
+    let (connect, answer) = (only(Node::Connect)?, only(Node::Answer)?);
+    if waits[connect].how.is_failure() {
+        return None;
+    }
+    let opening = waits[connect].clone();
+    let whole = &mut waits[answer];
+    let gap = whole.begin.saturating_sub(opening.end);
+    if gap > slow.0 {
+        return None;
+    }
+    // The answer's own round trip stays the first that is not lost.
+    whole.parts.merge(&opening.parts);
+    whole.begin = whole.begin.saturating_sub(opening.time());
+    whole.seen.members += 1;
+    whole.seen.rtt = whole.seen.rtt.or(opening.seen.rtt);
+    let rtt = whole.seen.rtt.unwrap_or(0);
+    let lost = whole.lost(slow, rtt);
+    if lost.of(Node::Connect) >= lost.of(Node::Answer) {
+        whole.key.root = Node::Connect;
+    }
+    Some(connect)
+}
+
+/// Tell slow start after a pause from that of a new connection.
+fn restart(waits: &mut [Slow], found: &[usize]) {
+    let sent = |of: &&usize| waits[**of].parts.of(Node::DeliveryCongestion) > 0;
+    let sent: Vec<_> = found.iter().filter(sent).copied().collect();
+    let mut end = None;
+    let mut pauses = Vec::new();
+    for &of in &sent {
+        let pause = end.map(|end| waits[of].begin.saturating_sub(end));
+        pauses.push(pause);
+        end = end.max(Some(waits[of].end));
+    }
+    let has_paused = pauses.iter().flatten().any(|pause| *pause > TIMEOUT);
+    let mut last = None;
+    for (&of, pause) in sent.iter().zip(pauses) {
+        let wait = &mut waits[of];
+        last = match pause {
+            Some(pause) if pause > TIMEOUT => Some(Some(pause)),
+            Some(_) => last,
+            None => Some(None),
+        };
+        let node = match last.flatten() {
+            Some(_) => Node::DeliveryRestart,
+            None if wait.is_new => Node::DeliveryStart,
+            None if has_paused => Node::DeliveryRestart,
+            None => continue,
+        };
+        wait.seen.pause = last.flatten();
+        wait.parts
+            .give(|node| node == Node::DeliveryCongestion, node);
+    }
+}
+
+/// Return for each wait whether its connection always has a question open: it may be a worker or a
+/// subscriber, which nobody waits for.
+pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
+    let mut open = vec![false; waits.len()];
+    for found in by_flow(waits).values() {
+        for root in [Node::Answer, Node::Service] {
+            let of_root = found.iter().copied();
+            let of_root: Vec<_> = of_root
+                .filter(|&of| waits[of].key.root == root && !waits[of].how.is_failure())
+                .collect();
+            if is_always(waits, &of_root) {
+                of_root.into_iter().for_each(|of| open[of] = true);
+            }
+        }
+    }
+    open
+}
+
+/// Nine tenths of the time from the first to the last; one alone, if nothing shows its connection
+/// before.
+fn is_always(waits: &[Slow], found: &[usize]) -> bool {
+    let (Some(&first), Some(&last)) = (found.first(), found.last()) else {
+        return false;
+    };
+    if first == last {
+        return !waits[first].is_new;
+    }
+    let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
+    let whole = waits[last].end.saturating_sub(waits[first].begin);
+    u128::from(open) * 10 >= u128::from(whole) * 9
+}

@@ -1,0 +1,279 @@
+//! A finding in words: who waits for what, how long, unlike whom, and why.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::service::Service;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::End;
+
+use super::descent::Deepest;
+use super::finding::Finding;
+use super::slow::Role;
+use super::tally::Account;
+use super::telling::failure;
+use super::tree::Node;
+
+/// Return the sentence of a finding.
+pub(super) fn of(
+    finding: &Finding,
+    account: &Account<'_>,
+    deepest: &Deepest,
+    summary: &Summary,
+) -> String {
+    if let Some(how) = finding.failure {
+        return of_failures(finding, account, how);
+    }
+    let subject = subject(finding, account);
+    let figures = figures(finding, account);
+    let unlike = unlike(finding);
+    let cause = cause(finding, account, deepest, summary);
+    format!("{subject} ({figures}){unlike}: {cause}")
+}
+
+/// `1 request`, `3 requests`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// A service, or the port of one of this host.
+pub(super) fn service(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        true => format!(":{}", address.port()),
+        false => Service(address).to_string(),
+    }
+}
+
+/// Up to three names, else their number.
+fn names<T: Display>(names: &[T], count: usize, noun: &str) -> String {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    match names.split_last() {
+        Some(_) if count > names.len() => format!("{count} {noun}"),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => format!("some {noun}"),
+    }
+}
+
+fn few<T: Display>(all: &[T], noun: &str) -> String {
+    names(&all[..all.len().min(3)], all.len(), noun)
+}
+
+fn services(finding: &Finding) -> String {
+    let services: Vec<_> = finding.services.iter().copied().map(service).collect();
+    few(&services, "services")
+}
+
+fn programs(finding: &Finding) -> String {
+    let known: Vec<_> = finding
+        .programs
+        .iter()
+        .filter(|name| !name.is_empty())
+        .collect();
+    match known.is_empty() {
+        true => "a program".to_owned(),
+        false => few(&known, "programs"),
+    }
+}
+
+fn peers(finding: &Finding) -> String {
+    names(&finding.peers, finding.peer_count, "peers")
+}
+
+/// A program, with its port where it serves.
+fn server(finding: &Finding) -> String {
+    format!("{} at {}", programs(finding), services(finding))
+}
+
+/// Who waits for what, how long.
+fn subject(finding: &Finding, account: &Account<'_>) -> String {
+    let time = finding.typical;
+    let (asker, server) = (programs(finding), server(finding));
+    let service = services(finding);
+    match (finding.node.root(), finding.role) {
+        (Node::Connect, _) if is_chain(account) => {
+            format!("{asker} takes {time} for each connection with one request to {service}")
+        }
+        (Node::Connect, _) => format!("{asker} waits {time} to connect to {service}"),
+        (Node::Accept, _) => format!("connections wait {time} to be accepted by {server}"),
+        (Node::Greeting, _) => format!("{service} greets {asker} {time} late"),
+        (Node::Rest, _) => format!("answers of {service} take {asker} {time} to their last byte"),
+        (Node::Request, _) => format!("requests take {time} to reach {server} whole"),
+        (Node::Service, _) => format!("{server} takes {time} to answer requests"),
+        (Node::Delivery, Role::Serves) => {
+            format!(
+                "data of {server} for {} waits {time} until it leaves",
+                peers(finding)
+            )
+        }
+        (Node::Delivery, Role::Asks) => {
+            format!("data of {asker} for {service} waits {time} until it leaves")
+        }
+        (Node::Read, Role::Serves) => format!("{server} reads requests {time} late"),
+        (Node::Read, Role::Asks) => format!("{asker} reads data of {service} {time} late"),
+        _ if has_chains(account) => {
+            format!("{service} takes {time} to answer {asker}, its connections included")
+        }
+        _ => format!("{service} takes {time} to answer {asker}"),
+    }
+}
+
+/// Connections that were opened for one request each.
+fn is_chain(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .all(|counted| counted.wait.seen.members > 1)
+}
+
+fn has_chains(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .any(|counted| counted.wait.seen.members > 1)
+}
+
+fn figures(finding: &Finding, account: &Account<'_>) -> String {
+    let open = account
+        .counted
+        .iter()
+        .filter(|counted| counted.wait.how == End::Open)
+        .count();
+    let mut figures = vec![match finding.tried {
+        Some(all) if all >= finding.count => format!("{} of {all}", finding.count),
+        _ => counted(finding.count, "wait"),
+    }];
+    if finding.count > 1 {
+        figures.push(format!("at most {}", finding.worst));
+    }
+    if finding.count > 1 && finding.occasions == 1 {
+        figures.push("at one moment".to_owned());
+    }
+    if open > 0 {
+        let age = account
+            .counted
+            .iter()
+            .map(|counted| counted.wait.seen.age)
+            .max();
+        figures.push(format!(
+            "{open} still open, for {}",
+            Nanos(age.unwrap_or(0))
+        ));
+    }
+    figures.join(", ")
+}
+
+fn unlike(finding: &Finding) -> String {
+    let Some(unlike) = &finding.unlike else {
+        return String::new();
+    };
+    let named: Vec<_> = unlike.named.iter().copied().map(service).collect();
+    let others = names(&named, unlike.count, "others");
+    let verb = if unlike.count == 1 { "takes" } else { "take" };
+    format!(", while {others} {verb} {}", unlike.mean)
+}
+
+/// Why, as deep as it was seen.
+fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &Summary) -> String {
+    if !deepest.several.is_empty() {
+        let several = deepest.several.iter();
+        let several = several.map(|(node, percent)| format!("{percent} % {}", node.about().is));
+        return format!("of that {}", several.collect::<Vec<_>>().join("; "));
+    }
+    let mut cause = deepest.node.about().is.to_owned();
+    cause.extend(more(finding, account, deepest.node, summary));
+    match finding.percent {
+        95.. => cause,
+        percent => format!("{cause}; {percent} % of what is lost"),
+    }
+}
+
+/// What else was seen, for nodes with evidence of their own.
+fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary) -> Option<String> {
+    let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
+    match node {
+        Node::AnswerPeer => {
+            let path = seen()
+                .filter_map(|seen| seen.rtt)
+                .min()
+                .filter(|rtt| *rtt > 100_000)?;
+            Some(format!(", of which the path is at least {}", Nanos(path)))
+        }
+        Node::ConnectPath if is_chain(account) => Some(format!(
+            ": {} for as many requests",
+            counted(finding.count, "connect")
+        )),
+        Node::DeliveryLoss => {
+            let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
+            let large = finding.count >= 3 && seen().all(|seen| seen.is_large && seen.resent > 0);
+            let again = match again {
+                1 => ": 1 segment was sent again".to_owned(),
+                again => format!(": {again} segments were sent again"),
+            };
+            Some(match large {
+                true => format!("{again}, and only full-size segments vanish (MTU)"),
+                false => again,
+            })
+        }
+        Node::DeliveryDevice => {
+            let device = seen().find_map(|seen| seen.device.clone())?;
+            Some(format!(" of {device} (tx.qdisc)"))
+        }
+        Node::DeliveryRoom if seen().any(|seen| seen.buffer_set) => {
+            Some("; the program set its size (SO_SNDBUF)".to_owned())
+        }
+        Node::DeliveryPacing => {
+            let rate = seen().find_map(|seen| seen.paced)?;
+            Some(format!(": the program allows {rate} bytes a second"))
+        }
+        Node::DeliveryRestart => {
+            let pause = seen().filter_map(|seen| seen.pause).min()?;
+            Some(format!(": pauses of at least {}", Nanos(pause)))
+        }
+        Node::ServiceThrottled | Node::ReadThrottled => {
+            let quota = summary.throttled.as_ref()?;
+            Some(format!(
+                ": the CPU quota of {} was used up in {} of {} periods",
+                quota.cgroup, quota.throttled, quota.periods
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
+    let what = match finding.node.root() {
+        Node::Connect => "connects",
+        Node::Answer | Node::Greeting | Node::Rest => "requests",
+        Node::Delivery => "sends",
+        Node::Accept => "connections",
+        _ => "waits",
+    };
+    let count = match finding.tried {
+        Some(all) if all >= finding.count => format!("{} of {all} {what}", finding.count),
+        _ => format!("{} {what}", finding.count),
+    };
+    let to = match finding.role {
+        Role::Asks => format!("of {} to {}", programs(finding), services(finding)),
+        Role::Serves => format!("at {}", server(finding)),
+    };
+    let pause = account
+        .counted
+        .iter()
+        .filter_map(|counted| counted.wait.seen.pause)
+        .min()
+        .filter(|pause| *pause >= 1_000_000_000);
+    let idle = match (how, pause) {
+        (End::Reset | End::ClosedByPeer, Some(pause)) => {
+            format!(", all idle for at least {} before", Nanos(pause))
+        }
+        _ => String::new(),
+    };
+    let after = match how {
+        End::GivenUp | End::TimedOut => format!(" after {}", finding.typical),
+        _ => String::new(),
+    };
+    format!("{count} {to} {}{after}{idle}", failure(how))
+}

@@ -1,0 +1,242 @@
+//! One wait that was slow, or that failed, as the engine sees it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use serde::Serialize;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::{Flow, canonical};
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::End;
+
+use super::tree::Node;
+
+/// The part that a program of this host has in a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It asks the peer.
+    Asks,
+    /// The peer asks it.
+    Serves,
+}
+
+/// What the tally counts together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) root: Node,
+    pub(super) program: Name,
+    pub(super) role: Role,
+    /// The peer's address and port where the program asks; its own port, of any address, where it
+    /// serves.
+    pub(super) service: SocketAddr,
+}
+
+impl Key {
+    pub(super) fn new(root: Node, program: Name, role: Role, flow: &Flow) -> Self {
+        let service = match role {
+            Role::Asks => flow.remote,
+            Role::Serves => flow.local,
+        };
+        Self::of_service(root, program, role, service)
+    }
+
+    pub(super) fn of_service(root: Node, program: Name, role: Role, service: SocketAddr) -> Self {
+        let service = match role {
+            Role::Asks => canonical(service),
+            Role::Serves => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), service.port()),
+        };
+        Self {
+            root,
+            program,
+            role,
+            service,
+        }
+    }
+}
+
+/// A moment, in nanoseconds of CLOCK_MONOTONIC.
+pub(super) type Moment = u64;
+
+/// A wait that was slow, or that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slow {
+    pub(super) key: Key,
+    pub(super) flow: Flow,
+    pub(super) pid: u32,
+    /// The connection was opened during the measurement.
+    pub(super) is_new: bool,
+    pub(super) begin: Moment,
+    pub(super) end: Moment,
+    /// The number of waits that it stands for where only shares matter; counts are one by one.
+    pub(super) weight: u32,
+    /// Its time by node. Adds up to the whole.
+    pub(super) parts: Parts,
+    pub(super) how: End,
+    pub(super) seen: Seen,
+}
+
+/// What else was seen of it, for the sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    /// The smallest round trip of the connection.
+    pub(super) rtt: Option<u64>,
+    /// Segments sent again that no DSACK took back.
+    pub(super) resent: u32,
+    /// It was acknowledged, or something else came from the peer.
+    pub(super) heard: bool,
+    /// The pause of the connection before it.
+    pub(super) pause: Option<u64>,
+    /// Its bytes do not fit into a segment.
+    pub(super) is_large: bool,
+    /// The bytes that are unread, waiting or unacknowledged.
+    pub(super) bytes: u64,
+    /// The device that it left by.
+    pub(super) device: Option<Name>,
+    /// The program set the size of the send buffer.
+    pub(super) buffer_set: bool,
+    /// Bytes a second that the program allows.
+    pub(super) paced: Option<u64>,
+    /// Its age, where that is more than its time in the measurement.
+    pub(super) age: u64,
+    /// Questions of a chain.
+    pub(super) members: u32,
+}
+
+impl Slow {
+    pub(super) fn time(&self) -> u64 {
+        self.end.saturating_sub(self.begin)
+    }
+
+    /// The address at the other end.
+    pub(super) fn peer(&self) -> IpAddr {
+        canonical(self.flow.remote).ip()
+    }
+
+    /// Return the time for which both go on.
+    pub(super) fn overlap(&self, other: &Self) -> u64 {
+        let (begin, end) = (self.begin.max(other.begin), self.end.min(other.end));
+        end.saturating_sub(begin)
+    }
+
+    /// Return true if the other is the other end of its connection.
+    pub(super) fn faces(&self, other: &Self) -> bool {
+        canonical(self.flow.local) == canonical(other.flow.remote)
+            && canonical(self.flow.remote) == canonical(other.flow.local)
+    }
+
+    /// Return the lost time by node. What is not lost is taken from the path first, then from the
+    /// others in proportion: the parts add up.
+    pub(super) fn lost(&self, slow: Nanos, rtt: u64) -> Parts {
+        let due = match self.key.root.has_round_trip() {
+            true => slow.0.max(rtt),
+            false => slow.0,
+        };
+        self.parts.without_free().less(due)
+    }
+}
+
+/// Times by node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Parts(Vec<(Node, u64)>);
+
+impl Parts {
+    /// Divide a time: each part has at most what the earlier ones left, and the last node has the
+    /// rest.
+    pub(super) fn divide(
+        whole: u64,
+        parts: impl IntoIterator<Item = (Node, u64)>,
+        rest: Node,
+    ) -> Self {
+        let mut divided = Self::default();
+        let mut left = whole;
+        for (node, time) in parts {
+            let time = time.min(left);
+            divided.add(node, time);
+            left -= time;
+        }
+        divided.add(rest, left);
+        divided
+    }
+
+    pub(super) fn add(&mut self, node: Node, time: u64) {
+        if time == 0 {
+            return;
+        }
+        match self.0.iter_mut().find(|(known, _)| *known == node) {
+            Some((_, sum)) => *sum += time,
+            None => self.0.push((node, time)),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Node, u64)> {
+        self.0.iter().copied()
+    }
+
+    pub(super) fn whole(&self) -> u64 {
+        self.iter().map(|(_, time)| time).sum()
+    }
+
+    /// Return the time of a node, its children included.
+    pub(super) fn of(&self, node: Node) -> u64 {
+        let below = |mut leaf: Node| loop {
+            if leaf == node {
+                return true;
+            }
+            match leaf.parent() {
+                Some(parent) => leaf = parent,
+                None => return false,
+            }
+        };
+        let times = self.iter().filter(|(leaf, _)| below(*leaf));
+        times.map(|(_, time)| time).sum()
+    }
+
+    /// Give the time of some nodes to another.
+    pub(super) fn give(&mut self, from: impl Fn(Node) -> bool, to: Node) {
+        let parts = std::mem::take(&mut self.0);
+        for (node, time) in parts {
+            self.add(if from(node) { to } else { node }, time);
+        }
+    }
+
+    /// Give some of the time of a node to another.
+    pub(super) fn shift(&mut self, from: Node, to: Node, time: u64) {
+        if let Some((_, of)) = self.0.iter_mut().find(|(node, _)| *node == from) {
+            *of = of.saturating_sub(time);
+            self.add(to, time);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (node, time) in other.iter() {
+            self.add(node, time);
+        }
+    }
+
+    fn without_free(&self) -> Self {
+        Self(self.iter().filter(|(node, _)| !node.is_free()).collect())
+    }
+
+    /// Take this much away, from the path first.
+    fn less(&self, due: u64) -> Self {
+        let mut left = due.min(self.whole());
+        let mut parts = self.0.clone();
+        for (_, time) in parts.iter_mut().filter(|(node, _)| node.is_path()) {
+            let taken = left.min(*time);
+            *time -= taken;
+            left -= taken;
+        }
+        let mut whole: u64 = parts.iter().map(|(_, time)| time).sum();
+        for (_, time) in &mut parts {
+            // What is left is taken from what is left, so that nothing is lost by rounding.
+            let share = u128::from(left) * u128::from(*time);
+            let taken = share.checked_div(u128::from(whole)).unwrap_or(0);
+            let taken = u64::try_from(taken).unwrap_or(u64::MAX).min(*time);
+            whole -= *time;
+            left -= taken;
+            *time -= taken;
+        }
+        parts.retain(|(_, time)| *time > 0);
+        Self(parts)
+    }
+}

@@ -1,0 +1,200 @@
+//! A wait of the model, divided by its evidence.
+
+use sockstamp_model::wait::{Connection, Evidence, Kind, Tasks, Wait};
+
+use super::super::slow::{Key, Parts, Role, Seen, Slow};
+use super::super::tree::Node;
+use super::{is_queued, nanos};
+
+/// Return the part of a wait inside the measurement.
+pub(in super::super) fn of_wait(wait: &Wait) -> Slow {
+    let role = match wait.is_served() {
+        true => Role::Serves,
+        false => Role::Asks,
+    };
+    let end = wait.since.as_nanos().saturating_add(wait.lasted.0);
+    let parts = parts(wait);
+    Slow {
+        key: Key::new(root(wait.kind), wait.comm.clone(), role, &wait.flow),
+        flow: wait.flow,
+        pid: wait.pid,
+        is_new: wait.opened.is_some(),
+        begin: end.saturating_sub(wait.inside.0),
+        end,
+        weight: 1,
+        parts,
+        how: wait.end,
+        seen: seen(wait),
+    }
+}
+
+fn root(kind: Kind) -> Node {
+    match kind {
+        Kind::Connect => Node::Connect,
+        Kind::Accept => Node::Accept,
+        Kind::Greeting => Node::Greeting,
+        Kind::Answer => Node::Answer,
+        Kind::Rest => Node::Rest,
+        Kind::Request => Node::Request,
+        Kind::Service => Node::Service,
+        Kind::Room | Kind::Acknowledgement => Node::Delivery,
+        Kind::Read => Node::Read,
+    }
+}
+
+fn seen(wait: &Wait) -> Seen {
+    let evidence = &wait.evidence;
+    let connection = evidence.connection.as_ref();
+    let of = |figure: fn(&Connection) -> Option<u64>| connection.and_then(figure);
+    Seen {
+        rtt: of(|connection| connection.min_rtt.map(|rtt| rtt.0)),
+        resent: resent(evidence),
+        heard: evidence.acknowledged.is_some() || evidence.arrived.is_some(),
+        pause: of(|connection| connection.received_ago.map(|ago| ago.0))
+            .and_then(|ago| ago.checked_sub(wait.lasted.0)),
+        is_large: connection.is_some_and(|connection| {
+            connection.segment > 0 && wait.bytes > u64::from(connection.segment)
+        }),
+        bytes: wait.bytes,
+        device: None,
+        buffer_set: connection.is_some_and(|connection| connection.buffer_set),
+        paced: of(|connection| connection.paced),
+        age: wait.lasted.0,
+        members: wait.members.max(1),
+    }
+}
+
+/// Return the segments sent again that were lost, as far as that is known.
+fn resent(evidence: &Evidence) -> u32 {
+    let in_vain = evidence.resent_in_vain.unwrap_or(0);
+    evidence.resent.unwrap_or(0).saturating_sub(in_vain)
+}
+
+fn parts(wait: &Wait) -> Parts {
+    let whole = wait.inside.0;
+    let evidence = &wait.evidence;
+    match wait.kind {
+        Kind::Connect => connect(whole, evidence),
+        Kind::Answer => answer(whole, evidence),
+        Kind::Service => tasks(whole, evidence, &SERVICE),
+        Kind::Read => tasks(whole, evidence, &READ),
+        Kind::Room => room(whole, evidence),
+        Kind::Acknowledgement => acknowledgement(whole, evidence),
+        Kind::Accept => Parts::divide(whole, [], Node::Accept),
+        Kind::Greeting => Parts::divide(whole, [], Node::Greeting),
+        Kind::Rest => Parts::divide(whole, [], Node::Rest),
+        Kind::Request => Parts::divide(whole, [], Node::Request),
+    }
+}
+
+fn smallest(evidence: &Evidence) -> u64 {
+    let connection = evidence.connection.as_ref();
+    nanos(connection.and_then(|connection| connection.min_rtt))
+}
+
+/// SYNs after the first are timer steps; what follows the last is the path.
+fn connect(whole: u64, evidence: &Evidence) -> Parts {
+    match evidence.syns {
+        Some(2..) => {
+            let path = smallest(evidence);
+            Parts::divide(whole, [(Node::ConnectPath, path)], Node::ConnectAgain)
+        }
+        _ => Parts::divide(whole, [], Node::ConnectPath),
+    }
+}
+
+fn answer(whole: u64, evidence: &Evidence) -> Parts {
+    let path = smallest(evidence);
+    let gone = match resent(evidence) {
+        0 => 0,
+        _ => nanos(evidence.acknowledged)
+            .max(nanos(evidence.arrived))
+            .min(whole)
+            .saturating_sub(path),
+    };
+    let parts = [
+        (Node::AnswerPath, path),
+        (Node::AnswerLoss, gone),
+        (Node::AnswerHeld, nanos(evidence.out_of_order)),
+    ];
+    Parts::divide(whole, parts, Node::AnswerPeer)
+}
+
+/// The nodes of what tasks do: on a CPU, ready, throttled, asking others, asleep, unknown.
+type States = [Node; 6];
+
+const SERVICE: States = [
+    Node::ServiceRunning,
+    Node::ServiceRunnable,
+    Node::ServiceThrottled,
+    Node::ServiceAsks,
+    Node::ServiceAsleep,
+    Node::ServiceUnknown,
+];
+
+/// A reader that asks others sleeps.
+const READ: States = [
+    Node::ReadRunning,
+    Node::ReadRunnable,
+    Node::ReadThrottled,
+    Node::ReadAsleep,
+    Node::ReadAsleep,
+    Node::ReadUnknown,
+];
+
+fn tasks(whole: u64, evidence: &Evidence, states: &States) -> Parts {
+    let [running, runnable, throttled, asks, asleep, unknown] = *states;
+    let Some(tasks) = &evidence.tasks else {
+        return Parts::divide(whole, [], unknown);
+    };
+    let Tasks {
+        running: on_cpu,
+        runnable: ready,
+        throttled: held,
+        asks: asking,
+        ..
+    } = tasks;
+    let parts = [
+        (throttled, held.0),
+        (runnable, ready.0),
+        (running, on_cpu.0),
+        (asks, asking.0),
+    ];
+    Parts::divide(whole, parts, asleep)
+}
+
+fn room(whole: u64, evidence: &Evidence) -> Parts {
+    let limit = [
+        (Node::DeliveryWindow, nanos(evidence.window_closed)),
+        (Node::DeliveryRoom, nanos(evidence.buffer_full)),
+    ];
+    let connection = evidence.connection.as_ref();
+    let rest = connection.map_or(Node::DeliveryRoom, |connection| {
+        let beyond = nanos(connection.srtt).saturating_sub(nanos(connection.min_rtt));
+        if resent(evidence) > 0 {
+            Node::DeliveryLoss
+        } else if connection.paced.is_some() {
+            Node::DeliveryPacing
+        } else if is_queued(beyond, nanos(connection.min_rtt)) {
+            Node::DeliveryFull
+        } else if u64::from(connection.peer_window) < u64::from(connection.segment) {
+            Node::DeliveryWindow
+        } else if connection.unsent == 0 {
+            Node::DeliveryRoom
+        } else {
+            Node::DeliveryCongestion
+        }
+    });
+    Parts::divide(whole, limit, rest)
+}
+
+fn acknowledgement(whole: u64, evidence: &Evidence) -> Parts {
+    let closed = nanos(evidence.window_closed);
+    let rest = match resent(evidence) {
+        0 => Node::DeliveryUnheard,
+        _ => Node::DeliveryLoss,
+    };
+    let path = smallest(evidence);
+    let parts = [(Node::DeliveryPath, path), (Node::DeliveryWindow, closed)];
+    Parts::divide(whole, parts, rest)
+}

@@ -1,0 +1,145 @@
+//! The tally: lost time by node, and counts, of each key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::{Attempts, End};
+
+use super::slow::{Key, Parts, Slow};
+use super::tree::Node;
+
+/// A failure costs no time; for the order of findings it counts as this much.
+pub(super) const FAILURE: u64 = 1_000_000_000;
+
+/// All waits of a key, short ones included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tried {
+    pub(super) count: u64,
+    pub(super) failed: u64,
+    pub(super) sum_ns: u128,
+}
+
+impl Tried {
+    pub(super) fn add(&mut self, more: &Attempts) {
+        self.count = self.count.saturating_add(more.count);
+        self.failed = self.failed.saturating_add(more.failed);
+        self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
+    }
+
+    pub(super) fn mean(&self) -> Option<Nanos> {
+        let mean = self.sum_ns.checked_div(u128::from(self.count))?;
+        Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A wait that lost enough to count, or that failed.
+#[derive(Debug, Clone)]
+pub(super) struct Counted<'a> {
+    pub(super) wait: &'a Slow,
+    pub(super) lost: Parts,
+}
+
+/// What one key lost.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Account<'a> {
+    pub(super) counted: Vec<Counted<'a>>,
+    /// Of failures, where they are counted apart.
+    pub(super) failure: Option<End>,
+    pub(super) programs: BTreeSet<Name>,
+    pub(super) services: BTreeSet<SocketAddr>,
+    /// All attempts of its keys, where they were counted.
+    pub(super) tried: Option<Tried>,
+}
+
+impl<'a> Account<'a> {
+    pub(super) fn add(&mut self, key: &Key, counted: Counted<'a>) {
+        self.programs.insert(key.program.clone());
+        self.services.insert(key.service);
+        self.counted.push(counted);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.counted.extend(other.counted);
+        self.programs.extend(other.programs);
+        self.services.extend(other.services);
+        self.tried = match (self.tried, other.tried) {
+            (Some(mine), Some(more)) => Some(Tried {
+                count: mine.count.saturating_add(more.count),
+                failed: mine.failed.saturating_add(more.failed),
+                sum_ns: mine.sum_ns.saturating_add(more.sum_ns),
+            }),
+            _ => None,
+        };
+    }
+
+    /// Return the lost time; failures count as a second each.
+    pub(super) fn lost(&self) -> u64 {
+        let lost = |counted: &Counted<'_>| match self.failure {
+            Some(_) => FAILURE,
+            None => counted.lost.whole(),
+        };
+        self.counted
+            .iter()
+            .fold(0, |sum, counted| sum.saturating_add(lost(counted)))
+    }
+
+    /// Return the lost time by node.
+    pub(super) fn parts(&self) -> Parts {
+        let mut parts = Parts::default();
+        for counted in &self.counted {
+            parts.merge(&counted.lost);
+        }
+        parts
+    }
+
+    pub(super) fn root(&self) -> Option<Node> {
+        self.counted.first().map(|counted| counted.wait.key.root)
+    }
+
+    /// Return the lost time by peer, the most first.
+    pub(super) fn peers(&self) -> Vec<(IpAddr, u64)> {
+        let mut peers = BTreeMap::<IpAddr, u64>::new();
+        for counted in &self.counted {
+            let lost = counted.lost.whole().max(1);
+            let sum = peers.entry(counted.wait.peer()).or_default();
+            *sum = sum.saturating_add(lost);
+        }
+        let mut peers: Vec<_> = peers.into_iter().collect();
+        peers.sort_by_key(|&(_, lost)| std::cmp::Reverse(lost));
+        peers
+    }
+
+    /// Return the lengths of its occasions: waits that overlap are one.
+    pub(super) fn occasions(&self) -> Vec<u64> {
+        let mut spans: Vec<_> = self
+            .counted
+            .iter()
+            .map(|counted| (counted.wait.begin, counted.wait.end))
+            .collect();
+        spans.sort_unstable();
+        let mut occasions: Vec<(u64, u64)> = Vec::new();
+        for (begin, end) in spans {
+            match occasions.last_mut() {
+                Some((_, last)) if begin <= *last => *last = end.max(*last),
+                _ => occasions.push((begin, end)),
+            }
+        }
+        occasions
+            .into_iter()
+            .map(|(begin, end)| end - begin)
+            .collect()
+    }
+
+    /// Return the sorted times of its waits.
+    pub(super) fn times(&self) -> Vec<u64> {
+        let mut times: Vec<_> = self
+            .counted
+            .iter()
+            .map(|counted| counted.wait.time())
+            .collect();
+        times.sort_unstable();
+        times
+    }
+}

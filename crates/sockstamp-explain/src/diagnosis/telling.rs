@@ -1,0 +1,126 @@
+//! From an account to a finding: the figures, then the words.
+
+use std::net::SocketAddr;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::End;
+
+use super::contrast::{self, NAMED};
+use super::descent::{Deepest, deepest};
+use super::finding::{Finding, Grade};
+use super::sentence;
+use super::slow::{Role, Slow};
+use super::tally::Account;
+use super::tree::Node;
+
+/// Form the finding of an account.
+pub(super) fn finding(
+    account: &Account<'_>,
+    siblings: &[(SocketAddr, Nanos, u64)],
+    summary: &Summary,
+) -> Option<Finding> {
+    let root = account.root()?;
+    let parts = account.parts();
+    let deepest = deepest(&parts, root);
+    let times = account.times();
+    let peers = account.peers();
+    let carriers = contrast::carriers(peers.iter().map(|(_, lost)| *lost));
+    let role = account.counted.first()?.wait.key.role;
+    let typical = Nanos(times[times.len() / 2]);
+    let mut finding = Finding {
+        programs: account.programs.iter().cloned().collect(),
+        role,
+        services: account.services.iter().copied().collect(),
+        peers: peers
+            .iter()
+            .take(carriers.min(NAMED))
+            .map(|(peer, _)| *peer)
+            .collect(),
+        peer_count: carriers,
+        node: deepest.node,
+        percent: deepest.percent,
+        failure: account.failure,
+        count: account.counted.len() as u64,
+        tried: account.tried.map(|tried| tried.count),
+        occasions: account.occasions().len(),
+        lost: Nanos(account.lost()),
+        typical,
+        worst: Nanos(times.last().copied()?),
+        parts: parts.iter().collect(),
+        unlike: match (role, account.failure) {
+            (Role::Asks, None) => contrast::unlike(typical, siblings),
+            _ => None,
+        },
+        grade: grade(account, &deepest),
+        sentence: String::new(),
+        next: String::new(),
+    };
+    finding.next = next(&finding);
+    finding.sentence = sentence::of(&finding, account, &deepest, summary);
+    Some(finding)
+}
+
+fn grade(account: &Account<'_>, deepest: &Deepest) -> Grade {
+    if account.failure.is_some() {
+        return Grade::Is;
+    }
+    match deepest.node {
+        node if node.parent().is_none() && !deepest.several.is_empty() => Grade::CauseNotKnown,
+        Node::AnswerPeer | Node::ConnectAgain | Node::DeliveryUnheard => Grade::Both,
+        node if node.is_rest() => Grade::CauseNotKnown,
+        _ if deepest.percent < 95 => Grade::MostOf,
+        _ => Grade::Is,
+    }
+}
+
+/// Return the command that tells more, with the peer in its place.
+fn next(finding: &Finding) -> String {
+    let next = finding.node.about().next;
+    match finding.peers.first() {
+        Some(peer) => next.replace("PEER", &peer.to_string()),
+        None => next.replace("PEER", "ADDRESS"),
+    }
+}
+
+/// Return a note about connections that always have a question open, if they had some.
+pub(super) fn note(waits: &[&Slow]) -> Option<String> {
+    let first = waits.first()?;
+    let long = waits.iter().map(|wait| wait.time()).max()?;
+    let key = &first.key;
+    let flows = {
+        let mut flows: Vec<_> = waits.iter().map(|wait| wait.flow.cookie).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        flows.len()
+    };
+    let connections = sentence::counted(flows as u64, "connection");
+    let service = sentence::service(key.service);
+    let program = &key.program;
+    Some(match key.role {
+        Role::Asks => format!(
+            "{program} waits for {service} all the time on {connections}, up to {}: for work or news \
+             (a queue, a subscription, a long poll), or the service is slow",
+            Nanos(long)
+        ),
+        Role::Serves => format!(
+            "{program} at {service} has a request open all the time on {connections}, up to {}: it \
+             pushes (a queue, a subscription, a long poll), or is slow",
+            Nanos(long)
+        ),
+    })
+}
+
+/// Return what happened to waits that failed, for a sentence.
+pub(super) const fn failure(how: End) -> &'static str {
+    match how {
+        End::GivenUp => "got no answer and were given up",
+        End::ClosedByPeer => "met a connection that the peer closed",
+        End::Reset => "met a connection that was reset",
+        End::Refused => "were refused: nothing listens there, or a firewall rejects them",
+        End::Unreachable => "had no way there (unreachable)",
+        End::Denied => "were not let out by this host: no free local port, no route, or a firewall",
+        End::TimedOut => "were never answered (timed out)",
+        End::Open | End::Data | End::AskedAgain => "went on",
+    }
+}

@@ -1,0 +1,498 @@
+//! The tree of a wait. docs/diagnosis.md is generated from it.
+//!
+//! Children add up to their parent, and the rest is a child, too. Time goes to a child by evidence
+//! of that wait alone.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+macro_rules! tree {
+    ($($variant:ident in $parent:expr, $name:literal {
+        is: $is:literal,
+        proof: $proof:literal,
+        alike: $alike:literal,
+        check: $check:literal,
+        cure: $cure:literal,
+        next: $next:literal,
+    })*) => {
+        /// A node of the tree: what the time of a wait went to.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Node {
+            $(#[doc = $is] $variant,)*
+        }
+
+        impl Node {
+            /// Every node, each before its children.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The node that it is a part of; `None` for what is waited for.
+            #[must_use]
+            pub const fn parent(self) -> Option<Self> {
+                use Node::*;
+                match self {
+                    $(Self::$variant => $parent,)*
+                }
+            }
+
+            /// What is known of it.
+            #[must_use]
+            pub const fn about(self) -> About {
+                match self {
+                    $(Self::$variant => About {
+                        name: $name,
+                        is: $is,
+                        proof: $proof,
+                        alike: $alike,
+                        check: $check,
+                        cure: $cure,
+                        next: $next,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+/// What is known of a node, in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// What a sentence calls it.
+    pub is: &'static str,
+    /// The evidence of a wait that gives it time.
+    pub proof: &'static str,
+    /// What looks the same from this host.
+    pub alike: &'static str,
+    /// Ways to confirm it.
+    pub check: &'static str,
+    /// Its usual cure.
+    pub cure: &'static str,
+    /// The command that tells more.
+    pub next: &'static str,
+}
+
+tree! {
+    Connect in None, "connect" {
+        is: "the connection takes that long to open",
+        proof: "connect(), or the first SYN, until the connection is established or has failed.",
+        alike: "Nothing: both ends of it are events of this socket.",
+        check: "The verdict in [stages.md](stages.md); `sockstamp trace`: the peer; there `ss -lnt`.",
+        cure: "A service that listens, a firewall that lets it answer; otherwise that of the part below it.",
+        next: "stat --by peer,port --sort conn.handshake",
+    }
+    ConnectAgain in Some(Connect), "connect.again" {
+        is: "SYNs are sent again: they are lost, or the accept queue of the peer is full (conn.handshake, syn-again)",
+        proof: "The last SYN left after the first (`syn-again`), by whole steps of its timer.",
+        alike: "A lost SYN, a lost SYN-ACK and a full accept queue at a remote peer.",
+        check: "`nstat -az TcpExtTCPSynRetrans`; at the peer `nstat -az TcpExtListenOverflows`, `ss -lnt`.",
+        cure: "A longer accept queue or more accepting tasks at the peer; a path that loses less.",
+        next: "trace --slow 500ms",
+    }
+    ConnectPath in Some(Connect), "connect.path" {
+        is: "handshakes: each new connection costs a round trip (conn.handshake)",
+        proof: "From the last SYN to its answer, up to the smallest round trip of that address.",
+        alike: "Nothing up to the smallest round trip; beyond it a queue on the path or a busy peer.",
+        check: "`ss -ti`: minrtt; `sockstamp stat --by peer,port`: `conn.handshake` count.",
+        cure: "Connections that stay open (keep-alive, a pool), or a closer peer.",
+        next: "stat --by peer,port --sort conn.handshake",
+    }
+    Accept in None, "accept" {
+        is: "the program accepts late (conn.accept)",
+        proof: "The connection was established, and no accept() had taken it (`conn.accept`).",
+        alike: "A program that polls its listener rarely, and one whose tasks are busy.",
+        check: "`ss -lnt`: Recv-Q of the listener; `strace -e trace=accept,accept4 -p PID`.",
+        cure: "Less work between accepts, or more tasks that accept.",
+        next: "trace --slow 10ms",
+    }
+    AcceptQueue in Some(Accept), "accept.queue" {
+        is: "the accept queue is full",
+        proof: "The listener itself counted SYNs or ends of handshakes that it had no room for.",
+        alike: "Nothing while the queue stands at its limit.",
+        check: "`ss -lnt`: Recv-Q and Send-Q of the listener; `nstat -az TcpExtListenOverflows TcpExtListenDrops`.",
+        cure: "More tasks that accept, or less work between accepts; a longer queue (listen(2), net.core.somaxconn) for bursts.",
+        next: "stat --by port --sort conn.accept",
+    }
+    Greeting in None, "greeting" {
+        is: "the peer, which speaks first, is silent",
+        proof: "Established, and no first byte, where other connections to the port got one.",
+        alike: "A greeting that is lost.",
+        check: "`sockstamp trace` of a new connection; at the peer `ss -lnt`.",
+        cure: "That of the peer: DNS look-ups of its clients, a full accept queue, too few workers.",
+        next: "trace --slow 10ms",
+    }
+    Answer in None, "answer" {
+        is: "the wait for its answers",
+        proof: "A question's last byte was queued, and the first byte of its answer could be read later.",
+        alike: "A subscription or a long poll: a flow that always has a question open is a note.",
+        check: "`sockstamp stat --by peer,port --sort peer.answer`.",
+        cure: "That of the part below it.",
+        next: "stat --by peer,port --sort peer.answer",
+    }
+    AnswerLoss in Some(Answer), "answer.loss" {
+        is: "questions are lost on the way there and sent again",
+        proof: "Segments of the question were sent again, and no DSACK took them back.",
+        alike: "A peer whose network card or host stood still.",
+        check: "`ss -ti`: retrans, rto; `nstat -az TcpRetransSegs TcpExtTCPDSACKRecv`.",
+        cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    AnswerPath in Some(Answer), "answer.path" {
+        is: "the path: round trips",
+        proof: "Up to the smallest round trip of that address.",
+        alike: "Nothing: no answer can come sooner.",
+        check: "`ss -ti`: minrtt; `sockstamp ping PEER`.",
+        cure: "Fewer round trips (connections that stay open, several questions at once), or a closer peer.",
+        next: "ping PEER",
+    }
+    AnswerHeld in Some(Answer), "answer.held" {
+        is: "answers wait behind missing segments: packets to this host are lost or reordered",
+        proof: "Segments of the answer were here, behind a missing one.",
+        alike: "Loss and reordering on the way here.",
+        check: "`nstat -az TcpExtTCPOFOQueue`; retransmits at the peer.",
+        cure: "As for loss, at the peer or on the path.",
+        next: "stat --by peer --sort rx.hol",
+    }
+    AnswerPeer in Some(Answer), "answer.peer" {
+        is: "beyond this host: the peer's work, or the way there and back",
+        proof: "The rest: the question had left this host, and nothing came.",
+        alike: "A slow peer, a queue on the path, and an answer that was lost, unless the peer is measured, too.",
+        check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
+        cure: "That of the peer; for a long path fewer round trips or a closer peer.",
+        next: "stat --by peer,port --sort peer.answer",
+    }
+    Rest in None, "rest" {
+        is: "the rest of the answer comes slowly",
+        proof: "The first byte of an answer was here, and its last came later.",
+        alike: "A sender that pauses and a path that is full, unless the round trip is at its smallest.",
+        check: "`sockstamp trace`: gaps between the reads of one answer.",
+        cure: "That of the sender or the path.",
+        next: "trace --slow 10ms",
+    }
+    Request in None, "request" {
+        is: "requests come in slowly",
+        proof: "The first byte of a request was here, and its last came later.",
+        alike: "A client that pauses and a path that is full or loses.",
+        check: "`sockstamp trace`: gaps between the reads of one request.",
+        cure: "That of the client or the path.",
+        next: "trace --slow 10ms",
+    }
+    Service in None, "service" {
+        is: "the program takes that long to answer",
+        proof: "A request was read whole, and the first byte of its answer was sent later (`app.service`).",
+        alike: "A program that pushes: a flow that always has a request open, of a program that answers others meanwhile, is a note.",
+        check: "`sockstamp trace`: `app.service`; `perf top -p PID`, `strace -p PID`.",
+        cure: "That of the part below it.",
+        next: "trace --slow 10ms",
+    }
+    ServiceRunning in Some(Service), "service.running" {
+        is: "its tasks are busy on the CPU",
+        proof: "The tasks that read were on a CPU.",
+        alike: "Own work and the kernel's work for it.",
+        check: "`perf top -p PID`.",
+        cure: "Less work per answer, or more tasks.",
+        next: "explain",
+    }
+    ServiceRunnable in Some(Service), "service.runnable" {
+        is: "its tasks wait for a CPU",
+        proof: "The tasks were ready, by the scheduler's own clock, and others ran.",
+        alike: "Nothing: the scheduler counts it.",
+        check: "`/proc/PID/schedstat`, `perf sched timehist`.",
+        cure: "Fewer neighbours, a higher CPU weight, another CPU (taskset).",
+        next: "explain",
+    }
+    ServiceThrottled in Some(Service), "service.throttled" {
+        is: "its own CPU quota is used up (throttled)",
+        proof: "The scheduler's clock of the answering task's own cgroups stood still meanwhile.",
+        alike: "Nothing: a quota of other cgroups never speaks.",
+        check: "`cpu.stat` of the cgroup: nr_throttled; `cpu.max`, or `cpu.cfs_quota_us` (version 1).",
+        cure: "A higher quota, or less work.",
+        next: "stat --by cgroup --sort app.service",
+    }
+    ServiceAsks in Some(Service), "service.asks" {
+        is: "it waits for answers of others itself",
+        proof: "Questions of this process were sent after the request came, and answered before its answer.",
+        alike: "Questions of another request of the same process.",
+        check: "`sockstamp stat -p PID --by peer,port --sort peer.answer`.",
+        cure: "That of the service that is asked.",
+        next: "stat --by peer,port --sort peer.answer",
+    }
+    ServiceAsleep in Some(Service), "service.asleep" {
+        is: "its tasks sleep: a lock, a disk, a timer, or too few workers",
+        proof: "No task of the process was on a CPU, ready, or asking others.",
+        alike: "A lock, a disk, a timer, a worker that is kept by an idle client.",
+        check: "`strace -p PID`, `/proc/PID/stack`.",
+        cure: "Asynchronous work, or more tasks; otherwise that of the lock or the disk.",
+        next: "explain",
+    }
+    ServiceUnknown in Some(Service), "service.unknown" {
+        is: "cause not known: own work, a lock, a disk, or another service",
+        proof: "The rest: the state of its tasks was not seen.",
+        alike: "Everything that the program can do.",
+        check: "`perf top -p PID`, `strace -p PID`; `sockstamp explain`.",
+        cure: "Less work per answer; otherwise that of the service, lock or disk that it waits for.",
+        next: "explain",
+    }
+    Delivery in None, "delivery" {
+        is: "data waits until it leaves",
+        proof: "A send call began, and its last byte was handed to a driver later (`tx sent`).",
+        alike: "Nothing: both ends are events of this socket.",
+        check: "`ss -ti`: cwnd, rwnd_limited, sndbuf_limited, notsent.",
+        cure: "That of the part below it.",
+        next: "stat --by peer --sort tx.queue",
+    }
+    DeliveryCall in Some(Delivery), "delivery.call" {
+        is: "the send call itself takes the time (tx.copy)",
+        proof: "Before its last byte was queued, without a wait for room.",
+        alike: "Copying, page faults, reclaim, a disk under sendfile(2), a wait for a CPU.",
+        check: "`perf top -p PID`: copies, page faults; `/proc/PID/schedstat`.",
+        cure: "Smaller sends; a CPU and memory for the sending task.",
+        next: "explain",
+    }
+    DeliveryRoom in Some(Delivery), "delivery.room" {
+        is: "the send buffer is full (sndbuf): the path or the peer takes data too slowly, or the buffer is small",
+        proof: "The send waited for room in the send buffer.",
+        alike: "Whatever keeps the bytes before it; it has the time if that was seen.",
+        check: "`ss -tim`: sndbuf_limited, rwnd_limited, delivery_rate.",
+        cure: "A larger buffer only if sndbuf_limited is large (SO_SNDBUF, net.ipv4.tcp_wmem).",
+        next: "stat --by peer --sort tx.copy",
+    }
+    DeliveryWindow in Some(Delivery), "delivery.window" {
+        is: "the peer's full receive window (rwnd): its program reads too slowly, or its receive buffer is small",
+        proof: "TCP held data back for the window that the peer announced (`rwnd`).",
+        alike: "A slow reader and a small buffer on a long path.",
+        check: "`ss -ti`: rwnd_limited; at the peer `ss -tm`: a full receive queue.",
+        cure: "A faster reader at the peer, or a larger receive buffer there (net.ipv4.tcp_rmem).",
+        next: "stat --by peer --sort tx.queue",
+    }
+    DeliveryLoss in Some(Delivery), "delivery.loss" {
+        is: "packets are lost on the way there and sent again",
+        proof: "The message was sent again, or a window was full while the connection recovered from a loss; no DSACK took it back.",
+        alike: "Strong reordering, until a DSACK comes.",
+        check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts TcpExtTCPDSACKRecv`; `ip -s link`; `tc -s qdisc`.",
+        cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad cable or radio link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    DeliveryUnheard in Some(Delivery), "delivery.unheard" {
+        is: "nothing acknowledges it",
+        proof: "Data had left, and no acknowledgement came for a round trip and 200 ms.",
+        alike: "Loss on the way there, of the acknowledgement, and a peer that is gone.",
+        check: "`ss -ti`: unacked, backoff; `sockstamp ping PEER`.",
+        cure: "That of the path or the peer.",
+        next: "trace --slow 200ms",
+    }
+    DeliveryRestart in Some(Delivery), "delivery.restart" {
+        is: "slow start: after each pause TCP begins with a small congestion window again (cwnd)",
+        proof: "`cwnd` while the round trip was at its smallest, after a pause of this connection longer than its timeout.",
+        alike: "A window that was small before, too.",
+        check: "`ss -ti`: cwnd; `sysctl net.ipv4.tcp_slow_start_after_idle`.",
+        cure: "net.ipv4.tcp_slow_start_after_idle=0, or data without such pauses.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryCongestion in Some(Delivery), "delivery.congestion" {
+        is: "a full congestion window (cwnd), although the path has no queue",
+        proof: "`cwnd` while the round trip was at its smallest. With a grown round trip the path is full: no finding.",
+        alike: "Slow start of a new connection, a window low since a loss before.",
+        check: "`ss -ti`: cwnd, ssthresh, rtt, minrtt, retrans.",
+        cure: "Connections that stay open; a path that loses less; another congestion control.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryPacing in Some(Delivery), "delivery.pacing" {
+        is: "pacing: TCP sends at a rate that it is held to, on a path without a queue",
+        proof: "`pacing` while the round trip was at its smallest.",
+        alike: "A rate set by the program or a route (SO_MAX_PACING_RATE), and the congestion control's own (BBR).",
+        check: "`ss -ti`: pacing_rate, delivery_rate, app_limited; `tc qdisc show`: maxrate of fq.",
+        cure: "A higher SO_MAX_PACING_RATE or maxrate, if one is set.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryDevice in Some(Delivery), "delivery.device" {
+        is: "the packet scheduler",
+        proof: "It waited in the queue of this host's own device (`tx.qdisc`), or for that (`tsq`).",
+        alike: "Its own bytes and those of others in the same queue.",
+        check: "`tc -s qdisc show dev DEVICE`: backlog, drops, rate.",
+        cure: "fq_codel or cake; a shaper's rate below the uplink's; less bulk data on the same device.",
+        next: "stat --by interface --sort tx.qdisc",
+    }
+    DeliveryNagle in Some(Delivery), "delivery.nagle" {
+        is: "Nagle's algorithm: small sends wait for the ACK of an earlier one",
+        proof: "A small packet waited for the acknowledgement of an earlier one (`nagle`).",
+        alike: "Nothing: the kernel's own test of the socket is repeated.",
+        check: "`strace -e trace=network -p PID`: several small sends per request.",
+        cure: "TCP_NODELAY, or one send per request.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryCork in Some(Delivery), "delivery.cork" {
+        is: "held back by the program itself (TCP_CORK, MSG_MORE)",
+        proof: "The socket was corked, or the send said that more follows (`cork`).",
+        alike: "Nothing: the socket's own flag is read.",
+        check: "`strace -e trace=setsockopt,sendto,sendmsg -p PID`.",
+        cure: "Clear TCP_CORK, or send without MSG_MORE, at the end of a request.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryFull in Some(Delivery), "delivery.full" {
+        is: "the path is full: this is its bandwidth",
+        proof: "Room, a window or pacing while the round trip was well above its smallest. Never lost: backups and slow phones are no findings.",
+        alike: "A queue of others on the same path.",
+        check: "`ss -ti`: rtt compared with minrtt, delivery_rate.",
+        cure: "More bandwidth, or less data.",
+        next: "stat --by peer --sort tx.network",
+    }
+    DeliveryStart in Some(Delivery), "delivery.start" {
+        is: "slow start of a new connection",
+        proof: "`cwnd` of the first data of a connection. Never lost: no connection starts faster.",
+        alike: "Nothing.",
+        check: "`ss -ti`: cwnd, ssthresh.",
+        cure: "Connections that stay open.",
+        next: "trace --slow 10ms",
+    }
+    DeliveryPath in Some(Delivery), "delivery.path" {
+        is: "the way there and back",
+        proof: "The acknowledgement of a message that was sent again, once it had left for the last time.",
+        alike: "A delayed acknowledgement.",
+        check: "`ss -ti`: rtt, minrtt.",
+        cure: "A shorter path.",
+        next: "ping PEER",
+    }
+    DeliveryOther in Some(Delivery), "delivery.other" {
+        is: "cause not known (tx.queue, other)",
+        proof: "The rest: a wait in TCP's queue without a cause that can be seen.",
+        alike: "Work in softirqs, TSO deferral, a lock of the socket.",
+        check: "`perf top -p PID`; `/proc/net/softnet_stat`: time_squeeze; `mpstat -P ALL`: %soft.",
+        cure: "Fewer and larger sends; more CPU for the sending task and for softirqs.",
+        next: "explain",
+    }
+    Read in None, "read" {
+        is: "data that is here is read late",
+        proof: "The last byte could be read, and a read call took it later (`rx total`).",
+        alike: "A program that has no use for the data yet: only reads of requests and first reads of answers count.",
+        check: "`ss -tm`: a receive queue that stays.",
+        cure: "That of the part below it.",
+        next: "stat --by comm,port --sort rx.app",
+    }
+    ReadMissing in Some(Read), "read.missing" {
+        is: "the wait for missing segments: packets to this host are lost or reordered (rx.hol)",
+        proof: "The bytes were here, behind a missing segment.",
+        alike: "Loss and reordering on the way here.",
+        check: "`nstat -az TcpExtTCPOFOQueue`; retransmits at the peer.",
+        cure: "As for loss, at the peer or on the path.",
+        next: "stat --by peer --sort rx.hol",
+    }
+    ReadStack in Some(Read), "read.stack" {
+        is: "the kernel's receive path (rx.stack)",
+        proof: "From the packet's stamp to the socket being readable.",
+        alike: "Busy softirqs, and a task that holds the socket's lock.",
+        check: "`/proc/net/softnet_stat`: time_squeeze; `mpstat -P ALL`: %soft.",
+        cure: "Spread interrupts (RSS, RPS); more CPUs for softirqs.",
+        next: "explain",
+    }
+    ReadRunnable in Some(Read), "read.runnable" {
+        is: "it waits for a CPU (rx.wakeup)",
+        proof: "The reader was ready, by the scheduler's own clock, and others ran.",
+        alike: "Nothing: the scheduler counts it.",
+        check: "`/proc/PID/schedstat`, `perf sched timehist`.",
+        cure: "Fewer neighbours, a higher CPU weight, another CPU (taskset).",
+        next: "explain",
+    }
+    ReadThrottled in Some(Read), "read.throttled" {
+        is: "its own CPU quota is used up (throttled)",
+        proof: "The scheduler's clock of the reader's own cgroups stood still meanwhile.",
+        alike: "Nothing: a quota of other cgroups never speaks.",
+        check: "`cpu.stat` of the cgroup: nr_throttled; `cpu.max`, or `cpu.cfs_quota_us` (version 1).",
+        cure: "A higher quota, or less work.",
+        next: "stat --by cgroup --sort rx.app",
+    }
+    ReadRunning in Some(Read), "read.running" {
+        is: "it is busy with other work on the CPU (rx.app, running)",
+        proof: "The task that read was on a CPU meanwhile.",
+        alike: "Own work and the kernel's work for it.",
+        check: "`perf top -p PID`: the work before the read.",
+        cure: "Less work between reads, or a task of its own for it.",
+        next: "explain",
+    }
+    ReadAsleep in Some(Read), "read.asleep" {
+        is: "its task sleeps: a lock, a disk, a timer, or another service (rx.app, blocked)",
+        proof: "The task that read slept meanwhile.",
+        alike: "A lock, a disk, a timer, another service, a full pipe.",
+        check: "`strace -p PID`, `/proc/PID/stack`.",
+        cure: "Asynchronous work, or more tasks; otherwise that of the lock, the disk or the service.",
+        next: "explain",
+    }
+    ReadUnknown in Some(Read), "read.unknown" {
+        is: "cause not known (rx.app, unknown)",
+        proof: "The rest: the state of the reader was not seen.",
+        alike: "Everything that the program can do.",
+        check: "`ss -tm`; `perf top -p PID`, `strace -p PID`.",
+        cure: "Less work between reads, more tasks, or asynchronous work.",
+        next: "explain",
+    }
+    Dropped in None, "dropped" {
+        is: "datagrams are dropped at their socket",
+        proof: "The socket's own count of drops (`sk_drops`).",
+        alike: "A receive buffer that is too small and a reader that is too slow.",
+        check: "`nstat -az UdpRcvbufErrors`; `ss -um`.",
+        cure: "A larger SO_RCVBUF (net.core.rmem_max), or a faster reader.",
+        next: "stat --by comm,port",
+    }
+}
+
+impl Node {
+    /// Return the thing that is waited for.
+    #[must_use]
+    pub const fn root(self) -> Self {
+        let mut node = self;
+        while let Some(parent) = node.parent() {
+            node = parent;
+        }
+        node
+    }
+
+    /// The nodes that it consists of.
+    pub fn children(self) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(move |node| node.parent() == Some(self))
+    }
+
+    /// Return true if a round trip belongs to it however fast the rest is.
+    #[must_use]
+    pub const fn has_round_trip(self) -> bool {
+        matches!(self.root(), Self::Connect | Self::Answer | Self::Greeting)
+    }
+
+    /// Return true for the part of the path, which is the first that is not lost.
+    #[must_use]
+    pub const fn is_path(self) -> bool {
+        matches!(
+            self,
+            Self::AnswerPath | Self::ConnectPath | Self::DeliveryPath
+        )
+    }
+
+    /// Return true for time that nobody can lose.
+    #[must_use]
+    pub const fn is_free(self) -> bool {
+        matches!(self, Self::DeliveryFull | Self::DeliveryStart)
+    }
+
+    /// Return true if another cause than the named one looks the same from this host.
+    #[must_use]
+    pub const fn is_rest(self) -> bool {
+        matches!(
+            self,
+            Self::AnswerPeer | Self::ServiceUnknown | Self::DeliveryOther | Self::ReadUnknown
+        )
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.about().name)
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.about().name)
+    }
+}

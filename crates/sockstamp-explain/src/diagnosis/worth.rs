@@ -1,0 +1,95 @@
+//! Whether a finding is worth saying.
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::Summary;
+
+use super::case::Scope;
+use super::tally::Account;
+use super::tree::Node;
+
+/// As many occasions are no accident.
+const OCCASIONS: usize = 3;
+/// One occasion of this length is one that people noticed.
+const LONG: u64 = 1_000_000_000;
+/// Failures are worth saying from one in this many attempts.
+const FAILED: u64 = 20;
+/// Slow waits are worth saying from one in this many, of waits or of time.
+const SLOW: u64 = 10;
+
+/// What a finding is held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Support {
+    pub(super) scope: Scope,
+    pub(super) duration: Nanos,
+}
+
+impl Support {
+    pub(super) fn is_worth(&self, account: &Account<'_>, summary: &Summary) -> bool {
+        match account.failure {
+            Some(_) => self.is_failing(account, summary),
+            None => self.is_repeated(account) && self.is_common(account, summary),
+        }
+    }
+
+    /// A command's time is one occasion, if it lost a quarter: its user waits for the whole.
+    fn is_repeated(&self, account: &Account<'_>) -> bool {
+        let occasions = account.occasions();
+        let is_long = occasions.iter().any(|&length| length > LONG);
+        let of_command = self.scope.is_command && account.lost() * 4 >= self.duration.0;
+        occasions.len() >= OCCASIONS || is_long || of_command
+    }
+
+    /// A tenth of the waits, or of the time of the connections that asked.
+    fn is_common(&self, account: &Account<'_>, summary: &Summary) -> bool {
+        let slow: u64 = account
+            .counted
+            .iter()
+            .map(|counted| u64::from(counted.wait.weight))
+            .sum();
+        let all = account
+            .tried
+            .map(|tried| tried.count)
+            .or_else(|| counted(summary, account.root()?));
+        let mut flows: Vec<_> = account
+            .counted
+            .iter()
+            .map(|counted| (counted.wait.flow.netns, counted.wait.flow.cookie))
+            .collect();
+        flows.sort_unstable();
+        flows.dedup();
+        let asked = u128::from(self.duration.0) * flows.len() as u128;
+        let lost = u128::from(account.lost()) * u128::from(SLOW);
+        all.is_some_and(|all| slow * SLOW >= all) || lost >= asked
+    }
+
+    /// Three and one in twenty, or all of at least two; the only one of a command is all that it
+    /// asked for.
+    fn is_failing(&self, account: &Account<'_>, summary: &Summary) -> bool {
+        let failed = account.counted.len() as u64;
+        let ended = account.root().and_then(|root| counted(summary, root));
+        let all = account.tried.map_or_else(
+            || ended.unwrap_or(0).saturating_add(failed),
+            |tried| tried.count.max(failed),
+        );
+        let is_all = failed == all && (failed >= 2 || self.scope.is_command);
+        is_all || (failed >= 3 && failed * FAILED >= all)
+    }
+}
+
+/// Return the number of waits of this kind in the whole measurement.
+fn counted(summary: &Summary, root: Node) -> Option<u64> {
+    let stage = |stage: Stage| {
+        let histogram = summary.direction(stage.direction()).stages[stage].as_ref();
+        histogram.map(|histogram| histogram.count())
+    };
+    match root {
+        Node::Connect => stage(Stage::ConnHandshake),
+        Node::Accept => stage(Stage::ConnAccept),
+        Node::Answer => stage(Stage::PeerAnswer),
+        Node::Service => stage(Stage::AppService),
+        Node::Delivery => Some(summary.tx.time(Direction::Tx).count()),
+        Node::Read => Some(summary.rx.time(Direction::Rx).count()),
+        _ => None,
+    }
+}

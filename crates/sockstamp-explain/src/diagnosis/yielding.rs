@@ -1,0 +1,126 @@
+//! Waits that hold for another wait: it has their time, and they are not counted again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sockstamp_model::flow::canonical;
+
+use super::slow::{Role, Slow};
+use super::tree::Node;
+
+/// Hold this many at most: a proxy behind a proxy behind a proxy.
+const DEPTH: usize = 8;
+
+/// Return for each wait the one that has its time, if that was seen: that carries at least half of
+/// it, and lies below it.
+pub(super) fn between(waits: &[Slow]) -> Vec<Option<usize>> {
+    let index = Index::new(waits);
+    let held: Vec<_> = (0..waits.len())
+        .map(|of| index.longest_below(waits, of))
+        .collect();
+    (0..waits.len()).map(|of| last(&held, of)).collect()
+}
+
+/// Follow waits to the one that holds for none.
+fn last(held: &[Option<usize>], of: usize) -> Option<usize> {
+    let mut by = held[of]?;
+    for _ in 0..DEPTH {
+        match held[by] {
+            Some(next) if next != of => by = next,
+            _ => break,
+        }
+    }
+    Some(by)
+}
+
+/// Waits by the socket, and those for others by the process.
+struct Index {
+    sockets: BTreeMap<(SocketAddr, SocketAddr), Vec<usize>>,
+    processes: BTreeMap<u32, Vec<usize>>,
+}
+
+impl Index {
+    fn new(waits: &[Slow]) -> Self {
+        let mut index = Self {
+            sockets: BTreeMap::new(),
+            processes: BTreeMap::new(),
+        };
+        let mut order: Vec<_> = (0..waits.len()).collect();
+        order.sort_by_key(|&of| waits[of].begin);
+        for of in order {
+            let Slow { flow, pid, key, .. } = &waits[of];
+            let ends = (canonical(flow.local), canonical(flow.remote));
+            index.sockets.entry(ends).or_default().push(of);
+            if *pid != 0 && matches!(key.root, Node::Answer | Node::Delivery) {
+                index.processes.entry(*pid).or_default().push(of);
+            }
+        }
+        index
+    }
+
+    fn longest_below(&self, waits: &[Slow], of: usize) -> Option<usize> {
+        let wait = &waits[of];
+        let (here, there) = (canonical(wait.flow.local), canonical(wait.flow.remote));
+        let same = self.sockets.get(&(here, there));
+        let facing = self.sockets.get(&(there, here));
+        let own = match wait.key.root {
+            Node::Service | Node::Read => self.processes.get(&wait.pid),
+            _ => None,
+        };
+        let near = [same, facing, own]
+            .into_iter()
+            .flatten()
+            .flat_map(|found| around(found, waits, wait));
+        let below = near.filter(|&other| other != of && is_below(&waits[other], wait));
+        below
+            .map(|other| (wait.overlap(&waits[other]), other))
+            .filter(|&(overlap, _)| overlap * 2 >= wait.time().max(1))
+            .max()
+            .map(|(_, other)| other)
+    }
+}
+
+/// Return those that begin before a wait ends, the last first, and none that begins a minute before
+/// it.
+fn around<'a>(
+    found: &'a [usize],
+    waits: &'a [Slow],
+    wait: &'a Slow,
+) -> impl Iterator<Item = usize> + 'a {
+    const LONGEST: u64 = 60_000_000_000;
+    let end = found.partition_point(|&other| waits[other].begin < wait.end);
+    found[..end]
+        .iter()
+        .rev()
+        .copied()
+        .take_while(|&other| waits[other].begin + LONGEST > wait.begin)
+        .take(MOST_NEAR)
+}
+
+/// Compare a wait with this many others at most.
+const MOST_NEAR: usize = 256;
+
+/// Return true if the lower wait is what the upper one waits for.
+fn is_below(lower: &Slow, upper: &Slow) -> bool {
+    use Node::{Accept, Answer, Delivery, DeliveryRoom, DeliveryWindow, Greeting, Read, Service};
+    let is_other_end = lower.faces(upper);
+    let is_same_end =
+        lower.flow.local == upper.flow.local && lower.flow.remote == upper.flow.remote;
+    let is_inside = upper.begin <= lower.begin && lower.end <= upper.end;
+    match (upper.key.root, lower.key.root) {
+        (Answer | Greeting, Service | Read | Accept) => is_other_end,
+        (Answer, Delivery) => is_same_end || is_other_end,
+        // A question of the process inside a request, to another.
+        (Service, Answer) => {
+            lower.pid == upper.pid && lower.key.role == Role::Asks && is_inside && !is_same_end
+        }
+        (Delivery, Read) => is_other_end && upper.parts.of(DeliveryWindow) > 0,
+        // A proxy that has no room elsewhere reads no more.
+        (Read, Delivery) => {
+            lower.pid == upper.pid
+                && !is_same_end
+                && lower.parts.of(DeliveryRoom) + lower.parts.of(DeliveryWindow) > 0
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Sourced by each load: hosts, peers, and the measurement. $SOCKSTAMP is the binary.
+set -u
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+WORK=$(mktemp -d /tmp/faults.XXXXXX)
+STARTED=()
+end() {
+	local pid
+	for pid in "${STARTED[@]}"; do kill -CONT "$pid"; kill "$pid"; done 2>/dev/null
+	sleep 0.2
+	for pid in "${STARTED[@]}"; do kill -9 "$pid"; done 2>/dev/null
+	wait 2>/dev/null
+	rm -rf "$WORK"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+# host NAME: a network namespace with a loopback device
+host() { ip netns add "$1" && ip -n "$1" link set lo up; }
+# pair [words of path.py]: hosts here (10.77.0.1) and there (10.77.0.2), joined by a veth or a path
+pair() {
+	host here; host there
+	if [ $# -gt 0 ]; then
+		python3 "$HERE/path.py" "$@" >"$WORK/path" 2>&1 & STARTED+=($!)
+		until grep -q ready "$WORK/path"; do sleep 0.05; done
+		return
+	fi
+	ip -n here link add wan type veth peer name wan netns there
+	ip -n here addr add 10.77.0.1/24 dev wan; ip -n there addr add 10.77.0.2/24 dev wan
+	ip -n here link set wan up; ip -n there link set wan up
+}
+# on HOST COMMAND: run it there; start HOST COMMAND: and go on
+on() { local at=$1; shift; ip netns exec "$at" "$@"; }
+start() { on "$@" >>"$WORK/log" 2>&1 & STARTED+=($!); LAST=$!; }
+# listening HOST PORT: wait until it does
+listening() {
+	local try
+	for try in $(seq 100); do
+		on "$1" ss -Hlnt "sport = $2" | grep -q . && return
+		sleep 0.05
+	done
+	echo "nothing listens on $2 of $1"; cat "$WORK/log"; exit 1
+}
+# server HOST ADDRESS PORT [peer.py's words]; client HOST ADDRESS PORT [peer.py's words]
+server() { start "$1" python3 "$HERE/peer.py" serve "${@:2}"; listening "$1" "$3"; }
+client() { start "$1" python3 "$HERE/peer.py" ask "${@:2}"; }
+# measure HOST [words of stat]: the findings, as the last lines
+measure() {
+	local at=$1; shift
+	"$SOCKSTAMP" stat --netns "$at" --duration "${SECONDS_OF_ONE:-5}" "$@" >"$WORK/stat" 2>&1
+	[ -z "${SHOW:-}" ] || cat "$WORK/stat"
+	awk '/^ diagnosis: /{found++} /^ note: /{exit} found==1' "$WORK/stat" |
+		sed 's/^ *diagnosis: //; s/^ *//' | tr '\n' ' '
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A path between the hosts here (10.77.0.1) and there (10.77.0.2): path.py [--delay S] [--loss P] ...
+
+Two TUN devices named wan, and this process between them; `ready` on standard output when it forwards.
+"""
+import argparse
+import ctypes
+import fcntl
+import heapq
+import os
+import random
+import select
+import struct
+import subprocess
+import time
+
+words = argparse.ArgumentParser()
+words.add_argument("--delay", type=float, default=0, help="seconds, each way")
+words.add_argument("--loss", type=float, default=0, help="of packets on the way there")
+words.add_argument("--most", type=int, default=65535, help="longer packets vanish on the way there")
+words.add_argument("--rate", type=float, default=0, help="bytes a second on the way there")
+given = words.parse_args()
+
+TUNSETIFF, IFF_TUN, IFF_NO_PI, CLONE_NEWNET = 0x400454CA, 0x0001, 0x1000, 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def tun(host, address):
+    namespace = os.open(f"/run/netns/{host}", os.O_RDONLY)
+    if libc.setns(namespace, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", b"wan", IFF_TUN | IFF_NO_PI))
+    subprocess.run(["ip", "addr", "add", address, "dev", "wan"], check=True)
+    subprocess.run(["ip", "link", "set", "wan", "up"], check=True)
+    return device
+
+
+ends = [tun("here", "10.77.0.1/24"), tun("there", "10.77.0.2/24")]
+print("ready", flush=True)
+packets, count, free = [], 0, 0.0
+while True:
+    wait = max(0, packets[0][0] - time.monotonic()) if packets else None
+    for device in select.select(ends, [], [], wait)[0]:
+        packet = os.read(device, 65536)
+        there = device == ends[0]
+        if there and (len(packet) > given.most or random.random() < given.loss):
+            continue
+        now = time.monotonic()
+        if there and given.rate:
+            free = max(free, now) + len(packet) / given.rate
+            now = free
+        count += 1
+        heapq.heappush(packets, (now + given.delay, count, ends[1 if there else 0], packet))
+    while packets and packets[0][0] <= time.monotonic():
+        _, _, device, packet = heapq.heappop(packets)
+        try:
+            os.write(device, packet)
+        except OSError:
+            pass  # a device that is full or gone loses packets
