@@ -1,5 +1,5 @@
-//! sockstamp in a PID namespace and in a time namespace, where numbers of processes and clocks differ
-//! from the kernel's.
+//! sockstamp in a PID namespace and in a time namespace, where numbers of processes and clocks
+//! differ from the kernel's.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;

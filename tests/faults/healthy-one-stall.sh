@@ -3,7 +3,8 @@
 # Say: ^$
 . ./lib.sh || exit 1
 host one
-server one 127.0.0.1 8000; stalled=$(on one ss -Hlntp 'sport = 8000' | sed 's/.*pid=\([0-9]*\).*/\1/')
+server one 127.0.0.1 8000
+stalled=$(on one ss -Hlntp 'sport = 8000' | sed 's/.*pid=\([0-9]*\).*/\1/')
 client one 127.0.0.1 8000
 sleep 1; (sleep 2; kill -STOP "$stalled"; sleep 0.3; kill -CONT "$stalled") &
 measure one

@@ -8,7 +8,10 @@ scores=""
 [ "${1:-}" = --scores ] && { scores=scores.md; shift; }
 [ $# -gt 0 ] || set -- $(ls fault-*.sh healthy-*.sh | sed 's/\.sh$//')
 head_of() { sed -n "s/^# $2: //p" "$1.sh" | head -1; }
-missing() { local one; for one in $(head_of "$1" Needs); do command -v "$one" >/dev/null || echo "$one"; done; }
+missing() {
+  local one
+  for one in $(head_of "$1" Needs); do command -v "$one" >/dev/null || echo "$one"; done
+}
 table="| load | true | said | |
 |---|---|---|---|"
 named=0 faults=0 silent=0 healthy=0 wrong=0
@@ -37,7 +40,8 @@ echo "named $named of $faults faults, silent in $silent of $healthy healthy load
 [ -z "$scores" ] || cat >"$scores" <<END
 ## Scores of the zoo
 
-\`tests/faults/run.sh\` runs ordinary programs with a fault, and healthy ones. Misses stay in the table.
+\`tests/faults/run.sh\` runs ordinary programs with a fault, and healthy ones.
+Misses stay in the table.
 
 $table
 

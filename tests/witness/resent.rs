@@ -1,5 +1,5 @@
-//! Segments that TCP sent again although the network lost nothing, against the counters of the kernel
-//! and of the link.
+//! Segments that TCP sent again although the network lost nothing, against the counters of the
+//! kernel and of the link.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};

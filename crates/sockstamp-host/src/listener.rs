@@ -19,9 +19,9 @@ pub struct Listener {
     pub queue: u32,
     /// The most that may wait, less one.
     pub limit: u32,
-    /// Segments dropped since it listens (`sk_drops`); the kernel wraps it. Besides those that found
-    /// the accept queue full, it counts ends of handshakes that brought a RST, or no data where
-    /// TCP_DEFER_ACCEPT waits for some (`tcp_v4_rcv()`, net/ipv4/tcp_ipv4.c, v6.18).
+    /// Segments dropped since it listens (`sk_drops`); the kernel wraps it. Besides those that
+    /// found the accept queue full, it counts ends of handshakes that brought a RST, or no data
+    /// where TCP_DEFER_ACCEPT waits for some (`tcp_v4_rcv()`, net/ipv4/tcp_ipv4.c, v6.18).
     pub drops: u32,
     /// The inode of the socket, as in /proc/PID/fd.
     pub inode: u32,

@@ -19,8 +19,8 @@ pub struct ListenerSummary {
     pub limit: u32,
     /// Segments that it dropped.
     pub dropped: u64,
-    /// Of these, SYNs and ends of handshakes that found the queue full, at least. Others are ends of
-    /// handshakes that brought a RST, or no data where TCP_DEFER_ACCEPT waits for some. `None` if it
-    /// cannot be known.
+    /// Of these, SYNs and ends of handshakes that found the queue full, at least. Others are ends
+    /// of handshakes that brought a RST, or no data where TCP_DEFER_ACCEPT waits for some. `None`
+    /// if it cannot be known.
     pub overflowed: Option<u64>,
 }

@@ -10,7 +10,8 @@ use crate::verdict::Verdict;
 use crate::wait::{End, Kind};
 
 /// Return the C header with the enumerators of stages, counted parts, verdicts, reasons without a
-/// pair, waits and their ends, in the order of their `ALL`. `Stage::TxCopy` is `STAGE_TX_COPY` there.
+/// pair, waits and their ends, in the order of their `ALL`. `Stage::TxCopy` is `STAGE_TX_COPY`
+/// there.
 #[must_use]
 pub fn c_header() -> String {
     let mut text = String::from(

@@ -313,7 +313,8 @@ mod tests {
                     (OFFSET + i64::try_from(time).unwrap() + by).unsigned_abs(),
                 )
             };
-            let mut departure = Departure::new(reading(100, OFFSET), Timestamp::from_nanos(0), None);
+            let sent = Timestamp::from_nanos(0);
+            let mut departure = Departure::new(reading(100, OFFSET), sent, None);
             for (place, kind, time) in [(1, StampKind::Sched, 110), (2, StampKind::Snd, 130)] {
                 departure.add(
                     &TxStamp { id: 0, kind, time: TxTime::Software(stamp_at(place, time)) },

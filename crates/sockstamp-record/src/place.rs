@@ -1,5 +1,5 @@
-//! The place of a new file. Its directory is opened once: whatever the path leads to later, the file
-//! is created and removed there.
+//! The place of a new file. Its directory is opened once: whatever the path leads to later, the
+//! file is created and removed there.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -517,8 +517,8 @@ fn a_flipped_bit_is_an_error_or_changes_values_but_never_panics() {
     assert!(refused > 0);
 }
 
-/// `join` waited for ever for what comes after the end of time, and a chart had no place for a group
-/// without messages.
+/// `join` waited for ever for what comes after the end of time, and a chart had no place for a
+/// group without messages.
 #[test]
 fn times_before_1970_and_messages_that_stand_for_none_are_impossible() {
     let directory = tempdir().unwrap();

@@ -89,8 +89,8 @@ pub struct Session {
     deselected: bool,
 }
 
-/// The clocks are read so often. A step of CLOCK_REALTIME wakes us; a new offset to CLOCK_TAI, which
-/// daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as it is
+/// The clocks are read so often. A step of CLOCK_REALTIME wakes us; a new offset to CLOCK_TAI,
+/// which daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as it is
 /// (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
 const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 

@@ -45,7 +45,8 @@ impl Spread {
         Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// Return the root of the mean square's distance from the square of the mean, `mdev` of ping(8).
+    /// Return the root of the mean square's distance from the square of the mean, `mdev` of
+    /// ping(8).
     pub(super) fn deviation(&self) -> Option<Nanos> {
         let mean = self.mean()?;
         let square = self.squares.checked_div(self.count.into())?;

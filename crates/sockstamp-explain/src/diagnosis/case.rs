@@ -10,36 +10,16 @@ use sockstamp_model::wait::{Attempts, End, Kind, Waits};
 
 use super::finding::Diagnosis;
 use super::flows;
+use super::scope::Scope;
 use super::slow::{Key, Role, Slow};
 use super::source::{of_message, of_wait};
-use super::tally::{Account, Counted, FAILURE, Tried};
+use super::tally::{Account, Counted, Tried};
 use super::tree::Node;
 use super::worth::Support;
 use super::{sums, telling, yielding};
 
 /// Room for this many waits: 16 MB.
 const MOST: usize = 1 << 15;
-
-/// What was measured, and what is slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scope {
-    /// A wait that takes less is no matter, whatever caused it.
-    pub slow: Nanos,
-    /// One command was run from its begin to its end: it waits for the whole.
-    pub is_command: bool,
-    /// The target is a program: what it does is what was asked about.
-    pub is_program: bool,
-}
-
-impl Default for Scope {
-    fn default() -> Self {
-        Self {
-            slow: Nanos(10_000_000),
-            is_command: false,
-            is_program: false,
-        }
-    }
-}
 
 /// Collects slow waits.
 #[derive(Debug, Clone)]
@@ -362,9 +342,4 @@ fn joined(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
     };
     accounts.for_each(|account| first.merge(account));
     vec![first]
-}
-
-/// Return what a number of failures counts as.
-pub(super) fn failures(count: u64) -> Nanos {
-    Nanos(count.saturating_mul(FAILURE))
 }

@@ -9,8 +9,9 @@ use sockstamp_model::name::Name;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
-use super::case::{Case, Scope};
+use super::case::Case;
 use super::finding::Diagnosis;
+use super::scope::Scope;
 use super::slow::{Key, Parts, Role, Seen, Slow};
 use super::tally::Tried;
 use super::tree::Node;

@@ -11,6 +11,7 @@ mod finding;
 mod flows;
 #[cfg(test)]
 mod generated;
+mod scope;
 mod sentence;
 mod slow;
 mod source;
@@ -23,8 +24,9 @@ pub mod tree;
 mod worth;
 mod yielding;
 
-pub use case::{Case, Scope};
+pub use case::Case;
 pub use contrast::Unlike;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION};
+pub use scope::Scope;
 pub use slow::Role;
 pub use sums::{full_queue, of_group};

@@ -12,7 +12,6 @@ use super::descent::Deepest;
 use super::finding::Finding;
 use super::slow::Role;
 use super::tally::Account;
-use super::telling::failure;
 use super::tree::Node;
 
 /// Return the sentence of a finding.
@@ -276,4 +275,18 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         _ => String::new(),
     };
     format!("{count} {to} {}{after}{idle}", failure(how))
+}
+
+/// Return what happened to waits that failed, for a sentence.
+pub(super) const fn failure(how: End) -> &'static str {
+    match how {
+        End::GivenUp => "got no answer and were given up",
+        End::ClosedByPeer => "met a connection that the peer closed",
+        End::Reset => "met a connection that was reset",
+        End::Refused => "were refused: nothing listens there, or a firewall rejects them",
+        End::Unreachable => "had no way there (unreachable)",
+        End::Denied => "were not let out by this host: no free local port, no route, or a firewall",
+        End::TimedOut => "were never answered (timed out)",
+        End::Open | End::Data | End::AskedAgain => "went on",
+    }
 }

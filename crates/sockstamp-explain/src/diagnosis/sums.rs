@@ -9,11 +9,12 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 use sockstamp_model::wait::End;
 
-use super::case::{Scope, failures};
 use super::descent::deepest;
 use super::finding::{Finding, Grade};
+use super::scope::Scope;
 use super::slow::{Key, Role, Slow};
 use super::source::{Kind, of_group as of_group_by_kind};
+use super::tally::failures;
 use super::tree::Node;
 
 /// As many are no accident.

@@ -143,3 +143,8 @@ impl<'a> Account<'a> {
         times
     }
 }
+
+/// Return what a number of failures counts as.
+pub(super) fn failures(count: u64) -> Nanos {
+    Nanos(count.saturating_mul(FAILURE))
+}

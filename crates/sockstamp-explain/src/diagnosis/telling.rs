@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::End;
 
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
@@ -109,18 +108,4 @@ pub(super) fn note(waits: &[&Slow]) -> Option<String> {
             Nanos(long)
         ),
     })
-}
-
-/// Return what happened to waits that failed, for a sentence.
-pub(super) const fn failure(how: End) -> &'static str {
-    match how {
-        End::GivenUp => "got no answer and were given up",
-        End::ClosedByPeer => "met a connection that the peer closed",
-        End::Reset => "met a connection that was reset",
-        End::Refused => "were refused: nothing listens there, or a firewall rejects them",
-        End::Unreachable => "had no way there (unreachable)",
-        End::Denied => "were not let out by this host: no free local port, no route, or a firewall",
-        End::TimedOut => "were never answered (timed out)",
-        End::Open | End::Data | End::AskedAgain => "went on",
-    }
 }

@@ -4,7 +4,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
 
-use super::case::Scope;
+use super::scope::Scope;
 use super::tally::Account;
 use super::tree::Node;
 

@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 macro_rules! names {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal;)* }) => {
+    ($(#[$doc:meta])* $type:ident {
+        $($(#[$variant_doc:meta])* $variant:ident = $name:literal;)*
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]

@@ -7,7 +7,7 @@ use sockstamp_model::stage::{Direction, Stage};
 
 use super::super::slow::Parts;
 use super::super::tree::Node;
-use super::is_queued;
+use super::evidence::is_queued;
 use super::message::{answered, been_read, connected, left, yields};
 
 /// All waits of one kind of a group.

@@ -8,7 +8,7 @@ use sockstamp_model::wait::End;
 
 use super::super::slow::{Key, Moment, Parts, Role, Seen, Slow};
 use super::super::tree::Node;
-use super::{is_queued, nanos, role};
+use super::evidence::{is_queued, nanos, role};
 
 /// Return the waits that a valid message shows, whatever their length.
 pub(in super::super) fn of_message(message: &Message) -> Vec<Slow> {

@@ -4,7 +4,7 @@ use sockstamp_model::wait::{Connection, Evidence, Kind, Tasks, Wait};
 
 use super::super::slow::{Key, Parts, Role, Seen, Slow};
 use super::super::tree::Node;
-use super::{is_queued, nanos};
+use super::evidence::{is_queued, nanos};
 
 /// Return the part of a wait inside the measurement.
 pub(in super::super) fn of_wait(wait: &Wait) -> Slow {

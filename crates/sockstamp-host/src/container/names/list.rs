@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use sockstamp_model::name::Name;
 
-use super::{Details, Entry, NAMES};
+use super::entry::{Details, Entry, NAMES};
 
 /// Entries that are kept of a list. One container may have several.
 const ENTRIES: usize = 4096;

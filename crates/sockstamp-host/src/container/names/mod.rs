@@ -4,6 +4,7 @@
 //! Names kept by root's runtimes apply to every container. Names kept by a user's podman are that
 //! user's claim, and apply only to containers below that user's cgroups.
 
+mod entry;
 mod list;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,9 @@ use sockstamp_model::container::ID_LENGTH;
 use sockstamp_model::name::Name;
 
 use super::file::{self, entries};
+use entry::{Entry, NAMES};
+
+pub use entry::Details;
 
 /// docker: a directory a container, named by its id.
 pub(super) const DOCKER: &str = "/var/lib/docker/containers";
@@ -39,72 +43,11 @@ const CONTAINERD_FILE: &str = "config.json";
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Users whose files are read at the same time.
 const AT_ONCE: usize = 8;
-/// Names that are kept of a container. People give it one, podman's networks some aliases.
-const NAMES: usize = 16;
-
 /// The user that claims it; `None` is root.
 pub(super) type Source = Option<u32>;
 
 /// Ids of containers, by the user that claims them: no others are kept.
 pub(super) type Wanted = BTreeMap<Source, BTreeSet<String>>;
-
-/// Properties of a container, besides its id, as its runtime reports them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Details {
-    /// The name that people gave it; in Kubernetes, the one that it has in its pod.
-    pub name: Option<Name>,
-    /// The image that it was made from, as the runtime was asked for it.
-    pub image: Option<Name>,
-    /// The pod of Kubernetes.
-    pub pod: Option<Name>,
-    /// The pod's namespace.
-    pub namespace: Option<Name>,
-}
-
-impl Details {
-    /// Take from others what is missing.
-    fn complete(&mut self, others: Self) {
-        let Self {
-            name,
-            image,
-            pod,
-            namespace,
-        } = others;
-        for (mine, theirs) in [
-            (&mut self.name, name),
-            (&mut self.image, image),
-            (&mut self.pod, pod),
-            (&mut self.namespace, namespace),
-        ] {
-            if mine.is_none() {
-                *mine = theirs.filter(|name| !name.is_empty());
-            }
-        }
-    }
-
-    /// Return the details in a name that kubelet gives to its containers, where runtimes keep no
-    /// more: `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
-    fn in_name(name: &str) -> Option<Self> {
-        match name.split('_').collect::<Vec<_>>().as_slice() {
-            ["k8s", container, pod, namespace, _uid, _attempt] => Some(Self {
-                name: Some((*container).into()),
-                image: None,
-                pod: Some((*pod).into()),
-                namespace: Some((*namespace).into()),
-            }),
-            _ => None,
-        }
-    }
-}
-
-/// A container as one file has it.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    id: String,
-    /// Names by which users may ask for it.
-    names: Vec<Name>,
-    details: Details,
-}
 
 /// Find what runtimes say of these containers, by their ids as
 /// [`qualified_id`](sockstamp_model::container::Container::qualified_id) has them. Those of whom
