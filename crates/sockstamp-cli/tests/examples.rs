@@ -16,16 +16,18 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man");
 const WIDTH: usize = 80;
 /// Recordings that examples read.
 const RECORDINGS: [&str; 4] = ["monday", "tuesday", "host1", "host2"];
-/// Commands with tests of their own: services, the view that needs a terminal.
-const ELSEWHERE: [&str; 5] = [
+/// Commands with tests of their own: services, the view that needs a terminal, and what fails where
+/// others wait.
+const ELSEWHERE: [&str; 6] = [
     "sockstamp agent",
     "sockstamp completions",
     "sockstamp completions --per-user 64",
     "sockstamp completions --status",
+    "sockstamp stuck --slow 5s --fail",
     "sockstamp top",
 ];
-/// Subcommands that print a line per message, probe or packet, of any width.
-const LINES: [&str; 3] = ["trace", "ping", "pcap"];
+/// Subcommands that print a line per message, probe, packet or wait, of any width.
+const LINES: [&str; 4] = ["trace", "ping", "pcap", "stuck"];
 
 /// Return the examples of all pages, each once.
 fn examples() -> BTreeSet<String> {

@@ -201,6 +201,18 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "How much of the running service is in use?",
         "sockstamp completions --status",
     ),
+    (
+        "What does a program that hangs wait for, and since when?",
+        "sockstamp stuck -p 4711",
+    ),
+    (
+        "What has waited for a second or longer on this host?",
+        "sockstamp stuck --slow 1s",
+    ),
+    (
+        "Fail, in a check, if something has waited for five seconds.",
+        "sockstamp stuck --slow 5s --fail",
+    ),
 ];
 
 /// Render the examples of a subcommand's page.

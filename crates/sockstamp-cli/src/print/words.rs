@@ -156,7 +156,7 @@ pub fn sections() -> [Section; 6] {
         },
         Section {
             title: "WITHOUT A PAIR",
-            about: "Valid messages without app.service (tx) or peer.answer (rx), by the reason.",
+            about: "Valid messages without app.service or peer.answer, and why.",
             words: Unpaired::ALL
                 .map(|reason| (reason.name(), reason.description()))
                 .to_vec(),
