@@ -34,6 +34,7 @@ use crate::plan::Plan;
 use crate::probe;
 use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
+use crate::stuck::OpenWaits;
 use crate::udp;
 use crate::verified;
 use crate::wait::Waiting;
@@ -66,6 +67,7 @@ pub struct Session {
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring<Vec<Record>>>,
     waiting: Option<Waiting>,
+    open_waits: Option<OpenWaits>,
     wakeups: Wakeups,
     /// The last reading of the ring found some.
     records_come: bool,
@@ -302,7 +304,8 @@ impl Session {
         self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
     }
 
-    /// Return the waits that came since the last call, if [`Options::waits`] requested them.
+    /// Return the waits that came since the last call, and those that are open, if
+    /// [`Options::waits`] requested them.
     ///
     /// # Errors
     ///
@@ -312,7 +315,11 @@ impl Session {
         let counted = self.skeleton.maps.bss_data.as_ref();
         let lost = counted.map_or(0, |data| data.waits_lost);
         let waiting = self.waiting.as_mut();
-        Ok(waiting.map_or_else(Waits::default, |waiting| waiting.take(lost)))
+        let mut waits = waiting.map_or_else(Waits::default, |waiting| waiting.take(lost));
+        if let Some(open) = &mut self.open_waits {
+            open.add_to(&mut waits)?;
+        }
+        Ok(waits)
     }
 
     fn refresh_clock(&mut self) -> Result<(), Error> {

@@ -31,6 +31,7 @@ use crate::ring::Ring;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
+use crate::stuck::OpenWaits;
 use crate::target::{Cgroups, comm_key, require_process};
 use crate::udp;
 use crate::wait::Waiting;
@@ -126,6 +127,10 @@ impl Session {
             giving_up: None,
             ring,
             waiting,
+            open_waits: options
+                .waits
+                .map(|slow| OpenWaits::start(facts, options, slow))
+                .transpose()?,
             wakeups,
             records_come: false,
             clock_read: Instant::now(),

@@ -1,11 +1,13 @@
 //! Everything that waits now, by looks at sockets: a program of its own, loaded for nothing else.
 //!
 //! A look walks over open files once, locks no socket, and needs no other program: it works for
-//! sockets that nobody has selected, and for waits that began long before.
+//! sockets that nobody has selected, and for waits that began long before. A session looks at its
+//! start and when it is asked for waits.
 
 mod judge;
 mod owner;
 mod programs;
+mod session;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -21,6 +23,7 @@ use sockstamp_model::flow::{NetnsInode, Opened};
 
 use crate::abi::raw::stuck_socket;
 use crate::error::{Error, Tried};
+use crate::facts::Facts;
 use crate::map_view;
 use crate::opening;
 use crate::options::Target;
@@ -33,6 +36,7 @@ use crate::target::{comm_key, require_process};
 use crate::wait::tick_ns;
 
 pub use programs::PROGRAMS;
+pub(crate) use session::OpenWaits;
 pub use wait::Open;
 
 use wait::History;
@@ -79,6 +83,11 @@ impl Stuck {
         if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
             return Err(obstacle.into());
         }
+        Self::start_on(&facts, target)
+    }
+
+    /// Do the same on a host of which this is known.
+    pub(crate) fn start_on(facts: &Facts, target: &Target) -> Result<Self, Error> {
         let skeleton = load(target, facts.casts == Some(true))?;
         select_tasks(&skeleton, target)?;
         let walk = skeleton.progs.find_stuck_sockets.attach();

@@ -1,0 +1,60 @@
+//! The open waits of a session's target: a look at its start, and one whenever waits are asked for.
+
+use std::collections::BTreeSet;
+
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+use sockstamp_model::wait::{Wait, Waits};
+
+use super::{Look, Stuck};
+use crate::clock::monotonic_now;
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::options::Options;
+
+/// Looks at the sockets of a session's target.
+#[derive(Debug)]
+pub(crate) struct OpenWaits {
+    stuck: Stuck,
+    slow: Nanos,
+    began: Timestamp<Monotonic>,
+}
+
+impl OpenWaits {
+    /// Look for the first time: a later look shows what has not moved since.
+    pub(crate) fn start(facts: &Facts, options: &Options, slow: Nanos) -> Result<Self, Error> {
+        let mut stuck = Stuck::start_on(facts, &options.target)?;
+        stuck.look()?;
+        Ok(Self {
+            stuck,
+            slow,
+            began: Timestamp::from_nanos(monotonic_now()),
+        })
+    }
+
+    /// Add the waits that are open now.
+    pub(crate) fn add_to(&mut self, waits: &mut Waits) -> Result<(), Error> {
+        let look = self.stuck.look()?;
+        add(look, waits, self.slow, self.began);
+        Ok(())
+    }
+}
+
+/// Add the waits that take at least this long to those of a measurement that began then. Where
+/// programs reported one of the same kind on the same socket, it is known better.
+fn add(look: Look, waits: &mut Waits, slow: Nanos, began: Timestamp<Monotonic>) {
+    let key = |wait: &Wait| (wait.flow.cookie, wait.kind);
+    let reported: BTreeSet<_> = waits.open().into_iter().map(key).collect();
+    let open = look.open.into_iter().map(|open| open.wait);
+    let new = open.filter(|wait| wait.lasted >= slow && !reported.contains(&key(wait)));
+    waits.list.extend(new.map(|wait| clipped(wait, began)));
+}
+
+/// Count the part of a wait that is inside a measurement that began then.
+fn clipped(wait: Wait, began: Timestamp<Monotonic>) -> Wait {
+    let until = wait.since.as_nanos() + wait.lasted.as_nanos();
+    let inside = until.saturating_sub(wait.since.max(began).as_nanos());
+    Wait {
+        inside: Nanos(inside),
+        ..wait
+    }
+}
