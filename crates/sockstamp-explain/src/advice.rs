@@ -73,7 +73,7 @@ fn of_stage(stage: Stage) -> Action {
         Stage::RxStack => at(Node::ReadStack),
         Stage::RxHol => at(Node::ReadMissing),
         Stage::RxWakeup => at(Node::ReadRunnable),
-        Stage::RxApp => at(Node::Read),
+        Stage::RxApp => at(Node::ReadUnknown),
         Stage::AppService => of_part(Part::ServiceOther),
         Stage::PeerAnswer => of_part(Part::Peer),
         Stage::ConnHandshake => of_part(Part::SynAgain),
@@ -137,7 +137,7 @@ fn of_part(part: Part) -> Action {
             "`strace -p PID`, `/proc/PID/stack`: a lock, a disk, or another service.",
             "Asynchronous work, or more tasks; otherwise that of the lock, the disk or the service.",
         ),
-        Part::Unknown => at(Node::Read),
+        Part::Unknown => at(Node::ReadUnknown),
         Part::ServiceOther => (
             "`perf top -p PID`, `strace -p PID`; `sockstamp explain`: its answers from other services.",
             "Less work per answer; otherwise that of the service, lock or disk that it waits for.",

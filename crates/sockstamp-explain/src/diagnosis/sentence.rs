@@ -181,12 +181,21 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         let several = several.map(|(node, percent)| format!("{percent} % {}", node.about().is));
         return format!("of that {}", several.collect::<Vec<_>>().join("; "));
     }
-    let mut cause = deepest.node.about().is.to_owned();
+    let mut cause = match deepest.node {
+        Node::AnswerPeer if is_here(finding) => "the work of the service, on this host".to_owned(),
+        node => node.about().is.to_owned(),
+    };
     cause.extend(more(finding, account, deepest.node, summary));
     match finding.percent {
         95.. => cause,
         percent => format!("{cause}; {percent} % of what is lost"),
     }
+}
+
+/// Return true if the peers are surely on this host: nothing lies between.
+fn is_here(finding: &Finding) -> bool {
+    let mut services = finding.services.iter();
+    services.all(|service| service.ip().is_loopback())
 }
 
 /// What else was seen, for nodes with evidence of their own.

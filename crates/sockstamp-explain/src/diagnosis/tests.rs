@@ -126,6 +126,17 @@ fn every_node_has_words_and_comes_after_its_parent() {
 }
 
 #[test]
+fn nothing_lies_between_two_ends_of_the_loopback() {
+    let to = flow("127.0.0.1:40000", "127.0.0.1:8002");
+    let answers = [200, 900, 1_600, 2_400].map(|end| answer(to, "haproxy", end, 120));
+    assert_eq!(
+        sentence(&answers),
+        "127.0.0.1:8002 takes 120 ms to answer haproxy (4 waits, at most 120 ms): the work of the \
+         service, on this host"
+    );
+}
+
+#[test]
 fn a_slow_peer_is_named_with_its_figures() {
     let to = flow("10.0.0.1:40000", "10.0.0.2:8002");
     let answers = [200, 900, 1_600, 2_400].map(|end| answer(to, "haproxy", end, 120));
