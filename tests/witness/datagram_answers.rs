@@ -80,14 +80,27 @@ impl AnsweringHosts {
             for server in &servers {
                 scope.spawn(move || serve(server));
             }
-            let result = ask(&addresses);
-            // An empty datagram ends a server.
-            let last = self.asking(family);
-            for address in &addresses {
-                last.send_to(&[], address).unwrap();
-            }
-            result
+            let _end = End {
+                socket: self.asking(family),
+                servers: &addresses,
+            };
+            ask(&addresses)
         })
+    }
+}
+
+/// Ends servers when it is dropped, also where what was asked is a failure: nothing waits for them.
+struct End<'a> {
+    socket: UdpSocket,
+    servers: &'a [SocketAddr],
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        for server in self.servers {
+            // An empty datagram ends a server.
+            self.socket.send_to(&[], server).unwrap();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A measurement under way: the programs loaded and attached for one target, their counters and
 //! records read, and everything taken away at the end.
 
+mod open_waits;
 mod start;
 
 use std::io;
@@ -34,12 +35,13 @@ use crate::plan::Plan;
 use crate::probe;
 use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
-use crate::stuck::OpenWaits;
 use crate::udp;
 use crate::verified;
 use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
 use crate::window::{Attached, Windows};
+
+use open_waits::OpenWaits;
 
 /// The connections that a session found at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -316,8 +318,10 @@ impl Session {
         let lost = counted.map_or(0, |data| data.waits_lost);
         let waiting = self.waiting.as_mut();
         let mut waits = waiting.map_or_else(Waits::default, |waiting| waiting.take(lost));
-        if let Some(open) = &mut self.open_waits {
-            open.add_to(&mut waits)?;
+        let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
+        // Everything else is known without the look.
+        if let Some(Err(error)) = looked {
+            self.refusal.get_or_insert(error);
         }
         Ok(waits)
     }

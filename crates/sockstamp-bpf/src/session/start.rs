@@ -11,6 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
 use sockstamp_model::clock::Timestamp;
 
+use super::open_waits::OpenWaits;
 use super::{Adopted, Session};
 use crate::clock::{self, monotonic_now};
 use crate::code_pages;
@@ -31,7 +32,6 @@ use crate::ring::Ring;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
-use crate::stuck::OpenWaits;
 use crate::target::{Cgroups, comm_key, require_process};
 use crate::udp;
 use crate::wait::Waiting;
@@ -116,21 +116,27 @@ impl Session {
             .collect();
         let wakeups = Wakeups::new(&rings)?;
         let programs = for_messages(skeleton.object()).tried("keep the programs open")?;
+        let looked = options
+            .waits
+            .map(|slow| OpenWaits::start(facts, options, slow))
+            .transpose();
+        // Everything else is measured without the looks.
+        let (open_waits, refusal) = match looked {
+            Ok(open_waits) => (open_waits, None),
+            Err(error) => (None, Some(error)),
+        };
         let mut session = Self {
             links: Vec::new(),
             closing: None,
             standby,
             windows: Windows::new(options, &plan),
             cost: Control::new(options, &programs, &plan)?,
-            refusal: None,
+            refusal,
             refused: false,
             giving_up: None,
             ring,
             waiting,
-            open_waits: options
-                .waits
-                .map(|slow| OpenWaits::start(facts, options, slow))
-                .transpose()?,
+            open_waits,
             wakeups,
             records_come: false,
             clock_read: Instant::now(),

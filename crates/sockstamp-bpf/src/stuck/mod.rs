@@ -7,7 +7,6 @@
 mod judge;
 mod owner;
 mod programs;
-mod session;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -36,7 +35,6 @@ use crate::target::{comm_key, require_process};
 use crate::wait::tick_ns;
 
 pub use programs::PROGRAMS;
-pub(crate) use session::OpenWaits;
 pub use wait::Open;
 
 use wait::History;

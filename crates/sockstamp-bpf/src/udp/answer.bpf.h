@@ -11,6 +11,7 @@
 #define SOCKSTAMP_UDP_ANSWER_BPF_H
 
 #include "answer/answer.bpf.h"
+#include "udp/matching.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
 #include "window/window.bpf.h"
@@ -144,6 +145,14 @@ static __always_inline void udp_ask_another(struct udp_exchange *exchange, bool 
 		exchange->first = now;
 }
 
+/* Return true if a datagram was not read. The tail may stay behind those that were. */
+static __always_inline bool udp_has_unread(struct udp_flow *flow)
+{
+	__u64 head = flow->rx_head;
+
+	return head != flow->rx_tail && udp_first_kept(flow, flow->rx_tail, head) != head;
+}
+
 /*
  * A datagram of `length` bytes is on its way to `peer`, in the sender's task. A global function:
  * many call it.
@@ -166,7 +175,7 @@ __noinline int udp_ask(struct udp_flow *flow, __u64 peer, __u64 now, __u32 lengt
 	}
 	if (!more)
 		udp_ask_another(exchange, open, length, now);
-	if (flow->rx_head != flow->rx_tail)
+	if (udp_has_unread(flow))
 		exchange->unpaired = NO_PAIR(PIPELINED);
 	__sync_fetch_and_add(&exchange->in_flight, 1);
 	exchange->length = length;

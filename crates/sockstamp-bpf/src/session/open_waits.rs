@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::wait::{Wait, Waits};
 
-use super::{Look, Stuck};
 use crate::clock::monotonic_now;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::options::Options;
+use crate::stuck::{Look, Stuck};
 
 /// Looks at the sockets of a session's target.
 #[derive(Debug)]
