@@ -1,7 +1,8 @@
 //! The last minutes on disk.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -244,9 +245,10 @@ fn complaint(agent: &Agent, settings: &str) -> String {
 fn a_request_for_a_snapshot_that_is_refused_says_why() {
     let host = Host::new("agent").unwrap();
     let authority = Authority::new();
-    let [own, other] = ["secret", "other"].map(|name| {
+    let [own, other] = ["own", "other"].map(|name| {
         let token = authority.file(name);
-        fs::write(&token, name).unwrap();
+        fs::write(&token, format!("token-of-16-or-more-{name}")).unwrap();
+        fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
         format!("token_file = {token:?}\n")
     });
     let directory = TempDir::new().unwrap();
@@ -258,7 +260,8 @@ fn a_request_for_a_snapshot_that_is_refused_says_why() {
     let why = complaint(&agent, &own);
     let line = "kept no snapshot: no message was recorded yet";
     assert!(why.contains(line), "{why}");
-    let header = "Authorization: Bearer secret\r\nAccept: application/openmetrics-text\r\n";
+    let header = "Authorization: Bearer token-of-16-or-more-own\r\n\
+                  Accept: application/openmetrics-text\r\n";
     let start = Instant::now();
     loop {
         talk(&host, 10, Duration::ZERO);
