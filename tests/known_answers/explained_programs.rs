@@ -1,5 +1,6 @@
 //! Faults of ordinary programs: `explain` names each first, in the words of docs/diagnosis.md.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::thread;
@@ -24,6 +25,28 @@ fn counter(host: &Host, name: &str) -> u64 {
 /// Connections that are opened while the server is stopped.
 const OPENED: u64 = 64;
 
+/// A server that is stopped, until this is dropped: also where a test fails, whose threads wait for
+/// its answers.
+struct Stopped<'a>(&'a Redis);
+
+impl<'a> Stopped<'a> {
+    fn new(redis: &'a Redis) -> Stopped<'a> {
+        redis.server.signal(Signal::SIGSTOP).unwrap();
+        // It may accept a connection before the signal reaches it.
+        let state = format!("/proc/{}/stat", redis.server.id());
+        wait_until("the server stands still", || {
+            fs::read_to_string(&state).unwrap().contains(") T ")
+        });
+        Stopped(redis)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.server.signal(Signal::SIGCONT).unwrap();
+    }
+}
+
 /// Explain many requests by a connection each, and some while the server is stopped, three times:
 /// until `stalled`, and then for 300 ms.
 fn with_pauses(host: &Host, redis: &Redis, stalled: impl Fn() -> bool) -> String {
@@ -37,14 +60,13 @@ fn with_pauses(host: &Host, redis: &Redis, stalled: impl Fn() -> bool) -> String
         || {
             for _ in 0..3 {
                 run(host, &redis.benchmark("-k 0 -c 8 -n 2000"));
-                redis.server.signal(Signal::SIGSTOP).unwrap();
                 thread::scope(|scope| {
+                    let _stopped = Stopped::new(redis);
                     for _ in 0..OPENED {
                         scope.spawn(ask);
                     }
                     wait_until("the queue is full", &stalled);
                     thread::sleep(Duration::from_millis(300));
-                    redis.server.signal(Signal::SIGCONT).unwrap();
                 });
             }
         },
