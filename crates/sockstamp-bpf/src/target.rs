@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use libbpf_rs::{MapCore, MapFlags};
 use sockstamp_host::cgroup::is_cgroup2;
 
 use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
@@ -22,7 +23,7 @@ fn in_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() != FIRST_PID_NAMESPACE)
 }
 
-pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
+fn require_process(pid: u32) -> Result<(), Error> {
     if in_pid_namespace() {
         return Err(Error::PidNamespace);
     }
@@ -41,11 +42,30 @@ pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
 
 /// Return a name as the kernel keeps it, truncated to TASK_COMM_LEN - 1 (`__set_task_comm()`,
 /// fs/exec.c).
-pub(crate) fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
+fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
     let mut key = [0; COMM_LENGTH];
     let kept = name.len().min(COMM_LENGTH - 1);
     key[..kept].copy_from_slice(&name.as_bytes()[..kept]);
     key
+}
+
+/// Add the processes and the names of a target to the maps of an object (select/target.bpf.h).
+pub(crate) fn select_tasks(
+    target: &Target,
+    pids: &impl MapCore,
+    comms: &impl MapCore,
+) -> Result<(), Error> {
+    for &pid in &target.pids {
+        require_process(pid)?;
+        pids.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .tried(format!("select process {pid}"))?;
+    }
+    for comm in &target.comms {
+        comms
+            .update(&comm_key(comm), &[1], MapFlags::ANY)
+            .tried(format!("select processes called {comm}"))?;
+    }
+    Ok(())
 }
 
 /// The cgroups that programs are attached to.

@@ -21,8 +21,8 @@ use self::runtimes::{Counts, Runtimes};
 /// before: a runtime may write its files after it has started the container.
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
-/// How many times longer a user waits for another turn than the turn took: users whose files take
-/// long delay others little.
+/// The wait for another turn, in times of the turn: users whose files take long delay others
+/// little.
 const REST: u32 = 16;
 
 /// Settings of names.

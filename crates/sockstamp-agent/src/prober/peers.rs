@@ -203,7 +203,7 @@ mod tests {
         let nowhere = [CgroupId(u64::MAX), CgroupId(u64::MAX - 1)];
         containers.learn(&nowhere.into(), None).unwrap();
         assert_eq!(containers.0.len(), 2);
-        // What is known is not asked for again: this directory is no cgroup's.
+        // Known containers are not asked for again: this directory is no cgroup's.
         let known = Container {
             runtime: sockstamp_model::container::Runtime::Docker,
             id: "0123".to_owned(),

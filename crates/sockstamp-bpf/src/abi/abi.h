@@ -270,7 +270,7 @@ struct message_record {
 #define WAIT_UNKNOWN  (~0ULL)
 #define COUNT_UNKNOWN (~0U)
 
-/* What TCP knew of a connection at one moment. */
+/* The state of a connection, as TCP knew it at one moment. */
 struct wait_connection {
 	__u64 sent_ago; /* data; WAIT_UNKNOWN: never */
 	__u64 received_ago; /* data */

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::{ClockOffset, Delta};
 
-/// How far our CLOCK_MONOTONIC is ahead of the kernel's.
+/// The lead of our CLOCK_MONOTONIC over the kernel's, in ns.
 static AHEAD: OnceLock<i64> = OnceLock::new();
 
 /// Return the same clock as `bpf_ktime_get_ns()`.

@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags};
+use libbpf_rs::{Link, MapCore};
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
@@ -32,7 +32,7 @@ use crate::probe;
 use crate::ring::Ring;
 use crate::select::filter;
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
-use crate::target::{Cgroups, comm_key, require_process};
+use crate::target::{Cgroups, select_tasks};
 use crate::verified;
 use crate::wakeups::Wakeups;
 
@@ -134,7 +134,7 @@ impl Packets {
             sees_sockets: options.all_stages && facts.casts == Some(true),
         };
         let mut skeleton = load(options, &plan, &facts, &cgroups.target)?;
-        select_tasks(&skeleton, &options.target)?;
+        select_tasks(&options.target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let ring = Ring::open(&skeleton.maps.packet_ring, Held::add)?;
         let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
         let links = attach(&mut skeleton, &plan, &cgroups)?;
@@ -347,22 +347,6 @@ fn try_load(
     ring.tried("size the ring buffer")?;
     object::choose(&mut open, &PROGRAMS, plan);
     open.load().tried("load the programs for packets")
-}
-
-fn select_tasks(skeleton: &PacketsSkel<'_>, target: &Target) -> Result<(), Error> {
-    for &pid in &target.pids {
-        require_process(pid)?;
-        let pids = &skeleton.maps.pids;
-        pids.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .tried(format!("select process {pid}"))?;
-    }
-    for comm in &target.comms {
-        let comms = &skeleton.maps.comms;
-        comms
-            .update(&comm_key(comm), &[1], MapFlags::ANY)
-            .tried(format!("select processes called {comm}"))?;
-    }
-    Ok(())
 }
 
 fn attach(

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{MapCore, MapFlags, Object, Program};
+use libbpf_rs::{Object, Program};
 use sockstamp::ReceiveStamping;
 use sockstamp_model::clock::Timestamp;
 
@@ -32,7 +32,7 @@ use crate::ring::Ring;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
-use crate::target::{Cgroups, comm_key, require_process};
+use crate::target::{Cgroups, select_tasks};
 use crate::udp;
 use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
@@ -186,21 +186,8 @@ impl Session {
         if !self.plan.by_process {
             return Ok(());
         }
-        for &pid in &target.pids {
-            require_process(pid)?;
-            self.skeleton
-                .maps
-                .pids
-                .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-                .tried(format!("select process {pid}"))?;
-        }
-        for comm in &target.comms {
-            self.skeleton
-                .maps
-                .comms
-                .update(&comm_key(comm), &[1], MapFlags::ANY)
-                .tried(format!("select processes called {comm}"))?;
-        }
+        let maps = &self.skeleton.maps;
+        select_tasks(target, &maps.pids, &maps.comms)?;
         self.mark_sockets(target)
     }
 

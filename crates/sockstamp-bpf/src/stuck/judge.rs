@@ -28,14 +28,14 @@ const DELAYED_ACK: Nanos = Nanos::from_millis(200);
 /// Sends beyond two for each answer that a flow of questions does not have.
 const ONE_WAY_SENDS: u32 = 8;
 
-/// What a socket is waited on for.
+/// The thing that a socket is waited on for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) kind: Kind,
     pub(super) age: Nanos,
-    /// It may be older.
+    /// The beginning may lie earlier.
     pub(super) at_least: bool,
-    /// It asked again at once after an answer: it may as well be pushed to.
+    /// The socket sent at once after an answer: its task may as well be pushed to.
     pub(super) or_pushed_to: bool,
     pub(super) bytes: u32,
 }
@@ -96,7 +96,7 @@ impl Look<'_> {
         (self.socket.hole != 0 && self.is_read()).then(|| exactly(kind, age, self.unread_bytes()))
     }
 
-    /// It asked, and a task waits for what comes.
+    /// Judge a socket that asked, and on which a task waits for what comes.
     fn answer(&self) -> Option<Verdict> {
         let socket = self.socket;
         let asks = !self.accepted

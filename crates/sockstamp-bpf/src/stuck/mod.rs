@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{Iter, Link, MapCore, MapFlags};
+use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Opened};
@@ -31,7 +31,7 @@ use crate::probe;
 use crate::sched::WakeFunctions;
 use crate::select::filter;
 use crate::skeleton::stuck::{StuckSkel, StuckSkelBuilder};
-use crate::target::{comm_key, require_process};
+use crate::target::select_tasks;
 use crate::wait::tick_ns;
 
 pub use programs::PROGRAMS;
@@ -87,7 +87,7 @@ impl Stuck {
     /// Do the same on a host of which this is known.
     pub(crate) fn start_on(facts: &Facts, target: &Target) -> Result<Self, Error> {
         let skeleton = load(target, facts.casts == Some(true))?;
-        select_tasks(&skeleton, target)?;
+        select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let walk = skeleton.progs.find_stuck_sockets.attach();
         Ok(Self {
             link: walk.tried("walk over sockets")?,
@@ -192,20 +192,4 @@ fn load(target: &Target, casts: bool) -> Result<StuckSkel<'static>, Error> {
         }
     }
     open.load().tried("load the walk over sockets")
-}
-
-fn select_tasks(skeleton: &StuckSkel<'_>, target: &Target) -> Result<(), Error> {
-    for &pid in &target.pids {
-        require_process(pid)?;
-        let pids = &skeleton.maps.pids;
-        pids.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .tried(format!("select process {pid}"))?;
-    }
-    for comm in &target.comms {
-        let comms = &skeleton.maps.comms;
-        comms
-            .update(&comm_key(comm), &[1], MapFlags::ANY)
-            .tried(format!("select processes called {comm}"))?;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@
 
 #include "abi/abi.h"
 
-/* How tasks watch a socket, as bits. */
+/* The ways in which tasks watch a socket, as bits. */
 enum stuck_watch {
 	STUCK_IN_CALL = 1, /* one sleeps in a call on this socket */
 	STUCK_POLLS_IN = 2, /* one sleeps in poll() or select(), for data */

@@ -1,4 +1,4 @@
-//! What looks at a socket, one after the other, show: the wait in the words of the model.
+//! Derive a wait in the words of the model from looks at a socket, one after the other.
 
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Opened};
@@ -16,14 +16,14 @@ const SYN_SENT: u8 = 2;
 pub struct Open {
     /// The wait, until the look.
     pub wait: Wait,
-    /// It is at least this old: nothing tells when it began.
+    /// The age is a lower bound: nothing tells when the wait began.
     pub at_least: bool,
-    /// Its socket was the last to speak, at once after the peer: it waits for an answer, or is
-    /// pushed to.
+    /// The socket was the last to speak, at once after the peer: its task waits for an answer, or
+    /// is pushed to.
     pub or_pushed_to: bool,
 }
 
-/// What looks before this one have shown.
+/// The results of the looks before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct History {
     now: u64,
@@ -32,9 +32,9 @@ pub(super) struct History {
     receives: u32,
     /// Since when the first unread byte is known to be unread.
     unread_since: u64,
-    /// It was the last to speak.
+    /// The socket was the last to speak.
     spoke_last: bool,
-    /// It has gone on sending since, and nothing came.
+    /// The socket has gone on sending since, and nothing came.
     one_way: bool,
 }
 

@@ -59,7 +59,7 @@ static __always_inline struct wait_record *wait_new(enum wait kind, enum end end
 	return record;
 }
 
-/* Send the record. User space fetches waits by itself: waking it would delay whoever waited. */
+/* Send the record. User space fetches waits by itself: a wake-up would delay the task. */
 static __always_inline void wait_emit(struct wait_record *record)
 {
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
