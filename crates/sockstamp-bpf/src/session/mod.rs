@@ -198,7 +198,9 @@ impl Session {
             waiting,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
-        if stepped || self.clock_read.elapsed() >= CLOCK_PERIOD {
+        // Half a period: what wakes this thread each second renews the clock on the way, so that an
+        // idle session is not woken for the clock alone.
+        if stepped || self.clock_read.elapsed() >= CLOCK_PERIOD / 2 {
             self.refresh_clock()?;
         }
         self.run_windows();
