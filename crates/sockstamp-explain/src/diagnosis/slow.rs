@@ -124,6 +124,11 @@ impl Slow {
             && canonical(self.flow.remote) == canonical(other.flow.local)
     }
 
+    /// Return true if at least half of its time is a node's.
+    pub(super) fn is_mostly(&self, node: Node) -> bool {
+        self.parts.of(node) * 2 >= self.time()
+    }
+
     /// Return the lost time by node. What is not lost is taken from the path first, then from the
     /// others in proportion: the parts add up.
     pub(super) fn lost(&self, slow: Nanos, rtt: u64) -> Parts {

@@ -208,6 +208,31 @@ fn the_wait_for_a_service_here_is_its_own_wait() {
 }
 
 #[test]
+fn data_that_a_send_keeps_in_the_backlog_waits_for_the_send() {
+    let here = flow("127.0.0.1:5000", "127.0.0.1:40000");
+    let call = |begin, time| {
+        let mut sent = sent(here, begin, Part::Other, 0);
+        sent.stages[Stage::TxCopy] = Some(Nanos(time * MS));
+        sent
+    };
+    let late = |end, time| {
+        let mut read = fixture::message(Direction::Rx);
+        read.flow = here;
+        read.comm = "nginx".into();
+        read.stages[Stage::RxStack] = Some(Nanos(time * MS));
+        read.stages[Stage::RxApp] = Some(Nanos(10_000));
+        read.stamps.read = at(end);
+        read
+    };
+    let held = [500, 1_200, 1_900, 2_600].map(|end| [call(end - 60, 58), late(end, 59)]);
+    let diagnosis = told(&held.concat());
+    assert_eq!(diagnosis.findings.len(), 1, "{diagnosis:#?}");
+    assert_eq!(diagnosis.findings[0].node, Node::DeliveryCall);
+    let apart = [500, 1_200, 1_900, 2_600].map(|end| [call(end - 160, 58), late(end, 59)]);
+    assert_eq!(told(&apart.concat()).findings.len(), 2);
+}
+
+#[test]
 fn each_cause_of_waiting_has_its_words() {
     let to = flow("10.0.0.1:80", "10.0.0.2:50000");
     for (part, words) in [

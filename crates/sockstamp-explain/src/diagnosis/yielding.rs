@@ -102,7 +102,10 @@ const MOST_NEAR: usize = 256;
 
 /// Return true if the lower wait is what the upper one waits for.
 fn is_below(lower: &Slow, upper: &Slow) -> bool {
-    use Node::{Accept, Answer, Delivery, DeliveryRoom, DeliveryWindow, Greeting, Read, Service};
+    use Node::{
+        Accept, Answer, Delivery, DeliveryCall, DeliveryRoom, DeliveryWindow, Greeting, Read,
+        ReadStack, Service,
+    };
     let is_other_end = lower.faces(upper);
     let is_same_end =
         lower.flow.local == upper.flow.local && lower.flow.remote == upper.flow.remote;
@@ -115,10 +118,14 @@ fn is_below(lower: &Slow, upper: &Slow) -> bool {
             lower.pid == upper.pid && lower.key.role == Role::Asks && is_inside && !is_same_end
         }
         (Delivery, Read) => is_other_end && upper.parts.of(DeliveryWindow) > 0,
+        // A call has the socket's lock, and what arrives waits in the backlog until it ends
+        // (`tcp_add_backlog()`, net/ipv4/tcp_ipv4.c, v6.18).
+        (Read, Delivery) if is_same_end => {
+            upper.is_mostly(ReadStack) && lower.is_mostly(DeliveryCall)
+        }
         // A proxy that has no room elsewhere reads no more.
         (Read, Delivery) => {
             lower.pid == upper.pid
-                && !is_same_end
                 && lower.parts.of(DeliveryRoom) + lower.parts.of(DeliveryWindow) > 0
         }
         _ => false,
