@@ -14,7 +14,7 @@ use crate::program_statistics::{self, Runs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Nothing is loaded.
+    /// No load.
     Off,
     /// The kernel stamps received packets, as it does while ntpd, ping or tcpdump requests it.
     Stamping,

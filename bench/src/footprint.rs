@@ -68,7 +68,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// What a start and a stop took.
+/// The time of a start and of a stop.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     start: Duration,

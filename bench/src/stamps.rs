@@ -79,7 +79,7 @@ impl Transport {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// Nothing is stamped.
+    /// No stamps.
     Off,
     /// By recvmsg(2) on the error queue, one stamp per call, until it is empty.
     Naive,

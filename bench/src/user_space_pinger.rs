@@ -62,7 +62,7 @@ fn send(socket: &Socket, start: Instant) -> io::Result<()> {
 fn receive(mut socket: &Socket, start: Instant, hand_over: Sender<Vec<u8>>) {
     let mut buffer = [0; 256];
     while start.elapsed() < TIME + PATIENCE {
-        // Nothing came, or an error about an earlier probe.
+        // No answer came, or an error about an earlier probe.
         let Ok(length) = socket.read(&mut buffer) else {
             continue;
         };

@@ -138,7 +138,7 @@ fn descriptors_other_than_tcp_and_udp_sockets_are_refused() {
             .contains("refused: the descriptor is not a socket")
     });
 
-    // It costs the application nothing that it has.
+    // The application loses nothing that it has.
     assert!(registration.is_served());
     until(|| send(&sender, &DATA) > 0);
     completed(&mut registration, &mut Vec::new(), 1);

@@ -46,7 +46,7 @@ impl Stray {
 impl Drop for Stray {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0).unwrap());
-        // It may have ended already.
+        // The process may have ended already.
         let _ = kill(pid, Signal::SIGKILL);
     }
 }

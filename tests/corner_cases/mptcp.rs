@@ -68,7 +68,7 @@ fn own_process() -> String {
     std::process::id().to_string()
 }
 
-/// It clones a socket to which no file leads (`mptcp_stream_accept()`, v6.18).
+/// The kernel clones a socket to which no file leads (`mptcp_stream_accept()`, v6.18).
 #[test]
 fn by_pid_plain_tcp_that_an_older_mptcp_listener_accepts_is_measured() {
     for new_only in [&[][..], &["--new-only"]] {

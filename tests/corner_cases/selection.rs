@@ -72,7 +72,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It has ended if the test went well.
+        // The process has ended if the test went well.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

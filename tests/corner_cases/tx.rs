@@ -314,7 +314,7 @@ assert server.recv(200) == b'x' * 100
 time.sleep(0.1)
 ";
 
-/// Nothing shows that the first send has ended: the second one is refused, or has its own time.
+/// No hook shows that the first send has ended: the second one is refused, or has its own time.
 #[test]
 fn a_send_that_gave_up_adds_no_wait_to_the_next_one() {
     for reason in ["time", "signal"] {

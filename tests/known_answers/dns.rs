@@ -31,7 +31,7 @@ fn check(family: Family) {
     let _server = server
         .spawn("dnsmasq", &["--keep-in-foreground", &file])
         .unwrap();
-    // It takes questions by TCP too.
+    // The server takes questions by TCP too.
     server
         .wait_for_port(SocketAddr::new(address, 53), PATIENCE)
         .unwrap();

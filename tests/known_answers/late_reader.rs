@@ -234,7 +234,7 @@ fn check<E: Ends>(until_read: impl Fn(&E) -> Did + Sync) -> Result<Did, String> 
     within("blocked", part("blocked"), near(did.blocked))?;
     match read["stages"]["rx.wakeup"].as_u64() {
         None => within("runnable", part("runnable"), near(did.runnable))?,
-        // It has all waits for a CPU since the data came.
+        // The part has all waits for a CPU since the data came.
         Some(wakeup) => within("rx.wakeup", wakeup, did.runnable..=u64::MAX)?,
     }
     Ok(did)

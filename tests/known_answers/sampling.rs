@@ -251,7 +251,7 @@ fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<
     let others = verdicts.filter(|(verdict, _)| !expected.contains(&verdict.as_str()));
     let others: u64 = others.map(|(_, count)| number(count)).sum();
     assert!(others <= found / 100, "{}", report["verdicts"]);
-    // Nothing here takes as long as the hooks stay.
+    // No message here takes as long as the hooks stay.
     let cut = found.saturating_sub(number(&side["total"]["count"]));
     if cut > found / 50 {
         return Err(format!("{cut} of {found} took longer than the hooks stay"));

@@ -77,7 +77,7 @@ impl Database {
     }
 }
 
-/// It releases its shared memory before its files are removed.
+/// The server releases its shared memory before its files are removed.
 impl Drop for Database {
     fn drop(&mut self) {
         let _ = self.server.signal(Signal::SIGINT);

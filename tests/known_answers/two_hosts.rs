@@ -22,7 +22,7 @@ const MESSAGES: usize = 60;
 const DELAY: Duration = Duration::from_millis(20);
 const BYTES: usize = 1_000;
 
-/// What a busy host costs must not refuse it.
+/// The cost on a busy host must not refuse it.
 const EVERY: [&str; 2] = ["--every", "--max-cost=none"];
 
 /// A fault, and where it must be seen.

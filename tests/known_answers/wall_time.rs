@@ -232,7 +232,7 @@ fn the_first_line_of_stat_names_the_peer_that_a_command_waited_for() {
     within_attempts(|| {
         web.host.run(sockstamp(), &arguments).unwrap();
         let text = fs::read_to_string(path).unwrap();
-        // It continues in the next lines if it is too long for a terminal.
+        // The sentence continues in the next lines if it is too long for a terminal.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let first = words.split_inclusive(" own").next().unwrap_or_default();
         let peer = format!(" ms waiting for 127.0.0.1:{PORT}, ");

@@ -1,4 +1,4 @@
-//! What a process has loaded into the kernel.
+//! The programs and maps that a process has loaded into the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -121,9 +121,9 @@ pub struct Segment {
     pub sack: [Option<(u32, u32)>; 4],
     /// The number in a tag: RFC 6994, kind 253, experiment 0x5353.
     pub tag: Option<u32>,
-    /// It has the option of the naive program in testbed-bpf, experiment 0x4e4e.
+    /// True if it has the option of the naive program in testbed-bpf, experiment 0x4e4e.
     pub is_naive: bool,
-    /// It has a signature by MD5: RFC 2385, kind 19.
+    /// True if it has a signature by MD5: RFC 2385, kind 19.
     pub is_signed: bool,
 }
 

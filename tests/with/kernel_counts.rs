@@ -20,7 +20,7 @@ pub struct EndedFlows<'a> {
 
 impl EndedFlows<'_> {
     pub fn watch(host: &Host) -> EndedFlows<'_> {
-        // It would keep what it prints until its end otherwise.
+        // Otherwise ss would keep what it prints until its end.
         let ss = host.spawn("stdbuf", &["-oL", "ss", "-Etin"]).unwrap();
         wait_until("ss listens", || listens(&ss));
         EndedFlows { host, ss }

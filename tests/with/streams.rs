@@ -61,7 +61,7 @@ pub struct Reader {
     pub wait_all: bool,
     /// `SO_RCVBUF`.
     pub buffer: Option<usize>,
-    /// It closes its sending side at once.
+    /// The client closes its sending side at once.
     pub half_closed: bool,
 }
 

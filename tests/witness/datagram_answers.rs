@@ -355,7 +355,7 @@ fn an_answer_while_another_question_is_in_flight_is_pipelined() {
         assert_eq!(read(&socket), 3);
         server.send_to(&second, client).unwrap();
         assert_eq!(read(&socket), 2);
-        // Nothing is in flight any more.
+        // No message is in flight any more.
         socket.send(&[4]).unwrap();
         pause(50);
         answer(&server, 4);

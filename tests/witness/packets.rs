@@ -146,7 +146,7 @@ fn a_packet_has_one_id_at_every_stage() {
         format!("{device}/softirq"),
         format!("socket@{}", hosts[0].netns_name()),
     ];
-    // That of a handshake is not of an established connection, nor is one after the end.
+    // An ACK of a handshake is not of an established connection, nor is one after the end.
     let mut taken = queued.to_vec();
     taken.push(format!("tcp@{}", hosts[0].netns_name()));
     let mut count = [0; 3];

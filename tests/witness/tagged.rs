@@ -76,7 +76,7 @@ fn numbers_are_the_senders(packets: &[Vec<Packet>; 2], hosts: &Hosts) {
             seen.seq.wrapping_sub(written.seq),
             if sender == 0 { SHIFT } else { 0 }
         );
-        // It is the first segment with data, not one of the handshake.
+        // The first segment with data, not one of the handshake.
         let first = here.iter().find(|packet| packet.length > 0).unwrap();
         assert_eq!(first.tcp.unwrap().seq, written.seq);
         let ends: BTreeSet<u32> = here
@@ -190,7 +190,7 @@ fn tags_that_are_stripped_on_the_way_cost_nothing_more() {
             [1, 0, 0]
         );
     }
-    // Nothing else was changed: the numbers are the same without tags.
+    // No other field was changed: the numbers are the same without tags.
     for count in joined_messages(&hosts.join(&[])) {
         assert!(count > MESSAGES as u64 * 7 / 10, "{count} of {MESSAGES}");
     }

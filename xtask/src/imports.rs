@@ -23,7 +23,7 @@ pub(crate) type Imports = BTreeMap<Module, BTreeSet<Module>>;
 /// The modules of a crate.
 type Crate = BTreeMap<Module, Code>;
 
-/// What a module names outside of tests.
+/// The names that a module uses outside of tests.
 #[derive(Debug, Default)]
 struct Code {
     /// The paths of `use` lines, by the names that they bring in.

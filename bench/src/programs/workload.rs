@@ -209,7 +209,7 @@ impl Configuration {
 
 impl Drop for Configuration {
     fn drop(&mut self) {
-        // Nothing depends on them any more, and nginx may not have written the second.
+        // No figure depends on them any more, and nginx may not have written the second.
         let _ = fs::remove_file(&self.0);
         let _ = fs::remove_file(self.0.with_extension("pid"));
     }

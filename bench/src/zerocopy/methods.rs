@@ -38,7 +38,7 @@ pub(super) enum Method {
     Ring,
     /// Never: the lower bound of the cost of completions.
     Never,
-    /// It copies each send, and needs no completion.
+    /// Sends copy, and need no completion.
     Copied,
 }
 

@@ -184,7 +184,7 @@ pub(crate) struct Agent<'a> {
     pub(crate) server: Server,
     /// The certificate of the server, if it uses TLS.
     pub(crate) identity: Option<Arc<Identity>>,
-    /// Those of the receiver.
+    /// Secrets of the receiver.
     pub(crate) secrets: Secrets,
     pub(crate) read_at: Instant,
     /// The series of the last reading.
@@ -382,7 +382,7 @@ impl<'a> Agent<'a> {
                 return Ok(());
             }
         };
-        // It may have gone just now.
+        // The client may have gone just now.
         let _ = question.answer.send(Ok(answer));
         Ok(())
     }

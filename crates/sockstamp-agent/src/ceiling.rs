@@ -19,7 +19,7 @@ struct State {
     is_over: bool,
 }
 
-/// Nothing is held back.
+/// No rate is held back.
 const FREE: State = State {
     lowered: None,
     one_of: 1,
@@ -136,7 +136,7 @@ mod tests {
         );
         let line = after(4, &summary(6, 4, 3)).unwrap();
         assert!(line.ends_with("; it costs more even so"), "{line}");
-        // It was over until then, and is not any more.
+        // The cost was over until then, and is not any more.
         let line = after(5, &summary(6, 4, 3)).unwrap();
         assert!(line.ends_with("1/4 of the time"), "{line}");
         let line = after(6, &summary(100, 1, 3)).unwrap();

@@ -39,7 +39,7 @@ impl Secrets {
             ]
         });
         let files = files.unwrap_or_default();
-        // They have been read: what fails now differs.
+        // The files have been read: what fails now differs.
         Self(files.map(|(file, most)| content(file?, most).ok()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-/// They are waited for at the end of the agent, never by the thread that measures: one may wait
+/// Threads are waited for at the end of the agent, never by the thread that measures: one may wait
 /// seconds for a receiver, or for a disk.
 #[derive(Debug, Default)]
 pub(crate) struct Ending(Vec<JoinHandle<()>>);

@@ -24,7 +24,7 @@ pub(crate) struct Owner {
     pub(crate) container: Option<Name>,
     /// The names that runtimes give it.
     pub(crate) details: Arc<Details>,
-    /// Those of its series, if a trace may refer to them.
+    /// Labels of its series, if a trace may refer to them.
     labels: Option<Arc<Labels>>,
     /// Its last slow messages.
     traced: OfGroup,

@@ -1,4 +1,4 @@
-//! Those who take messages one by one.
+//! The takers of messages, one by one.
 
 use sockstamp_model::message::Message;
 

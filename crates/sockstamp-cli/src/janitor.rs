@@ -17,7 +17,7 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let cgroup = sockstamp_host::cgroup::root()?.join(&options.cgroup);
-    // Nothing is ever written: reading ends when the parent does.
+    // No byte is ever written: reading ends when the parent does.
     let _ = io::stdin().read_to_end(&mut Vec::new());
     remove_cgroup(&cgroup)?;
     Ok(ExitCode::SUCCESS)

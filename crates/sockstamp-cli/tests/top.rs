@@ -219,7 +219,7 @@ fn messages_are_shown_as_waterfalls() {
     terminal.assert_ended();
 }
 
-/// It is woken for a picture, and once per second for groups: nothing else happens.
+/// Wake-ups are for a picture, and once per second for groups: nothing else happens.
 #[test]
 fn without_traffic_top_sleeps_between_its_pictures() {
     const TIME: Duration = Duration::from_secs(5);
@@ -303,7 +303,7 @@ fn top_can_be_suspended_and_resumed() {
     terminal.sees("Stopped");
     // The terminal's modes are still ours: none makes a line end of Enter.
     terminal.0.press(&["f", "g", "C-j"]).unwrap();
-    // It discards keys that come before it draws again.
+    // Keys that come before it draws again are discarded.
     terminal.sees_no_more("Stopped");
     terminal.press("?", "PgUp PgDn");
     terminal.0.press(&["q"]).unwrap();

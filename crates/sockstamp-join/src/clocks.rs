@@ -44,7 +44,7 @@ const SPLITS: usize = 3;
 /// The quality of an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quality {
-    /// Nothing was seen.
+    /// No pair was seen.
     Absent,
     /// Bounds of one side only: no interval.
     Incomplete,

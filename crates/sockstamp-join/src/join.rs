@@ -279,7 +279,7 @@ impl Join {
             !stream.is_empty()
         });
         self.decide_on_datagrams(before);
-        // Those wait for longer.
+        // Messages of these wait for longer.
         let decided = match self.datagrams.is_empty() {
             true => since(self.seen_apart),
             false => before,

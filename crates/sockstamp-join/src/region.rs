@@ -92,7 +92,7 @@ impl Region {
         let by_offset = |one: &&Line, other: &&Line| one.at(seconds).total_cmp(&other.at(seconds));
         let least = self.corners.iter().min_by(by_offset);
         let most = self.corners.iter().max_by(by_offset);
-        // It has a corner.
+        // The region has a corner.
         [least, most].map(|line| line.copied().unwrap_or_default())
     }
 

@@ -19,7 +19,7 @@ pub enum Reason {
     Refused,
     /// The offset of the clocks is unknown at its time.
     NoClock,
-    /// It arrived before it was sent, by clocks that are known better than that.
+    /// Arrived before it was sent, by clocks that are known better than that.
     Contradiction,
     /// Several datagrams have the same bytes, ports and addresses, and one may have been lost; or a
     /// connection behind NAT may be one of several.

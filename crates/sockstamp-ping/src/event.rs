@@ -72,7 +72,7 @@ pub enum Event {
         /// The reason.
         end: End,
     },
-    /// Nothing happened, but a [`Waker`](crate::Waker) ended the wait.
+    /// No event, but a [`Waker`](crate::Waker) ended the wait.
     Woken,
 }
 
@@ -81,7 +81,7 @@ pub enum Event {
 pub enum Outcome {
     /// An answer came in time.
     Answered(Answer),
-    /// Nothing came within the timeout.
+    /// No answer came within the timeout.
     Lost,
     /// The network, or this host in its place, refused it: an ICMP error.
     Refused(Refusal),
@@ -293,9 +293,9 @@ impl Refusal {
 pub enum RefusalKind {
     /// No route, no neighbour, a firewall.
     Unreachable,
-    /// It was forwarded as often as its TTL or hop limit allowed.
+    /// Forwarded as often as its TTL or hop limit allowed.
     HopLimit,
-    /// It exceeds the path MTU.
+    /// Longer than the path MTU.
     TooBig {
         /// The path MTU in bytes; 0 if the router does not report it.
         mtu: u32,
@@ -309,7 +309,7 @@ pub enum RefusalKind {
 pub enum Stray {
     /// The answer is from a host that was not probed.
     Source,
-    /// It lacks the cookie of the probe that it claims to answer: forged.
+    /// Without the cookie of the probe that it claims to answer: forged.
     Cookie,
     /// Its probe was never sent, or is forgotten.
     Unknown,

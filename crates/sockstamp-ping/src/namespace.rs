@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, setns};
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Namespace {
-    /// That of the thread that adds the target.
+    /// The namespace of the thread that adds the target.
     #[default]
     Own,
     /// The namespace of this file. It counts as ended when the file vanishes or belongs to another
@@ -24,7 +24,7 @@ impl Namespace {
         Self::Path(Path::new("/run/netns").join(name))
     }
 
-    /// That of a process.
+    /// The namespace of a process.
     #[must_use]
     pub fn of_process(pid: u32) -> Self {
         Self::Path(format!("/proc/{pid}/ns/net").into())

@@ -147,7 +147,7 @@ fn bits(mut present: Present) -> impl Iterator<Item = usize> {
 /// A column that rows may lack.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Optional {
-    /// Those that are there.
+    /// The values that are there.
     pub(crate) values: Vec<i64>,
     /// The rows that have one. Empty if none has.
     pub(crate) levels: Levels,

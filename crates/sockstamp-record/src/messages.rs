@@ -54,7 +54,7 @@ fn last(identity: &Identity) -> Option<&Interface> {
 
 impl Rows for Batch {
     const VERSION: (&'static str, u32) = (VERSION_KEY, VERSION);
-    // They grow within a flow, and flows are runs.
+    // Numbers grow within a flow, and flows are runs.
     const GROWING: &'static [&'static str] = &["time_ns", "seq_end"];
     // Runs of small numbers take a quarter of a byte each by zstd alone.
     const FEW: &'static [&'static str] = &["weight", "cpu"];

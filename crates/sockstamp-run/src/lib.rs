@@ -1,4 +1,4 @@
-//! What sockstamp's long-running programs need around a session.
+//! The surroundings of a session in sockstamp's long-running programs.
 //!
 //! | module | has |
 //! |---|---|

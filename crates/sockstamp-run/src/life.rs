@@ -17,7 +17,7 @@ use signal_hook::low_level::siginfo::Cause;
 use crate::command::{Prepared, Running};
 use crate::signals::{self, Signals};
 
-/// What ends a measurement.
+/// The end of a measurement.
 #[derive(Debug)]
 pub struct Life {
     signals: Signals,

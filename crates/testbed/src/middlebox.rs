@@ -19,14 +19,14 @@ const EXPERIMENTS: [u8; 2] = [253, 254];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Experiments {
-    /// They pass.
+    /// Segments pass.
     #[default]
     Pass,
-    /// They pass without the option.
+    /// Segments pass without the option.
     Strip,
     /// The packets are dropped.
     Drop,
-    /// They pass with another number in the option.
+    /// Segments pass with another number in the option.
     Alter,
 }
 

@@ -144,7 +144,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here, and a process that has ended is no failure.
+        // No remedy exists for a failure here, and a process that has ended is no failure.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -186,9 +186,9 @@ struct DeviceFlag {
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Offload {
-    /// It cuts packets of several segments: `ETHTOOL_STSO`.
+    /// Cut packets of several segments: `ETHTOOL_STSO`.
     Segmentation = 0x1f,
-    /// It puts segments that come together: `ETHTOOL_SGRO`.
+    /// Put segments that come together: `ETHTOOL_SGRO`.
     Coalescing = 0x2c,
 }
 

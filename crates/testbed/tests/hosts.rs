@@ -173,7 +173,7 @@ fn leftovers_of_a_killed_process_are_removed() {
     let cgroup_name = Path::new(cgroup).file_name().unwrap();
     let pids: [u32; 2] = [inside.parse().unwrap(), grouped.parse().unwrap()];
 
-    // Nothing is removed as long as the creator lives.
+    // No host is removed as long as its creator lives.
     clean_up_leftovers().unwrap();
     assert!(netns.exists() && Path::new(cgroup).exists());
     assert!(pids.iter().all(|&pid| is_running(pid)));

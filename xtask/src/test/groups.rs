@@ -7,7 +7,7 @@ pub(super) enum Group {
     Unit,
     /// Tests beside the code that load programs, or make files of other users.
     Rooted,
-    /// They measure nothing, and touch nothing of the host.
+    /// Measure nothing, and touch nothing of the host.
     Pure,
     /// Live tests that measure no time of this machine, and look at a target of their own.
     Beside,
@@ -20,7 +20,7 @@ pub(super) enum Group {
 }
 
 impl Group {
-    /// Whether its tests run one at a time.
+    /// True if its tests run one at a time.
     pub(super) fn is_serial(self) -> bool {
         !matches!(self, Self::Unit | Self::Pure)
     }
@@ -56,7 +56,7 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Pure, "join", ""),
     place(Group::Pure, "populations", ""),
     place(Group::Pure, "sql", ""),
-    // They measure the whole host, wakings, or times.
+    // Tests of these measure the whole host, wakings, or times.
     place(Group::Live, "agent", "life::an_idle_agent_sleeps"),
     place(Group::Live, "agent", "life::the_capabilities_of_the_unit_"),
     place(

@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     TimedOut,
     /// The time for all steps was over. This says nothing of the product.
     DidNotFinish,
-    /// It cannot run here.
+    /// The reason why it cannot run here.
     Skipped(String),
     LeftOut(String),
 }
@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) times: Times,
 }
 
-/// What holds for a whole run.
+/// The settings of a whole run.
 #[derive(Debug)]
 pub(super) struct Setting {
     /// The folder of cargo's builds; `tests/` in it has logs and stamps.

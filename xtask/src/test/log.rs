@@ -1,4 +1,4 @@
-//! What a step prints: a file, the terminal, and the time of each test.
+//! The output of a step: a file, the terminal, and the time of each test.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -14,7 +14,7 @@ use crate::root::root;
 /// over.
 pub(super) const PATIENCE: Duration = Duration::from_secs(400);
 
-/// What the commands of a step share.
+/// The environment that commands of a step share.
 #[derive(Debug)]
 pub(super) struct Runner<'a> {
     pub(super) log: &'a mut Log,

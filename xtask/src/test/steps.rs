@@ -14,13 +14,13 @@ pub(super) struct Step {
     pub(super) inputs: &'static [&'static str],
     pub(super) needs: &'static [Need],
     pub(super) root: bool,
-    /// What it takes on a new machine with two processors.
+    /// The time that it takes on a new machine with two processors.
     pub(super) minutes: u64,
     /// Minutes after which it hangs, or waits for a network for too long, and has failed.
     pub(super) limit: u64,
 }
 
-/// Who runs a step.
+/// The targets of make that run a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Set {
     /// `make test`.
@@ -55,7 +55,7 @@ pub(super) struct Need {
     pub(super) otherwise: &'static str,
 }
 
-/// What most steps have.
+/// The fields that most steps have.
 pub(super) const STEP: Step = Step {
     name: "",
     set: Set::Test,

@@ -161,7 +161,7 @@ impl Hindsight {
     /// directory are part of this one.
     pub(crate) fn begin(&self, before: Option<JoinHandle<()>>) {
         let orders = self.orders.as_ref();
-        // It is the first order: there is room for it.
+        // There is room for it: no other order came before.
         let _ = orders.map(|orders| orders.try_send(Order::Begin(before)));
     }
 
@@ -336,7 +336,7 @@ fn refuse(order: Order, counts: &Counts) {
             // The client may have gone.
             let _ = client.send(Err(Refusal::unavailable(format!("{slow}: ask again\n"))));
         }
-        // They are handed over otherwise.
+        // Messages are handed over otherwise.
         Order::Begin(_) | Order::Write(_) => {}
     }
 }

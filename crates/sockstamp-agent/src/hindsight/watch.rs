@@ -32,7 +32,7 @@ impl Tally {
 #[derive(Debug)]
 pub(super) struct Watch {
     conditions: Vec<(KeepWhen, Tally)>,
-    /// Nothing is kept twice.
+    /// No moment is kept twice.
     rest: Duration,
     kept: Option<Instant>,
 }

@@ -1,4 +1,4 @@
-//! What the agent serves: HTTP, with or without encryption, and a page.
+//! Serve HTTP, with or without encryption, and a page.
 
 pub(crate) mod page;
 pub(crate) mod question;

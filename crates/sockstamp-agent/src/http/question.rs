@@ -31,7 +31,7 @@ pub(crate) struct Question {
     pub(crate) answer: oneshot::Sender<Answered>,
 }
 
-/// What a question is answered with.
+/// The answer to a question.
 pub(crate) type Answered = Result<Answer, Refusal>;
 
 /// The reason why there is no answer, as a line of text.

@@ -19,7 +19,7 @@ const LONGEST: usize = 1024;
 /// An answer that does not fit the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// It is about another container, or about none.
+    /// The answer is about another container, or about none.
     Container,
     /// A name is too long.
     Name(usize),

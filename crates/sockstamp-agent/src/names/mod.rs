@@ -139,7 +139,7 @@ impl Names {
 impl Drop for Names {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
-        // It may be reading, and ends with the process.
+        // The thread may be reading, and ends with the process.
         self.shared.changed.notify_one();
     }
 }

@@ -145,7 +145,7 @@ impl Connection {
         }
         let (sender, connection) =
             http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // It ends with the runtime of this request.
+        // The task ends with the runtime of this request.
         tokio::spawn(connection);
         Ok(Self {
             sender,

@@ -29,7 +29,7 @@ pub(super) struct Peer {
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     pub(super) found: BTreeMap<Key, Peer>,
-    /// They are on the same host, or in the same namespace: no network lies between.
+    /// Both ends are on the same host, or in the same namespace: no network lies between.
     pub(super) local: usize,
     /// Addresses that mean something on one interface alone.
     pub(super) link_local: usize,

@@ -6,7 +6,7 @@ use sockstamp_metrics::ledger::SERIES_PER_HISTOGRAM;
 
 use crate::config::ProbeTable;
 
-/// What is probed, and how often.
+/// The peers that are probed, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) table: ProbeTable,

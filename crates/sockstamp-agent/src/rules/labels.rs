@@ -14,7 +14,7 @@ use sockstamp_model::name::Name;
 pub(crate) enum Label {
     /// By it the kernel separates groups.
     Dimension(Dimension),
-    /// It follows from the container.
+    /// The label follows from the container.
     Detail(Detail),
     /// The host, as its cluster calls it.
     Node,

@@ -49,7 +49,7 @@ pub(crate) struct Rule {
         with = "some_duration"
     )]
     pub(crate) slow: Option<Duration>,
-    /// Nothing is measured, and there are no series.
+    /// Measure no message, and have no series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     off: bool,
 }

@@ -243,7 +243,7 @@ fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
                 "{kind} {name}: {value} s"
             );
         }
-        // Nothing may be lost here.
+        // No message may be lost here.
         let is_sure = |(_, query): &(String, String)| !query.contains("sockstamp_losses_total");
         for (title, query) in panels().into_iter().filter(is_sure) {
             let query = within(window, &query);

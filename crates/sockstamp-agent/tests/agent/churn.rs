@@ -125,7 +125,7 @@ impl Held {
         ]
     }
 
-    /// Nothing has grown; at that time a reading may have held a few descriptors.
+    /// No count has grown; at that time a reading may have held a few descriptors.
     fn is_within(&self, before: &Self) -> bool {
         self.all()
             .iter()

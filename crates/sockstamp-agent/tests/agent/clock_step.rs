@@ -219,7 +219,7 @@ fn no_time_is_wrong_after_the_clock_was_stepped() {
     );
     read_late(&host, READS, LATE);
     for by in [3_600, -7_200, 3_600] {
-        // It cannot notice the step before these messages.
+        // The agent cannot notice the step before these messages.
         agent.process.signal(Signal::SIGSTOP).unwrap();
         step(&mut phases, by);
         read_late(&host, READS, LATE);

@@ -350,7 +350,7 @@ fn recording_goes_on_after_somebody_has_removed_the_files() {
     assert!(rows(&files(Path::new(kept.trim_end()))) > 0);
 }
 
-/// Nothing is written, everything is counted, and measuring continues.
+/// No message is written, each is counted, and measuring continues.
 #[test]
 fn a_disk_without_room_costs_counted_messages_alone() {
     let host = Host::new("agent").unwrap();
@@ -452,7 +452,7 @@ fn record_on_a_disk_that_is_full(options: &str, more: &str, fill: fn(&Disk), tim
     fs::remove_dir_all(&others)
         .or_else(|_| fs::remove_file(&others))
         .unwrap();
-    // It measures all the time, and says once what is wrong.
+    // The agent measures all the time, and says once what is wrong.
     let measured = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
     assert!(measured(&full) >= measured(&before) + 40.0);
     let said = agent.process.stderr();

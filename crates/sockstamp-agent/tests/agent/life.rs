@@ -305,7 +305,7 @@ fn the_memory_is_held_under_a_flood_of_connections_and_said() {
     assert_eq!(said.matches(line).count(), 1, "{said}");
     let grown = memory(&after) - memory(&before);
     assert!(grown < SLACK, "{grown} more bytes");
-    // It goes on with those that have room.
+    // The agent goes on with those that have room.
     drop(connections);
     let counted = agent.scrape().sum("sockstamp_messages_total", &[]);
     talk(&host, 5, Duration::ZERO);

@@ -207,7 +207,7 @@ fn stages_are_inside(read: &Value, spans: &[Value]) {
 #[test]
 fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
     let host = Host::new("otlp").unwrap();
-    // It accepts, and never answers.
+    // A receiver that accepts, and never answers.
     let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", hung.local_addr().unwrap());
     let more = "slow = \"1ms\"\nspans_per_second = 1";
@@ -312,7 +312,7 @@ fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
         let labels = ["signal=\"spans\"", &format!("result=\"{fate}\"")];
         scrape.sum("sockstamp_otlp_items_total", &labels)
     };
-    // Those of the last message may come after the scrape.
+    // Spans of the last message may come after the scrape.
     let received = f64::from(u32::try_from(received).unwrap());
     let sent = of("sent");
     assert!(sent > 0.0 && received >= sent, "{received}: {}", scrape.0);
@@ -379,7 +379,7 @@ fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
                 attribute(span, "network.local.port")
                     .is_some_and(|value| value["intValue"] == **port)
             });
-            // Those before the group was met have none.
+            // Spans before the group was met have none.
             let ids: BTreeSet<_> = of_port
                 .filter_map(|span| attribute(span, "container.id")?["stringValue"].as_str())
                 .collect();

@@ -55,7 +55,7 @@ fn native_histograms_have_the_quantiles_of_stat_more_closely() {
     talk(&host, 50, Duration::from_millis(12));
     let report = stat.finish();
     let service = "sockstamp_stage_seconds{stage=\"app.service\"}";
-    // Nothing but a native histogram has this count.
+    // Only a native histogram has this count.
     let count = stage(&report, "app.service", "count") as f64;
     prometheus.query(&format!("sum(histogram_count({service}))"), |told| {
         told == count

@@ -90,7 +90,7 @@ fn groups_that_are_off_are_not_measured_and_have_no_series() {
         50.0
     );
 
-    // It is measured again without the rule.
+    // Without the rule, the service is measured again.
     let netns = host.netns_name();
     let said = agent.reload(&format!(
         "rate_cap = 1000000\nmax_cost = \"none\"\nby = [\"port\"]\n[target]\nnetns = \"{netns}\""

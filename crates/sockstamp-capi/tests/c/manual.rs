@@ -38,7 +38,7 @@ fn pages_have_no_faults() {
         .output()
         .unwrap();
     let faults = String::from_utf8(output.stdout).unwrap();
-    // They are generated again at any time, and are the same then.
+    // Pages are generated again at any time, and are the same then.
     let without_dates: Vec<_> = faults
         .lines()
         .filter(|fault| !fault.contains("missing date"))

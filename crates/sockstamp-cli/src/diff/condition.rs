@@ -30,9 +30,9 @@ enum Limit {
 /// The result of looking at a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// It holds beyond chance: the whole interval of the change is beyond the limit.
+    /// True beyond chance: the whole interval of the change is beyond the limit.
     Yes,
-    /// It does not hold beyond chance.
+    /// Not true beyond chance.
     No,
     /// There are too few messages, or all came in one moment.
     Unknown,

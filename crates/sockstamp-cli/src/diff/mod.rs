@@ -49,7 +49,7 @@ pub struct Options {
     #[arg(long = "after", value_name = "RECORDING", num_args = 1.., requires = "befores")]
     pub afters: Vec<PathBuf>,
     #[command(flatten)]
-    /// What is too small to be a finding.
+    /// The limits below which a change is no finding.
     pub least: LeastOptions,
     /// Exit with status 3 if this holds beyond chance, such as 'tx.qdisc.p99 > +20%'
     ///

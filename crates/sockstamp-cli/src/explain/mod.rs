@@ -49,7 +49,7 @@ pub struct Options {
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
     pub slow: Border,
     #[command(flatten)]
-    /// What is too small to be a finding.
+    /// The limits below which an excess is no finding.
     pub least: LeastOptions,
     /// Output format
     #[arg(long, value_enum, default_value_t)]

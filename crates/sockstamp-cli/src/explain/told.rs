@@ -1,4 +1,4 @@
-//! What a report tells.
+//! The content of a report.
 
 use sockstamp_model::listener::ListenerSummary;
 

@@ -40,7 +40,7 @@ impl Ord for ByTotal {
 
 /// Distributions of the stages, and the slowest messages.
 pub(super) struct Sums {
-    /// Those of a message's path.
+    /// Stages of a message's path.
     stages: StageMap<Histogram>,
     pub(super) total: Histogram,
     pub(super) back: Histogram,

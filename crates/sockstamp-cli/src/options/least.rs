@@ -1,4 +1,4 @@
-//! What is too small to matter to anybody, as options.
+//! Options: the limits below which a time matters to nobody.
 
 use clap::Args;
 use sockstamp_explain::Least;

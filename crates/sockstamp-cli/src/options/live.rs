@@ -9,7 +9,7 @@ use sockstamp_run::duration::duration;
 use super::measuring::Measuring;
 use super::target::Target;
 
-/// What is measured, how, and how long.
+/// The options of a measurement that runs.
 #[derive(Debug, Args)]
 pub struct Live {
     #[command(flatten)]

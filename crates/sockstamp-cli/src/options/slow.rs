@@ -1,4 +1,4 @@
-//! What is slow, as options.
+//! Options: the limit above which a message is slow.
 
 use std::time::Duration;
 

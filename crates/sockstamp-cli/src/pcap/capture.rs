@@ -25,7 +25,7 @@ pub(super) struct Capture {
     count: Option<u64>,
     ids: Ids,
     places: FxHashMap<Place, u32>,
-    /// That of the last packet.
+    /// The place of the last packet.
     place: Option<(Place, u32)>,
     /// `None` if the packets may be another host's, or of another time.
     namespaces: Option<Namespaces>,

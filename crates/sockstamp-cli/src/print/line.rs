@@ -33,7 +33,7 @@ static STAGES: [Label; Stage::COUNT] = {
     labels
 };
 
-/// Those of parts without their separator, which differs.
+/// Names of parts without their separator, which differs.
 static PARTS: [Label; Part::COUNT] = {
     let mut labels = [Label::new(); Part::COUNT];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! What subcommands print, and where.
+//! Print the output of subcommands.
 
 pub(crate) mod colour;
 pub(crate) mod findings;

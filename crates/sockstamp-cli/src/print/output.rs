@@ -178,7 +178,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // It may never have been created.
+            // The file may never have been created.
             let _ = fs::remove_file(temporary);
         }
     }

@@ -35,7 +35,7 @@ const GROUPS: usize = 100;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// What is measured, how, and how long.
+    /// The measurement.
     pub live: Live,
     #[command(flatten)]
     /// The messages that are recorded.

@@ -61,7 +61,7 @@ pub(crate) struct Missing {
 pub(crate) struct Choice {
     /// Multiples of two to the power of this.
     pub(crate) in_step: Option<u32>,
-    /// Those that took longer.
+    /// The limit above which messages are recorded.
     pub(crate) slow_only: Option<Duration>,
 }
 
@@ -569,7 +569,7 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let mut place = Place::new(directory.path(), true, ALL, Choice::default()).unwrap();
         let hour = place.current.as_ref().unwrap().hour;
-        // Nothing came in the first hour.
+        // No message came in the first hour.
         place.begin_next((hour - 2) * HOUR).unwrap();
         place.write(&messages(10)).unwrap();
         // A batch of this hour is written after it.

@@ -27,7 +27,7 @@ use crate::watched::Watched;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// What is measured, how, and how long.
+    /// The measurement.
     pub live: Live,
     #[command(flatten)]
     /// The messages whose owners are named.

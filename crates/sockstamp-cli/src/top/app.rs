@@ -68,7 +68,7 @@ const PAGE: isize = 10;
 pub(super) struct App {
     pub(super) interval: Duration,
     pub(super) by: Grouping,
-    /// What takes longer is marked.
+    /// Messages that take longer are marked.
     pub(super) slow: Nanos,
     pub(super) view: View,
     pub(super) page: Option<Page>,

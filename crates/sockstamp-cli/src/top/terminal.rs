@@ -38,7 +38,7 @@ pub(super) fn bounded(size: Size) -> Size {
 pub(super) enum Input {
     None,
     Some,
-    /// It was closed: a wait for it would end at once, for ever.
+    /// The terminal was closed: a wait for it would end at once, for ever.
     Gone,
 }
 

@@ -33,7 +33,7 @@ use sockstamp_run::{command, escape};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// What is measured, how, and how long.
+    /// The measurement.
     pub live: Live,
     #[command(flatten)]
     /// The messages that are shown.
@@ -85,7 +85,7 @@ struct Printer {
     line: Line,
     heads: Heads,
     namespaces: Namespaces,
-    /// Those that wait for their messages, if packets are printed.
+    /// Packets that wait for their messages, if packets are printed.
     ways: Option<Ways>,
     format: Format,
     flush_lines: bool,

@@ -70,7 +70,7 @@ impl Ways {
 
     /// Return the packets that have waited long enough.
     pub(crate) fn ready(&mut self) -> Vec<Way> {
-        // Nothing is ready if the clock cannot be read.
+        // No way is ready if the clock cannot be read.
         let now = measure::now().unwrap_or(Timestamp::from_nanos(0));
         self.ready_at(now)
     }

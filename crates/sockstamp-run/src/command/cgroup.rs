@@ -76,7 +76,7 @@ impl CommandCgroup {
 impl Drop for CommandCgroup {
     fn drop(&mut self) {
         self.alive = None;
-        // It has printed whatever its exit status shows.
+        // The janitor has printed whatever its exit status shows.
         let _ = self.janitor.wait();
     }
 }

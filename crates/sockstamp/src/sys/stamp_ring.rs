@@ -74,7 +74,7 @@ impl StampRing {
         loop {
             match self.ring.submit().map_err(|error| errno(&error)) {
                 Ok(_) => return Ok(()),
-                // Nothing was taken: try again, so the queue is empty afterwards.
+                // No entry was taken: try again, so the queue is empty afterwards.
                 Err(Errno::EINTR | Errno::EBUSY | Errno::EAGAIN) => {}
                 Err(errno) => return Err(errno),
             }

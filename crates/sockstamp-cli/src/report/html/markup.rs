@@ -18,7 +18,7 @@ impl<T: Display> Display for Text<T> {
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                // It ends attributes in some old browsers.
+                // A backtick ends attributes in some old browsers.
                 '`' => f.write_str("&#96;")?,
                 _ => f.write_char(character)?,
             }

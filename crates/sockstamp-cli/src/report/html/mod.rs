@@ -38,7 +38,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The script's hash: `openssl dgst -sha256 -binary page.js | base64`. Browsers refuse to run a
 /// script of another one.
 const SCRIPT_HASH: &str = include_str!("page.js.sha256");
-/// Nothing is loaded, and only our script runs, whatever a name contains.
+/// Load no other file, and run only our script, whatever a name contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-HASH'; base-uri 'none'; form-action 'none'";
 
 /// Write the page of these recordings, with groups by these dimensions.
