@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::UnknownName;
+use crate::unknown_name::{UnknownName, find};
 
 /// The inode number of a network namespace, as in `/proc/PID/ns/net` and namespaces(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -95,13 +95,7 @@ impl FromStr for Protocol {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|protocol| protocol.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "protocol",
-                name: name.to_owned(),
-            })
+        find("protocol", Self::ALL, Self::name, name)
     }
 }
 
@@ -144,13 +138,7 @@ impl FromStr for Opened {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|opened| opened.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "end that opened a connection",
-                name: name.to_owned(),
-            })
+        find("end that opened a connection", Self::ALL, Self::name, name)
     }
 }
 

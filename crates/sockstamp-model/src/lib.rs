@@ -42,6 +42,7 @@ pub mod listener;
 pub mod lists;
 pub mod message;
 pub mod name;
+mod named;
 pub mod packet;
 pub mod part;
 pub mod percent;

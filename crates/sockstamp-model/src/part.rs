@@ -1,42 +1,26 @@
 //! Parts break a stage down by cause.
 
-use std::fmt;
 use std::ops::{Index, IndexMut, Range};
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::clock::Nanos;
+use crate::named::named;
 use crate::stage::Stage;
 
 macro_rules! parts {
-    ($($variant:ident = $stage:ident, $name:literal, $description:literal;)*) => {
-        /// A part of a stage. The parts of a stage add up to it.
-        ///
-        /// The parts of `tx.queue` are the **causes** of waiting in the TCP write queue.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Part {
-            $(#[doc = $description] $variant,)*
+    ($($(#[doc = $line:literal])+ $variant:ident = $stage:ident, $name:literal;)*) => {
+        named! {
+            /// A part of a stage. The parts of a stage add up to it.
+            ///
+            /// The parts of `tx.queue` are the **causes** of waiting in the TCP write queue.
+            enum Part {
+                $($(#[doc = $line])+ $variant = $name;)*
+            }
         }
 
         impl Part {
-            /// Every part, in the order of their stages.
-            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
-
-            /// The number of parts.
-            pub const COUNT: usize = [$($name),*].len();
-
-            /// The names of the variants, from which the kernel side has its constants.
-            const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
-
-            /// The name used in options, metrics and JSON, such as `"cwnd"`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
             /// The stage that it is part of.
             #[must_use]
             pub const fn stage(self) -> Stage {
@@ -44,73 +28,68 @@ macro_rules! parts {
                     $(Self::$variant => Stage::$stage,)*
                 }
             }
-
-            /// Describe the part in one sentence.
-            #[must_use]
-            pub const fn description(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $description,)*
-                }
-            }
         }
     };
 }
 
 parts! {
-    Copy = TxCopy, "copy",
-        "The send call copied the data, and did everything else until its last byte was queued.";
-    Sndbuf = TxCopy, "sndbuf",
-        "The send call waited for room in the send buffer.";
-    Cwnd = TxQueue, "cwnd",
-        "The congestion window was full.";
-    Rwnd = TxQueue, "rwnd",
-        "The peer's receive window was full.";
-    Pacing = TxQueue, "pacing",
-        "TCP paced the flow.";
-    Tsq = TxQueue, "tsq",
-        "Enough data of the flow was already in the packet scheduler and the driver (TCP small queues, autocorking).";
-    Nagle = TxQueue, "nagle",
-        "A small packet waited for the acknowledgement of an earlier one.";
-    Cork = TxQueue, "cork",
-        "The application held the data back with TCP_CORK or MSG_MORE.";
-    Retransmit = TxQueue, "retransmit",
-        "A window was full while the connection recovered from what TCP took for a loss.";
-    Other = TxQueue, "other",
-        "The rest: the work itself, and waits whose cause cannot be seen.";
-    Path = TxNetwork, "path",
-        "The smallest round-trip time of the connection.";
-    DelayedAck = TxNetwork, "delayed-ack",
-        "The peer may have delayed the acknowledgement, until its answer or by its timer.";
-    Excess = TxNetwork, "excess",
-        "The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow peer.";
-    Runqueue = RxWakeup, "runqueue",
-        "The waiting task waited for a CPU while others ran on it.";
-    WakeupThrottled = RxWakeup, "throttled",
-        "The cgroup of the waiting task had used up its CPU quota.";
-    WakeupUnknown = RxWakeup, "unknown",
-        "The rest: either of the two, for instance because the task moved to another CPU.";
-    Running = RxApp, "running",
-        "The task that read was running, and had other work first.";
-    Runnable = RxApp, "runnable",
-        "The task that read waited for a CPU while others ran on it.";
-    AppThrottled = RxApp, "throttled",
-        "The cgroup of the task that read had used up its CPU quota.";
-    Blocked = RxApp, "blocked",
-        "The task that read slept: it waited for something else.";
-    Unknown = RxApp, "unknown",
-        "The rest, of unknown cause, for instance because another task had read before.";
-    ServiceThrottled = AppService, "throttled",
-        "The cgroup of the task that answers had used up its CPU quota.";
-    ServiceOther = AppService, "other",
-        "The rest: the application's own work, and its other waits.";
-    Network = PeerAnswer, "network",
-        "The smallest round-trip time of the connection.";
-    Peer = PeerAnswer, "peer",
-        "The rest: the peer's work, and queues and losses on the path there and back.";
-    SynAgain = ConnHandshake, "syn-again",
-        "Until the SYN was sent that the peer answered: earlier ones were lost, or the peer dropped them.";
-    RoundTrip = ConnHandshake, "round-trip",
-        "The rest: from that SYN to the connection being established.";
+    /// The send call copied the data, and did everything else until its last byte was queued.
+    Copy = TxCopy, "copy";
+    /// The send call waited for room in the send buffer.
+    Sndbuf = TxCopy, "sndbuf";
+    /// The congestion window was full.
+    Cwnd = TxQueue, "cwnd";
+    /// The peer's receive window was full.
+    Rwnd = TxQueue, "rwnd";
+    /// TCP paced the flow.
+    Pacing = TxQueue, "pacing";
+    /// Enough data of the flow was already in the packet scheduler and the driver (TCP small
+    /// queues, autocorking).
+    Tsq = TxQueue, "tsq";
+    /// A small packet waited for the acknowledgement of an earlier one.
+    Nagle = TxQueue, "nagle";
+    /// The application held the data back with TCP_CORK or MSG_MORE.
+    Cork = TxQueue, "cork";
+    /// A window was full while the connection recovered from what TCP took for a loss.
+    Retransmit = TxQueue, "retransmit";
+    /// The rest: the work itself, and waits whose cause cannot be seen.
+    Other = TxQueue, "other";
+    /// The smallest round-trip time of the connection.
+    Path = TxNetwork, "path";
+    /// The peer may have delayed the acknowledgement, until its answer or by its timer.
+    DelayedAck = TxNetwork, "delayed-ack";
+    /// The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow
+    /// peer.
+    Excess = TxNetwork, "excess";
+    /// The waiting task waited for a CPU while others ran on it.
+    Runqueue = RxWakeup, "runqueue";
+    /// The cgroup of the waiting task had used up its CPU quota.
+    WakeupThrottled = RxWakeup, "throttled";
+    /// The rest: either of the two, for instance because the task moved to another CPU.
+    WakeupUnknown = RxWakeup, "unknown";
+    /// The task that read was running, and had other work first.
+    Running = RxApp, "running";
+    /// The task that read waited for a CPU while others ran on it.
+    Runnable = RxApp, "runnable";
+    /// The cgroup of the task that read had used up its CPU quota.
+    AppThrottled = RxApp, "throttled";
+    /// The task that read slept: it waited for something else.
+    Blocked = RxApp, "blocked";
+    /// The rest, of unknown cause, for instance because another task had read before.
+    Unknown = RxApp, "unknown";
+    /// The cgroup of the task that answers had used up its CPU quota.
+    ServiceThrottled = AppService, "throttled";
+    /// The rest: the application's own work, and its other waits.
+    ServiceOther = AppService, "other";
+    /// The smallest round-trip time of the connection.
+    Network = PeerAnswer, "network";
+    /// The rest: the peer's work, and queues and losses on the path there and back.
+    Peer = PeerAnswer, "peer";
+    /// Until the SYN was sent that the peer answered: earlier ones were lost, or the peer dropped
+    /// them.
+    SynAgain = ConnHandshake, "syn-again";
+    /// The rest: from that SYN to the connection being established.
+    RoundTrip = ConnHandshake, "round-trip";
 }
 
 impl Part {
@@ -186,18 +165,6 @@ const OF_STAGE: [Range<usize>; Stage::COUNT] = {
     }
     places
 };
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl Serialize for Part {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
 
 /// One `T` for every part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::UnknownName;
+use crate::named::named;
+use crate::unknown_name::{UnknownName, find};
 
 /// The direction of a message, seen from this host's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,13 +42,7 @@ impl FromStr for Direction {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|direction| direction.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "direction",
-                name: name.to_owned(),
-            })
+        find("direction", Self::ALL, Self::name, name)
     }
 }
 
@@ -71,36 +66,18 @@ macro_rules! stages {
         $(#[$doc:meta])*
         $variant:ident = $name:literal, $direction:ident, $owner:ident, $description:literal;
     )*) => {
-        /// A stretch of a message's path, between two stamps.
-        ///
-        /// The value of a stage is the difference of its two stamps, never a time since the start,
-        /// so that the stages of a message add up to its total. The discriminants are shared with
-        /// the kernel side and index arrays there.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u32)]
-        pub enum Stage {
-            $($(#[$doc])* $variant,)*
+        named! {
+            /// A stretch of a message's path, between two stamps.
+            ///
+            /// The value of a stage is the difference of its two stamps, never a time since the
+            /// start, so that the stages of a message add up to its total. [`Stage::ALL`] has the
+            /// order of a message's path, on one host.
+            enum Stage undescribed {
+                $($(#[$doc])* $variant = $name;)*
+            }
         }
 
         impl Stage {
-            /// Every stage, in the order of the discriminants: that of a message's path, on one
-            /// host.
-            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
-
-            /// The number of stages.
-            pub const COUNT: usize = [$($name),*].len();
-
-            /// The names of the variants, from which the kernel side has its constants.
-            const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
-
-            /// The name used in options, metrics and JSON, such as `"tx.copy"`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
             /// The direction whose messages have this stage.
             ///
             /// [`AppService`](Self::AppService) lies between a read and a send of the same socket.
@@ -240,37 +217,13 @@ impl Stage {
     pub(crate) fn variants() -> &'static [&'static str] {
         &Self::VARIANTS[..Self::OF_ONE_HOST]
     }
-
-    /// The stage with this discriminant, `None` if there is none.
-    #[must_use]
-    pub fn from_index(index: u32) -> Option<Self> {
-        Self::ALL.get(usize::try_from(index).ok()?).copied()
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 impl FromStr for Stage {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|stage| stage.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "stage",
-                name: name.to_owned(),
-            })
-    }
-}
-
-impl Serialize for Stage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        find("stage", Self::ALL, Self::name, name)
     }
 }
 

@@ -1,73 +1,27 @@
 //! Why a message belongs to no single question or answer.
 
-use std::fmt;
 use std::ops::{Index, IndexMut};
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::UnknownName;
+use crate::named::named;
+use crate::unknown_name::{UnknownName, find};
 
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $description:literal;)*) => {
-        /// Why a valid message has no `app.service` (sent) or `peer.answer` (read), although it may
-        /// be an answer: order does not tell which question it belongs to.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u32)]
-        pub enum Unpaired {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl Unpaired {
-            /// Every reason, in the order of the discriminants, which the kernel side shares.
-            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
-
-            /// Their number.
-            pub const COUNT: usize = [$($name),*].len();
-
-            /// The names of the variants, from which the kernel side has its constants.
-            pub(crate) const VARIANTS: [&'static str; Self::COUNT] = [$(stringify!($variant)),*];
-
-            /// The name used in options, metrics and JSON.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
-            /// Describe it in one sentence.
-            #[must_use]
-            pub const fn description(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $description,)*
-                }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// Several questions were in flight.
-    Pipelined = "pipelined",
-        "Several questions were in flight, or some were still unread.";
-    /// Both ends send at a pace of their own.
-    Stream = "stream",
-        "The peer sends at a pace of its own: a stream, or an answer that still goes on.";
-    /// It left the peer before the question reached it.
-    Pushed = "pushed",
-        "It came sooner after the question than by a round trip: the peer had sent it before.";
-    /// The question was asked more than once.
-    AskedAgain = "asked-again",
-        "The question was asked again, and it is unknown which one was answered.";
-    /// Many pairs of the flow have no single question.
-    Multiplexed = "multiplexed",
-        "So many pairs of the flow are without a single question that the others are not known.";
-}
-
-impl fmt::Display for Unpaired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+named! {
+    /// Why a valid message has no `app.service` (sent) or `peer.answer` (read), although it may be
+    /// an answer: order does not tell which question it belongs to.
+    enum Unpaired {
+        /// Several questions were in flight, or some were still unread.
+        Pipelined = "pipelined";
+        /// The peer sends at a pace of its own: a stream, or an answer that still goes on.
+        Stream = "stream";
+        /// It came sooner after the question than by a round trip: the peer had sent it before.
+        Pushed = "pushed";
+        /// The question was asked again, and it is unknown which one was answered.
+        AskedAgain = "asked-again";
+        /// So many pairs of the flow are without a single question that the others are not known.
+        Multiplexed = "multiplexed";
     }
 }
 
@@ -75,19 +29,7 @@ impl FromStr for Unpaired {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|reason| reason.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "reason",
-                name: name.to_owned(),
-            })
-    }
-}
-
-impl Serialize for Unpaired {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        find("reason", Self::ALL, Self::name, name)
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::UnknownName;
+use crate::unknown_name::{UnknownName, find};
 
 /// The dimensions that groups may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,13 +98,7 @@ impl FromStr for Dimension {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|dimension| dimension.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "dimension",
-                name: name.to_owned(),
-            })
+        find("dimension", Self::ALL, Self::name, name)
     }
 }
 

@@ -1,60 +1,10 @@
 //! What a program waits for, and how that ends.
 
-use std::fmt;
+use crate::named::named;
 
-use serde::{Serialize, Serializer};
-
-macro_rules! names {
-    ($(#[$doc:meta])* $type:ident {
-        $($(#[$variant_doc:meta])* $variant:ident = $name:literal;)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u32)]
-        pub enum $type {
-            $($(#[$variant_doc])* $variant,)*
-        }
-
-        impl $type {
-            /// Every one, in the order of the discriminants, which the kernel side shares.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            /// The names of the variants, from which the kernel side has its constants.
-            pub(crate) const VARIANTS: [&'static str; Self::ALL.len()] =
-                [$(stringify!($variant)),*];
-
-            /// The name used in options, metrics and JSON.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
-            /// The one with this discriminant, `None` if there is none.
-            #[must_use]
-            pub fn from_index(index: u32) -> Option<Self> {
-                Self::ALL.get(usize::try_from(index).ok()?).copied()
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-    };
-}
-
-names! {
+named! {
     /// The thing that a program waits for.
-    Kind {
+    enum Kind {
         /// connect() → established, or failed.
         Connect = "connect";
         /// Established → accept(), on a listener.
@@ -78,9 +28,9 @@ names! {
     }
 }
 
-names! {
+named! {
     /// How a wait ended.
-    End {
+    enum End {
         /// Not yet.
         Open = "open";
         /// What was waited for came.
