@@ -300,7 +300,7 @@ import kubernetes_validate
 versions = pathlib.Path(kubernetes_validate.__path__[0], "kubernetes-json-schema")
 source = versions / "v1.37.0-local-strict"
 definitions = json.loads((source / "_definitions.json").read_text())["$defs"]
-for name in ["namespace-v1", "configmap-v1", "daemonset-apps-v1"]:
+for name in ["namespace-v1", "configmap-v1", "secret-v1", "daemonset-apps-v1"]:
     schema = json.loads((source / f"{name}.json").read_text())
     del schema["$id"]
     schema["$defs"] = definitions
@@ -358,15 +358,25 @@ fn the_daemonset_fits_the_schemas_of_kubernetes() {
     }
     let text = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     assert_fits(&text, 3);
-    are_good_settings(&objects(&text), &[]);
+    let token = token();
+    are_good_settings(&objects(&text), &[(TOKEN, token.path().to_owned())]);
     // A word that no pod has.
     let wrong = compare_with_schemas(&text.replace("hostPID: true", "hostPids: true"));
     assert_eq!(wrong["summary"]["invalid"], 1, "{wrong}");
     assert!(wrong.to_string().contains("hostPids"), "{wrong}");
 }
 
-/// Without values, the chart is the plain file plus the annotation that restarts pods when settings
-/// change.
+/// Where pods have the token.
+const TOKEN: &str = "/etc/sockstamp-token/token";
+
+fn token() -> NamedTempFile {
+    let token = NamedTempFile::new().unwrap();
+    fs::write(&token, "secret\n").unwrap();
+    token
+}
+
+/// Without values, the chart is the plain file, the annotation that restarts pods when settings
+/// change, and the token, which people make for the plain file.
 #[test]
 fn the_chart_is_the_daemonset_with_values() {
     if !go_builds("the_chart_is_the_daemonset_with_values") {
@@ -378,8 +388,17 @@ fn the_chart_is_the_daemonset_with_values() {
     let plain = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
     let plain: Vec<_> = objects(&plain);
     let text = rendered("sockstamp", &[]);
-    assert_fits(&text, 2);
-    let mut released = objects(&text);
+    assert_fits(&text, 3);
+    let (secrets, mut released): (Vec<_>, Vec<_>) = objects(&text)
+        .into_iter()
+        .partition(|object| object["kind"] == "Secret");
+    let data = secrets[0]["data"]["token"].as_str().unwrap();
+    assert_eq!(data.len(), 64, "48 characters, in base64");
+    assert_ne!(
+        text,
+        rendered("sockstamp", &[]),
+        "another installation has another token"
+    );
     for object in &mut released {
         let annotations = object.pointer_mut("/spec/template/metadata/annotations");
         if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
@@ -391,13 +410,30 @@ fn the_chart_is_the_daemonset_with_values() {
 }
 
 #[test]
+fn without_a_token_the_chart_serves_the_node_alone() {
+    if !go_builds("without_a_token_the_chart_serves_the_node_alone") {
+        return;
+    }
+    let text = rendered("sockstamp", &["--set=token.enabled=false"]);
+    assert_fits(&text, 2);
+    let objects = objects(&text);
+    are_good_settings(&objects, &[]);
+    let settings = objects[0]["data"]["agent.toml"].as_str().unwrap();
+    assert_eq!(settings, "listen = \"127.0.0.1:9776\"\n");
+    let container = &objects[1]["spec"]["template"]["spec"]["containers"][0];
+    for probe in ["readinessProbe", "livenessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["host"], "127.0.0.1");
+    }
+}
+
+#[test]
 fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
     if !go_builds("the_chart_has_secrets_and_settings_where_the_agent_reads_them") {
         return;
     }
     let settings = "settings=by = [\"container\"\\, \"port\"]\n[target]\nfilter = \"not port 22\"";
     let values = [
-        "--set=tokenSecret=token-of-agents,tlsSecret=identity,port=9000",
+        "--set=token.secret=token-of-agents,tlsSecret=identity,port=9000",
         "--set=image.tag=1.2.3,image.pullPolicy=Always,podMonitor.enabled=true",
         "--set=podMonitor.labels.release=monitoring,hindsight.enabled=true",
         "--set=hindsight.settings=keep = \"300s\"",
@@ -408,12 +444,11 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
     assert_fits(&text, 2);
     let objects = objects(&text);
     let authority = Authority::new();
-    let token = NamedTempFile::new().unwrap();
-    fs::write(&token, "secret\n").unwrap();
+    let token = token();
     are_good_settings(
         &objects,
         &[
-            ("/etc/sockstamp-token/token", token.path().to_owned()),
+            (TOKEN, token.path().to_owned()),
             ("/etc/sockstamp-tls/tls.crt", authority.file("own.crt")),
             ("/etc/sockstamp-tls/tls.key", authority.file("own.key")),
         ],
