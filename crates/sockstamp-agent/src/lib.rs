@@ -46,3 +46,4 @@ mod target_watch;
 mod values;
 
 pub use agent::{Options, check, run, snapshot};
+pub use values::listen::listen_address;

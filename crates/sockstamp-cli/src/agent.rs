@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, requires = "config")]
     pub check: bool,
     /// Serve HTTP at this address, instead of the file's [default: 127.0.0.1:9776]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = sockstamp_agent::listen_address)]
     pub listen: Option<SocketAddr>,
 }
 

@@ -127,6 +127,8 @@ pub enum Subcommand {
     /// Print the plan that `stat` would use with the same options, hook by hook. It measures only a
     /// few messages of its own, over the loopback interface. Options that choose no hook change
     /// nothing, and a COMMAND does not run.
+    ///
+    /// Exit status: 0 if `stat` can measure, 1 if not.
     Doctor(doctor::Options),
     /// Measure continuously, and serve metrics to Prometheus
     ///

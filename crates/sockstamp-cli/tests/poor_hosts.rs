@@ -204,8 +204,9 @@ fn doctor(poor: Poor) -> Value {
         .args(["doctor", "--format", "json"])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ready"], output.status.success(), "{output:?}");
+    report
 }
 
 fn nothing_starts(poor: Poor, doctor: &Value, obstacle: &str) {

@@ -311,7 +311,7 @@ fn a_former_name_of_an_option_is_refused_in_one_line_with_the_new_one() {
 }
 
 #[test]
-fn a_name_that_no_process_has_is_reported_and_a_silent_target_is_one_line() {
+fn a_name_that_no_process_has_is_reported_and_a_silent_target_is_one_line_and_a_note() {
     let output = sockstamp(&["stat", "--comm", "sst-nobody", "--duration", "10ms"])
         .output()
         .unwrap();
@@ -323,10 +323,10 @@ fn a_name_that_no_process_has_is_reported_and_a_silent_target_is_one_line() {
     assert_eq!(stderr, "sockstamp: no process is named sst-nobody yet\n");
     assert!(
         stdout.starts_with(" no messages in ")
-            && stdout.ends_with(": the target sent and read nothing over TCP or UDP\n"),
+            && stdout.contains(": the target sent and read nothing over TCP or UDP\n note: SCTP, "),
         "{stdout}"
     );
-    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    assert_eq!(stdout.lines().count(), 2, "{stdout}");
 }
 
 /// A reader that has seen enough, as head(1), is no failure.

@@ -22,6 +22,7 @@ use sockstamp_run::max_cost::MaxCost;
 use crate::files;
 use crate::rules::Rule;
 use crate::rules::labels::Label;
+use crate::values::listen::listen;
 use crate::values::{seconds, some_duration, up_to_an_hour};
 
 use fields::{
@@ -43,6 +44,7 @@ pub(crate) struct Config {
     #[serde(skip)]
     pub(crate) file: Option<PathBuf>,
     /// The address of the HTTP server.
+    #[serde(deserialize_with = "listen")]
     pub(crate) listen: SocketAddr,
     /// Clients must have the token in this file.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Read values of the configuration.
 
+pub(crate) mod listen;
 pub(crate) mod some_duration;
 
 use std::fmt::Display;

@@ -29,7 +29,7 @@ pub(super) fn report(report: &Report) -> Value {
         .map(Reason::to_string);
     json!({
         "version": 1,
-        "ready": report.obstacles.is_empty(),
+        "ready": report.can_measure(),
         "kernel": facts.kernel,
         "btf": facts.btf,
         "cgroup2": facts.cgroup2,

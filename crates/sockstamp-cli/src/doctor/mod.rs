@@ -51,6 +51,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write")
         }
-        _ => Ok(ExitCode::SUCCESS),
+        _ => Ok(match report.can_measure() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        }),
     }
 }

@@ -60,6 +60,11 @@ impl Report {
             facts,
         })
     }
+
+    /// Return true if `stat` would measure here.
+    pub(super) fn can_measure(&self) -> bool {
+        self.obstacles.is_empty() && !matches!(self.self_test, SelfTest::Failed(_))
+    }
 }
 
 /// Leave out an interface that vanishes meanwhile.

@@ -208,6 +208,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, why_nothing(options))?;
             findings::all(output, diagnosis, brush)?;
+            writeln!(output, " note: {OTHER_TRAFFIC}")?;
         }
         (Format::Text, None) => text::table(output, summary, diagnosis, brush)?,
         (Format::Text, Some(groups)) => {
@@ -239,6 +240,10 @@ struct Json<'a> {
     wall_time: Option<&'a WallTime>,
     diagnosis: findings::Json<'a>,
 }
+
+/// Programs that talk by these seem to be silent.
+const OTHER_TRAFFIC: &str =
+    "SCTP, SMC, vsock and Unix sockets are not measured; of QUIC, its datagrams are";
 
 /// Explain where messages would have come from.
 fn why_nothing(options: &Options) -> &'static str {
