@@ -351,7 +351,7 @@ fn a_port_where_nothing_listens_is_diagnosed() {
     // curl fails with status 7.
     let script = "curl -s http://127.0.0.1:8081/ || true";
     let line = last_line_on(&host, &["sh", "-c", script]);
-    tells(line, "1 of 1 connects failed, most as connect-refused").unwrap();
+    tells(line, "connects of curl to 127.0.0.1:8081 were refused").unwrap();
 }
 
 /// Read a datagram every 10 ms, from a buffer with room for a few.

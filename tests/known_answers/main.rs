@@ -14,6 +14,7 @@ mod explained_programs;
 mod faults;
 mod full_qdisc;
 mod full_send_buffer;
+mod given_up;
 mod health;
 mod held_back;
 mod late_acks;

@@ -18,6 +18,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Waits;
+use sockstamp_run::command::Spent;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::life::Life;
 use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
@@ -179,6 +180,8 @@ pub(crate) struct Measured {
     pub(crate) summary: Summary,
     /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
+    /// What it spent on CPUs, where the kernel tells.
+    pub(crate) spent: Option<Spent>,
     /// The moments at which measuring began, for a command with its first instruction, and ended.
     pub(crate) began: Timestamp<Monotonic>,
     pub(crate) ended: Timestamp<Monotonic>,
@@ -236,6 +239,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     })?;
     // Time that passes while we read maps and wait for stragglers is no part of the measurement.
     let ended = now()?;
+    let spent = life.spent();
     let duration = session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
     if life.has_ended() {
@@ -259,6 +263,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     Ok(Measured {
         summary,
         status: life.outlive()?,
+        spent,
         began,
         ended,
     })

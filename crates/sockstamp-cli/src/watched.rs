@@ -18,6 +18,7 @@ const MOST_NAMES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Watched {
     case: Case,
+    has_waits: bool,
     /// By process; `None` of those that were gone.
     names: HashMap<u32, Option<Name>>,
 }
@@ -26,12 +27,18 @@ impl Watched {
     pub(crate) fn new(scope: Scope) -> Self {
         Self {
             case: Case::new(scope),
+            has_waits: false,
             names: HashMap::new(),
         }
     }
 
     pub(crate) fn diagnose(&self, summary: &Summary) -> Diagnosis {
         self.case.diagnose(summary)
+    }
+
+    /// Return true if waits came that are no messages.
+    pub(crate) const fn has_waits(&self) -> bool {
+        self.has_waits
     }
 
     /// Return the name of a process; a message has that of the thread that called.
@@ -61,6 +68,13 @@ impl Observer for Watched {
     }
 
     fn waits(&mut self, waits: &Waits) {
-        self.case.waits(waits);
+        self.has_waits |= !waits.list.is_empty();
+        let mut waits = waits.clone();
+        for wait in &mut waits.list {
+            if let Some(name) = self.name(wait.pid) {
+                wait.comm = name;
+            }
+        }
+        self.case.waits(&waits);
     }
 }

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::command::{Prepared, Running};
+use crate::command::{Prepared, Running, Spent};
 use crate::signals::{self, Signals};
 
 /// The end of a measurement.
@@ -105,6 +105,12 @@ impl Life {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.status.is_some()
+    }
+
+    /// Return the time that the command has spent on CPUs, if there is one and the kernel tells.
+    #[must_use]
+    pub fn spent(&self) -> Option<Spent> {
+        self.running.as_ref().and_then(Running::spent)
     }
 
     /// Wait for the command, if the measurement did not last for it, and return its status; signals

@@ -10,6 +10,7 @@
 #include "tcp/send/by_packets.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "tcp/tag/tag.bpf.h"
+#include "tcp/unanswered.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
@@ -503,11 +504,26 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 	return 0;
 }
 
+/* A function of its own, for the same reason as on_stamp(). */
+static __noinline int on_state(const struct sock *sk, int state)
+{
+	questions_settle(sk, state);
+	return 0;
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int new_state)
 {
-	if (new_state == TCP_CLOSE && sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage &&
-	    (sk = tcp_known(sk))) {
+	if (sk->sk_protocol != IPPROTO_TCP || new_state == TCP_ESTABLISHED)
+		return 0;
+	if ((!sk->sk_bpf_storage && old_state != TCP_SYN_SENT) || !(sk = tcp_known(sk)))
+		return 0;
+	if (old_state == TCP_SYN_SENT && !tcp_of(sk)->segs_out)
+		connect_denied(sk);
+	if (!sk->sk_bpf_storage)
+		return 0;
+	on_state(sk, new_state);
+	if (new_state == TCP_CLOSE) {
 		connection_closes(sk);
 		released_socket_closes(sk);
 		flow_close(sk);

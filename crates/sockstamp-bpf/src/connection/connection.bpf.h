@@ -16,11 +16,10 @@
 #include "ledger/ledger.bpf.h"
 #include "record/record.bpf.h"
 #include "select/select.bpf.h"
+#include "wait/ending.bpf.h"
+#include "wait/wait.bpf.h"
 
 #define SOCK_DEAD 0 /* enum sock_flags, include/net/sock.h */
-
-#define ETIMEDOUT    110 /* include/uapi/asm-generic/errno.h */
-#define ECONNREFUSED 111
 
 /* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
 #ifdef __TARGET_ARCH_x86
@@ -202,16 +201,61 @@ static __always_inline enum verdict connection_failure(const struct mark *mark,
 	return VERDICT_CONNECT_FAILED;
 }
 
-/*
- * Called when the socket closes. Its error is set (tcp_done_with_error(), net/ipv4/tcp_input.c,
- * v6.18).
- */
+/* A connection that this end opens fails, or is given up. */
+static __noinline int connect_failed(const struct opening *opening, const struct sock *sk)
+{
+	enum end end = end_by_error(sk->sk_err);
+	__u64 now = bpf_ktime_get_ns();
+	struct wait_record *record;
+
+	if (!wait_wanted(end, now - opening->began))
+		return 0;
+	record = wait_new(WAIT_CONNECT, end, opening->began, now);
+	if (!record)
+		return 0;
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = OPENED_BY_US;
+	record->flow.pid = opening->pid;
+	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
+	record->syns = tcp_of(sk)->total_retrans + 1;
+	wait_emit(record);
+	return 0;
+}
+
+/* Called when the socket closes. */
 static __always_inline void connection_closes(const struct sock *sk)
 {
 	struct mark *mark = flow_mark_lookup(sk);
 
-	if (mark && mark->opening.began)
-		connection_ends(mark, sk, connection_failure(mark, sk));
+	if (!mark || !mark->opening.began)
+		return;
+	if (mark->opened_by == OPENED_BY_US)
+		connect_failed(&mark->opening, sk);
+	connection_ends(mark, sk, connection_failure(mark, sk));
+}
+
+/*
+ * A connect() of the current task got no local port: tcp_v4_connect(), net/ipv4/tcp_ipv4.c, v6.18.
+ * No SYN was made, so the socket is not marked.
+ */
+static __noinline int connect_denied(const struct sock *sk)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct wait_record *record;
+
+	if (stopping || !wait_wanted(END_DENIED, 0) || setting_interface ||
+	    !pid_selected(bpf_get_current_pid_tgid() >> 32) ||
+	    task_spared(bpf_get_current_task_btf()) || !netns_selected(sk) || !filter_flow(sk) ||
+	    !cgroup_selected(sk))
+		return 0;
+	record = wait_new(WAIT_CONNECT, END_DENIED, now, now);
+	if (!record)
+		return 0;
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = OPENED_BY_US;
+	identity_set_task(&record->flow, bpf_get_current_pid_tgid() >> 32);
+	wait_emit(record);
+	return 0;
 }
 
 #endif

@@ -642,6 +642,7 @@ struct tcp_sock {
 	u8 bpf_sock_ops_cb_flags;
 	u16 tcp_header_len;
 	u32 data_segs_in;
+	u32 segs_out;
 	u64 tcp_wstamp_ns;
 	u32 total_retrans;
 	struct tcp_options_received rx_opt;

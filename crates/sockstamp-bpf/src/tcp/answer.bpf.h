@@ -88,11 +88,15 @@ static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 re
  * Called when a message is queued at the end that asks, with the socket locked. `now` 0: do not
  * measure its answer.
  */
-static __always_inline void answer_asked(const struct sock *sk, struct exchange *exchange,
-					 __u32 length, __u64 now)
+static __always_inline void answer_asked(const struct sock *sk, struct flow *flow, __u32 length,
+					 __u64 now)
 {
+	struct exchange *exchange = &flow->exchange;
+
 	if (!exchange->asks)
 		return;
+	if (!exchange->open || !exchange->asked)
+		flow->tx.question = now / HEARD_NS;
 	exchange_asked(exchange, length, now);
 	exchange->asked = now;
 	if (tcp_has_unread(sk, tcp_of(sk)))

@@ -7,6 +7,7 @@
 #include "kernel/kernel.bpf.h"
 #include "sample/sample.bpf.h"
 #include "sched/sched.bpf.h"
+#include "tcp/sending.bpf.h"
 
 /* The bytes up to seq_end, from the seq_end of the arrival before. */
 struct arrival {
@@ -42,8 +43,6 @@ struct out_of_order {
 #define ARRIVALS_MOVING	 (1 << 17)
 #define ARRIVALS_EVICTED (1 << 18) /* arrivals of bytes before `lost` */
 #define ARRIVALS_TURN	 (1ULL << 32)
-
-#define HEARD_NS 1024
 
 /* Written under the socket lock, except as noted. */
 struct receiving {

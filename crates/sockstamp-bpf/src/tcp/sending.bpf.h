@@ -15,6 +15,9 @@
 /* Threads that may be inside send on one socket at once and still be told apart. */
 #define SENDERS 2
 
+/* The unit of times that have 32 bits: they wrap after 73 minutes. */
+#define HEARD_NS 1024
+
 struct tx_message {
 	struct tx_stamps stamps;
 	__u64 sndbuf;
@@ -96,9 +99,10 @@ struct sending {
 	__u32 sched; /* first message that has not left TCP */
 	__u32 snd; /* first message that no driver has taken; written without the lock */
 	__u32 seq; /* where the next message starts */
-	__u32 chunks; /* how many hold messages of the flow */
-	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
-	__u16 crowded; /* no entry is noted: enum crowded */
+	__u32 question; /* when the last question began, in HEARD_NS; set if `asked` is */
+	__u16 chunks; /* how many hold messages of the flow */
+	__u8 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
+	__u8 crowded; /* no entry is noted: enum crowded */
 	__u16 leading; /* DEVICE_BIT() of devices after which packets come to another one */
 	struct sampler sampler;
 	struct waiting waiting;

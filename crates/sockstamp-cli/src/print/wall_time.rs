@@ -1,9 +1,10 @@
 //! The wall time of a command, divided into its waits for peers and the rest.
 //!
-//! A wait ends when data can be read, when a send gets room, or when a connection is established or
-//! fails. It begins with connect(2), with the request (stage `peer.answer`), or, if a reader slept
-//! without a request, with the flow's last message. If waits overlap, the time belongs to the wait
-//! that ends first: it let the command continue.
+//! A wait ends when data can be read, when a send gets room, when a connection is established or
+//! fails, or when it is given up. It begins with connect(2), with the request (stage `peer.answer`),
+//! or, if a reader slept without a request, with the flow's last message. If waits overlap, the time
+//! belongs to the wait that ends first: it let the command continue. What the command spent on a CPU
+//! it did not wait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,8 @@ use sockstamp_model::part::Part;
 use sockstamp_model::service::Service;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
+use sockstamp_model::wait::{self, End};
+use sockstamp_run::command::Spent;
 
 use crate::measure::Observer;
 use crate::print::paragraph;
@@ -55,6 +58,16 @@ struct Wait {
     end: Timestamp<Monotonic>,
     kind: Kind,
     peer: SocketAddr,
+    asked: Asked,
+}
+
+/// What became of the question of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// There was none: a reader slept, or a send had no room.
+    Nothing,
+    Answered,
+    Unanswered,
 }
 
 /// Collects the waits of a command while it runs.
@@ -71,11 +84,50 @@ pub(crate) struct Waits {
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub(crate) struct WallTime {
     wall_ns: Nanos,
-    /// Time in no wait: on a CPU, or off it for other reasons.
+    /// Time in no wait.
     own_ns: Nanos,
+    /// Its parts, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own: Option<Own>,
     waits: Vec<Waited>,
     /// Messages whose waits are unknown: not measured, refused, or one too many.
     left_out: u64,
+}
+
+/// The parts of the command's own time.
+#[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
+struct Own {
+    /// On a CPU.
+    running_ns: Nanos,
+    /// Waiting for a CPU.
+    runnable_ns: Nanos,
+    /// Neither: a timer, a disk, a lock, a child elsewhere.
+    asleep_ns: Nanos,
+}
+
+impl Own {
+    fn divide(own: Nanos, spent: &Spent) -> Self {
+        let running_ns = spent.all.min(own);
+        let runnable_ns = spent.delayed.min(own.saturating_sub(running_ns));
+        Self {
+            running_ns,
+            runnable_ns,
+            asleep_ns: own.saturating_sub(running_ns + runnable_ns),
+        }
+    }
+
+    /// Return those of a hundredth and more in words.
+    fn parts(&self) -> String {
+        let parts = [
+            (self.running_ns, "on a CPU"),
+            (self.runnable_ns, "waiting for one"),
+            (self.asleep_ns, "asleep"),
+        ];
+        let least = self.running_ns + self.runnable_ns + self.asleep_ns;
+        let parts = parts.into_iter().filter(|(ns, _)| ns.0 > least.0 / 100);
+        let parts: Vec<_> = parts.map(|(ns, what)| format!("{ns} {what}")).collect();
+        parts.join(", ")
+    }
 }
 
 /// The time of all waits for a peer.
@@ -84,6 +136,48 @@ pub(crate) struct Waited {
     kind: Kind,
     peer: SocketAddr,
     ns: Nanos,
+    /// Questions (connects) in that time.
+    questions: u64,
+    /// Those of them without an answer.
+    unanswered: u64,
+}
+
+impl Waited {
+    fn of(kind: Kind, peer: SocketAddr) -> Self {
+        Self {
+            kind,
+            peer,
+            ns: Nanos(0),
+            questions: 0,
+            unanswered: 0,
+        }
+    }
+
+    fn add(&mut self, wait: &Wait, ns: Nanos) {
+        self.ns = self.ns + ns;
+        self.questions += u64::from(wait.asked != Asked::Nothing);
+        self.unanswered += u64::from(wait.asked == Asked::Unanswered);
+    }
+
+    /// `, 10 questions, no answer`
+    fn questions(&self) -> String {
+        let (one, many) = match self.kind {
+            Kind::Connecting => ("connect", "connects"),
+            Kind::Waiting | Kind::Sending => ("question", "questions"),
+        };
+        let asked = match self.questions {
+            0 | 1 => String::new(),
+            count => format!(", {count} {many}"),
+        };
+        let failed = match (self.kind, self.unanswered) {
+            (_, 0) => String::new(),
+            (Kind::Connecting, count) if count == self.questions => ", in vain".to_owned(),
+            (_, count) if count == self.questions => ", no answer".to_owned(),
+            (_, 1) => format!(", no answer to 1 {one}"),
+            (_, count) => format!(", no answer to {count} {many}"),
+        };
+        asked + &failed
+    }
 }
 
 impl Observer for Waits {
@@ -112,6 +206,12 @@ impl Observer for Waits {
     fn round_is_over(&mut self) -> bool {
         true
     }
+
+    fn waits(&mut self, waits: &wait::Waits) {
+        for wait in waits.list.iter().filter_map(unanswered) {
+            self.keep(wait);
+        }
+    }
 }
 
 impl Waits {
@@ -123,11 +223,12 @@ impl Waits {
         }
     }
 
-    /// Divide the time between these two moments.
+    /// Divide the time between these two moments, in which the command spent so much of CPUs.
     pub(crate) fn divide(
         &self,
         begin: Timestamp<Monotonic>,
         end: Timestamp<Monotonic>,
+        spent: Option<&Spent>,
     ) -> WallTime {
         let wall = end.since(begin).unwrap_or_default();
         let inside = self.waits.iter().filter_map(|&wait| {
@@ -138,24 +239,59 @@ impl Waits {
             };
             (wait.begin < wait.end).then_some(wait)
         });
-        let mut sums: BTreeMap<(Kind, SocketAddr), Nanos> = BTreeMap::new();
+        let mut sums: BTreeMap<(Kind, SocketAddr), Waited> = BTreeMap::new();
         for (wait, ns) in alone(inside.collect()) {
-            let sum = sums.entry((wait.kind, wait.peer)).or_default();
-            *sum = *sum + ns;
+            sums.entry((wait.kind, wait.peer))
+                .or_insert_with(|| Waited::of(wait.kind, wait.peer))
+                .add(&wait, ns);
         }
-        let waited: Nanos = sums.values().copied().sum();
-        let mut waits: Vec<_> = sums
-            .into_iter()
-            .map(|((kind, peer), ns)| Waited { kind, peer, ns })
-            .collect();
+        let mut waits: Vec<_> = sums.into_values().collect();
+        let busy = spent.map_or(Nanos(0), Spent::least);
+        let waited = shrink(&mut waits, wall.saturating_sub(busy));
         waits.sort_by_key(|waited| std::cmp::Reverse(waited.ns));
+        let own_ns = wall.saturating_sub(waited);
         WallTime {
             wall_ns: wall,
-            own_ns: wall.saturating_sub(waited),
+            own_ns,
+            own: spent.map(|spent| Own::divide(own_ns, spent)),
             waits,
             left_out: self.left_out,
         }
     }
+}
+
+/// Leave waits no more time than this, each in proportion; return their sum.
+fn shrink(waits: &mut [Waited], most: Nanos) -> Nanos {
+    let all: Nanos = waits.iter().map(|waited| waited.ns).sum();
+    if all <= most {
+        return all;
+    }
+    for waited in &mut *waits {
+        let share = u128::from(waited.ns.0) * u128::from(most.0) / u128::from(all.0);
+        waited.ns = Nanos(u64::try_from(share).unwrap_or(u64::MAX));
+    }
+    waits.iter().map(|waited| waited.ns).sum()
+}
+
+/// Return the wait of a question that no message answered. Connections are messages, too.
+fn unanswered(wait: &wait::Wait) -> Option<Wait> {
+    let kind = match wait.kind {
+        wait::Kind::Answer | wait::Kind::Greeting | wait::Kind::Rest => Kind::Waiting,
+        wait::Kind::Room | wait::Kind::Acknowledgement => Kind::Sending,
+        _ => return None,
+    };
+    let asked = match (kind, wait.end) {
+        (Kind::Waiting, End::Data) => Asked::Answered,
+        (Kind::Waiting, _) => Asked::Unanswered,
+        _ => Asked::Nothing,
+    };
+    Some(Wait {
+        begin: wait.since,
+        end: later(wait.since, wait.lasted),
+        kind,
+        peer: canonical(wait.flow.remote),
+        asked,
+    })
 }
 
 /// Return the wait for a connection to be established, or to fail.
@@ -166,23 +302,28 @@ fn connecting(connection: &Message) -> Option<Wait> {
         end,
         kind: Kind::Connecting,
         peer: canonical(connection.flow.remote),
+        asked: match connection.verdict {
+            Verdict::Valid => Asked::Answered,
+            _ => Asked::Unanswered,
+        },
     })
 }
 
 /// Return the wait before a message, if there was one.
 fn wait_of(message: &Message, last: Option<Timestamp<Monotonic>>) -> Option<Wait> {
     let stamps = &message.stamps;
-    let (kind, begin, end) = match message.direction {
+    let (kind, begin, end, asked) = match message.direction {
         Direction::Rx => {
             let ready = stamps.ready?;
             let asked = message.stages[Stage::PeerAnswer].map(|answer| earlier(ready, answer));
             let slept = message.stages[Stage::RxWakeup].and(last);
-            (Kind::Waiting, asked.or(slept)?, ready)
+            let answered = asked.map_or(Asked::Nothing, |_| Asked::Answered);
+            (Kind::Waiting, asked.or(slept)?, ready, answered)
         }
         Direction::Tx => {
             let begin = stamps.entry?;
             let full = message.parts[Part::Sndbuf]?;
-            (Kind::Sending, begin, later(begin, full))
+            (Kind::Sending, begin, later(begin, full), Asked::Nothing)
         }
     };
     Some(Wait {
@@ -190,6 +331,7 @@ fn wait_of(message: &Message, last: Option<Timestamp<Monotonic>>) -> Option<Wait
         end,
         kind,
         peer: canonical(message.flow.remote),
+        asked,
     })
 }
 
@@ -226,25 +368,38 @@ fn earlier(time: Timestamp<Monotonic>, by: Nanos) -> Timestamp<Monotonic> {
     Timestamp::from_nanos(time.as_nanos().saturating_sub(by.0))
 }
 
+impl WallTime {
+    /// `3.05 s own (3.00 s on a CPU, 50.0 ms asleep)`
+    fn own_time(&self) -> String {
+        let own = format!("{} own", self.own_ns);
+        if self.left_out > 0 {
+            let count = self.left_out;
+            return format!("{own} (with the waits of {count} messages that were not measured)");
+        }
+        let parts = self.own.map_or_else(String::new, |own| own.parts());
+        match parts.is_empty() {
+            true => own,
+            false => format!("{own} ({parts})"),
+        }
+    }
+}
+
 /// ` 635 ms: 602 ms waiting for 10.88.1.2:53 (DNS), 33.0 ms own`, on as many lines as that takes.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (named, others) = self.waits.split_at(self.waits.len().min(NAMED));
         let mut items: Vec<_> = named
             .iter()
-            .map(|Waited { kind, peer, ns }| format!("{ns} {kind} {}", Service(*peer)))
+            .map(|waited| {
+                let Waited { kind, peer, ns, .. } = waited;
+                format!("{ns} {kind} {}{}", Service(*peer), waited.questions())
+            })
             .collect();
         if !others.is_empty() {
             let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
             items.push(format!("{ns} for {} others", others.len()));
         }
-        items.push(match self.left_out {
-            0 => format!("{} own", self.own_ns),
-            count => format!(
-                "{} own (with the waits of {count} messages that were not measured)",
-                self.own_ns
-            ),
-        });
+        items.push(self.own_time());
         f.write_str(&paragraph::wrapped(
             &format!(" {}:", self.wall_ns),
             items,
@@ -269,6 +424,7 @@ mod tests {
             end: at(end),
             kind: Kind::Waiting,
             peer: SocketAddr::from(([10, 0, 0, 1], peer)),
+            asked: Asked::Nothing,
         }
     }
 
@@ -277,7 +433,7 @@ mod tests {
             waits: waits.to_vec(),
             ..Waits::default()
         };
-        let text = waits.divide(at(0), at(end)).to_string();
+        let text = waits.divide(at(0), at(end), None).to_string();
         assert!(
             text.lines()
                 .all(|line| line.chars().count() <= paragraph::WIDTH),
@@ -320,6 +476,46 @@ mod tests {
             .map(|peer| wait(10 * u64::from(peer), 10 * u64::from(peer) + 9, 80 + peer))
             .collect();
         assert!(divided(&waits, 50).ends_with(", 18.0 ms for 2 others, 5.00 ms own"));
+    }
+
+    #[test]
+    fn what_was_spent_on_a_cpu_was_not_waited_for() {
+        let waits = Waits {
+            waits: vec![wait(0, 90, 80)],
+            ..Waits::default()
+        };
+        let millis = |millis| Nanos::from_millis(millis);
+        let spent = Spent {
+            all: millis(70),
+            first: millis(60),
+            delayed: millis(5),
+            cpus: 2,
+        };
+        let time = waits.divide(at(0), at(100), Some(&spent));
+        assert_eq!(time.own_ns, millis(60));
+        let text = time.to_string();
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert_eq!(
+            words.join(" "),
+            "100 ms: 40.0 ms waiting for 10.0.0.1:80, 60.0 ms own (60.0 ms on a CPU)"
+        );
+    }
+
+    #[test]
+    fn questions_are_counted_and_those_without_an_answer_are_told() {
+        let asked = |begin, end, asked| Wait {
+            asked,
+            ..wait(begin, end, 53)
+        };
+        let one = [
+            asked(0, 10, Asked::Answered),
+            asked(20, 30, Asked::Answered),
+        ];
+        assert!(divided(&one, 40).contains(":53 (DNS), 2 questions, "));
+        let lost = [asked(0, 10, Asked::Unanswered)];
+        assert!(divided(&lost, 40).contains(":53 (DNS), no answer, "));
+        let some = [one[0], one[1], asked(30, 40, Asked::Unanswered)];
+        assert!(divided(&some, 40).contains(":53 (DNS), 3 questions, no answer to 1 question, "));
     }
 
     proptest! {

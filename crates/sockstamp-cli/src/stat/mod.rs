@@ -102,8 +102,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         [] => measure::run(&measurement, &mut watched)?,
         _ => measure::run(&measurement, &mut (&mut waits, &mut watched))?,
     };
-    let wall_time =
-        (!options.live.command.is_empty()).then(|| waits.divide(measured.began, measured.ended));
+    let wall_time = (!options.live.command.is_empty())
+        .then(|| waits.divide(measured.began, measured.ended, measured.spent.as_ref()));
     measured.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     if let Some(groups) = &mut measured.summary.groups {
         groups::order(groups, options.sort);
@@ -113,6 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         summary,
         wall_time: wall_time.as_ref(),
         diagnosis: &watched.diagnose(summary),
+        waited: watched.has_waits(),
     };
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
@@ -172,6 +173,8 @@ struct Results<'a> {
     summary: &'a Summary,
     wall_time: Option<&'a WallTime>,
     diagnosis: &'a Diagnosis,
+    /// Something waited: it tried to send or to read.
+    waited: bool,
 }
 
 /// Leave standard output to the command, if there is one.
@@ -197,16 +200,16 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         summary,
         wall_time,
         diagnosis,
+        waited,
     } = results;
     let brush = brush_of(options);
-    if let (Format::Text, Some(wall_time), false) =
-        (options.format, wall_time, text::is_empty(summary))
-    {
+    let is_idle = text::is_empty(summary) && !waited;
+    if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, is_idle) {
         writeln!(output, "\n{}", brush.bold(&wall_time.to_string()))?;
     }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => {
-            text::nothing(output, summary, why_nothing(options))?;
+            text::nothing(output, summary, why_nothing(options, waited))?;
             findings::all(output, diagnosis, brush)?;
             writeln!(output, " note: {OTHER_TRAFFIC}")?;
         }
@@ -246,14 +249,16 @@ const OTHER_TRAFFIC: &str =
     "SCTP, SMC, vsock and Unix sockets are not measured; of QUIC, its datagrams are";
 
 /// Explain where messages would have come from.
-fn why_nothing(options: &Options) -> &'static str {
+fn why_nothing(options: &Options, waited: bool) -> &'static str {
     let target = &options.live.target;
     let by_process = !target.pids.is_empty() || !target.comms.is_empty();
     let by_place = target.cgroup.is_some() || target.container.is_some() || target.netns.is_some();
-    if target.filter.0.is_some() {
+    if waited {
+        "none was sent or read whole, but something waited"
+    } else if target.filter.0.is_some() {
         "nothing over TCP or UDP matched the filter"
     } else if !options.live.command.is_empty() {
-        "the command sent and read nothing over TCP or UDP"
+        "no process in the command's cgroup sent or read anything over TCP or UDP"
     } else if by_process || by_place {
         "the target sent and read nothing over TCP or UDP"
     } else if target.interface.is_some() {

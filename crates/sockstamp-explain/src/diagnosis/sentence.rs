@@ -283,7 +283,12 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         End::GivenUp | End::TimedOut => format!(" after {}", finding.typical),
         _ => String::new(),
     };
-    format!("{count} {to} {}{after}{idle}", failure(how))
+    let fate = match (finding.node.root(), how) {
+        // The other reasons show otherwise, or not at all.
+        (Node::Connect, End::Denied) => "found no local port: all are in use, or in TIME_WAIT",
+        _ => failure(how),
+    };
+    format!("{count} {to} {fate}{after}{idle}")
 }
 
 /// Return what happened to waits that failed, for a sentence.
@@ -294,7 +299,7 @@ pub(super) const fn failure(how: End) -> &'static str {
         End::Reset => "met a connection that was reset",
         End::Refused => "were refused: nothing listens there, or a firewall rejects them",
         End::Unreachable => "had no way there (unreachable)",
-        End::Denied => "were not let out by this host: no free local port, no route, or a firewall",
+        End::Denied => "were not let out by this host: no route, or a firewall",
         End::TimedOut => "were never answered (timed out)",
         End::Open | End::Data | End::AskedAgain => "went on",
     }

@@ -1,6 +1,7 @@
 //! The user's command: started in a cgroup of its own, signals passed on, its exit status ours.
 
 mod cgroup;
+mod spent;
 
 use std::ffi::OsString;
 use std::io;
@@ -15,6 +16,7 @@ use nix::unistd::Pid;
 use self::cgroup::CommandCgroup;
 
 pub use self::cgroup::remove as remove_cgroup;
+pub use self::spent::Spent;
 
 /// The command could not be started.
 #[derive(Debug)]
@@ -87,7 +89,8 @@ impl Prepared {
             })?;
         Ok(Running {
             child,
-            _cgroup: self.cgroup,
+            first: spent::Task::default(),
+            cgroup: self.cgroup,
         })
     }
 }
@@ -96,7 +99,9 @@ impl Prepared {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    _cgroup: CommandCgroup,
+    /// The counters of its first task when they were read last.
+    first: spent::Task,
+    cgroup: CommandCgroup,
 }
 
 impl Running {
@@ -106,7 +111,16 @@ impl Running {
     ///
     /// If it cannot be waited for.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        if let Some(counters) = spent::Task::of_process(self.child.id()) {
+            self.first = counters;
+        }
         self.child.try_wait().context("cannot wait for the command")
+    }
+
+    /// Return the time that it has spent on CPUs; `None` where the kernel does not tell.
+    #[must_use]
+    pub fn spent(&self) -> Option<Spent> {
+        Spent::of_cgroup(self.cgroup.path(), self.first)
     }
 
     /// Hand a signal on.

@@ -10,8 +10,8 @@
 #include "tcp/flow.bpf.h"
 #include "tcp/packet.bpf.h"
 
-#define ACK_SMALL   (1 << 16) /* in tx.ack_flags: for less than two full segments, and no data */
-#define ACK_DELAYED (1 << 17) /* ... and late enough for a timer */
+#define ACK_SMALL   (1 << 6) /* in tx.ack_flags: for less than two full segments, and no data */
+#define ACK_DELAYED (1 << 7) /* ... and late enough for a timer */
 
 /*
  * Shorter than any timer known (TCP_DELACK_MIN of Linux: 40 ms, less a jiffy or two), and longer

@@ -128,7 +128,7 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 		message->service = unpaired;
 	}
 	flow->rx.service_from = 0;
-	answer_asked(sk, &flow->exchange, length, now);
+	answer_asked(sk, flow, length, now);
 }
 
 /* A measured message: into its slot, or refused. Whether it has one. */
@@ -189,7 +189,7 @@ static __always_inline void tx_skip_message(const struct sock *sk, struct flow *
 
 	flow->rx.service_from = 0;
 	exchange->open = exchange->asks && exchange->open;
-	answer_asked(sk, exchange, length,
+	answer_asked(sk, flow, length,
 		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
 

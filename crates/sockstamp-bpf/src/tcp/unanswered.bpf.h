@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Waits of TCP that end without what was waited for. A question is open until its answer comes
+ * (tcp/answer.bpf.h); here it ends because the peer closes the connection or resets it, because the
+ * kernel gives up, or because the program does. No message pays for that: sockets change their
+ * state once.
+ */
+#ifndef SOCKSTAMP_TCP_UNANSWERED_BPF_H
+#define SOCKSTAMP_TCP_UNANSWERED_BPF_H
+
+#include "tcp/answer.bpf.h"
+#include "tcp/flow.bpf.h"
+#include "wait/ending.bpf.h"
+#include "wait/wait.bpf.h"
+
+#define SOCK_DONE 1 /* enum sock_flags, include/net/sock.h: the peer's FIN has come */
+
+/* An open question, and how it ends. */
+struct question {
+	__u64 began;
+	__u64 asked; /* its last part was sent */
+	__u64 now;
+	enum end end;
+};
+
+/*
+ * Note the times of a flow's open question. Where it was not measured, only that of the last data
+ * is known. Neither is known what began more than 73 minutes before its last part.
+ */
+static __always_inline void question_look(struct question *question, const struct tcp_sock *tp,
+					  const struct flow *flow)
+{
+	__u64 asked = flow->exchange.asked;
+	__u32 before = asked / HEARD_NS - flow->tx.question;
+
+	question->now = bpf_ktime_get_ns();
+	question->asked = asked ?: question->now - wait_since_jiffy(tp->lsndtime);
+	question->began = asked ? asked - (__u64)before * HEARD_NS : question->asked;
+}
+
+/*
+ * Return true if nobody is known to wait for an answer: who goes on sending at a pace (a log,
+ * statistics) does not stop for longer than it has sent. On a multiplexed connection the last bytes
+ * sent may be no question. A reset is a failure all the same.
+ */
+static __always_inline bool question_doubted(const struct question *question,
+					     const struct flow *flow)
+{
+	if (question->end != END_GIVEN_UP && question->end != END_CLOSED_BY_PEER)
+		return false;
+	return question->asked - question->began > question->now - question->asked ||
+	       flow->exchange.doubts >= DOUBTS;
+}
+
+/* A function of its own: describing a connection takes room on the stack. */
+static __noinline int question_emit(const struct question *question, const struct flow *flow,
+				    const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct wait_record *record;
+	__u64 delivered;
+
+	record = wait_new(WAIT_ANSWER, question->end, question->began, question->now);
+	if (!record)
+		return 0;
+	record->flow = flow->identity;
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = OPENED_BY_US;
+	record->asked = question->asked - question->began;
+	wait_describe_connection(record, sk);
+	record->bytes = record->connection.unacknowledged + record->connection.unsent;
+	delivered = tp->delivered_mstamp * 1000;
+	if (record->bytes)
+		record->resent = tp->inet_conn.icsk_retransmits;
+	else if (delivered > question->began)
+		record->acknowledged = delivered - question->began;
+	wait_emit(record);
+	return 0;
+}
+
+/* The open question ends in this way. */
+static __always_inline void question_ends(struct flow *flow, const struct sock *sk, enum end end)
+{
+	struct question question = {.end = end};
+
+	question_look(&question, tcp_of(sk), flow);
+	flow->exchange.open = false;
+	if (wait_wanted(end, question.now - question.began) && !question_doubted(&question, flow))
+		question_emit(&question, flow, sk);
+}
+
+/* Data that comes together with the FIN will be readable (tcp_data_queue(), v6.18): an answer. */
+static __always_inline void question_meets_fin(struct flow *flow, const struct sock *sk)
+{
+	__u32 known = flow->rx.serial ? flow->rx.end : flow->rx.seq;
+
+	if (tcp_of(sk)->rcv_nxt - known <= 1)
+		question_ends(flow, sk, END_CLOSED_BY_PEER);
+}
+
+/* The socket gets into another state, locked. */
+static __always_inline void questions_settle(const struct sock *sk, int state)
+{
+	struct flow *flow;
+
+	if (!setting_waits || stopping)
+		return;
+	flow = flow_lookup(sk);
+	if (!flow || !flow->exchange.open || !flow->exchange.asks || flow_in_gap(flow))
+		return;
+	switch (state) {
+	case TCP_CLOSE_WAIT:
+	case TCP_CLOSING:
+		question_meets_fin(flow, sk);
+		break;
+	case TCP_FIN_WAIT1:
+	case TCP_LAST_ACK:
+		/* One that has only ended its question (SHUT_WR) waits on. */
+		if (sk->sk_shutdown == SHUTDOWN_MASK)
+			question_ends(flow, sk, END_GIVEN_UP);
+		break;
+	case TCP_CLOSE:
+		/* From FIN_WAIT2, the FIN leads here: tcp_time_wait(), v6.18. */
+		if (!sk->sk_err && sk->__sk_common.skc_flags & 1UL << SOCK_DONE)
+			question_meets_fin(flow, sk);
+		else
+			question_ends(flow, sk, end_by_error(sk->sk_err));
+		break;
+	}
+}
+
+#endif

@@ -1,0 +1,139 @@
+//! Waits that end without what was waited for: an ordinary program meets a peer that is silent,
+//! that resets, that closes, that does not listen, and ports that are used up. The witness is the
+//! program, by its own counts and clock. One that waits for nobody does the same, and is silent.
+
+use serde_json::Value;
+use testbed::{Host, within_attempts};
+use with::expected::{ms, within};
+use with::{number, stat_command};
+
+/// Serves `port`: each connection to it has a fate of its own.
+const FATES: &str = "
+import socket, struct, threading, time
+def serve(port, fate):
+    s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', port)); s.listen(50)
+    def loop():
+        while True:
+            c, _ = s.accept()
+            threading.Thread(target=fate, args=(c,), daemon=True).start()
+    threading.Thread(target=loop, daemon=True).start()
+def silent(c): time.sleep(60)
+def resets(c):
+    c.recv(99); c.setsockopt(1, 13, struct.pack('ii', 1, 0)); c.close()
+def closes(c): c.recv(99); c.close()
+def answers(c):
+    while d := c.recv(99): c.sendall(d)
+def answers_with_fin(c):
+    c.recv(99); c.setsockopt(6, 3, 1); c.sendall(b'bye'); c.close()
+def reads_some(c):
+    for _ in range(4): c.recv(99)
+    c.close()
+for port, fate in [(1, silent), (2, resets), (3, closes), (5, answers), (6, answers_with_fin),
+                   (7, reads_some)]:
+    serve(8000 + port, fate)
+";
+
+/// Meets each fate three times, and prints the counts of its errors and the seconds of its waits.
+const ASKS: &str = "
+import collections, errno
+met = collections.Counter(); spent = 0.0
+for port in [1, 2, 3, 4]:
+    for _ in range(3):
+        c = socket.socket(); c.settimeout(0.3); begun = time.monotonic()
+        try:
+            c.connect(('127.0.0.1', 8000 + port)); c.sendall(b'question')
+            met['eof' if c.recv(99) == b'' else 'answer'] += 1
+        except TimeoutError: met['timeout'] += 1; spent += time.monotonic() - begun
+        except OSError as e: met[errno.errorcode[e.errno]] += 1
+        c.close()
+print(met['timeout'], met['ECONNRESET'], met['eof'], met['ECONNREFUSED'], int(spent * 1e9))
+";
+
+/// Asks, is answered and leaves; says a last word and leaves; sends at a pace until it is cut off.
+const LEAVES: &str = "
+for _ in range(3):
+    c = socket.create_connection(('127.0.0.1', 8005))
+    c.sendall(b'question'); c.recv(99); c.sendall(b'quit'); c.close()
+    c = socket.create_connection(('127.0.0.1', 8006)); c.sendall(b'question'); c.recv(99)
+    time.sleep(0.02); c.close()
+    c = socket.create_connection(('127.0.0.1', 8007))
+    for _ in range(4): c.sendall(b'log'); time.sleep(0.03)
+    c.close()
+";
+
+fn failures(report: &Value) -> Vec<(&str, &str, u64)> {
+    println!("{}", report["diagnosis"]);
+    let findings = report["diagnosis"]["findings"].as_array().unwrap();
+    let failed = findings.iter().filter_map(|finding| {
+        let how = finding["failure"].as_str()?;
+        let service = finding["services"][0].as_str()?;
+        Some((how, service, number(&finding["count"])))
+    });
+    let mut failed: Vec<_> = failed.collect();
+    failed.sort_unstable();
+    failed
+}
+
+#[test]
+fn waits_that_end_without_an_answer_are_named_by_their_ends() {
+    let host = Host::new("fates").unwrap();
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{ASKS}")]);
+        let met: Vec<u64> = measured
+            .stdout
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
+        let [given_up, reset, closed, refused, waited] = met[..] else {
+            panic!("{} {}", measured.stdout, measured.stderr);
+        };
+        let expected = [
+            ("closed-by-peer", "127.0.0.1:8003", closed),
+            ("given-up", "127.0.0.1:8001", given_up),
+            ("refused", "127.0.0.1:8004", refused),
+            ("reset", "127.0.0.1:8002", reset),
+        ];
+        assert_eq!(failures(&measured.report), expected);
+        assert_eq!([given_up, reset, closed, refused], [3; 4]);
+        let waits = measured.report["wall_time"]["waits"].as_array().unwrap();
+        let silent = waits
+            .iter()
+            .find(|wait| wait["kind"] == "waiting" && wait["peer"] == "127.0.0.1:8001");
+        let silent = silent.unwrap_or_else(|| panic!("{}", measured.report["wall_time"]));
+        assert_eq!(
+            (&silent["questions"], &silent["unanswered"]),
+            (&3.into(), &3.into())
+        );
+        within("the wait", number(&silent["ns"]), ms(890)..=waited)
+    });
+}
+
+#[test]
+fn a_program_that_waits_for_nobody_fails_nowhere() {
+    let host = Host::new("leaves").unwrap();
+    let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{LEAVES}")]);
+    assert!(measured.status.success(), "{}", measured.stderr);
+    assert_eq!(failures(&measured.report), []);
+}
+
+/// All local ports are in TIME_WAIT: connect() fails before a SYN.
+#[test]
+fn connects_that_find_no_port_are_counted() {
+    let host = Host::new("ports").unwrap();
+    let range = "net.ipv4.ip_local_port_range=40000 40003";
+    host.run("sysctl", &["-qw", range, "net.ipv4.tcp_tw_reuse=0"])
+        .unwrap();
+    let script = "
+failed = 0
+for _ in range(10):
+    c = socket.socket()
+    try: c.connect(('127.0.0.1', 8005)); c.sendall(b'q'); c.recv(9)
+    except OSError as e: failed += e.errno == 99
+    c.close()
+print(failed)";
+    let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{script}")]);
+    let failed: u64 = measured.stdout.trim().parse().unwrap();
+    assert_eq!(failed, 6);
+    let expected = [("denied", "127.0.0.1:8005", failed)];
+    assert_eq!(failures(&measured.report), expected);
+}
