@@ -93,10 +93,14 @@ pub struct Session {
     deselected: bool,
 }
 
-/// The clocks are read so often. A step of CLOCK_REALTIME wakes us; a new offset to CLOCK_TAI,
-/// which daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as it is
-/// (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
-const CLOCK_PERIOD: Duration = Duration::from_secs(1);
+/// The clocks are read at least so often. A step of CLOCK_REALTIME wakes us; a new offset to
+/// CLOCK_TAI, which daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as
+/// it is (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
+const CLOCK_PERIOD: Duration = Duration::from_secs(2);
+
+/// Clocks that were read so long ago are read by the way. Other work wakes an idle session each
+/// second, and nothing needs to wake it for the clocks alone.
+const CLOCK_BY_THE_WAY: Duration = Duration::from_millis(500);
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -198,9 +202,7 @@ impl Session {
             waiting,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
-        // Half a period: what wakes this thread each second renews the clock on the way, so that an
-        // idle session is not woken for the clock alone.
-        if stepped || self.clock_read.elapsed() >= CLOCK_PERIOD / 2 {
+        if stepped || self.clock_read.elapsed() >= CLOCK_BY_THE_WAY {
             self.refresh_clock()?;
         }
         self.run_windows();
