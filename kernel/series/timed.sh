@@ -37,6 +37,11 @@ for family in 4 6; do
 done
 tc qdisc del dev lo root
 
+# Each case switches stamps of arrival on and off, and with them instructions of the kernel. With
+# two processors, QEMU was seen to run a breakpoint that was gone.
+./rxtimestamp >output 2>&1
+result $? rxtimestamp
+
 # txtimestamp.sh: 10 ms to the driver, 20 ms more to the receiver, and the same back.
 ip link add ifb_netem0 type ifb
 ip link set dev ifb_netem0 up
