@@ -2,5 +2,6 @@
 
 pub(crate) mod page;
 pub(crate) mod question;
+mod seats;
 pub(crate) mod server;
 pub(crate) mod tls;

@@ -199,7 +199,7 @@ fn handshakes_that_never_end_block_no_other_client() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let agent = Agent::of(&host, &settings(&authority));
     let mut silent = Vec::new();
-    for number in 0..200 {
+    for number in 0..300 {
         let mut client = TcpStream::connect(agent.address).unwrap();
         // The head of a handshake record of 512 bytes (RFC 8446, section 5.1), and no more.
         if number % 2 == 0 {
