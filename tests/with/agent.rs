@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -128,17 +129,26 @@ pub fn wait_for_line(process: &Process, text: &str) -> String {
 
 /// Send a request; return the answer's head and body.
 pub fn exchange(address: SocketAddr, path: &str, header: &str) -> (String, String) {
-    request("GET", address, path, header)
-}
-
-/// As [`exchange`], with POST.
-pub fn post(address: SocketAddr, path: &str, header: &str) -> (String, String) {
-    request("POST", address, path, header)
-}
-
-fn request(method: &str, address: SocketAddr, path: &str, header: &str) -> (String, String) {
-    let mut client = TcpStream::connect(address).unwrap();
+    let client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
+    request(client, "GET", address, path, header)
+}
+
+/// As [`exchange`], with POST, by the socket of the agent's owner.
+pub fn post(address: SocketAddr, path: &str, header: &str) -> (String, String) {
+    let socket = format!("/run/sockstamp/agent-{}.sock", address.port());
+    let client = UnixStream::connect(socket).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    request(client, "POST", address, path, header)
+}
+
+fn request(
+    mut client: impl Read + Write,
+    method: &str,
+    address: SocketAddr,
+    path: &str,
+    header: &str,
+) -> (String, String) {
     // HTTP 1.0 has no chunks.
     write!(
         client,

@@ -3,6 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,6 +30,7 @@ use crate::config::Config;
 use crate::ending::Ending;
 use crate::full::FullLog;
 use crate::hindsight::Hindsight;
+use crate::http::local::{self, LocalSocket};
 use crate::http::question::{Answer, Answered, Question, Refusal, Want};
 use crate::http::server::Server;
 use crate::http::tls::Identity;
@@ -113,6 +115,19 @@ fn raise_descriptors() {
     }
 }
 
+/// Listen for the owner of the agent, who needs no token. Without it, snapshots need a token.
+fn listen_locally(listener: &TcpListener, has_token: bool) -> Option<(UnixListener, LocalSocket)> {
+    let path = local::path(listener.local_addr().ok()?.port());
+    let bound = LocalSocket::bind(path.clone());
+    if let (Err(error), false) = (&bound, has_token) {
+        complain(format_args!(
+            "cannot listen at {}, for `sockstamp agent snapshot`: {error}",
+            path.display()
+        ));
+    }
+    bound.ok()
+}
+
 /// Warn about an agent that can be reached over the network.
 fn warn_of_the_network(config: &Config) {
     match (&config.tls, &config.token_file) {
@@ -182,6 +197,8 @@ pub(crate) struct Agent<'a> {
     pub(crate) ending: Ending,
     pub(crate) prober: Prober,
     pub(crate) server: Server,
+    /// Removed at the end.
+    pub(crate) _socket: Option<LocalSocket>,
     /// The certificate of the server, if it uses TLS.
     pub(crate) identity: Option<Arc<Identity>>,
     /// Secrets of the receiver.
@@ -210,6 +227,7 @@ impl<'a> Agent<'a> {
         let prober = Prober::start(probes(&config, &checked.wanted))?;
         let names = Names::start(named(&config))?;
         let measuring = Unprivileged::start(probe::facts(), &checked.wanted)?;
+        let (local, socket) = listen_locally(&listener, checked.token.is_some()).unzip();
         let readings = Readings::new(config.limits());
         let hindsight = start_hindsight(&config, &readings)?;
         if let Some(hindsight) = &hindsight {
@@ -228,7 +246,8 @@ impl<'a> Agent<'a> {
             unnamed: Vec::new(),
             ending: Ending::default(),
             readings,
-            server: Server::start(listener, checked.token, identity.as_ref())?,
+            server: Server::start(listener, local, checked.token, identity.as_ref())?,
+            _socket: socket,
             identity,
             secrets: checked.secrets,
             prober,

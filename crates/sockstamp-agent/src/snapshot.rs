@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use anyhow::{Context, Error, Result, anyhow};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::config::Config;
+use crate::http::local;
 use crate::http::server::SNAPSHOT_HEADER;
 use crate::http::tls;
 
@@ -17,27 +20,44 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Send the request, and return the directory.
 pub(crate) fn ask(config: &Config) -> Result<String> {
+    let Some(token) = config.token()? else {
+        return ask_as_owner(config.listen.port());
+    };
     let address = reachable(config.listen);
-    let token = config.token()?;
     let encrypted = config.tls.as_ref().map(tls::trusting_itself).transpose()?;
-    let answer = exchange(address, token.as_deref(), encrypted)
+    let answer = exchange(address, &token, encrypted)
         .map_err(in_words)
         .with_context(|| format!("cannot ask the agent at {address}"))?;
-    let kept = kept(&answer, token.is_some());
-    let directory = kept.map_err(|why| anyhow!("the agent at {address} {why}"))?;
+    let directory = kept(&answer).map_err(|why| anyhow!("the agent at {address} {why}"))?;
     Ok(directory.to_owned())
 }
 
+/// Ask by the socket of the agent's owner, where there is no token.
+fn ask_as_owner(port: u16) -> Result<String> {
+    let path = local::path(port);
+    let place = path.display();
+    let answer = exchange_locally(&path).map_err(in_words).with_context(|| {
+        format!("cannot ask the agent at {place}, and no token_file is named by --config")
+    })?;
+    let directory = kept(&answer).map_err(|why| anyhow!("the agent at {place} {why}"))?;
+    Ok(directory.to_owned())
+}
+
+fn exchange_locally(path: &Path) -> Result<String> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(talk(stream, &request("localhost", ""))?)
+}
+
 /// Return the directory that an answer names, or else how the agent has refused.
-fn kept(answer: &str, has_token: bool) -> Result<&str, String> {
+fn kept(answer: &str) -> Result<&str, String> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let status = head.starts_with("HTTP/").then(|| head.split(' ').nth(1));
     let why = match status.flatten() {
         Some("200") => return Ok(body.trim_end()),
-        Some("401") if has_token => {
+        Some("401") => {
             "refuses the token in token_file: is it the agent's own file? SIGHUP has it read again"
         }
-        Some("401") => "needs a token: name its file of settings with token_file by --config",
         Some(_) => {
             let mut lines = body.lines().chain(head.lines());
             let why = lines.find(|line| !line.is_empty()).unwrap_or_default();
@@ -76,15 +96,11 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
 
 fn exchange(
     address: SocketAddr,
-    token: Option<&str>,
+    token: &str,
     encrypted: Option<Arc<ClientConfig>>,
 ) -> Result<String> {
-    let token = token.map_or_else(String::new, |token| {
-        format!("Authorization: Bearer {token}\r\n")
-    });
-    let request = format!(
-        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n"
-    );
+    let token = format!("Authorization: Bearer {token}\r\n");
+    let request = request(&address.to_string(), &token);
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(match encrypted {
@@ -94,6 +110,10 @@ fn exchange(
             talk(StreamOwned::new(connection, stream), &request)?
         }
     })
+}
+
+fn request(host: &str, token: &str) -> String {
+    format!("POST /snapshot HTTP/1.0\r\nHost: {host}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n")
 }
 
 fn talk(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
@@ -121,29 +141,23 @@ mod tests {
 
     #[test]
     fn an_answer_names_the_directory_or_says_why_there_is_none() {
-        let told = |answer: &str, has_token| kept(answer, has_token).map(str::to_owned);
+        let told = |answer: &str| kept(answer).map(str::to_owned);
         let good = "HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\n/a/b\n";
-        assert_eq!(told(good, false).as_deref(), Ok("/a/b"));
+        assert_eq!(told(good).as_deref(), Ok("/a/b"));
         let unauthorized = "HTTP/1.0 401 Unauthorized\r\n\r\na token is needed\n";
         let full = "HTTP/1.0 503 Service Unavailable\r\n\r\n/a has 16 snapshots: remove some\n";
-        for (answer, has_token, why) in [
-            (unauthorized, false, "needs a token: "),
-            (unauthorized, true, "refuses the token in token_file: "),
-            (
-                full,
-                true,
-                "kept no snapshot: /a has 16 snapshots: remove some",
-            ),
+        for (answer, why) in [
+            (unauthorized, "refuses the token in token_file: "),
+            (full, "kept no snapshot: /a has 16 snapshots: remove some"),
             (
                 "HTTP/1.0 431 Too Large\r\n\r\n",
-                true,
                 "kept no snapshot: HTTP/1.0 431 Too Large",
             ),
             // An alert of TLS 1.2.
-            ("\u{15}\u{3}\u{3}\0\u{2}\u{2}2", true, "answers no HTTP: "),
-            ("", true, "ended the connection "),
+            ("\u{15}\u{3}\u{3}\0\u{2}\u{2}2", "answers no HTTP: "),
+            ("", "ended the connection "),
         ] {
-            let told = told(answer, has_token).unwrap_err();
+            let told = told(answer).unwrap_err();
             assert!(told.starts_with(why), "{told}");
         }
     }

@@ -8,12 +8,14 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::fs;
+use std::future::poll_fn;
 use std::io::{self, Write};
-use std::net::{IpAddr, TcpListener};
-use std::os::unix::net::UnixStream;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -29,7 +31,6 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use sockstamp_metrics::Format;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -56,6 +57,8 @@ const EXPLAIN_HEADER: &str = "sockstamp-explain";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "there is /, /metrics, /slow, /config, /healthz and /readyz, and by POST \
     /snapshot and /explain\n";
+const DEEDS: &str = "without a token the agent does this for its owner alone, as by `sockstamp agent \
+    snapshot`: set token_file\n";
 const MISDIRECTED: &str = "without a token the agent answers requests to an IP address, to \
     localhost and to the host's own name alone: use one of them, or set token_file\n";
 
@@ -73,9 +76,11 @@ type Token = Arc<RwLock<Option<String>>>;
 
 impl Server {
     /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
-    /// Clients must have the token, if there is one, and use TLS, if there is an identity.
+    /// Clients must have the token, if there is one, and use TLS, if there is an identity; those of
+    /// the local socket need neither.
     pub(crate) fn start(
         listener: TcpListener,
+        local: Option<UnixListener>,
         token: Option<String>,
         identity: Option<&Arc<Identity>>,
     ) -> Result<Self> {
@@ -105,10 +110,12 @@ impl Server {
             .name("http".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new();
-                served.block_on(
-                    &runtime,
-                    serve(listener, acceptor, Rc::new(asker), &counter),
-                )
+                let places = Places {
+                    listener,
+                    local,
+                    acceptor,
+                };
+                served.block_on(&runtime, serve(places, Rc::new(asker), &counter))
             })
             .context("cannot start a thread")?;
         Ok(Self {
@@ -155,8 +162,13 @@ impl Asker {
     /// gets around that, if it makes its own name resolve to the address (DNS rebinding): then its
     /// requests have its name.
     fn relies_on_the_address(&self) -> bool {
+        self.is_local && !self.has_token()
+    }
+
+    /// Return true if clients of the network must give a token.
+    fn has_token(&self) -> bool {
         let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_local && token.is_none()
+        token.is_some()
     }
 
     /// Return true if the client may see and do everything. The comparison takes as long whatever
@@ -231,13 +243,32 @@ fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-async fn serve(
+/// The places where clients come in.
+struct Places {
     listener: TcpListener,
+    local: Option<UnixListener>,
     acceptor: Option<TlsAcceptor>,
-    asker: Rc<Asker>,
-    dropped: &AtomicU64,
-) -> io::Result<Infallible> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+}
+
+/// A client, by the place where it came in.
+enum Client {
+    Network(tokio::net::TcpStream),
+    Local(tokio::net::UnixStream),
+}
+
+/// The reason to trust a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// The socket that it came by is its owner's.
+    Owner,
+    /// The token that it gives, if the agent has one.
+    Token,
+}
+
+async fn serve(places: Places, asker: Rc<Asker>, dropped: &AtomicU64) -> io::Result<Infallible> {
+    let listener = tokio::net::TcpListener::from_std(places.listener)?;
+    let local = places.local.map(tokio::net::UnixListener::from_std);
+    let local = local.transpose()?;
     let mut seats = Seats::default();
     let ended = Rc::new(Notify::new());
     loop {
@@ -245,42 +276,63 @@ async fn serve(
         while !seats.make_room(dropped) {
             let _ = timeout(REST, ended.notified()).await;
         }
-        let Ok((stream, peer)) = listener.accept().await else {
+        let Ok((client, peer)) = accept(&listener, local.as_ref()).await else {
             sleep(REST).await;
             continue;
         };
         let turn = Rc::new(Cell::new(Turn::Ours));
-        let attended = attend(
-            stream,
-            Rc::clone(&turn),
-            acceptor.clone(),
-            Rc::clone(&asker),
-        );
+        let acceptor = places.acceptor.clone();
+        let attended = attend(client, Rc::clone(&turn), acceptor, Rc::clone(&asker));
         let ended = Rc::clone(&ended);
         let task = tokio::task::spawn_local(async move {
             let _ = timeout(PATIENCE, attended).await;
             ended.notify_one();
         });
-        seats.take(peer.ip(), turn, task);
+        seats.take(peer, turn, task);
         // Each connection gets on before the next one comes.
         tokio::task::yield_now().await;
     }
 }
 
+async fn accept(
+    listener: &tokio::net::TcpListener,
+    local: Option<&tokio::net::UnixListener>,
+) -> io::Result<(Client, IpAddr)> {
+    poll_fn(|context| {
+        // The owner comes first.
+        let local = local.map(|local| local.poll_accept(context));
+        if let Some(Poll::Ready(accepted)) = local {
+            let owner = |(stream, _)| (Client::Local(stream), Ipv4Addr::UNSPECIFIED.into());
+            return Poll::Ready(accepted.map(owner));
+        }
+        let network = listener.poll_accept(context);
+        network.map_ok(|(stream, peer)| (Client::Network(stream), peer.ip()))
+    })
+    .await
+}
+
 async fn attend(
-    stream: TcpStream,
+    client: Client,
     turn: Rc<Cell<Turn>>,
     acceptor: Option<TlsAcceptor>,
     asker: Rc<Asker>,
 ) {
     let asked = Rc::default();
-    let stream = Watched::new(stream, turn, Rc::clone(&asked));
-    match acceptor {
-        None => answer(stream, &asked, &asker).await,
+    let seen = Rc::clone(&asked);
+    match (client, acceptor) {
+        (Client::Local(stream), _) => {
+            let stream = Watched::new(stream, turn, seen);
+            answer(stream, &asked, &asker, Trust::Owner).await;
+        }
+        (Client::Network(stream), None) => {
+            let stream = Watched::new(stream, turn, seen);
+            answer(stream, &asked, &asker, Trust::Token).await;
+        }
         // A client that wants no encryption, or not ours, learns it by the protocol's own alert.
-        Some(acceptor) => {
+        (Client::Network(stream), Some(acceptor)) => {
+            let stream = Watched::new(stream, turn, seen);
             if let Ok(stream) = acceptor.accept(stream).await {
-                answer(stream, &asked, &asker).await;
+                answer(stream, &asked, &asker, Trust::Token).await;
             }
         }
     }
@@ -291,10 +343,11 @@ async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     asked: &Cell<bool>,
     asker: &Asker,
+    trust: Trust,
 ) {
     let service = service_fn(|request| async move {
         asked.set(true);
-        Ok::<_, Infallible>(respond(&request, asker).await)
+        Ok::<_, Infallible>(respond(&request, asker, trust).await)
     });
     let mut protocol = http1::Builder::new();
     protocol
@@ -309,15 +362,16 @@ async fn answer(
         .await;
 }
 
-async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
+async fn respond(request: &Request<Incoming>, asker: &Asker, trust: Trust) -> Response<Answer> {
     let headers = request.headers();
     let path = request.uri().path();
     // Probes of a cluster have no token.
     let is_probe = ["/healthz", "/readyz"].contains(&path);
-    if !is_probe && !asker.admits(headers) {
+    let is_owner = trust == Trust::Owner;
+    if !is_probe && !is_owner && !asker.admits(headers) {
         return unauthorized();
     }
-    if asker.relies_on_the_address() && !is_to_this_host(request) {
+    if !is_owner && asker.relies_on_the_address() && !is_to_this_host(request) {
         return reply(StatusCode::MISDIRECTED_REQUEST, TEXT, MISDIRECTED);
     }
     let Some(resource) = Resource::at(path, headers) else {
@@ -338,6 +392,10 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
             TEXT,
             format!("it needs the header {header}\n"),
         ),
+        // Anybody of this host reaches the address.
+        Resource::Deed(..) if !is_owner && !asker.has_token() => {
+            reply(StatusCode::FORBIDDEN, TEXT, DEEDS)
+        }
         Resource::Deed(want, _) => ask(asker, want, TEXT).await,
     }
 }
@@ -476,6 +534,9 @@ mod tests {
     use std::net::{Shutdown, SocketAddr, TcpStream};
     use std::time::Instant;
 
+    use tempfile::TempDir;
+
+    use super::super::local::LocalSocket;
     use super::*;
 
     /// A server whose questions are answered with their number.
@@ -497,14 +558,18 @@ mod tests {
     ) -> SocketAddr {
         let listener = TcpListener::bind(listen).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = Server::start(listener, token.map(str::to_owned), None).unwrap();
+        let server = Server::start(listener, None, token.map(str::to_owned), None).unwrap();
+        answer_all(server, answer);
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn answer_all(server: Server, answer: impl Fn(Want, u64) -> Answered + Send + 'static) {
         thread::spawn(move || {
             for question in &server.questions {
                 let answer = answer(question.want, server.dropped());
                 let _ = question.answer.send(answer);
             }
         });
-        SocketAddr::from(([127, 0, 0, 1], port))
     }
 
     fn exchange(address: SocketAddr, request: &[u8]) -> String {
@@ -515,7 +580,7 @@ mod tests {
         rest(client)
     }
 
-    fn rest(mut client: TcpStream) -> String {
+    fn rest(mut client: impl Read) -> String {
         let mut text = Vec::new();
         let _ = client.read_to_end(&mut text);
         String::from_utf8(text).unwrap()
@@ -538,7 +603,6 @@ mod tests {
         assert!(get(address, "/config", "").contains("Config"));
         let post = |header: &str| request(address, "POST", "/snapshot", header);
         assert!(post("").starts_with("HTTP/1.1 403 "));
-        assert!(post("Sockstamp-Snapshot: 1\r\n").contains("Snapshot"));
         let plain = get(address, "/metrics", "");
         assert!(
             plain.contains("version=0.0.4") && plain.contains("Metrics(Plain)"),
@@ -550,6 +614,36 @@ mod tests {
             "Accept: text/html, application/openmetrics-text;version=1.0.0\r\n",
         );
         assert!(open.contains("Metrics(OpenMetrics)"), "{open}");
+    }
+
+    /// The address alone keeps no user of this host out.
+    #[test]
+    fn deeds_are_done_with_a_token_and_for_the_owner_alone() {
+        const HEADERS: &str = "Sockstamp-Snapshot: 1\r\n";
+        let post = |address, more: &str| {
+            request(address, "POST", "/snapshot", &format!("{HEADERS}{more}"))
+        };
+        let refused = post(answering(), "");
+        assert!(
+            refused.starts_with("HTTP/1.1 403 ") && refused.contains("set token_file"),
+            "{refused}"
+        );
+        let done = post(
+            asking_for(Some("secret")),
+            "Authorization: Bearer secret\r\n",
+        );
+        assert!(done.contains("Snapshot"), "{done}");
+
+        let folder = TempDir::new().unwrap();
+        let (local, _socket) = LocalSocket::bind(folder.path().join("socket")).unwrap();
+        let path = local.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server::start(listener, Some(local), Some("secret".to_owned()), None);
+        answer_all(server.unwrap(), |want, _| Ok(format!("{want:?}").into()));
+        let mut client = UnixStream::connect_addr(&path).unwrap();
+        write!(client, "POST /snapshot HTTP/1.0\r\n{HEADERS}\r\n").unwrap();
+        let done = rest(client);
+        assert!(done.ends_with("\r\n\r\nSnapshot"), "{done}");
     }
 
     #[test]
@@ -589,7 +683,8 @@ mod tests {
 
     #[test]
     fn a_refusal_has_its_status_and_its_reason() {
-        let address = serving("127.0.0.1:0", None, |want, _| {
+        const TOKEN: &str = "Authorization: Bearer secret\r\n";
+        let address = serving("127.0.0.1:0", Some("secret"), |want, _| {
             Err(match want {
                 Want::Snapshot => Refusal::unavailable("remove some\n"),
                 Want::Explain => Refusal::busy("ask again\n"),
@@ -597,10 +692,10 @@ mod tests {
             })
         });
         let [snapshot, explain] = ["snapshot", "explain"].map(|name| {
-            let header = format!("Sockstamp-{name}: 1\r\n");
+            let header = format!("Sockstamp-{name}: 1\r\n{TOKEN}");
             request(address, "POST", &format!("/{name}"), &header)
         });
-        let slow = get(address, "/slow", "");
+        let slow = get(address, "/slow", TOKEN);
         for (refused, status, why) in [
             (snapshot, 503, "remove some\n"),
             (explain, 409, "ask again\n"),

@@ -171,7 +171,13 @@ fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
         "[hindsight]\ndirectory = {:?}\nmin_free = 1\n",
         directory.path()
     );
-    let agent = Agent::of(&host, &format!("{}{hindsight}", settings(&authority)));
+    let token = authority.file("token");
+    fs::write(&token, "token-of-16-or-more").unwrap();
+    let token = format!("token_file = {token:?}\n");
+    let agent = Agent::of(
+        &host,
+        &format!("{token}{}{hindsight}", settings(&authority)),
+    );
     let snapshot = || {
         let mut command = Command::new(sockstamp());
         command.args(["agent", "snapshot", "--listen", &agent.address.to_string()]);

@@ -94,8 +94,8 @@ pub struct Session {
 }
 
 /// The clocks are read at least so often. A step of CLOCK_REALTIME wakes us; a new offset to
-/// CLOCK_TAI, which daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME as
-/// it is (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
+/// CLOCK_TAI, which daemons of NTP and PTP set after the boot, does not: it leaves CLOCK_REALTIME
+/// as it is (`timerfd_clock_was_set()`, fs/timerfd.c, v6.18).
 const CLOCK_PERIOD: Duration = Duration::from_secs(2);
 
 /// Clocks that were read so long ago are read by the way. Other work wakes an idle session each
