@@ -49,7 +49,8 @@ for port in [1, 2, 3, 4]:
 print(met['timeout'], met['ECONNRESET'], met['eof'], met['ECONNREFUSED'], int(spent * 1e9))
 ";
 
-/// Asks, is answered and leaves; says a last word and leaves; sends at a pace until it is cut off.
+/// Asks, is answered and leaves; says a last word and leaves; sends at a pace until it is cut off;
+/// reaches a service by the second of its addresses.
 const LEAVES: &str = "
 for _ in range(3):
     c = socket.create_connection(('127.0.0.1', 8005))
@@ -59,6 +60,9 @@ for _ in range(3):
     c = socket.create_connection(('127.0.0.1', 8007))
     for _ in range(4): c.sendall(b'log'); time.sleep(0.03)
     c.close()
+    for address in ['::1', '127.0.0.1']:
+        try: socket.create_connection((address, 8005)).close()
+        except ConnectionRefusedError: pass
 ";
 
 fn failures(report: &Value) -> Vec<(&str, &str, u64)> {
@@ -136,4 +140,61 @@ print(failed)";
     assert_eq!(failed, 6);
     let expected = [("denied", "127.0.0.1:8005", failed)];
     assert_eq!(failures(&measured.report), expected);
+    assert_eq!(measured.report["diagnosis"]["findings"][0]["tried"], 10);
+    let waits = measured.report["waits"].as_array().unwrap();
+    let denied = waits
+        .iter()
+        .filter(|wait| wait["kind"] == "connect" && wait["end"] == "denied");
+    assert_eq!(denied.count() as u64, failed);
+}
+
+/// Asks a name server that is silent and ports that are closed; then sends statistics to nobody.
+const DATAGRAMS: &str = "
+import socket, time
+silent = socket.socket(2, 2); silent.bind(('127.0.0.1', 53))
+statistics = socket.socket(2, 2); statistics.bind(('127.0.0.1', 8125))
+given_up = refused = 0; spent = 0.0
+for _ in range(2):
+    c = socket.socket(2, 2); c.connect(('127.0.0.1', 53)); c.settimeout(0.3)
+    begun = time.monotonic(); c.send(b'who')
+    try: c.recv(99)
+    except TimeoutError: given_up += 1; spent += time.monotonic() - begun
+    c.close()
+for _ in range(3):
+    c = socket.socket(2, 2); c.connect(('127.0.0.1', 8010)); c.send(b'who')
+    try: c.recv(99)
+    except ConnectionRefusedError: refused += 1
+    c.close()
+c = socket.socket(2, 2); c.connect(('127.0.0.1', 8125))
+for _ in range(5): c.send(b'count:1'); time.sleep(0.03)
+c.close()
+print(given_up, refused, int(spent * 1e9))
+";
+
+#[test]
+fn questions_over_udp_end_too_and_statistics_are_none() {
+    let host = Host::new("datagrams").unwrap();
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", DATAGRAMS]);
+        let told: Vec<u64> = measured
+            .stdout
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
+        let [given_up, refused, waited] = told[..] else {
+            panic!("{} {}", measured.stdout, measured.stderr);
+        };
+        assert_eq!([given_up, refused], [2, 3]);
+        let expected = [
+            ("given-up", "127.0.0.1:53", given_up),
+            ("refused", "127.0.0.1:8010", refused),
+        ];
+        assert_eq!(failures(&measured.report), expected);
+        let waits = measured.report["wall_time"]["waits"].as_array().unwrap();
+        let [wait] = &waits[..1] else {
+            panic!("{}", measured.report["wall_time"]);
+        };
+        assert_eq!(wait["peer"], "127.0.0.1:53");
+        within("the wait", number(&wait["ns"]), ms(590)..=waited)
+    });
 }

@@ -7,7 +7,7 @@ use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Waits;
+use sockstamp_model::wait::{Wait, Waits};
 
 use crate::measure::Observer;
 
@@ -18,7 +18,8 @@ const MOST_NAMES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Watched {
     case: Case,
-    has_waits: bool,
+    /// Those that no message shows whole.
+    waits: Vec<Wait>,
     /// By process; `None` of those that were gone.
     names: HashMap<u32, Option<Name>>,
 }
@@ -27,7 +28,7 @@ impl Watched {
     pub(crate) fn new(scope: Scope) -> Self {
         Self {
             case: Case::new(scope),
-            has_waits: false,
+            waits: Vec::new(),
             names: HashMap::new(),
         }
     }
@@ -36,9 +37,9 @@ impl Watched {
         self.case.diagnose(summary)
     }
 
-    /// Return true if waits came that are no messages.
-    pub(crate) const fn has_waits(&self) -> bool {
-        self.has_waits
+    /// Return the waits that no message shows whole.
+    pub(crate) fn waits(&self) -> &[Wait] {
+        &self.waits
     }
 
     /// Return the name of a process; a message has that of the thread that called.
@@ -68,13 +69,18 @@ impl Observer for Watched {
     }
 
     fn waits(&mut self, waits: &Waits) {
-        self.has_waits |= !waits.list.is_empty();
         let mut waits = waits.clone();
         for wait in &mut waits.list {
             if let Some(name) = self.name(wait.pid) {
                 wait.comm = name;
             }
         }
+        for attempts in &mut waits.attempts {
+            if let Some(name) = self.name(attempts.key.pid) {
+                attempts.comm = name;
+            }
+        }
         self.case.waits(&waits);
+        self.waits.extend(waits.list);
     }
 }

@@ -318,6 +318,26 @@ struct wait_record {
 	__u32 padding;
 };
 
+/* What waits that are counted together share. */
+struct attempts_key {
+	__u8 address[16]; /* of the service, as in struct flow_identity */
+	__u32 netns;
+	__u32 pid;
+	__u16 port; /* host order */
+	__u16 family;
+	__u16 kind; /* enum wait */
+	__u16 protocol;
+};
+
+/* All of these waits that have ended, however short they were. */
+struct attempts {
+	__u64 count;
+	__u64 failed;
+	__u64 sum_ns;
+	__u64 min_ns;
+	char comm[COMM_LENGTH];
+};
+
 /*
  * The offsets of REALTIME from the two clocks that BPF can read; user space keeps them up to date.
  */

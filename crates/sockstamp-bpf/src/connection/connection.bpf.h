@@ -16,6 +16,7 @@
 #include "ledger/ledger.bpf.h"
 #include "record/record.bpf.h"
 #include "select/select.bpf.h"
+#include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 
@@ -168,6 +169,8 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 	retransmits = opened ? tcp_of(sk)->total_retrans : 0;
 	if (opened && verdict == VERDICT_VALID)
 		connection_answered(opening, tcp_of(sk));
+	if (opened && setting_waits)
+		attempts_count_connect(opening, sk, now - opening->began, verdict != VERDICT_VALID);
 	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
 	account_connection(bank, direction, verdict, retransmits);
 	if (verdict == VERDICT_VALID)
@@ -240,20 +243,23 @@ static __always_inline void connection_closes(const struct sock *sk)
  */
 static __noinline int connect_denied(const struct sock *sk)
 {
+	struct opening opening = {.pid = bpf_get_current_pid_tgid() >> 32};
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
 	if (stopping || !wait_wanted(END_DENIED, 0) || setting_interface ||
-	    !pid_selected(bpf_get_current_pid_tgid() >> 32) ||
-	    task_spared(bpf_get_current_task_btf()) || !netns_selected(sk) || !filter_flow(sk) ||
-	    !cgroup_selected(sk))
+	    !pid_selected(opening.pid) || task_spared(bpf_get_current_task_btf()) ||
+	    !netns_selected(sk) || !filter_flow(sk) || !cgroup_selected(sk))
 		return 0;
+	bpf_get_current_comm(opening.comm, sizeof(opening.comm));
+	attempts_count_connect(&opening, sk, 0, true);
 	record = wait_new(WAIT_CONNECT, END_DENIED, now, now);
 	if (!record)
 		return 0;
 	flow_identify(&record->flow, sk);
 	record->flow.opened_by = OPENED_BY_US;
-	identity_set_task(&record->flow, bpf_get_current_pid_tgid() >> 32);
+	record->flow.pid = opening.pid;
+	__builtin_memcpy(record->flow.comm, opening.comm, sizeof(opening.comm));
 	wait_emit(record);
 	return 0;
 }

@@ -319,9 +319,12 @@ impl Session {
     pub fn waits(&mut self) -> Result<Waits, Error> {
         self.fetch_waits()?;
         let counted = self.skeleton.maps.bss_data.as_ref();
-        let lost = counted.map_or(0, |data| data.waits_lost);
-        let waiting = self.waiting.as_mut();
-        let mut waits = waiting.map_or_else(Waits::default, |waiting| waiting.take(lost));
+        let (lost, untold) = counted.map_or((0, 0), |data| (data.waits_lost, data.attempts_untold));
+        let mut waits = match &mut self.waiting {
+            Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
+            None => Waits::default(),
+        };
+        waits.untold = untold;
         let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
         // Everything else is known without the look.
         if let Some(Err(error)) = looked {

@@ -307,8 +307,11 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	struct udp_flow *flow;
 	enum verdict verdict;
 
-	if (result < 0 && result != -EFAULT)
+	if (result < 0 && result != -EFAULT) {
+		if (setting_waits)
+			udp_read_fails(sk, result);
 		return;
+	}
 	flow = udp_flow_lookup_or_create(sk);
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;

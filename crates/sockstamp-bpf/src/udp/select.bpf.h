@@ -11,6 +11,7 @@
 #include "select/asked.bpf.h"
 #include "select/select.bpf.h"
 #include "udp/arrivals.bpf.h"
+#include "udp/unanswered.bpf.h"
 
 static __always_inline void udp_select(void *sk)
 {
@@ -200,6 +201,7 @@ static __always_inline void udp_socket_released(struct bpf_sock *sk)
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 	if (!flow)
 		return;
+	udp_asks_no_more(flow);
 	udp_flow_released(flow);
 	udp_tail_set(flow, flow->rx_head);
 }

@@ -27,6 +27,7 @@
 #include "udp/select.bpf.h"
 #include "udp/slots.bpf.h"
 #include "udp/state.bpf.h"
+#include "udp/unanswered.bpf.h"
 
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 
@@ -338,6 +339,7 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 	bool doubted = false;
 	bool corked;
 	__u32 slot, tid;
+	__u64 asked;
 
 	if (!flow || !bank || !udp_own_device(sk, device))
 		return;
@@ -381,7 +383,9 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 			udp_peer(sk, skb, false, &send->remote);
 		if (setting_in_step)
 			send->number = datagram_number(skb);
-		udp_ask(flow, udp_asked_peer(sk, flow, skb), packet.now, skb->len);
+		asked = udp_asked_peer(sk, flow, skb);
+		udp_asks_next(flow, asked, packet.now);
+		udp_ask(flow, asked, packet.now, skb->len);
 	}
 	udp_note_queued(send, &packet);
 	if (corked)
@@ -600,6 +604,8 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	if (slot != UDP_NO_SLOT && udp_peer_wanted() && !send->remote.port &&
 	    !sk->__sk_common.skc_dport && (pending = udp_pending(sk)))
 		udp_corked_peer(sk, pending, &send->remote);
+	if (result < 0 && pid_selected(task >> 32) && udp_wants(sk, &send->remote, DIRECTION_TX))
+		udp_send_fails(sk, flow, &send->remote, result);
 	if (result < 0 || !pid_selected(task >> 32) ||
 	    (slot != UDP_NO_SLOT && !udp_wants(sk, &send->remote, DIRECTION_TX))) {
 		if (slot != UDP_NO_SLOT)

@@ -8,12 +8,15 @@
 
 /* include/uapi/asm-generic/errno-base.h, errno.h */
 #define EPERM	     1
+#define EAGAIN	     11
 #define EACCES	     13
 #define EPIPE	     32
+#define ENETUNREACH  101
 #define ECONNABORTED 103
 #define ECONNRESET   104
 #define ETIMEDOUT    110
 #define ECONNREFUSED 111
+#define EHOSTUNREACH 113
 
 /*
  * Return how a connection ended, by the error of its socket: it is set before the state

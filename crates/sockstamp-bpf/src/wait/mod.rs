@@ -1,5 +1,6 @@
 //! Waits on their way to user space, and what is known of them there.
 
+mod attempts;
 pub(crate) mod record;
 
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> 
     if options.waits.is_some() {
         return Ok(());
     }
+    maps.attempts
+        .set_max_entries(1)
+        .tried("size the map of attempts")?;
     maps.waits
         .set_max_entries(page_size())
         .tried("size the ring of waits")
@@ -88,12 +92,14 @@ impl Waiting {
         }
     }
 
-    /// Take the waits that were fetched. `lost`: those that the ring had no room for.
-    pub(crate) fn take(&mut self, lost: u64) -> Waits {
-        Waits {
+    /// Take the waits that were fetched, and the attempts so far. `lost`: those that the ring had
+    /// no room for.
+    pub(crate) fn take(&mut self, maps: &SockstampMaps<'_>, lost: u64) -> Result<Waits, Error> {
+        Ok(Waits {
             list: std::mem::take(&mut self.held),
             lost: self.dropped + lost,
+            attempts: attempts::take(maps)?,
             ..Waits::default()
-        }
+        })
     }
 }

@@ -26,13 +26,14 @@ __u64 waits_lost; /* found no room */
 
 /*
  * Return true if a wait that ended, or was looked at, is to be sent. A program that gives up at
- * once did not wait: it needed no answer.
+ * once, or asks again, did not wait: it needed no answer.
  */
 static __always_inline bool wait_wanted(enum end end, __u64 ns)
 {
 	if (!setting_waits)
 		return false;
-	return (end != END_DATA && end != END_GIVEN_UP) || ns >= setting_wait_ns;
+	return (end != END_DATA && end != END_ASKED_AGAIN && end != END_GIVEN_UP) ||
+	       ns >= setting_wait_ns;
 }
 
 /* Return a record of which nothing else is known yet; NULL if there is no room. */

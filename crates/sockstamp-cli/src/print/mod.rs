@@ -12,5 +12,6 @@ pub(crate) mod output;
 pub(crate) mod paragraph;
 pub(crate) mod progress;
 pub(crate) mod text;
+pub(crate) mod waits;
 pub(crate) mod wall_time;
 pub mod words;

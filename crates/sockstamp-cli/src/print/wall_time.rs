@@ -161,20 +161,20 @@ impl Waited {
 
     /// `, 10 questions, no answer`
     fn questions(&self) -> String {
-        let (one, many) = match self.kind {
-            Kind::Connecting => ("connect", "connects"),
-            Kind::Waiting | Kind::Sending => ("question", "questions"),
+        let noun = match self.kind {
+            Kind::Connecting => "connects",
+            Kind::Waiting | Kind::Sending => "questions",
         };
         let asked = match self.questions {
             0 | 1 => String::new(),
-            count => format!(", {count} {many}"),
+            count => format!(", {count} {noun}"),
         };
         let failed = match (self.kind, self.unanswered) {
             (_, 0) => String::new(),
             (Kind::Connecting, count) if count == self.questions => ", in vain".to_owned(),
             (_, count) if count == self.questions => ", no answer".to_owned(),
-            (_, 1) => format!(", no answer to 1 {one}"),
-            (_, count) => format!(", no answer to {count} {many}"),
+            (Kind::Connecting, count) => format!(", {count} in vain"),
+            (_, count) => format!(", {count} unanswered"),
         };
         asked + &failed
     }
@@ -515,7 +515,7 @@ mod tests {
         let lost = [asked(0, 10, Asked::Unanswered)];
         assert!(divided(&lost, 40).contains(":53 (DNS), no answer, "));
         let some = [one[0], one[1], asked(30, 40, Asked::Unanswered)];
-        assert!(divided(&some, 40).contains(":53 (DNS), 3 questions, no answer to 1 question, "));
+        assert!(divided(&some, 40).contains(":53 (DNS), 3 questions, 1 unanswered, "));
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use sockstamp_explain::diagnosis::{Diagnosis, Scope};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Wait;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
@@ -20,7 +21,7 @@ use crate::options::slow::Slow;
 use crate::print::colour::{Brush, Color};
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
-use crate::print::{findings, groups, output, text};
+use crate::print::{findings, groups, output, text, waits};
 use crate::watched::Watched;
 
 /// Options of `stat`.
@@ -113,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         summary,
         wall_time: wall_time.as_ref(),
         diagnosis: &watched.diagnose(summary),
-        waited: watched.has_waits(),
+        waits: watched.waits(),
     };
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
@@ -173,8 +174,8 @@ struct Results<'a> {
     summary: &'a Summary,
     wall_time: Option<&'a WallTime>,
     diagnosis: &'a Diagnosis,
-    /// Something waited: it tried to send or to read.
-    waited: bool,
+    /// Those that no message shows whole.
+    waits: &'a [Wait],
 }
 
 /// Leave standard output to the command, if there is one.
@@ -200,9 +201,10 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         summary,
         wall_time,
         diagnosis,
-        waited,
+        waits,
     } = results;
     let brush = brush_of(options);
+    let waited = !waits.is_empty();
     let is_idle = text::is_empty(summary) && !waited;
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, is_idle) {
         writeln!(output, "\n{}", brush.bold(&wall_time.to_string()))?;
@@ -226,6 +228,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
                 summary,
                 wall_time,
                 diagnosis: findings::Json::new(diagnosis, options.slow.slow.into()),
+                waits: waits.iter().map(waits::Json::from).collect(),
             };
             escape::json(&mut *output, &json)?;
             writeln!(output)?;
@@ -242,6 +245,7 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     wall_time: Option<&'a WallTime>,
     diagnosis: findings::Json<'a>,
+    waits: Vec<waits::Json<'a>>,
 }
 
 /// Programs that talk by these seem to be silent.

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Waits of UDP that end without an answer: the program asks again or somebody else, closes the
+ * socket, or learns that nobody is there; or its datagram does not leave.
+ *
+ * Most datagrams without an answer are no questions (statistics, logs), so somebody must be known
+ * to wait: it is DNS, the socket was answered before, or a read has found nothing.
+ */
+#ifndef SOCKSTAMP_UDP_UNANSWERED_BPF_H
+#define SOCKSTAMP_UDP_UNANSWERED_BPF_H
+
+#include "udp/peer.bpf.h"
+#include "udp/state.bpf.h"
+#include "wait/ending.bpf.h"
+#include "wait/wait.bpf.h"
+#include "window/window.bpf.h"
+
+#define PORT_OF_DNS 53
+/* No resolver waits longer before it asks again (RES_MAXRETRANS, resolv.h of glibc). */
+#define UDP_PATIENCE_NS 30000000000ULL
+
+/* Return true if a question is open, and its end would be seen in any case. */
+static __always_inline bool udp_question_open(const struct udp_flow *flow)
+{
+	const struct udp_exchange *exchange = &flow->exchange;
+
+	return setting_waits && !setting_windows && exchange->role == UDP_ASKS &&
+	       (exchange->asked || exchange->in_flight > 0);
+}
+
+static __always_inline bool udp_awaits(const struct udp_flow *flow)
+{
+	const struct udp_exchange *exchange = &flow->exchange;
+
+	return !exchange->surplus &&
+	       (exchange->least || exchange->awaited || flow->identity.remote_port == PORT_OF_DNS);
+}
+
+/* The last question that was asked ends. A global function: many call it. */
+__noinline int udp_question_ends(struct udp_flow *flow, __u32 end, __u64 now)
+{
+	struct wait_record *record;
+	__u64 asked;
+
+	/* Without records, nobody knows whose it is. */
+	if (!flow || !flow->identity.remote_port)
+		return 0;
+	asked = flow->exchange.last;
+	if (!wait_wanted(end, now - asked))
+		return 0;
+	record = wait_new(WAIT_ANSWER, end, asked, now);
+	if (!record)
+		return 0;
+	record->flow = flow->identity;
+	record->bytes = flow->exchange.length;
+	wait_emit(record);
+	return 0;
+}
+
+/* The program waits for the last question no longer. */
+static __always_inline void udp_question_given_up(struct udp_flow *flow, enum end end, __u64 now)
+{
+	if (now - flow->exchange.last < UDP_PATIENCE_NS && udp_awaits(flow))
+		udp_question_ends(flow, end, now);
+}
+
+/* A question is about to be asked of `peer`, as udp_ask() has it. */
+static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u64 now)
+{
+	if (peer && udp_question_open(flow) && now - flow->exchange.last >= setting_wait_ns)
+		udp_question_given_up(
+			flow, flow->exchange.peer == peer ? END_ASKED_AGAIN : END_GIVEN_UP, now);
+}
+
+/* The socket's last descriptor is closed. */
+static __always_inline void udp_asks_no_more(struct udp_flow *flow)
+{
+	if (!stopping && udp_question_open(flow))
+		udp_question_given_up(flow, END_GIVEN_UP, bpf_ktime_get_ns());
+}
+
+/* Return true for errors that routers or the peer's host have sent: nobody is there. */
+static __always_inline bool udp_nobody_there(int result)
+{
+	return result == -ECONNREFUSED || result == -EHOSTUNREACH || result == -ENETUNREACH;
+}
+
+/* A read has got an error. */
+static __noinline int udp_read_fails(const struct sock *sk, int result)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
+
+	if (!flow || !udp_question_open(flow))
+		return 0;
+	if (result == -EAGAIN)
+		flow->exchange.awaited = true;
+	if (!udp_nobody_there(result))
+		return 0;
+	udp_question_ends(flow, end_by_error(-result), bpf_ktime_get_ns());
+	flow->exchange.asked = 0;
+	flow->exchange.in_flight = 0;
+	return 0;
+}
+
+/* A send of a selected task has got an error: its datagram did not leave. */
+static __noinline int udp_send_fails(const struct sock *sk, const struct udp_flow *flow,
+				     const struct udp_remote *remote, int result)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct wait_record *record;
+
+	if (!setting_waits || flow->exchange.role == UDP_ANSWERS ||
+	    (result != -EPERM && result != -EHOSTUNREACH && result != -ENETUNREACH))
+		return 0;
+	record = wait_new(WAIT_ANSWER, end_by_error(-result), now, now);
+	if (!record)
+		return 0;
+	udp_identify(&record->flow, sk, remote);
+	identity_set_task(&record->flow, bpf_get_current_pid_tgid() >> 32);
+	wait_emit(record);
+	return 0;
+}
+
+#endif

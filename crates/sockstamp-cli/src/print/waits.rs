@@ -1,0 +1,47 @@
+//! Waits in JSON: those that did not end by data, and those that go on.
+
+use serde::Serialize;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+use sockstamp_model::flow::{Opened, canonical};
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::{End, Evidence, Kind, Wait};
+
+/// One wait.
+#[derive(Debug, Serialize)]
+pub(crate) struct Json<'a> {
+    kind: Kind,
+    end: End,
+    pid: u32,
+    comm: &'a Name,
+    protocol: &'static str,
+    local: String,
+    remote: String,
+    netns: u32,
+    cookie: u64,
+    opened: Option<Opened>,
+    since_ns: Timestamp<Monotonic>,
+    lasted_ns: Nanos,
+    bytes: u64,
+    evidence: &'a Evidence,
+}
+
+impl<'a> From<&'a Wait> for Json<'a> {
+    fn from(wait: &'a Wait) -> Self {
+        Self {
+            kind: wait.kind,
+            end: wait.end,
+            pid: wait.pid,
+            comm: &wait.comm,
+            protocol: wait.flow.protocol.name(),
+            local: canonical(wait.flow.local).to_string(),
+            remote: canonical(wait.flow.remote).to_string(),
+            netns: wait.flow.netns.0,
+            cookie: wait.flow.cookie.0,
+            opened: wait.opened,
+            since_ns: wait.since,
+            lasted_ns: wait.lasted,
+            bytes: wait.bytes,
+            evidence: &wait.evidence,
+        }
+    }
+}
