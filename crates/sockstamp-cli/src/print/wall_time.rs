@@ -1,10 +1,10 @@
 //! The wall time of a command, divided into its waits for peers and the rest.
 //!
 //! A wait ends when data can be read, when a send gets room, when a connection is established or
-//! fails, or when it is given up. It begins with connect(2), with the request (stage `peer.answer`),
-//! or, if a reader slept without a request, with the flow's last message. If waits overlap, the time
-//! belongs to the wait that ends first: it let the command continue. What the command spent on a CPU
-//! it did not wait.
+//! fails, or when it is given up. It begins with connect(2), with the request (stage
+//! `peer.answer`), or, if a reader slept without a request, with the flow's last message. If waits
+//! overlap, the time belongs to the wait that ends first: it let the command continue. What the
+//! command spent on a CPU it did not wait.
 
 use std::collections::BTreeMap;
 use std::fmt;
