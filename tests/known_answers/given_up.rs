@@ -158,8 +158,8 @@ for _ in range(2):
     c = socket.socket(2, 2); c.connect(('127.0.0.1', 53)); c.settimeout(0.3)
     begun = time.monotonic(); c.send(b'who')
     try: c.recv(99)
-    except TimeoutError: given_up += 1; spent += time.monotonic() - begun
-    c.close()
+    except TimeoutError: given_up += 1
+    c.close(); spent += time.monotonic() - begun
 for _ in range(3):
     c = socket.socket(2, 2); c.connect(('127.0.0.1', 8010)); c.send(b'who')
     try: c.recv(99)
