@@ -236,8 +236,12 @@ fn tell_of_newer(series: &Series) {
 
 /// Without a network there is no answer either; an answer may end the run.
 fn check_numbers(series: &Series) -> Result<()> {
-    match numbers::clashes(series, &cache::series()) {
-        Ok(clashes) => ensure!(clashes.is_empty(), "taken: {}", clashes.join("; ")),
+    match numbers::compare(series, &cache::series()) {
+        Ok(compared) => {
+            let clashes = compared.clashes;
+            ensure!(clashes.is_empty(), "taken: {}", clashes.join("; "));
+            println!("numbers are free in {}", compared.with.join(", "));
+        }
         Err(error) => println!("numbers were not compared with newer headers: {error:#}"),
     }
     Ok(())

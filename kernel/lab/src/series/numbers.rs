@@ -20,9 +20,18 @@ const SUITES: [&str; 2] = ["trixie-backports", "experimental"];
 /// Numbers, and the names that have them.
 type Numbers = BTreeMap<u32, String>;
 
-/// Return a sentence for each number of the series that Debian's newest headers have given away.
-pub(crate) fn clashes(series: &Series, folder: &Path) -> Result<Vec<String>> {
-    let mut clashes = Vec::new();
+/// What the comparison was with, and what it found.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    /// Packages with their versions.
+    pub(crate) with: Vec<String>,
+    /// A sentence for each number that was given away.
+    pub(crate) clashes: Vec<String>,
+}
+
+/// Compare with Debian's newest headers.
+pub(crate) fn compare(series: &Series, folder: &Path) -> Result<Compared> {
+    let mut compared = Compared::default();
     for suite in SUITES {
         let lists = folder.join(format!("apt-of-{suite}"));
         let apt = Apt::update(&lists, Archive::Main, suite)?;
@@ -31,11 +40,13 @@ pub(crate) fn clashes(series: &Series, folder: &Path) -> Result<Vec<String>> {
         for package in package::all(work.path())? {
             package::extract(&package, work.path())?;
         }
-        let version = apt.version(PACKAGE)?;
+        let headers = format!("{PACKAGE} {}", apt.version(PACKAGE)?);
         let sentences = beside(series, work.path()).into_iter();
-        clashes.extend(sentences.map(|sentence| format!("{PACKAGE} {version}: {sentence}")));
+        let clashes = sentences.map(|sentence| format!("{headers}: {sentence}"));
+        compared.clashes.extend(clashes);
+        compared.with.push(headers);
     }
-    Ok(clashes)
+    Ok(compared)
 }
 
 /// Compare with the headers of the package that is unpacked in `root`.
