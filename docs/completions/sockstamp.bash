@@ -34,6 +34,9 @@ _sockstamp() {
             sockstamp,export)
                 cmd="sockstamp__subcmd__export"
                 ;;
+            sockstamp,fping)
+                cmd="sockstamp__subcmd__fping"
+                ;;
             sockstamp,join)
                 cmd="sockstamp__subcmd__join"
                 ;;
@@ -71,7 +74,7 @@ _sockstamp() {
 
     case "${cmd}" in
         sockstamp)
-            opts="-h -V --explain-words --help --version stat stuck trace top pcap explain record report diff join export recover ping doctor agent completions"
+            opts="-h -V --explain-words --help --version stat stuck trace top pcap explain record report diff join export recover ping fping doctor agent completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -444,6 +447,140 @@ _sockstamp() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sockstamp__subcmd__fping)
+            opts="-4 -6 -a -A -b -B -c -C -D -e -f -g -H -i -I -l -M -N -o -O -p -q -Q -r -R -s -S -t -u -v -x -h --ipv4 --ipv6 --alive --addr --size --backoff --count --vcount --timestamp --elapsed --file --generate --ttl --interval --iface --loop --dontfrag --netdata --outage --tos --period --quiet --squiet --retry --random --stats --src --timeout --unreach --version --reachable --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backoff)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -B)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --vcount)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -C)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -H)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --iface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -I)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -O)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --period)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --squiet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -Q)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --src)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -S)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reachable)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -x)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sockstamp__subcmd__join)
             opts="-o -h --ptp --nat --apart --slowest --lives --output --clocks --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -569,7 +706,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__ping)
-            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -I -D -q -n -O -v -f -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --interface --netns --container --timestamps --quiet --alive --dead --flood --json --help"
+            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -I -D -q -n -O -v -U -f -A -l -p -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --interface --netns --container --timestamps --quiet --alive --dead --flood --adaptive --preload --pattern --retries --every --path --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -644,11 +781,11 @@ _sockstamp() {
                     return 0
                     ;;
                 --pmtudisc)
-                    COMPREPLY=($(compgen -W "do want dont" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "do probe want dont" -- "${cur}"))
                     return 0
                     ;;
                 -M)
-                    COMPREPLY=($(compgen -W "do want dont" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "do probe want dont" -- "${cur}"))
                     return 0
                     ;;
                 --mark)
@@ -672,6 +809,30 @@ _sockstamp() {
                     return 0
                     ;;
                 --container)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --preload)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pattern)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

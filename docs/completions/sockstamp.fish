@@ -40,6 +40,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "join" -d 'Join 
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Convert recordings for other programs'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings after their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "fping" -d 'Probe hosts as fping does: its options, output and exit status, with the kernel\'s times'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure continuously, and serve metrics to Prometheus'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Publish zerocopy completions and stamps in memory of the applications that register'
@@ -369,17 +370,22 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l tcp -d 'Sen
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s c -l count -d 'Stop after N probes to each host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s i -l interval -d 'Time between probes of one host; less than 2ms needs root' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s w -l deadline -d 'Stop after this time, even if answers are outstanding' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeout -d 'Count a probe as lost if it is not answered within this time' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeout -d 'Count a probe as lost if it is not answered within this time; without it 1s, and a host that never answered is awaited for 3.2s after its last probe' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s s -l size -d 'Bytes of payload, for ICMP and UDP' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s t -l ttl -d 'TTL of IPv4, hop limit of IPv6' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s Q -l tos -d 'TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s M -l pmtudisc -d 'Whether probes may be fragmented: never (do), by this host (want), by routers too (dont)' -r -f -a "do\t'Never'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s M -l pmtudisc -d 'When probes may be fragmented: never (do; probe: even above the known path MTU), by this host (want), by routers too (dont)' -r -f -a "do\t'Never'
+probe\t'Never, and the known path MTU is not minded'
 want\t'By this host, to the known path MTU'
 dont\t'By routers, too'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s m -l mark -d 'Mark the packets of probes, for routes and firewalls' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s I -l interface -d 'Send through this interface, or from this source address' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l netns -d 'Probe from each of these network namespaces: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l container -d 'Probe from the network namespaces of these containers, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s l -l preload -d 'Send N probes at once at the beginning, and keep N in flight with -f or -A' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s p -l pattern -d 'Fill the payload after its first 8 bytes with these: up to 16, as hexadecimal digits' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l retries -d 'Stop with the first answer of a host; probe it N times more without one' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l every -d 'Print a line with the counts and times so far to standard error at this interval' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 4 -d 'Use IPv4 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 6 -d 'Use IPv6 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s D -l timestamps -d 'Begin each line with the time of day, in seconds since 1970'
@@ -387,11 +393,46 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s q -l quiet 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s n -d 'Accepted as ping\'s: addresses are never looked up as names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s O -d 'Accepted as ping\'s: a lost probe always has a line'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s v -d 'Accepted as ping\'s: errors always have a line'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s U -d 'Accepted as ping\'s: the prober\'s delay is always printed'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l alive -d 'Print the addresses that answered, one per line, and nothing else'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l dead -d 'Print the addresses that did not answer, one per line, and nothing else'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s f -l flood -d 'Send the next probe when the last is answered, or after 10 ms; needs root'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s A -l adaptive -d 'Send the next probe when the last is answered, at the latest after the interval'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l path -d 'Probe each hop of the path to the host: its times and loss, and the path MTU'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print one JSON object per probe, then the summary; all times in nanoseconds'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s b -l size -d 'Bytes of payload' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s B -l backoff -d 'The timeout of each retry, as a multiple of its predecessor\'s' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s c -l count -d 'Send N probes to each host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s C -l vcount -d 'The same, and print the time of each' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s f -l file -d 'Read the hosts from this file, one per line; - is standard input' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s H -l ttl -d 'TTL of IPv4, hop limit of IPv6' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s i -l interval -d 'Accepted as fping\'s: probes of different hosts are spread over the period' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s I -l iface -d 'Send through this interface' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s O -l tos -d 'TOS of IPv4, traffic class of IPv6' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s p -l period -d 'Time between probes of one host, with -c, -C or -l' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s Q -l squiet -d 'The same, with a summary of each SECS seconds' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s r -l retry -d 'Probe a host without an answer N times more' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s S -l src -d 'Use this source address' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s t -l timeout -d 'Time for an answer; without it 500, or with -c, -C or -l the period, at most 2000' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s x -l reachable -d 'Print whether at least N hosts answer' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s 4 -l ipv4 -d 'Use IPv4 only'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s 6 -l ipv6 -d 'Use IPv6 only'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s a -l alive -d 'Print the hosts that answer'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s A -l addr -d 'Print addresses in the place of names'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s D -l timestamp -d 'Begin the lines of probes with the time of day, in seconds since 1970'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s e -l elapsed -d 'Print the time of the answer'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s g -l generate -d 'Probe each address of a network, or from a first to a last one'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s l -l loop -d 'Probe until Ctrl-C'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s M -l dontfrag -d 'Set the Don\'t Fragment flag'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s N -l netdata -d 'Print for netdata; with -l and -Q'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s o -l outage -d 'Print the accumulated time without answers'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s q -l quiet -d 'Print neither hosts nor probes, but the summary'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s R -l random -d 'Accepted as fping\'s: 8 bytes of each probe are random'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s s -l stats -d 'Print statistics of all hosts at the end'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s u -l unreach -d 'Print the hosts that do not answer'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s v -l version -d 'Print the version'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F

@@ -3,8 +3,8 @@
 use clap::Parser;
 
 use crate::{
-    agent, completions, diff, doctor, explain, export, janitor, join, pcap, ping, record, recover,
-    report, stat, stuck, top, trace,
+    agent, completions, diff, doctor, explain, export, fping, janitor, join, pcap, ping, record,
+    recover, report, stat, stuck, top, trace,
 };
 
 /// Measure the latency of each message in the Linux network stack, stage by stage.
@@ -122,6 +122,14 @@ pub enum Subcommand {
     /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it
     /// is also 1 if fewer than -c probes were answered. Ctrl-C ends it with the summary.
     Ping(ping::Options),
+    /// Probe hosts as fping does: its options, output and exit status, with the kernel's times
+    ///
+    /// For programs that run fping and read what it prints; a link to sockstamp named `fping` is
+    /// the same. Times are milliseconds there.
+    ///
+    /// Exit status: 0 if every host answered, 1 if one did not, 2 if a name has no address, 4 on
+    /// errors.
+    Fping(fping::Options),
     /// Show what this kernel and this process can measure, and what is missing
     ///
     /// Print the plan that `stat` would use with the same options, hook by hook. It measures only a

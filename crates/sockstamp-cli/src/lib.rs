@@ -14,6 +14,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod export;
+mod fping;
 mod hints;
 mod janitor;
 mod join;
@@ -37,7 +38,9 @@ pub use command_line::{Cli, Subcommand};
 pub use print::words;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::iter;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -56,12 +59,13 @@ pub fn run() -> ExitCode {
     let Cli {
         subcommand,
         explain_words,
-    } = parse(env::args_os()).unwrap_or_else(refuse);
+    } = parse(called(env::args_os())).unwrap_or_else(refuse);
     let Some(subcommand) = subcommand.filter(|_| !explain_words) else {
         return words::print();
     };
     let failed = match subcommand {
         Subcommand::Ping(_) => ping::FAILED,
+        Subcommand::Fping(_) => fping::FAILED,
         _ => 1,
     };
     let result = match subcommand {
@@ -78,6 +82,7 @@ pub fn run() -> ExitCode {
         Subcommand::Export(options) => export::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
+        Subcommand::Fping(options) => fping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
         Subcommand::Agent(options) => agent::run(&options),
         Subcommand::Completions(options) => completions::run(&options),
@@ -92,6 +97,22 @@ pub fn run() -> ExitCode {
             .or(interrupted.map(Interrupted::status));
         ExitCode::from(status.unwrap_or(failed))
     })
+}
+
+/// Name the subcommand that a link to the program is named after: programs that run `ping` or
+/// `fping` find it by its name.
+fn called(mut arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let program = arguments.next().unwrap_or_default();
+    let words: &[&str] = match Path::new(&program).file_name().and_then(OsStr::to_str) {
+        Some("ping") => &["ping"],
+        Some("ping4") => &["ping", "-4"],
+        Some("ping6") => &["ping", "-6"],
+        Some("fping") => &["fping"],
+        Some("fping6") => &["fping", "-6"],
+        _ => &[],
+    };
+    let words = words.iter().map(OsString::from);
+    iter::once(program).chain(words).chain(arguments)
 }
 
 /// Parse arguments. Errors have the usage of their subcommand, also those that clap leaves to us.
@@ -142,6 +163,17 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_link_is_named_after_a_subcommand() {
+        let words = |program: &str| {
+            let arguments = [program, "::1"].map(OsString::from);
+            called(arguments.into_iter()).skip(1).collect::<Vec<_>>()
+        };
+        assert_eq!(words("/usr/bin/ping6"), ["ping", "-6", "::1"]);
+        assert_eq!(words("fping"), ["fping", "::1"]);
+        assert_eq!(words("/usr/bin/sockstamp"), ["::1"]);
     }
 
     #[test]

@@ -335,6 +335,8 @@ impl Stray {
 pub enum End {
     /// All its probes have their outcome.
     Count,
+    /// An answer came, and more are not wanted ([`crate::Settings::until_answered`]).
+    Answered,
     /// Its [deadline](crate::Settings::deadline) has passed.
     Deadline,
     /// [`Engine::remove`](crate::Engine::remove) or [`Engine::stop`](crate::Engine::stop).

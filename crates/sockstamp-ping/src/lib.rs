@@ -70,4 +70,4 @@ pub use namespace::Namespace;
 #[cfg(fuzzing)]
 pub use packet::fuzzing;
 pub use sockets::Sockets;
-pub use target::{MAX_IN_FLIGHT, MAX_PAYLOAD, Protocol, Settings, Target};
+pub use target::{MAX_IN_FLIGHT, MAX_PAYLOAD, ONE_PATH_PAYLOAD, Protocol, Settings, Target};

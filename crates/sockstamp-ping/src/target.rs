@@ -14,6 +14,12 @@ pub const MAX_IN_FLIGHT: usize = 4096;
 /// UDP.
 pub const MAX_PAYLOAD: usize = 65_507;
 
+/// The smallest payload that has room for what keeps a checksum the same.
+pub const ONE_PATH_PAYLOAD: usize = 10;
+
+/// As many as iputils' ping sends ahead at most.
+const MAX_PRELOAD: u64 = 65_536;
+
 /// The destination, method and source of probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -77,13 +83,32 @@ pub struct Settings {
     pub jitter: Duration,
     /// A probe without an answer after this time is lost. Default: 1 s.
     pub timeout: Duration,
+    /// How long a target that answered none of its [`count`](Self::count) probes is kept after the
+    /// last one, for late errors. Default: 0.
+    pub linger: Duration,
     /// Ends that long after the target was added, whatever is still in flight. Default: none.
     pub deadline: Option<Duration>,
-    /// Send the next probe as soon as an answer comes, or after 10 ms, instead of the interval.
+    /// Send the next probe as soon as an answer comes, at the latest after the interval.
     pub flood: bool,
+    /// The shortest time between two probes of a flood. Default: 0.
+    pub closest: Duration,
+    /// Probes that are sent together at the beginning. A flood keeps as many in flight. Default: 1.
+    pub preload: u64,
+    /// End with the first answer: further probes are retries.
+    pub until_answered: bool,
+    /// The interval and the timeout of each probe as a percentage of its predecessor's, at most
+    /// 1000. Default: 100.
+    pub backoff_percent: u32,
     /// Bytes of payload, of ICMP and UDP. Fewer than 8 weaken the protection against forged
     /// answers. Default: 56.
     pub payload: usize,
+    /// Bytes that fill the payload after the first 8, again and again. Default: bytes that count
+    /// up.
+    pub pattern: Vec<u8>,
+    /// Keep every probe on one path: routers that share load choose the next hop by ports and
+    /// checksum, which are then the same in each. Targets of one address and port that differ in
+    /// their hop limit alone share them, too. A payload needs [`ONE_PATH_PAYLOAD`] bytes for it.
+    pub one_path: bool,
     /// TTL of IPv4, hop limit of IPv6. Default: the system's.
     pub hop_limit: Option<u8>,
     /// TOS of IPv4, traffic class of IPv6. Default: 0.
@@ -106,9 +131,16 @@ impl Default for Settings {
             interval: Duration::from_secs(1),
             jitter: Duration::ZERO,
             timeout: Duration::from_secs(1),
+            linger: Duration::ZERO,
             deadline: None,
             flood: false,
+            closest: Duration::ZERO,
+            preload: 1,
+            until_answered: false,
+            backoff_percent: 100,
             payload: 56,
+            pattern: Vec::new(),
+            one_path: false,
             hop_limit: None,
             traffic_class: None,
             source: None,
@@ -140,11 +172,24 @@ impl Target {
         if settings.timeout.is_zero() || settings.timeout > LONGEST {
             return refuse("timeout", "it is more than 0 and at most 10^9 s");
         }
+        if settings.linger > LONGEST {
+            return refuse("linger", "it is at most 10^9 s");
+        }
         if settings.deadline.is_some_and(|deadline| deadline > LONGEST) {
             return refuse("deadline", "it is at most 10^9 s");
         }
         if settings.payload > MAX_PAYLOAD {
             return refuse("payload", "a packet has at most 65507 bytes");
+        }
+        let is_syn = matches!(self.protocol, Protocol::Tcp { .. });
+        if settings.one_path && !is_syn && settings.payload < ONE_PATH_PAYLOAD {
+            return refuse("payload", "to keep to one path it has at least 10 bytes");
+        }
+        if settings.preload == 0 || settings.preload > MAX_PRELOAD {
+            return refuse("preload", "it is from 1 to 65536");
+        }
+        if !(100..=1000).contains(&settings.backoff_percent) {
+            return refuse("backoff", "it is from 100 % to 1000 %");
         }
         if settings.hop_limit == Some(0) {
             return refuse("hop_limit", "it is from 1 to 255");
@@ -201,6 +246,18 @@ mod tests {
         assert_eq!(
             refused(|target| target.settings.payload = MAX_PAYLOAD + 1),
             "payload"
+        );
+        assert_eq!(
+            refused(|target| {
+                target.settings.one_path = true;
+                target.settings.payload = ONE_PATH_PAYLOAD - 1;
+            }),
+            "payload"
+        );
+        assert_eq!(refused(|target| target.settings.preload = 0), "preload");
+        assert_eq!(
+            refused(|target| target.settings.backoff_percent = 99),
+            "backoff"
         );
         assert_eq!(
             refused(|target| target.settings.hop_limit = Some(0)),

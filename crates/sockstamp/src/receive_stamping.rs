@@ -69,9 +69,8 @@ impl ReceiveStamping {
     ///
     /// [`Error::Call`] if the process may not use UDP on the loopback interface, or it is down.
     pub fn is_on() -> Result<bool> {
-        /// Far more than a clock's resolution, and than the way through the loopback interface
-        /// takes.
-        const APART: Duration = Duration::from_millis(5);
+        /// Far more than a clock's resolution.
+        const APART: Duration = Duration::from_micros(500);
         const SOCKET: &str = "IPv4 loopback UDP";
         let failed = |call| move |error: std::io::Error| call_failed(call, SOCKET, &error);
         let probe = UdpSocket::bind("127.0.0.1:0").map_err(failed("bind"))?;

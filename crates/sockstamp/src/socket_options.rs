@@ -21,6 +21,9 @@ pub enum Version {
 pub enum PathMtu {
     /// Never: sets the DF bit of IPv4, and refuses packets above the known path MTU with EMSGSIZE.
     Do,
+    /// As [`Do`](Self::Do), but the known path MTU is not minded: packets are refused with EMSGSIZE
+    /// above the interface's MTU alone.
+    Probe,
     /// This host fragments what exceeds the known path MTU, and sets the DF bit of all else.
     Want,
     /// Routers may fragment, too: no DF bit. Of IPv6, where no router does, this host fragments to
@@ -41,6 +44,7 @@ pub fn set_path_mtu(socket: impl AsFd, version: Version, discovery: PathMtu) -> 
     // IPv6 has the same values: include/uapi/linux/in6.h, v6.18.
     let value = match discovery {
         PathMtu::Do => libc::IP_PMTUDISC_DO,
+        PathMtu::Probe => libc::IP_PMTUDISC_PROBE,
         PathMtu::Want => libc::IP_PMTUDISC_WANT,
         PathMtu::Dont => libc::IP_PMTUDISC_DONT,
     };

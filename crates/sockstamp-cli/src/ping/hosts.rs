@@ -19,33 +19,53 @@ use super::{Options, ranges};
 
 /// Less than this is root's alone, as in ping(8).
 const USERS_INTERVAL: Duration = Duration::from_millis(2);
+/// More is root's alone, as in ping(8).
+const USERS_PRELOAD: u64 = 3;
+/// A flood without answers continues this often.
+const FLOOD: Duration = Duration::from_millis(10);
+/// The time for an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// ARP gives up after three requests, one a second: `mcast_solicit` and `retrans_time_ms` of Linux.
+const LINGER: Duration = Duration::from_millis(3_200);
 /// Names that are looked up at once.
 const LOOKUPS: usize = 16;
 
 /// A target, by the user's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Host {
+pub(crate) struct Host {
     /// The name as given.
-    pub(super) name: Name,
-    pub(super) address: IpAddr,
+    pub(crate) name: Name,
+    pub(crate) address: IpAddr,
     /// The namespace or container that it is probed from, as it was named.
-    pub(super) netns: Option<Name>,
+    pub(crate) netns: Option<Name>,
     /// The name of its probes' numbers in lines: ping(8)'s for ICMP.
-    pub(super) counter: &'static str,
+    pub(crate) counter: &'static str,
 }
 
 /// The hosts to probe.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     /// Each host, from every namespace.
-    pub(super) probed: Vec<(Host, Target)>,
+    pub(crate) probed: Vec<(Host, Target)>,
     /// Why others are not probed: names without an address.
-    pub(super) unknown: Vec<Error>,
+    pub(crate) unknown: Vec<Error>,
 }
 
-/// Find every host to probe. A name of several that has no address keeps no other from being
-/// probed.
+/// Find the hosts to probe. A name of several that has no address keeps no other from being probed.
+///
+/// # Errors
+///
+/// If no name has one: the first error.
 pub(super) fn read(options: &Options) -> Result<Hosts> {
+    let mut hosts = known(options)?;
+    match (hosts.probed.is_empty(), hosts.unknown.is_empty()) {
+        (true, false) => Err(first(&mut hosts.unknown)),
+        _ => Ok(hosts),
+    }
+}
+
+/// Find the hosts to probe, of which there may be none.
+pub(crate) fn known(options: &Options) -> Result<Hosts> {
     check_privilege(options)?;
     let names = names(options)?;
     let origins = origins(options)?;
@@ -85,6 +105,10 @@ fn counter(options: &Options) -> &'static str {
 fn check_privilege(options: &Options) -> Result<()> {
     let is_root = geteuid().is_root();
     ensure!(is_root || !options.flood, "only root may flood (-f)");
+    ensure!(
+        is_root || options.preload <= USERS_PRELOAD,
+        "only root may send more than 3 probes ahead (-l)"
+    );
     ensure!(
         is_root || options.interval >= USERS_INTERVAL,
         "only root may probe more often than every 2 ms (-i)"
@@ -239,7 +263,7 @@ type Resolved = (Vec<(String, Found)>, Vec<Error>);
 ///
 /// # Errors
 ///
-/// If no name has one, or an address is none of one host: the first error.
+/// If an address is none of one host: the first error.
 fn resolve_all(names: &[String], family: Option<Family>) -> Result<Resolved> {
     let share = names.len().div_ceil(LOOKUPS).max(1);
     let resolve_share = |names: &[String]| {
@@ -248,7 +272,33 @@ fn resolve_all(names: &[String], family: Option<Family>) -> Result<Resolved> {
             .map(|name| resolve(name, family))
             .collect::<Vec<_>>()
     };
-    let found: Vec<_> = thread::scope(|scope| {
+    // A thread costs as much as a probe, and addresses need none.
+    let found: Vec<_> = if names.iter().all(|name| is_address(name)) {
+        resolve_share(names)
+    } else {
+        look_up(names, share, &resolve_share)?
+    };
+    let (mut resolved, mut wrong) = (Resolved::default(), Vec::new());
+    for (name, found) in names.iter().zip(found) {
+        match found {
+            Ok(found) => resolved.0.push((name.clone(), found)),
+            Err(error) if is_address(name) => wrong.push(error),
+            Err(error) => resolved.1.push(error),
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(resolved),
+        false => Err(first(&mut wrong)),
+    }
+}
+
+/// Look names up, `share` by each of some threads.
+fn look_up(
+    names: &[String],
+    share: usize,
+    resolve_share: &(impl Fn(&[String]) -> Vec<Result<Found>> + Sync),
+) -> Result<Vec<Result<Found>>> {
+    thread::scope(|scope| {
         let begin = |names| Builder::new().spawn_scoped(scope, move || resolve_share(names));
         let threads: io::Result<Vec<_>> = names.chunks(share).map(begin).collect();
         let results = threads
@@ -259,23 +309,17 @@ fn resolve_all(names: &[String], family: Option<Family>) -> Result<Resolved> {
                     .join()
                     .unwrap_or_else(|_| vec![Err(anyhow!("a lookup of names failed"))])
             });
-        anyhow::Ok(results.flatten().collect())
-    })?;
-    let (mut resolved, mut wrong) = (Resolved::default(), Vec::new());
-    for (name, found) in names.iter().zip(found) {
-        match found {
-            Ok(found) => resolved.0.push((name.clone(), found)),
-            Err(error) if is_address(name) => wrong.push(error),
-            Err(error) => resolved.1.push(error),
-        }
-    }
-    if resolved.0.is_empty() {
-        wrong.append(&mut resolved.1);
-    }
-    match wrong.len() {
-        0 => Ok(resolved),
-        1 => Err(wrong.swap_remove(0)),
-        several => Err(anyhow!("{:#} (and {} others)", wrong[0], several - 1)),
+        Ok(results.flatten().collect())
+    })
+}
+
+/// Return the first of some errors, with the number of the others.
+fn first(errors: &mut Vec<Error>) -> Error {
+    let others = errors.len() - 1;
+    let first = errors.swap_remove(0);
+    match others {
+        0 => first,
+        _ => anyhow!("{first:#} (and {others} others)"),
     }
 }
 
@@ -350,11 +394,30 @@ fn scope(origin: &Origin, found: &Found, via: Option<&Via>) -> Result<u32> {
 
 fn settings(options: &Options, via: Option<&Via>) -> Settings {
     Settings {
-        count: options.count,
-        interval: options.interval,
-        timeout: options.timeout,
+        count: options.retries.map(|retries| retries + 1).or(options.count),
+        interval: if options.flood {
+            FLOOD
+        } else {
+            options.interval
+        },
+        timeout: options.timeout.unwrap_or(PATIENCE),
+        linger: match options.timeout.is_some() || options.retries.is_some() {
+            true => Duration::ZERO,
+            false => LINGER,
+        },
         deadline: options.deadline,
-        flood: options.flood,
+        flood: options.flood || options.adaptive,
+        closest: match options.adaptive && !geteuid().is_root() {
+            true => USERS_INTERVAL,
+            false => Duration::ZERO,
+        },
+        preload: options.preload,
+        until_answered: options.retries.is_some(),
+        pattern: options
+            .pattern
+            .as_ref()
+            .map(|pattern| pattern.0.clone())
+            .unwrap_or_default(),
         payload: options.size.into(),
         hop_limit: options.ttl,
         traffic_class: options.tos,

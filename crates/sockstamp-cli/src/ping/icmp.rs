@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use sockstamp_ping::{Refusal, RefusalKind};
 
 /// The protocol of the errors about packets to an address.
-pub(super) fn name(address: IpAddr) -> &'static str {
+pub(crate) fn name(address: IpAddr) -> &'static str {
     match address {
         IpAddr::V4(_) => "ICMP",
         IpAddr::V6(_) => "ICMPv6",
@@ -15,7 +15,7 @@ pub(super) fn name(address: IpAddr) -> &'static str {
 /// Return the meaning of an error about a probe of an address.
 ///
 /// Source: the registries of types and codes at IANA, "ICMP Parameters" and "ICMPv6 Parameters".
-pub(super) fn meaning(address: IpAddr, refusal: &Refusal) -> String {
+pub(crate) fn meaning(address: IpAddr, refusal: &Refusal) -> String {
     if let RefusalKind::TooBig { mtu } = refusal.kind {
         return match address {
             IpAddr::V4(_) => format!("Frag needed and DF set (mtu = {mtu})"),
@@ -39,7 +39,7 @@ fn of_v4(code: (u8, u8)) -> Option<&'static str> {
         (3, 5) => "Source Route Failed",
         (3, 9) => "Destination Net Prohibited",
         (3, 10) => "Destination Host Prohibited",
-        (3, 13) => "Communication Prohibited (a firewall)",
+        (3, 13) => "Packet filtered: communication prohibited",
         (11, 0) => "Time to live exceeded",
         (11, 1) => "Frag reassembly time exceeded",
         (12, _) => "Parameter problem",
@@ -84,7 +84,7 @@ mod tests {
         let unreachable = RefusalKind::Unreachable;
         assert_eq!(
             named(v4, 3, 13, unreachable),
-            "ICMP: Communication Prohibited (a firewall)"
+            "ICMP: Packet filtered: communication prohibited"
         );
         assert_eq!(
             named(v4, 3, 1, unreachable),

@@ -54,6 +54,9 @@ pub(super) struct Line<'a> {
     stages: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_ns: Option<u64>,
+    /// The hop limit, with `--path`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hop: Option<u8>,
 }
 
 #[derive(Debug, Serialize)]
@@ -117,6 +120,14 @@ impl<'a> Line<'a> {
     pub(super) fn at(self, time: Option<Nanos>) -> Self {
         Self {
             time_ns: time.map(Nanos::as_nanos),
+            ..self
+        }
+    }
+
+    /// Add the hop that it was to reach.
+    pub(super) fn at_hop(self, hop: u8) -> Self {
+        Self {
+            hop: Some(hop),
             ..self
         }
     }
@@ -207,12 +218,17 @@ pub(super) fn stray(host: Option<&Host>, from: IpAddr, why: Stray) -> Value {
 
 /// A target that ended before its time.
 pub(super) fn ended(host: &Host, end: &End) -> Option<Value> {
-    let why = match end {
-        End::NamespaceGone => "namespace-gone".to_owned(),
-        End::Failed(error) => error.to_string(),
-        End::Count | End::Deadline | End::Removed => return None,
-    };
+    let why = failure(end)?;
     Some(json!({"event": "ended", "target": host.name, "netns": host.netns, "error": why}))
+}
+
+/// Why a target ended, unless it was to end.
+pub(super) fn failure(end: &End) -> Option<String> {
+    match end {
+        End::NamespaceGone => Some("namespace-gone".to_owned()),
+        End::Failed(error) => Some(error.to_string()),
+        End::Count | End::Answered | End::Deadline | End::Removed => None,
+    }
 }
 
 /// The last line.

@@ -59,7 +59,7 @@ pub(super) fn outcome(
         Outcome::Answered(answer) => answered(output, host, seq, answer, ""),
         Outcome::Lost => {
             let counter = host.counter;
-            writeln!(output, "no answer from {}: {counter}={seq}", label(host))
+            writeln!(output, "no answer yet for {counter}={seq}: {}", label(host))
         }
         Outcome::Refused(refusal) => refused(output, host, seq, refusal, ""),
         Outcome::NotSent(error) => {
@@ -269,7 +269,10 @@ mod tests {
 
     #[test]
     fn errors_in_place_of_an_answer_are_printed() {
-        assert_eq!(line(Outcome::Lost), "no answer from 10.0.0.2: icmp_seq=7\n");
+        assert_eq!(
+            line(Outcome::Lost),
+            "no answer yet for icmp_seq=7: 10.0.0.2\n"
+        );
         assert_eq!(line(Outcome::Abandoned), "");
         assert_eq!(
             line(Outcome::Refused(refusal())),

@@ -1,40 +1,36 @@
 //! `sockstamp ping`: round-trip times as the kernel saw them.
 
 mod chart;
-mod hosts;
-mod icmp;
+pub(crate) mod follow;
+pub(crate) mod hosts;
+pub(crate) mod icmp;
 mod jitter;
 mod json;
 mod line;
-mod options;
+pub(crate) mod options;
+mod path;
 mod ranges;
 #[cfg(test)]
 mod samples;
-mod spread;
+pub(crate) mod spread;
 mod statistics;
 mod summary;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag;
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{
-    Answer, End, Engine, Event, Events, Limits, Next, Outcome, Refusal, Target, TargetId,
-};
+use sockstamp_ping::{Answer, End, Engine, Event, Limits, Outcome, Refusal, Target, TargetId};
 
 pub use options::Options;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
 
+use follow::{Listener, Signals, follow};
 use hosts::Host;
 use spread::Spread;
 use statistics::{Stamps, Statistics};
@@ -44,13 +40,10 @@ use summary::Summary;
 pub(crate) const FAILED: u8 = 2;
 const UNANSWERED: u8 = 1;
 
-/// Longest delay in noticing a signal.
-const STEP: Duration = Duration::from_millis(50);
-/// Time in which events gather. With a wake-up per event, the thread that reads them would take the
-/// CPU from the one that probes.
-const GATHER: Duration = Duration::from_millis(10);
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if options.path {
+        return path::run(options);
+    }
     let hosts::Hosts { probed, unknown } = hosts::read(options)?;
     let (hosts, targets): (Vec<_>, Vec<_>) = probed.into_iter().unzip();
     for error in &unknown {
@@ -64,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let added = add(&mut engine, targets);
     let printed = added.and_then(|sockets| {
         report.head(&sockets)?;
-        report.follow(&mut engine, events, &signals)
+        follow(&mut engine, events, &signals, &mut report)
     });
     engine.stop();
     printed?;
@@ -72,29 +65,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.exit_code())
 }
 
-/// The signals that end it, and the one that asks how it goes.
-struct Signals {
-    end: Arc<AtomicBool>,
-    ask: Arc<AtomicBool>,
-}
-
-impl Signals {
-    fn catch() -> Result<Self> {
-        let signals = Self {
-            end: Arc::default(),
-            ask: Arc::default(),
-        };
-        let register = |signal, flag| flag::register(signal, Arc::clone(flag));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            register(signal, &signals.end).context("cannot catch signals")?;
-        }
-        register(SIGQUIT, &signals.ask).context("cannot catch signals")?;
-        Ok(signals)
-    }
-}
-
 /// Add the targets; return the kinds of sockets that probe them.
-fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
+pub(crate) fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
     let added = engine.add_all(targets);
     let added = added.map_err(|(address, error)| {
         anyhow::Error::new(error).context(format!("cannot probe {address}"))
@@ -117,6 +89,8 @@ struct Report<'a> {
     failed: bool,
     /// The output has no reader any more.
     unread: bool,
+    /// The time of the last line of `--every`.
+    asked_for: Instant,
 }
 
 impl<'a> Report<'a> {
@@ -129,6 +103,7 @@ impl<'a> Report<'a> {
             told: Vec::new(),
             failed: false,
             unread: false,
+            asked_for: Instant::now(),
         }
     }
 
@@ -139,21 +114,6 @@ impl<'a> Report<'a> {
     /// Return true if only addresses are printed.
     fn lists(&self) -> bool {
         self.options.alive || self.options.dead
-    }
-
-    /// Print a line so far to standard error, as ping(8) does at SIGQUIT.
-    fn progress(&self) {
-        let mut whole = Spread::default();
-        let targets = &self.statistics.targets;
-        targets
-            .iter()
-            .for_each(|target| whole.merge(&target.spread));
-        let counts = &self.statistics.all.counts;
-        let loss = counts.loss_per_mille().unwrap_or_default() / 10;
-        let (received, sent) = (counts.answered, counts.sent);
-        complain(format_args!(
-            "{received}/{sent} packets, {loss}% loss, min/avg/max/mdev = {whole}"
-        ));
     }
 
     fn head(&mut self, sockets: &BTreeSet<String>) -> Result<()> {
@@ -170,35 +130,7 @@ impl<'a> Report<'a> {
         self.written(printed)
     }
 
-    /// Until there are no more events.
-    fn follow(&mut self, engine: &mut Engine, mut events: Events, signals: &Signals) -> Result<()> {
-        let mut stopped = false;
-        loop {
-            let next = match events.next_within(Duration::ZERO) {
-                Next::Timeout => {
-                    let flushed = self.output.flush();
-                    self.written(flushed)?;
-                    thread::sleep(GATHER);
-                    events.next_within(STEP)
-                }
-                next => next,
-            };
-            match next {
-                Next::Event(event) => self.take(&event)?,
-                Next::Timeout => {}
-                Next::Over => return Ok(()),
-            }
-            if signals.ask.swap(false, Ordering::Relaxed) {
-                self.progress();
-            }
-            if !stopped && (self.unread || signals.end.load(Ordering::Relaxed)) {
-                engine.stop();
-                stopped = true;
-            }
-        }
-    }
-
-    fn take(&mut self, event: &Event) -> Result<()> {
+    fn heard(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::Probe {
                 target,
@@ -313,7 +245,7 @@ impl<'a> Report<'a> {
     fn ended(&mut self, target: usize, end: &End) -> Result<()> {
         let host = &self.hosts[target];
         let why = match end {
-            End::Count | End::Deadline | End::Removed => return Ok(()),
+            End::Count | End::Answered | End::Deadline | End::Removed => return Ok(()),
             End::NamespaceGone => "its network namespace is gone".to_owned(),
             End::Failed(error) => error.to_string(),
         };
@@ -421,12 +353,50 @@ impl<'a> Report<'a> {
     }
 }
 
+impl Listener for Report<'_> {
+    fn take(&mut self, _engine: &mut Engine, event: &Event) -> Result<()> {
+        self.heard(event)
+    }
+
+    fn rest(&mut self, _engine: &mut Engine) -> Result<()> {
+        if self
+            .options
+            .every
+            .is_some_and(|every| self.asked_for.elapsed() >= every)
+        {
+            self.asked_for = Instant::now();
+            self.asked();
+        }
+        let flushed = self.output.flush();
+        self.written(flushed)
+    }
+
+    /// Print a line so far to standard error, as ping(8) does at SIGQUIT.
+    fn asked(&self) {
+        let mut whole = Spread::default();
+        let targets = &self.statistics.targets;
+        targets
+            .iter()
+            .for_each(|target| whole.merge(&target.spread));
+        let counts = &self.statistics.all.counts;
+        let loss = counts.loss_per_mille().unwrap_or_default() / 10;
+        let (received, sent) = (counts.answered, counts.sent);
+        complain(format_args!(
+            "{received}/{sent} packets, {loss}% loss, min/avg/max/mdev = {whole}"
+        ));
+    }
+
+    fn is_done(&self) -> bool {
+        self.unread
+    }
+}
+
 fn write_object(output: &mut impl Write, object: &impl serde::Serialize) -> io::Result<()> {
     escape::json(&mut *output, object)?;
     output.write_all(b"\n")
 }
 
 /// Targets are numbered as they were added, which is the order of the hosts.
-fn index(target: TargetId) -> usize {
+pub(crate) fn index(target: TargetId) -> usize {
     usize::try_from(target.number()).unwrap_or(usize::MAX)
 }

@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(short = '6')]
     pub ipv6: bool,
     /// Stop after N probes to each host
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = number)]
     pub count: Option<u64>,
     /// Time between probes of one host; less than 2ms needs root
     #[arg(short, long, value_name = "TIME", value_parser = pace, default_value = "1s")]
@@ -43,9 +43,10 @@ pub struct Options {
     /// Stop after this time, even if answers are outstanding
     #[arg(short = 'w', long, value_name = "TIME", value_parser = patience)]
     pub deadline: Option<Duration>,
-    /// Count a probe as lost if it is not answered within this time
-    #[arg(short = 'W', long, value_name = "TIME", value_parser = patience, default_value = "1s")]
-    pub timeout: Duration,
+    /// Count a probe as lost if it is not answered within this time; without it 1s, and a host that
+    /// never answered is awaited for 3.2s after its last probe
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = patience)]
+    pub timeout: Option<Duration>,
     /// Bytes of payload, for ICMP and UDP
     #[arg(
         short,
@@ -62,7 +63,8 @@ pub struct Options {
     /// TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits
     #[arg(short = 'Q', long, value_name = "TOS", value_parser = traffic_class)]
     pub tos: Option<u8>,
-    /// Whether probes may be fragmented: never (do), by this host (want), by routers too (dont)
+    /// When probes may be fragmented: never (do; probe: even above the known path MTU), by this
+    /// host (want), by routers too (dont)
     #[arg(short = 'M', long = "pmtudisc", value_name = "WHEN")]
     pub path_mtu: Option<Fragmentation>,
     /// Mark the packets of probes, for routes and firewalls
@@ -102,6 +104,9 @@ pub struct Options {
     /// Accepted as ping's: errors always have a line
     #[arg(short)]
     pub verbose: bool,
+    /// Accepted as ping's: the prober's delay is always printed
+    #[arg(short = 'U')]
+    pub user_to_user: bool,
     /// Print the addresses that answered, one per line, and nothing else
     #[arg(long, conflicts_with_all = ["dead", "json", "quiet"])]
     pub alive: bool,
@@ -111,9 +116,91 @@ pub struct Options {
     /// Send the next probe when the last is answered, or after 10 ms; needs root
     #[arg(short, long, conflicts_with = "interval")]
     pub flood: bool,
+    /// Send the next probe when the last is answered, at the latest after the interval
+    #[arg(short = 'A', long, conflicts_with = "flood")]
+    pub adaptive: bool,
+    /// Send N probes at once at the beginning, and keep N in flight with -f or -A
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=65536),
+    )]
+    pub preload: u64,
+    /// Fill the payload after its first 8 bytes with these: up to 16, as hexadecimal digits
+    #[arg(short, long, value_name = "HEX", value_parser = pattern)]
+    pub pattern: Option<Pattern>,
+    /// Stop with the first answer of a host; probe it N times more without one
+    #[arg(long, value_name = "N", conflicts_with = "count")]
+    pub retries: Option<u64>,
+    /// Print a line with the counts and times so far to standard error at this interval
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub every: Option<Duration>,
+    /// Probe each hop of the path to the host: its times and loss, and the path MTU
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "ttl",
+            "flood",
+            "adaptive",
+            "preload",
+            "pattern",
+            "retries",
+            "every",
+            "alive",
+            "dead",
+            "path_mtu",
+            "timestamps",
+        ],
+    )]
+    pub path: bool,
     /// Print one JSON object per probe, then the summary; all times in nanoseconds
     #[arg(long)]
     pub json: bool,
+}
+
+impl Options {
+    /// The defaults.
+    pub(crate) fn of(hosts: Vec<String>) -> Self {
+        const SECOND: Duration = Duration::from_secs(1);
+        Self {
+            hosts,
+            targets: None,
+            udp: None,
+            tcp: None,
+            ipv4: false,
+            ipv6: false,
+            count: None,
+            interval: SECOND,
+            deadline: None,
+            timeout: None,
+            size: 56,
+            ttl: None,
+            tos: None,
+            path_mtu: None,
+            mark: None,
+            interface: None,
+            netns: Vec::new(),
+            container: Vec::new(),
+            timestamps: false,
+            quiet: false,
+            numeric: false,
+            outstanding: false,
+            verbose: false,
+            user_to_user: false,
+            alive: false,
+            dead: false,
+            flood: false,
+            adaptive: false,
+            preload: 1,
+            pattern: None,
+            retries: None,
+            every: None,
+            path: false,
+            json: false,
+        }
+    }
 }
 
 /// The words of ping(8)'s `-M`.
@@ -121,6 +208,8 @@ pub struct Options {
 pub enum Fragmentation {
     /// Never.
     Do,
+    /// Never, and the known path MTU is not minded.
+    Probe,
     /// By this host, to the known path MTU.
     Want,
     /// By routers, too.
@@ -131,15 +220,50 @@ impl From<Fragmentation> for PathMtu {
     fn from(word: Fragmentation) -> Self {
         match word {
             Fragmentation::Do => Self::Do,
+            Fragmentation::Probe => Self::Probe,
             Fragmentation::Want => Self::Want,
             Fragmentation::Dont => Self::Dont,
         }
     }
 }
 
+/// Bytes that fill a payload. A type of its own, since a list would be an option that repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(pub Vec<u8>);
+
+/// As ping(8), which takes up to 16 bytes.
+fn pattern(text: &str) -> Result<Pattern, String> {
+    const MOST: usize = 16;
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| {
+            digit
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        })
+        .collect();
+    let bytes: Vec<u8> = digits
+        .unwrap_or_default()
+        .chunks(2)
+        .map(|digits| digits.iter().fold(0, |byte, digit| byte << 4 | digit))
+        .collect();
+    match bytes.len() {
+        1..=MOST => Ok(Pattern(bytes)),
+        _ => Err(format!("it is 1 to {} hexadecimal digits", 2 * MOST)),
+    }
+}
+
+/// Parse a count, which scripts may precede with a blank, as strtol(3) allows.
+fn number(text: &str) -> Result<u64, String> {
+    let number = text.trim_start().parse().ok();
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "it is at least 1".to_owned())
+}
+
 /// Parse a value that [`sockstamp_ping::Settings::interval`] accepts.
 fn pace(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
+    let interval = duration(text.trim_start())?;
     if (Duration::from_micros(10)..=LONGEST).contains(&interval) {
         Ok(interval)
     } else {
@@ -149,7 +273,7 @@ fn pace(text: &str) -> Result<Duration, String> {
 
 /// Parse a value that [`sockstamp_ping::Settings::timeout`] accepts.
 fn patience(text: &str) -> Result<Duration, String> {
-    let patience = duration(text)?;
+    let patience = duration(text.trim_start())?;
     if patience.is_zero() || patience > LONGEST {
         Err("it is more than 0 and at most 10^9 s".to_owned())
     } else {
@@ -159,7 +283,7 @@ fn patience(text: &str) -> Result<Duration, String> {
 
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
-fn traffic_class(text: &str) -> Result<u8, String> {
+pub(crate) fn traffic_class(text: &str) -> Result<u8, String> {
     let wrong = || "it is from 0 to 255, or from 0x00 to 0xff".to_owned();
     u8::try_from(mark(text).map_err(|_| wrong())?).map_err(|_| wrong())
 }
@@ -184,6 +308,16 @@ mod tests {
         );
         for wrong in ["256", "0x100", "b8", "-1", ""] {
             assert!(traffic_class(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_up_to_16_bytes() {
+        let bytes = |text| pattern(text).map(|pattern| pattern.0);
+        assert_eq!(bytes("ff00a"), Ok(vec![0xff, 0, 0x0a]));
+        assert_eq!(bytes(&"0".repeat(32)), Ok(vec![0; 16]));
+        for wrong in ["", "fg", &"0".repeat(33)] {
+            assert!(pattern(wrong).is_err(), "{wrong}");
         }
     }
 

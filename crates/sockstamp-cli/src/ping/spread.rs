@@ -6,7 +6,7 @@ use sockstamp_model::clock::Nanos;
 
 /// The extremes, the mean and the standard deviation of round trips.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     count: u64,
     min: Nanos,
     max: Nanos,
@@ -15,7 +15,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    pub(super) fn record(&mut self, rtt: Nanos) {
+    pub(crate) fn record(&mut self, rtt: Nanos) {
         self.merge(&Self {
             count: 1,
             min: rtt,
@@ -25,7 +25,7 @@ impl Spread {
         });
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }
@@ -40,9 +40,14 @@ impl Spread {
     }
 
     /// Return the mean; none without round trips.
-    pub(super) fn mean(&self) -> Option<Nanos> {
+    pub(crate) fn mean(&self) -> Option<Nanos> {
         let mean = self.sum.checked_div(self.count.into())?;
         Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    /// Return the least, the mean and the most.
+    pub(crate) fn ends(&self) -> Option<(Nanos, Nanos, Nanos)> {
+        Some((self.min, self.mean()?, self.max))
     }
 
     /// Return the root of the mean square's distance from the square of the mean, `mdev` of

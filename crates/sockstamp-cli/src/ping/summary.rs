@@ -1,5 +1,6 @@
 //! The summary for people.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use sockstamp_model::clock::Nanos;
@@ -30,15 +31,12 @@ pub(super) struct Summary<'a> {
 impl Summary<'_> {
     pub(super) fn print(&self, output: &mut dyn Write) -> io::Result<()> {
         let all = &self.statistics.all;
-        writeln!(output)?;
-        match (self.hosts, self.statistics.targets.as_slice()) {
-            ([only], [target]) => self.as_ping(output, only, target)?,
-            (several, of_each) => {
-                targets(output, several, of_each)?;
-                write!(output, "\n {} targets: ", several.len())?;
-                counts(output, &all.counts)?;
-                writeln!(output, " in {}", self.duration)?;
-            }
+        if let (several @ [_, _, ..], of_each) = (self.hosts, &self.statistics.targets) {
+            writeln!(output)?;
+            targets(output, several, of_each)?;
+            write!(output, "\n {} targets: ", several.len())?;
+            counts(output, &all.counts)?;
+            writeln!(output, " in {}", self.duration)?;
         }
         if all.counts.closed_ports > 0 && all.counts.lost > 0 {
             writeln!(output, "{LIMITED}")?;
@@ -56,13 +54,22 @@ impl Summary<'_> {
         }
         self.stamps(output)?;
         self.lateness(output)?;
-        self.losses(output)
+        self.losses(output)?;
+        match (self.hosts, self.statistics.targets.as_slice()) {
+            ([only], [target]) => self.as_ping(output, only, target),
+            _ => Ok(()),
+        }
     }
 
-    /// Print the lines that programs look for which read ping(8)'s output.
+    /// Print ping(8)'s lines, at the end as there: programs that read its output take the last one,
+    /// or the last two.
     fn as_ping(&self, output: &mut dyn Write, host: &Host, of: &OfTarget) -> io::Result<()> {
         let counts = &of.counts;
-        writeln!(output, "--- {} ping statistics ---", host.name)?;
+        let rare = rare(counts);
+        if !rare.is_empty() {
+            writeln!(output, " of these: {rare}")?;
+        }
+        writeln!(output, "\n--- {} ping statistics ---", host.name)?;
         write!(
             output,
             "{} packets transmitted, {} received",
@@ -74,24 +81,11 @@ impl Summary<'_> {
                 write!(output, ", +{count} {name}")?;
             }
         }
-        let loss = counts.loss_per_mille().unwrap_or_default();
-        let tenths = match loss % 10 {
-            0 => String::new(),
-            tenths => format!(".{tenths}"),
-        };
-        let milliseconds = self.duration.0 / 1_000_000;
-        writeln!(
-            output,
-            ", {}{tenths}% packet loss, time {milliseconds}ms",
-            loss / 10
-        )?;
-        if counts.answered > 0 {
-            writeln!(output, "rtt min/avg/max/mdev = {}", of.spread)?;
-        }
-        let rare = rare(counts);
-        match rare.is_empty() {
-            true => Ok(()),
-            false => writeln!(output, " of these: {rare}"),
+        let (loss, milliseconds) = (Percent(counts), self.duration.0 / 1_000_000);
+        writeln!(output, ", {loss} packet loss, time {milliseconds}ms")?;
+        match counts.answered {
+            0 => writeln!(output),
+            _ => writeln!(output, "rtt min/avg/max/mdev = {}", of.spread),
         }
     }
 
@@ -166,6 +160,19 @@ impl Summary<'_> {
             return Ok(());
         }
         writeln!(output, " lost or odd: {}", rare.join(", "))
+    }
+}
+
+/// The share of sent probes that were not answered, in six digits, as ping(8) has it.
+struct Percent<'a>(&'a Counts);
+
+impl fmt::Display for Percent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { sent, answered, .. } = self.0;
+        let percent = sent.saturating_sub(*answered) as f64 * 100.0 / (*sent).max(1) as f64;
+        let decimals = if percent < 10.0 { 5 } else { 4 };
+        let text = format!("{percent:.decimals$}");
+        write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
@@ -283,11 +290,6 @@ mod tests {
             printed(&[host(2)], &statistics, &counters),
             concat!(
                 "\n",
-                "--- 10.0.0.2 ping statistics ---\n",
-                "4 packets transmitted, 3 received, +1 duplicates, 25% packet loss, time 3000ms\n",
-                "rtt min/avg/max/mdev = 10.000/10.667/12.000/0.943 ms\n",
-                " of these: duplicates 1\n",
-                "\n",
                 " stage              count      p50      p90      p99    p99.9      max   share\n",
                 " tx.copy                3  20.0 µs  20.0 µs  20.0 µs  20.0 µs  20.0 µs   0.2 %\n",
                 " tx.qdisc               3  1.00 µs  1.00 µs  1.00 µs  1.00 µs  1.00 µs   0.0 %\n",
@@ -306,6 +308,11 @@ mod tests {
                 " stamps: probes software (the driver), answers software (the kernel): 3\n",
                 " sent late by: p50 50.0 µs, p99 50.0 µs, max 50.0 µs\n",
                 " lost or odd: skipped 3\n",
+                " of these: duplicates 1\n",
+                "\n",
+                "--- 10.0.0.2 ping statistics ---\n",
+                "4 packets transmitted, 3 received, +1 duplicates, 25% packet loss, time 3000ms\n",
+                "rtt min/avg/max/mdev = 10.000/10.667/12.000/0.943 ms\n",
             )
         );
     }
@@ -326,6 +333,21 @@ mod tests {
         );
         assert!(text.starts_with(expected), "{text}");
         assert!(!text.contains("jitter of"), "{text}");
+    }
+
+    #[test]
+    fn packet_loss_has_six_digits_at_most() {
+        let loss = |sent, answered| {
+            let counts = Counts {
+                sent,
+                answered,
+                ..Counts::default()
+            };
+            Percent(&counts).to_string()
+        };
+        assert_eq!(loss(3, 2), "33.3333%");
+        assert_eq!(loss(700, 699), "0.14286%");
+        assert_eq!([loss(0, 0), loss(10, 9), loss(1, 0)], ["0%", "10%", "100%"]);
     }
 
     #[test]

@@ -5,5 +5,7 @@ mod namespaces;
 mod network_faults;
 mod output;
 mod pacing;
+mod path;
 mod refused;
 mod run;
+mod ways_of_ping;

@@ -35,7 +35,7 @@ fn lost_probes_have_an_error_instead_of_times() {
     let text = text(ping(&prober, &["-c", "1", "-W", "50ms", &address]));
     assert!(
         text.stdout
-            .contains(&format!("\nno answer from {address}: icmp_seq=1\n")),
+            .contains(&format!("\nno answer yet for icmp_seq=1: {address}\n")),
         "{}",
         text.stdout
     );

@@ -36,14 +36,13 @@ fn each_probe_has_a_line_with_both_views() {
             );
         }
         assert_eq!(lines[5], "");
-        assert_eq!(lines[6], format!("--- {address} ping statistics ---"));
+        let [.., head, sent, rtt] = &lines[..] else {
+            panic!("{}", text.stdout);
+        };
+        assert_eq!(*head, format!("--- {address} ping statistics ---"));
         let counts = "3 packets transmitted, 3 received, 0% packet loss, time ";
-        assert!(lines[7].starts_with(counts), "{}", lines[7]);
-        assert!(
-            lines[8].starts_with("rtt min/avg/max/mdev = 1"),
-            "{}",
-            lines[8]
-        );
+        assert!(sent.starts_with(counts), "{sent}");
+        assert!(rtt.starts_with("rtt min/avg/max/mdev = 1"), "{rtt}");
         for stage in [
             "tx.copy",
             "tx.qdisc",
@@ -151,6 +150,9 @@ fn options_go_into_the_packets() {
             "1",
             "-s",
             "1000",
+            "-A",
+            "-l",
+            "1",
             "-Q",
             "0xb8",
             "-I",

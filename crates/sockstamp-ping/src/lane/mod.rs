@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, Type};
 use sockstamp::socket_options::{PathMtu, Version, checksum_at, set_path_mtu};
 use sockstamp::timestamping::Support;
 
-use crate::packet::{icmp, tcp};
+use crate::packet::{Content, icmp, tcp};
 use crate::{Error, Protocol, Result, Sockets, Target};
 
 pub(crate) use port::{Port, Probe};
@@ -25,6 +25,9 @@ pub(crate) use port::{Port, Probe};
 pub(crate) const PORTS: usize = 64;
 /// `PORTS` is 2 to the power of this.
 pub(crate) const PORT_BITS: u32 = 6;
+
+/// The system's hop limit, unless an administrator has changed it (RFC 1700).
+const DEFAULT_HOPS: u8 = 64;
 
 /// Sends per socket whose stamps are awaited: at most those of about 100 ms at 10 000 per second.
 const AWAITED: usize = 1 << 12;
@@ -48,6 +51,7 @@ pub(crate) struct Key {
     interface: Option<String>,
     path_mtu: Option<PathMtu>,
     mark: Option<u32>,
+    one_path: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,13 +72,20 @@ impl Key {
             },
             v4: target.address.is_ipv4(),
             scope: target.scope,
-            hop_limit: settings.hop_limit,
+            // Probes of one path share a socket, whose hop limit changes with each.
+            hop_limit: settings.hop_limit.filter(|_| !settings.one_path),
             traffic_class: settings.traffic_class,
             source: settings.source,
             interface: settings.interface.clone(),
             path_mtu: settings.path_mtu,
             mark: settings.mark,
+            one_path: settings.one_path,
         }
+    }
+
+    /// The number of source ports.
+    fn ports(&self) -> usize {
+        if self.one_path { 1 } else { PORTS }
     }
 
     fn domain(&self) -> Domain {
@@ -118,11 +129,11 @@ impl Key {
             set("interface", interface.clone(), bound)?;
         }
         if let Some(hops) = self.hop_limit {
-            let done = match self.v4 {
-                true => socket.set_ttl_v4(hops.into()),
-                false => socket.set_unicast_hops_v6(hops.into()),
-            };
-            set("hop limit", hops.to_string(), done)?;
+            set(
+                "hop limit",
+                hops.to_string(),
+                self.limit_hops(&socket, hops),
+            )?;
         }
         if let Some(class) = self.traffic_class {
             let done = match self.v4 {
@@ -139,6 +150,13 @@ impl Key {
             set_path_mtu(&socket, version, discovery)?;
         }
         Ok(socket)
+    }
+
+    fn limit_hops(&self, socket: &Socket, hops: u8) -> io::Result<()> {
+        match self.v4 {
+            true => socket.set_ttl_v4(hops.into()),
+            false => socket.set_unicast_hops_v6(hops.into()),
+        }
     }
 
     /// Create a socket that reports network errors by its error queue, and hop limits of received
@@ -193,6 +211,8 @@ pub(crate) struct Lane {
     pub(crate) ports: Vec<Port>,
     /// Number of destinations that use it.
     pub(crate) destinations: usize,
+    /// The hop limit of the next probe, where probes differ in it.
+    hop_limit: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -228,7 +248,27 @@ impl Lane {
             kind,
             ports,
             destinations: 0,
+            hop_limit: None,
         })
+    }
+
+    /// Set the hop limit of the next probe, of those that keep to one path and so share a socket;
+    /// none is the system's.
+    pub(crate) fn set_hop_limit(&mut self, hops: Option<u8>) -> io::Result<()> {
+        if !self.key.one_path || hops == self.hop_limit {
+            return Ok(());
+        }
+        for port in &self.ports {
+            self.key
+                .limit_hops(port.socket(), hops.unwrap_or(DEFAULT_HOPS))?;
+        }
+        self.hop_limit = hops;
+        Ok(())
+    }
+
+    /// Return the index of a source port among those that are used in turn.
+    pub(crate) fn turn_of(&self, port: usize) -> Option<usize> {
+        (!self.key.one_path).then_some(port)
     }
 
     pub(crate) fn sockets(&self) -> Sockets {
@@ -255,7 +295,7 @@ impl Lane {
         packet: &mut Vec<u8>,
         number: u64,
         cookie: u64,
-        payload: usize,
+        content: &Content,
     ) {
         let identifier = match self.kind {
             Kind::RawIcmp { identifier } => identifier,
@@ -267,7 +307,7 @@ impl Lane {
             identifier,
             low(number),
             cookie,
-            payload,
+            content,
         );
     }
 
@@ -381,7 +421,7 @@ fn udp_ports(key: &Key, support: &Support) -> Result<Vec<Port>> {
         key.bind(&socket)?;
         Ok(Port::new(socket, support, AWAITED_BY_EACH)?)
     };
-    (0..PORTS).map(port).collect()
+    (0..key.ports()).map(port).collect()
 }
 
 fn tcp_ports(key: &Key, support: &Support) -> Result<(Kind, Vec<Port>)> {
@@ -400,7 +440,7 @@ fn tcp_ports(key: &Key, support: &Support) -> Result<(Kind, Vec<Port>)> {
         key.bind(&socket)?;
         Ok(socket)
     };
-    let held: Vec<Socket> = (0..PORTS).map(hold).collect::<Result<_>>()?;
+    let held: Vec<Socket> = (0..key.ports()).map(hold).collect::<Result<_>>()?;
     let ports: Vec<u16> = held.iter().map(local_port).collect::<Result<_>>()?;
     attach(&raw, &filter::answers_to_syns(key.v4, &ports))?;
     if !key.v4 {

@@ -84,6 +84,10 @@ impl Port {
         })
     }
 
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     fn matcher(capacity: usize) -> Matcher<Probe> {
         Matcher::datagrams(capacity, &[TxKind::Sched, TxKind::Snd])
     }

@@ -17,7 +17,18 @@ pub fn echo(packet: &[u8]) -> Option<(u8, u16, u16, &[u8])> {
 /// An echo request of IPv4.
 pub fn echo_request(identifier: u16, sequence: u16, cookie: u64, payload: usize) -> Vec<u8> {
     let mut packet = Vec::new();
-    icmp::write_request(&mut packet, icmp::V4, identifier, sequence, cookie, payload);
+    let content = super::Content {
+        length: payload,
+        ..super::Content::default()
+    };
+    icmp::write_request(
+        &mut packet,
+        icmp::V4,
+        identifier,
+        sequence,
+        cookie,
+        &content,
+    );
     packet
 }
 

@@ -1,6 +1,6 @@
 //! Echo requests and their replies.
 
-use super::{COOKIE, checksum, u16_at};
+use super::{COOKIE, Content, checksum, u16_at};
 
 /// Bytes of the header of an echo request.
 pub(crate) const HEADER: usize = 8;
@@ -23,7 +23,7 @@ pub(crate) const V6: Types = Types {
     reply: 129,
 };
 
-/// Write an echo request with this many bytes of payload. The checksum is that of IPv4; of IPv6
+/// Write an echo request with this content. The checksum is that of IPv4; of IPv6
 /// the kernel fills it in, as it does for both on ping sockets, with the identifier
 /// (`ping_v4_push_pending_frames()` in net/ipv4/ping.c, `rawv6_push_pending_frames()` in
 /// net/ipv6/raw.c, v6.18).
@@ -33,27 +33,15 @@ pub(crate) fn write_request(
     identifier: u16,
     sequence: u16,
     cookie: u64,
-    payload: usize,
+    content: &Content,
 ) {
     packet.clear();
     packet.extend([types.request, 0, 0, 0]);
     packet.extend(identifier.to_be_bytes());
     packet.extend(sequence.to_be_bytes());
-    write_payload(packet, cookie, payload);
+    content.write(packet, cookie);
     let sum = checksum(&[packet]);
     packet[2..4].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The cookie, as far as there is room, and then bytes that count up.
-pub(crate) fn write_payload(packet: &mut Vec<u8>, cookie: u64, payload: usize) {
-    let start = packet.len();
-    packet.extend(&cookie.to_be_bytes()[..payload.min(COOKIE)]);
-    packet.extend(
-        (0_u8..=u8::MAX)
-            .cycle()
-            .take(payload.saturating_sub(COOKIE)),
-    );
-    debug_assert_eq!(packet.len() - start, payload);
 }
 
 /// Return true if a payload begins with the cookie, as far as a probe of `sent` bytes has one;
@@ -88,6 +76,13 @@ mod tests {
 
     use super::*;
 
+    fn content(length: usize) -> Content {
+        Content {
+            length,
+            ..Content::default()
+        }
+    }
+
     proptest! {
         #[test]
         fn written_packets_are_read_back(
@@ -97,7 +92,7 @@ mod tests {
             payload in 0_usize..100,
         ) {
             let mut packet = Vec::new();
-            write_request(&mut packet, V4, identifier, sequence, cookie, payload);
+            write_request(&mut packet, V4, identifier, sequence, cookie, &content(payload));
             prop_assert_eq!(checksum(&[&packet]), 0);
             let echo = parse(&packet).unwrap();
             prop_assert_eq!((echo.kind, echo.identifier, echo.sequence), (8, identifier, sequence));
@@ -109,14 +104,14 @@ mod tests {
         fn another_cookie_is_none(cookie: u64, other: u64, payload in COOKIE..100) {
             prop_assume!(cookie != other);
             let mut packet = Vec::new();
-            write_payload(&mut packet, other, payload);
+            content(payload).write(&mut packet, other);
             prop_assert_eq!(has_cookie(&packet, cookie, payload), Some(false));
         }
 
         #[test]
         fn a_cut_cookie_proves_nothing(cookie: u64, payload in COOKIE..100, left in 0..COOKIE) {
             let mut packet = Vec::new();
-            write_payload(&mut packet, cookie, payload);
+            content(payload).write(&mut packet, cookie);
             prop_assert_eq!(has_cookie(&packet[..left], cookie, payload), None);
         }
 

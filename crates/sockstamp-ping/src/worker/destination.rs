@@ -7,7 +7,7 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::TargetId;
 use crate::flights::Flights;
-use crate::lane::{PORT_BITS, low};
+use crate::lane::{PORT_BITS, PORTS, low};
 use crate::packet::icmp::has_cookie;
 
 /// An address, and for UDP and TCP a port, by one lane.
@@ -36,20 +36,22 @@ pub(super) fn initial_sequence(number: u64, cookie: u64) -> u32 {
     ])
 }
 
-/// Find the probe that a datagram to the `port`-th of our source ports is about: the one that its
-/// first byte names, if the datagram carries that one's cookie, else the latest. One cookie is
-/// computed at most, so that a forged datagram costs the same however many probes are remembered.
+/// Find the probe that a datagram is about: the one that its first two bytes name, if the datagram
+/// carries that one's cookie, else the latest from the `port`-th of the source ports that are used
+/// in turn. One cookie is computed at most, so that a forged datagram costs the same however many
+/// probes are remembered.
 pub(super) fn datagram(
     flights: &mut Flights,
-    port: usize,
+    port: Option<usize>,
     payload: &[u8],
     cookie: impl Fn(u64) -> u64,
 ) -> Option<u64> {
-    let port = port as u64;
-    let latest = flights.latest(port, PORT_BITS);
-    let named = payload.first().and_then(|turn| {
-        flights.latest(u64::from(*turn) << PORT_BITS | port, PORT_BITS + u8::BITS)
-    });
+    let port = port.map(|port| port as u64);
+    let latest = port.and_then(|port| flights.latest(port, PORT_BITS));
+    let name = payload.first_chunk().map(|name| u16::from_be_bytes(*name));
+    let named = name
+        .and_then(|name| flights.latest(name.into(), u16::BITS))
+        .filter(|number| port.is_none_or(|port| number % PORTS as u64 == port));
     let sent = named.and_then(|number| flights.get(number));
     match sent {
         Some(flight)
@@ -72,8 +74,8 @@ mod tests {
     use crate::MAX_IN_FLIGHT;
     use crate::clocks::Reading;
     use crate::clocks::now;
-    use crate::lane::{PORTS, Probe};
-    use crate::packet::icmp::write_payload;
+    use crate::lane::Probe;
+    use crate::packet::Content;
     use crate::times::Departure;
     use crate::worker::cookie;
 
@@ -107,11 +109,17 @@ mod tests {
         };
         for number in PROBES - MAX_IN_FLIGHT as u64..PROBES {
             let mut payload = Vec::new();
-            write_payload(&mut payload, cookie(&secret, of(number)), PAYLOAD);
+            let content = Content {
+                length: PAYLOAD,
+                ..Content::default()
+            };
+            content.write(&mut payload, cookie(&secret, of(number)));
             let port = usize::try_from(number).unwrap() % PORTS;
-            assert_eq!(datagram(&mut flights, port, &payload, count), Some(number));
+            let found = datagram(&mut flights, Some(port), &payload, count);
+            assert_eq!(found, Some(number));
+            assert_eq!(datagram(&mut flights, None, &payload, count), Some(number));
         }
-        assert_eq!(made.get(), MAX_IN_FLIGHT);
+        assert_eq!(made.get(), 2 * MAX_IN_FLIGHT);
     }
 
     proptest! {
@@ -123,7 +131,7 @@ mod tests {
         ) {
             let (mut flights, secret) = (filled(probes), RandomState::new());
             let made = Cell::new(0);
-            let found = datagram(&mut flights, port, &forged, |number| {
+            let found = datagram(&mut flights, Some(port), &forged, |number| {
                 made.set(made.get() + 1);
                 cookie(&secret, of(number))
             });

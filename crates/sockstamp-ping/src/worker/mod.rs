@@ -26,7 +26,7 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::clocks::now;
 use crate::flights::{Flight, Flights, State};
-use crate::lane::{Key, Lane, PORT_BITS, PORTS, Probe};
+use crate::lane::{Key, Lane, Probe, low};
 use crate::namespace::Presence;
 use crate::{
     Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings,
@@ -78,7 +78,16 @@ struct Watched {
     planned: Timestamp<Monotonic>,
     /// The time of the next probe; other timers of this kind are out of date.
     due: Timestamp<Monotonic>,
+    /// The time until the probe after the next, and the timeout of the next.
+    interval: Nanos,
+    timeout: Nanos,
+    /// The time of the last probe.
+    last: Timestamp<Monotonic>,
     sent: u64,
+    /// A probe was answered in time.
+    is_answered: bool,
+    /// A probe was answered or refused, in time or not: nothing is to be waited for.
+    has_news: bool,
     /// Probes without an outcome.
     open: usize,
     /// Until when an answer is in time, and of which probe; as many as are remembered at most.
@@ -306,7 +315,9 @@ impl Worker {
             Protocol::Udp { port } | Protocol::Tcp { port } => port,
         };
         let settings = &target.settings;
-        let slots = Flights::slots(settings.timeout, settings.interval);
+        let ahead = usize::try_from(settings.preload).unwrap_or(MAX_IN_FLIGHT);
+        let slots = Flights::slots(settings.timeout, settings.interval)
+            .max(ahead.min(MAX_IN_FLIGHT).next_power_of_two());
         let destination = self.destination(id, number, target, port, slots);
         self.schedule.count_in(settings.interval, settings.flood);
         let watched = Watched {
@@ -314,7 +325,12 @@ impl Worker {
             settings: settings.clone(),
             planned: self.woken,
             due: self.woken,
+            interval: settings.interval.into(),
+            timeout: settings.timeout.into(),
+            last: Timestamp::from_nanos(0),
             sent: 0,
+            is_answered: false,
+            has_news: false,
             open: 0,
             expiries: VecDeque::new(),
         };
@@ -397,8 +413,11 @@ impl Worker {
             }
         };
         if let Some(destination) = self.destinations.get_mut(&number) {
-            destination.flights.grow(slots);
             destination.targets.insert(id);
+            let all = slots * destination.targets.len();
+            destination
+                .flights
+                .grow(all.next_power_of_two().min(MAX_IN_FLIGHT));
         }
         number
     }
@@ -421,11 +440,12 @@ impl Worker {
                 {
                     self.schedule.is_ready(id);
                 }
-                // Ignore a timer of an earlier flood, or of a target that has ended.
-                Timer::Due(_) => {}
+                Timer::Due(id) => self.wait_longer(id, time),
+                Timer::Follow(id) => self.schedule.is_ready(id),
                 Timer::Expire(id) => self.expire(id, self.asked),
                 Timer::GiveUp(probe) => self.release(probe),
                 Timer::Deadline(id) => self.end(id, End::Deadline),
+                Timer::Complete(id) => self.end(id, End::Count),
                 Timer::Look if self.presence.is_gone() => return Ok(Some(Ended::NamespaceGone)),
                 Timer::Look => {
                     self.count_drops();
@@ -440,6 +460,17 @@ impl Worker {
             self.send(id)?;
         }
         Ok(None)
+    }
+
+    /// A flood has moved its next probe since the timer was set. Other timers of this kind are out
+    /// of date, or of a target that has ended.
+    fn wait_longer(&mut self, id: TargetId, time: Timestamp<Monotonic>) {
+        let Some(target) = self.targets.get(&id) else {
+            return;
+        };
+        if target.settings.flood && target.due > time {
+            self.schedule.at(target.due, Timer::Due(id));
+        }
     }
 
     fn count_drops(&mut self) {
@@ -495,6 +526,8 @@ impl Worker {
 
     fn tell(&mut self, target: TargetId, seq: u64, outcome: Outcome) {
         let counters = &mut self.outbox.counters;
+        let is_answered = matches!(outcome, Outcome::Answered(_));
+        let is_news = !matches!(outcome, Outcome::Lost | Outcome::Abandoned);
         match &outcome {
             Outcome::Answered(answer) => {
                 counters.answered += 1;
@@ -514,19 +547,30 @@ impl Worker {
         });
         if let Some(watched) = self.targets.get_mut(&target) {
             watched.open -= 1;
+            watched.is_answered |= is_answered;
+            watched.has_news |= is_news;
             if watched.settings.flood {
-                watched.planned = now();
-                watched.due = watched.planned;
-                self.schedule.at(watched.due, Timer::Due(target));
+                self.schedule.follow(
+                    target,
+                    watched.last + watched.settings.closest.into(),
+                    now(),
+                );
             }
         }
     }
 
     fn end_if_complete(&mut self, id: TargetId) {
-        let is_complete =
-            |target: &Watched| target.open == 0 && Some(target.sent) == target.settings.count;
-        if self.targets.get(&id).is_some_and(is_complete) {
-            self.end(id, End::Count);
+        let Some(target) = self.targets.get(&id) else {
+            return;
+        };
+        if target.settings.until_answered && target.is_answered {
+            self.end(id, End::Answered);
+        } else if target.open == 0 && Some(target.sent) == target.settings.count {
+            let until = target.last + target.settings.linger.into();
+            match !target.has_news && until > now() {
+                true => self.schedule.at(until, Timer::Complete(id)),
+                false => self.end(id, End::Count),
+            }
         }
     }
 
@@ -616,11 +660,11 @@ impl Worker {
     }
 }
 
-/// Its first byte, which travels first, names the probe among those of its source port.
+/// Its first two bytes, which travel first, name the probe.
 fn cookie(secret: &RandomState, probe: Probe) -> u64 {
-    const _: () = assert!(MAX_IN_FLIGHT <= PORTS << u8::BITS);
-    let turn = probe.number >> PORT_BITS & 0xff;
-    secret.hash_one((probe.destination, probe.number)) >> u8::BITS | turn << (u64::BITS - u8::BITS)
+    const _: () = assert!(MAX_IN_FLIGHT <= 1 << u16::BITS);
+    let name = u64::from(low(probe.number)) << (u64::BITS - u16::BITS);
+    secret.hash_one((probe.destination, probe.number)) >> u16::BITS | name
 }
 
 /// The reason why a worker ends before its targets.

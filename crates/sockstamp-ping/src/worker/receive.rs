@@ -9,7 +9,7 @@ use sockstamp::timestamping::{self, RxStamp, TxStamp};
 use crate::clocks::Reading;
 use crate::event::{Answer, AnswerKind, Refusal, RefusalKind, Stray};
 use crate::flights::{Reply, State};
-use crate::lane::{Kind, PORTS, Probe, low};
+use crate::lane::{Kind, Probe, low};
 use crate::packet::icmp::has_cookie;
 use crate::packet::tcp;
 use crate::times::{Arrival, times};
@@ -136,6 +136,7 @@ impl Worker {
                 let destination = self.destination_at(number, from.ip(), from.port())?;
                 reply.kind = AnswerKind::UdpReply;
                 reply.bytes = incoming.received.length;
+                let index = lane.turn_of(index);
                 let probe = self.datagram(destination, index, head)?;
                 Ok((probe, reply))
             }
@@ -144,7 +145,7 @@ impl Worker {
                     .without_ip_header(head)
                     .and_then(tcp::parse)
                     .ok_or((Stray::Truncated, None))?;
-                let port = ports[usize::from(low(segment.acknowledged.into())) % PORTS];
+                let port = ports[usize::from(low(segment.acknowledged.into())) % ports.len()];
                 let destination = self.destination_at(number, from.ip(), segment.from)?;
                 let (probe, _) = self.remembered(destination, low(segment.acknowledged.into()))?;
                 if segment.acknowledged != initial_sequence(probe.number, self.cookie(probe))
@@ -196,7 +197,7 @@ impl Worker {
     fn datagram(
         &mut self,
         destination: u32,
-        index: usize,
+        index: Option<usize>,
         payload: &[u8],
     ) -> std::result::Result<Probe, (Stray, Option<u32>)> {
         let unknown = (Stray::Unknown, Some(destination));
@@ -285,11 +286,8 @@ impl Worker {
         };
         let answer = reply.answer(times(&flight.departure, &arrival));
         let target = flight.target;
-        let timeout = self
-            .targets
-            .get(&target)
-            .map(|target| target.settings.timeout);
-        if timeout.is_some_and(|timeout| answer.times.rtt > timeout.into()) {
+        let timeout = self.targets.get(&target).map(|target| target.timeout);
+        if timeout.is_some_and(|timeout| answer.times.rtt > timeout) {
             self.conclude(probe, State::Answered, Outcome::Lost);
             self.late(probe, reply, &arrival);
         } else {
@@ -396,6 +394,7 @@ impl Worker {
             }
             Kind::Udp => {
                 let destination = self.destination_at(number, to.ip(), to.port()).ok()?;
+                let index = lane.turn_of(index);
                 self.datagram(destination, index, quoted).ok()
             }
             Kind::RawTcp { .. } => {

@@ -14,10 +14,14 @@ use crate::lane::Probe;
 pub(super) enum Timer {
     /// A probe is due.
     Due(TargetId),
+    /// A flood may send the probe that follows an answer.
+    Follow(TargetId),
     /// The oldest probe of a target that may be in flight has had its time.
     Expire(TargetId),
     /// An answer has waited for stamps of its probe long enough.
     GiveUp(Probe),
+    /// The last probe of a target has been waited for.
+    Complete(TargetId),
     /// The deadline of a target.
     Deadline(TargetId),
     /// Look for the network namespace.
@@ -85,6 +89,19 @@ impl Schedule {
 
     pub(super) fn is_ready(&mut self, target: TargetId) {
         self.ready.push_back(target);
+    }
+
+    /// A probe of a flood has its outcome: the next one is sent at once, but not before `earliest`.
+    pub(super) fn follow(
+        &mut self,
+        target: TargetId,
+        earliest: Timestamp<Monotonic>,
+        now: Timestamp<Monotonic>,
+    ) {
+        match earliest > now {
+            true => self.at(earliest, Timer::Follow(target)),
+            false => self.is_ready(target),
+        }
     }
 
     /// Return the target that sends now.

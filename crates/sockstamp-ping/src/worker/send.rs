@@ -11,17 +11,14 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use crate::clocks::{self, Reading, now};
 use crate::event::Fallback;
 use crate::flights::State;
-use crate::lane::{Kind, PORTS, Probe};
-use crate::packet::{icmp, tcp};
+use crate::lane::{Kind, Probe};
+use crate::packet::{Content, tcp};
 use crate::times::Departure;
 use crate::{Outcome, Result, TargetId, pacing};
 
 use super::destination::{SOURCE_HOLDS, initial_sequence};
 use super::schedule::Timer;
 use super::{CONNECTION, GRACE, Worker};
-
-/// A flood without answers continues this often.
-const FLOOD: Nanos = Nanos::from_millis(10);
 
 /// The result of a send call.
 struct Sent {
@@ -31,34 +28,76 @@ struct Sent {
 }
 
 impl Worker {
-    /// Send the next probe of a target, and return when the one after it is due.
+    /// Send the next probe of a target, and those that go with the first.
     pub(super) fn send(&mut self, id: TargetId) -> Result<()> {
         let Some(target) = self.targets.get_mut(&id) else {
             return Ok(());
         };
-        if Some(target.sent) == target.settings.count {
+        let left = target
+            .settings
+            .count
+            .map_or(u64::MAX, |count| count - target.sent);
+        let together = match target.sent {
+            0 => target.settings.preload.min(left),
+            _ => left.min(1),
+        };
+        if together == 0 {
             // A flood is due with each answer, that of its last probes as well.
             return Ok(());
         }
         let now = now();
-        let interval = match target.settings.flood {
-            true => FLOOD,
-            false => target.settings.interval.into(),
+        self.plan(id, now, together == left);
+        for _ in 0..together {
+            self.send_one(id, now);
+        }
+        Ok(())
+    }
+
+    /// Plan the probe after the next one, unless that is the last.
+    fn plan(&mut self, id: TargetId, now: Timestamp<Monotonic>, is_last: bool) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
         };
+        let (random, is_first) = (
+            self.secret.hash_one((target.destination, target.sent)),
+            target.sent == 0,
+        );
+        target.last = now;
+        if target.settings.flood {
+            target.due = now + target.interval;
+            if is_first {
+                self.schedule.at(target.due, Timer::Due(id));
+            }
+            return;
+        }
         self.outbox.lateness.record((now - target.due).abs(), 1);
-        let (planned, skipped) = pacing::next(target.planned, interval, now);
+        let (planned, skipped) = pacing::next(target.planned, target.interval, now);
         self.outbox.counters.skipped += skipped;
+        let due = planned + pacing::part(random, target.settings.jitter.into());
+        (target.planned, target.due) = (planned, due);
+        if !is_last {
+            self.schedule.at(due, Timer::Due(id));
+        }
+    }
+
+    fn send_one(&mut self, id: TargetId, now: Timestamp<Monotonic>) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
         target.sent += 1;
         target.open += 1;
         let (seq, destination) = (target.sent, target.destination);
-        let random = self.secret.hash_one((destination, seq));
-        let due = planned + pacing::part(random, target.settings.jitter.into());
-        (target.planned, target.due) = (planned, due);
-        if target.settings.count != Some(seq) {
-            self.schedule.at(due, Timer::Due(id));
-        }
         self.launch(id, seq, destination, now);
-        Ok(())
+        if let Some(target) = self.targets.get_mut(&id) {
+            let longer = |time: Nanos| {
+                Nanos(
+                    time.0
+                        .saturating_mul(target.settings.backoff_percent.into())
+                        / 100,
+                )
+            };
+            (target.interval, target.timeout) = (longer(target.interval), longer(target.timeout));
+        }
     }
 
     fn launch(&mut self, id: TargetId, seq: u64, destination: u32, now: Timestamp<Monotonic>) {
@@ -69,9 +108,13 @@ impl Worker {
             destination,
             number: known.flights.next(),
         };
-        let payload = self.targets[&id].settings.payload;
+        let Some(target) = self.targets.get(&id) else {
+            return;
+        };
+        let content = Content::of(&target.settings);
+        let (payload, hop_limit) = (content.length, target.settings.hop_limit);
         let before = Reading::take();
-        let sent = self.transmit(probe, payload, now);
+        let sent = self.transmit(probe, hop_limit, &content, now);
         let departure = Departure::new(before, clocks::now(), sent.unstamped);
         if let Some(known) = self.destinations.get_mut(&destination) {
             let evicted = known
@@ -80,6 +123,7 @@ impl Worker {
             if let Some(flight) = evicted.filter(|flight| flight.state.is_open()) {
                 self.outbox.counters.evicted += 1;
                 self.tell(flight.target, flight.seq, Outcome::Lost);
+                self.end_if_complete(flight.target);
             }
         }
         match sent.result {
@@ -96,7 +140,7 @@ impl Worker {
         let Some(target) = self.targets.get_mut(&id) else {
             return;
         };
-        let until = sent + target.settings.timeout.into() + GRACE;
+        let until = sent + target.timeout + GRACE;
         if target.expiries.is_empty() {
             self.schedule.at(until, Timer::Expire(id));
         }
@@ -107,7 +151,13 @@ impl Worker {
         target.expiries.push_back((until, number));
     }
 
-    fn transmit(&mut self, probe: Probe, payload: usize, now: Timestamp<Monotonic>) -> Sent {
+    fn transmit(
+        &mut self,
+        probe: Probe,
+        hop_limit: Option<u8>,
+        content: &Content,
+        now: Timestamp<Monotonic>,
+    ) -> Sent {
         let failed = |error| Sent {
             result: Err(error),
             unstamped: None,
@@ -134,10 +184,10 @@ impl Worker {
         let mut to = lane.key.peer(peer.ip(), 0);
         match &lane.kind {
             Kind::Ping | Kind::RawIcmp { .. } => {
-                lane.echo_request(&mut self.packet, probe.number, cookie, payload);
+                lane.echo_request(&mut self.packet, probe.number, cookie, content);
             }
             Kind::RawTcp { ports, .. } => {
-                let from = ports[usize::from(crate::lane::low(probe.number)) % PORTS];
+                let from = ports[usize::from(crate::lane::low(probe.number)) % ports.len()];
                 let sequence = initial_sequence(probe.number, cookie);
                 let ends = source.map(|source| (source, peer.ip()));
                 self.packet.clear();
@@ -147,8 +197,11 @@ impl Worker {
             Kind::Udp | Kind::Connect => {
                 to = peer;
                 self.packet.clear();
-                icmp::write_payload(&mut self.packet, cookie, payload);
+                content.write(&mut self.packet, cookie);
             }
+        }
+        if let Err(error) = lane.set_hop_limit(hop_limit) {
+            return failed(error);
         }
         let index = lane.port_of(probe.number);
         let (result, unstamped) = lane.ports[index].send(probe, &self.packet, to, now);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_ping::{Engine, Event, Limits, Namespace, Next, Protocol, Target};
+use sockstamp_ping::{End, Engine, Event, Limits, Namespace, Next, Protocol, Target};
 use testbed::{Host, within_attempts};
 
 use crate::common::{assert_stamped, probe, target};
@@ -157,4 +157,63 @@ fn a_flood_into_silence_ends_with_its_count_as_well() {
     let story = probe([flood]);
     assert_eq!((story.counters.sent, story.counters.lost), (COUNT, COUNT));
     assert_eq!(story.outcomes().len() as u64, COUNT);
+}
+
+/// Hops of a path are targets of one address. The timeout is as long as the interval: each target
+/// has few probes in flight, and together they have many.
+#[test]
+fn targets_of_one_address_keep_each_other_from_nothing() {
+    const TARGETS: u8 = 60;
+    const COUNT: u64 = 2;
+    let host = Host::new("shared").unwrap();
+    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+        .unwrap();
+    let targets = (1..=TARGETS).map(|hops| {
+        let mut hop = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, COUNT);
+        hop.settings.one_path = true;
+        hop.settings.hop_limit = Some(hops);
+        hop.settings.interval = Duration::from_millis(200);
+        hop.settings.timeout = Duration::from_millis(200);
+        hop
+    });
+    let story = probe(targets);
+    let all = u64::from(TARGETS) * COUNT;
+    assert_eq!((story.counters.lost, story.counters.evicted), (all, 0));
+    assert_eq!(story.ends().len(), usize::from(TARGETS));
+}
+
+#[test]
+fn a_target_ends_with_its_first_answer_or_with_its_retries() {
+    let host = Host::new("retries").unwrap();
+    let mut alive = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, 3);
+    alive.settings.until_answered = true;
+    alive.settings.timeout = Duration::from_millis(50);
+    let story = probe([alive.clone()]);
+    assert!(matches!(story.ends()[..], [(_, End::Answered)]));
+    assert_eq!((story.counters.sent, story.counters.answered), (1, 1));
+    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+        .unwrap();
+    alive.settings.interval = Duration::from_millis(50);
+    alive.settings.backoff_percent = 200;
+    let start = Instant::now();
+    let story = probe([alive]);
+    assert!(matches!(story.ends()[..], [(_, End::Count)]));
+    assert_eq!((story.counters.sent, story.counters.lost), (3, 3));
+    // 50 ms, then 100 ms, and the timeout of the third.
+    let least = Duration::from_millis(50 + 100 + 200);
+    assert!(start.elapsed() >= least, "{:?}", start.elapsed());
+}
+
+#[test]
+fn probes_sent_ahead_go_together_and_a_flood_keeps_as_many_in_flight() {
+    const AHEAD: u64 = 20;
+    let host = Host::new("ahead").unwrap();
+    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+        .unwrap();
+    let mut ahead = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, AHEAD);
+    ahead.settings.interval = Duration::from_secs(60);
+    ahead.settings.timeout = Duration::from_millis(50);
+    ahead.settings.preload = AHEAD;
+    let story = probe([ahead]);
+    assert_eq!((story.counters.sent, story.counters.lost), (AHEAD, AHEAD));
 }

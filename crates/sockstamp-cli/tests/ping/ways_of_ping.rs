@@ -1,0 +1,146 @@
+//! Options of ping(8) and fping(8) that change when probes are sent and what is printed.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testbed::{Family, Host};
+use with::capture::Capture;
+use with::sockstamp;
+
+use crate::run::{delayed_hosts, json, ping, text};
+
+const DELAY: Duration = Duration::from_millis(10);
+
+fn fping(host: &Host, arguments: &[&str]) -> Command {
+    let mut command = host.command(sockstamp());
+    command.arg("fping").args(arguments);
+    command
+}
+
+/// Another address of a link's network, which is nobody's.
+fn silent(alive: &str) -> String {
+    format!("{}.9", alive.strip_suffix(".2").unwrap())
+}
+
+/// The witness is tcpdump: three together, and then one for each answer, 10 ms later each, where
+/// the interval is a second.
+#[test]
+fn preload_and_adaptive_keep_that_many_in_flight_and_the_pattern_is_sent() {
+    let (prober, target, link) = delayed_hosts(DELAY);
+    target.set_sysctl("net.ipv4.icmp_ratelimit", "0").unwrap();
+    let address = link.address_b(Family::V4).to_string();
+    let capture = Capture::start(&prober, link.interface_a(), "udp dst port 9");
+    let start = Instant::now();
+    let arguments = [
+        "--udp", "9", "-A", "-l", "3", "-p", "ab", "-c", "30", &address,
+    ];
+    let run = json(ping(&prober, &arguments));
+    assert_eq!((run.status, run.count("answered")), (0, 30));
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+    let packets = capture.finish();
+    assert_eq!(packets.len(), 30);
+    for packet in &packets {
+        let after_the_cookie = packet.payload.get(8..16);
+        assert_eq!(after_the_cookie, Some(&[0xab; 8][..]), "{packet:?}");
+    }
+    let together = packets[2].time - packets[0].time;
+    assert!(together < 5_000_000, "{together} ns");
+}
+
+#[test]
+fn a_host_is_done_with_its_first_answer_or_its_retries() {
+    let (prober, _target, link) = delayed_hosts(DELAY);
+    let alive = link.address_b(Family::V4).to_string();
+    let dead = silent(&alive);
+    let run = json(ping(
+        &prober,
+        &["--retries", "2", "-i", "0.1", "-W", "0.1", &alive, &dead],
+    ));
+    assert_eq!(
+        (run.status, run.count("answered"), run.count("lost")),
+        (1, 1, 3)
+    );
+}
+
+#[test]
+fn progress_is_printed_at_an_interval() {
+    let host = Host::new("every").unwrap();
+    let text = text(ping(
+        &host,
+        &[
+            "-q",
+            "-i",
+            "0.05",
+            "-c",
+            "12",
+            "--every",
+            "0.2",
+            "127.0.0.1",
+        ],
+    ));
+    let lines = text
+        .stderr
+        .lines()
+        .filter(|line| line.contains(" packets, 0% loss, min/avg"));
+    assert!((1..=3).contains(&lines.count()), "{}", text.stderr);
+}
+
+#[test]
+fn fping_prints_and_exits_as_fping_does() {
+    let (prober, _target, link) = delayed_hosts(DELAY);
+    let alive = link.address_b(Family::V4).to_string();
+    let dead = silent(&alive);
+    for (arguments, status, stdout) in [
+        (&["-r", "0", &alive][..], 0, format!("{alive} is alive\n")),
+        (
+            &["-r", "1", "-B", "1", "-t", "50", &alive, &dead],
+            1,
+            format!("{alive} is alive\n{dead} is unreachable\n"),
+        ),
+        (&["-a", "-q", "-r0", &alive], 0, format!("{alive}\n")),
+        (
+            &["-u", "-r0", "-t50", &alive, &dead],
+            1,
+            format!("{dead}\n"),
+        ),
+        (
+            &["-x", "1", "-r0", "-t50", &alive, &dead],
+            0,
+            "Enough hosts reachable (required: 1, reachable: 1)\n".to_owned(),
+        ),
+        (&["-r0", "no.such.host.invalid"], 2, String::new()),
+    ] {
+        let run = text(fping(&prober, arguments));
+        assert_eq!(
+            (run.status, &run.stdout),
+            (status, &stdout),
+            "{}",
+            run.stderr
+        );
+    }
+    let run = text(fping(
+        &prober,
+        &["-C", "2", "-q", "-p", "50", &alive, &dead],
+    ));
+    let lines: Vec<_> = run.stderr.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!("{alive} : 10.")),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(lines[0].split_whitespace().count(), 4, "{}", run.stderr);
+    assert_eq!(lines[1], format!("{dead} : - -"));
+    let run = text(fping(&prober, &["-c", "2", "-p", "50", &alive]));
+    assert!(
+        run.stdout
+            .starts_with(&format!("{alive} : [0], 64 bytes, 10.")),
+        "{}",
+        run.stdout
+    );
+    let counts = format!("\n{alive} : xmt/rcv/%loss = 2/2/0%, min/avg/max = 10.");
+    assert!(run.stderr.starts_with(&counts), "{}", run.stderr);
+}
