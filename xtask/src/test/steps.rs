@@ -353,6 +353,33 @@ pub(super) const STEPS: &[Step] = &[
         minutes: 5,
         ..STEP
     },
+    // Programs that others have published, which run ping or fping, on ours.
+    Step {
+        name: "ping-scripts",
+        set: Set::All,
+        run: &[
+            BUILD,
+            Run::Script("scripts/ping-scripts.sh \"$BUILT/sockstamp\""),
+        ],
+        inputs: &[
+            "crates/sockstamp-cli/src/fping",
+            "crates/sockstamp-cli/src/ping",
+            "crates/sockstamp-ping/src",
+            "scripts/ping-scripts",
+            "scripts/ping-scripts.sh",
+            "scripts/python.sh",
+        ],
+        needs: &[
+            DEBIAN,
+            Need {
+                script: "scripts/ping-scripts.sh --install",
+                otherwise: "its packages of Debian, or those of pip, are not to be had",
+            },
+        ],
+        root: true,
+        minutes: 2,
+        ..STEP
+    },
     // The instructions of a message that sockstamp measures, on Debian's newest kernel.
     Step {
         name: "count",
