@@ -2,6 +2,7 @@
 //! against the clock of the program that sent or read it.
 
 mod answers;
+mod callers;
 mod capture;
 mod connections;
 mod datagram_answers;

@@ -13,7 +13,8 @@ named! {
     enum Verdict {
         /// Every stage that this host can give was measured.
         Valid = "valid";
-        /// The entry of the send call was not seen, so there is no stamp to start from.
+        /// The entry of the send call was not seen, or its bytes could not be told from those of
+        /// other tasks.
         NoEntry = "no-entry";
         /// The message was marked after its packet had left, so its scheduler and driver stamps
         /// never come.

@@ -158,21 +158,39 @@ static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
 	return group_find(&key);
 }
 
+/*
+ * Return a number for a task whose messages are in the same group as its last one: a task may take
+ * another name.
+ */
+static __always_inline __u32 group_task(__u32 pid)
+{
+	const struct task_struct *leader;
+	__u64 name;
+
+	if (!(setting_groups & GROUP_BY_COMM))
+		return pid;
+	leader = bpf_get_current_task_btf()->group_leader;
+	name = word_at(leader->comm) * 31 + word_at(leader->comm + sizeof(name));
+	return pid ^ (__u32)(name * 0x9e3779b97f4a7c15ULL >> 32);
+}
+
 /* `last`, of the flow, is one word, since a reader and a sender may write it at the same time. */
 static __always_inline __u32 group_of_task(__u64 *last, const struct sock *sk)
 {
-	__u32 pid = 0, token;
+	__u32 pid = 0, task = 0, token;
 	__u64 known;
 
 	if (!setting_groups)
 		return GROUP_OTHER;
-	if (setting_groups & GROUP_BY_TASK)
+	if (setting_groups & GROUP_BY_TASK) {
 		pid = bpf_get_current_pid_tgid() >> 32;
+		task = group_task(pid);
+	}
 	known = *(volatile __u64 *)last;
 	token = known;
-	if (known >> 32 != pid || !group_valid(token)) {
+	if (known >> 32 != task || !group_valid(token)) {
 		token = group_resolve(sk, pid);
-		*(volatile __u64 *)last = (__u64)pid << 32 | token;
+		*(volatile __u64 *)last = (__u64)task << 32 | token;
 	}
 	return token & GROUP_INDEX_MASK;
 }

@@ -39,13 +39,25 @@ static __always_inline bool identity_serves(const struct flow_identity *identity
 	return identity->local_port <= identity->remote_port;
 }
 
-/* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
-static __always_inline void identity_set_task(struct flow_identity *identity, __u32 pid)
+/*
+ * What all messages of a socket have in common: a flow_identity without its last member. Tasks that
+ * share the socket have names of their own, which change (execve(2), prctl(2)).
+ */
+#define SOCKET_IDENTITY_BYTES __builtin_offsetof(struct flow_identity, comm)
+
+/* Read the name of the current task. */
+static __always_inline void comm_read(char *comm)
 {
-	if (identity->pid == pid)
+	const struct task_struct *task;
+
+	if (!setting_casts) {
+		bpf_get_current_comm(comm, COMM_LENGTH);
 		return;
-	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
-	identity->pid = pid;
+	}
+	/* Two words: the helper takes longer. */
+	task = bpf_get_current_task_btf();
+	((__u64 *)comm)[0] = word_at(task->comm);
+	((__u64 *)comm)[1] = word_at(task->comm + sizeof(__u64));
 }
 
 #endif

@@ -104,13 +104,14 @@ static __always_inline struct message_record *record_new(enum direction directio
 	return record;
 }
 
+/* Return a record of a socket's message, still without the task. */
 static __always_inline struct message_record *
 record_begin(const struct flow_identity *identity, enum direction direction, enum verdict verdict)
 {
 	struct message_record *record = record_new(direction, verdict);
 
 	if (record)
-		record->flow = *identity;
+		__builtin_memcpy(&record->flow, identity, SOCKET_IDENTITY_BYTES);
 	return record;
 }
 

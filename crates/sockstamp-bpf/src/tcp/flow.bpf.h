@@ -48,7 +48,7 @@ struct flow {
 	struct exchange exchange;
 	struct sending tx;
 	struct receiving rx;
-	struct flow_identity identity; /* only where records are sent */
+	__u64 identity[SOCKET_IDENTITY_BYTES / sizeof(__u64)]; /* only where records are sent */
 };
 
 /* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
@@ -81,10 +81,10 @@ static __always_inline bool sock_transfers_unprobed(const struct sock *sk)
 	return false;
 }
 
-static __always_inline void remember_task(struct flow *flow, __u32 pid)
+/* Without the task: its last member is outside the flow. */
+static __always_inline struct flow_identity *flow_identity(const struct flow *flow)
 {
-	if (setting_record)
-		identity_set_task(&flow->identity, pid);
+	return (struct flow_identity *)flow->identity;
 }
 
 static __always_inline struct flow *flow_lookup(const struct sock *sk)
@@ -143,8 +143,8 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	sample_start(&flow->tx.sampler);
 	sample_start(&flow->rx.sampler);
 	if (setting_record) {
-		flow_identify(&flow->identity, untrusted(sk, struct sock));
-		flow->identity.opened_by = mark->opened_by;
+		flow_identify(flow_identity(flow), untrusted(sk, struct sock));
+		flow_identity(flow)->opened_by = mark->opened_by;
 	}
 	return flow;
 }

@@ -22,12 +22,13 @@ struct tx_message {
 	struct tx_stamps stamps;
 	__u64 sndbuf;
 	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
+	char comm[COMM_LENGTH]; /* of the task; only where records are sent */
 	__u32 counter; /* tx.head when it was queued: tells whether this slot holds it */
 	__u32 waited[CAUSE_COUNT]; /* in ticks: the flow's when it was queued; its own once it left
 				    */
 	__u32 weight;
 	__u32 min_rtt_us;
-	__u32 seq_start;
+	__u32 bytes; /* that its call queued */
 	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
 	__u32 pid;
 	__u32 packet; /* key of the stamps of the packet that its last byte left in */
@@ -64,12 +65,16 @@ struct sender {
 	};
 	__u32 tid; /* 0: free */
 	__u32 pid;
-	__u32 flags; /* SENDER_, MESSAGE_THROTTLED, and NO_PAIR() */
-	/* The message's group, once it is queued. */
-	__u32 group;
-	__u32 crowded; /* the flow's tx.crowded */
-	__u32 end; /* where write_seq is once all bytes of a call without a struct msghdr are queued
-		    */
+	__u32 flags; /* SENDER_, MESSAGE_UNPAIRED, MESSAGE_THROTTLED, and NO_PAIR() */
+	__u32 start; /* write_seq when its call began */
+	__u32 turn; /* write_seq when its last turn began */
+	union {
+		__u32 asked; /* bytes that its call was given */
+		__u32 bytes; /* that its call queued, at its end */
+		/* Where write_seq is once all bytes of a call without a struct msghdr are queued.
+		 */
+		__u32 end;
+	};
 };
 
 /* Reasons why the next turn of a send may not be its first. */

@@ -56,6 +56,7 @@ static __always_inline bool question_doubted(const struct question *question,
 static __noinline int question_emit(const struct question *question, const struct flow *flow,
 				    const struct sock *sk)
 {
+	const struct tx_message *asked = &flow->tx.messages[0];
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct wait_record *record;
 	__u64 delivered;
@@ -63,7 +64,9 @@ static __noinline int question_emit(const struct question *question, const struc
 	record = wait_new(WAIT_ANSWER, question->end, question->began, question->now);
 	if (!record)
 		return 0;
-	record->flow = flow->identity;
+	/* Of a message that the flow itself has room for: the last one, or one with others. */
+	record->flow.pid = asked->pid;
+	__builtin_memcpy(record->flow.comm, asked->comm, sizeof(asked->comm));
 	flow_identify(&record->flow, sk);
 	record->flow.opened_by = OPENED_BY_US;
 	record->asked = question->asked - question->began;

@@ -37,6 +37,7 @@ static __always_inline void udp_send_record(const struct flow_identity *identity
 	record->bytes = send->bytes;
 	record->seq_end = send->number;
 	record->flow.pid = send->pid;
+	__builtin_memcpy(record->flow.comm, send->comm, sizeof(send->comm));
 	if (send->remote.port) {
 		__builtin_memcpy(record->flow.remote_address, send->remote.address,
 				 sizeof(send->remote.address));

@@ -179,11 +179,13 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 
 	if (!record_wanted(verdict, record_longest(total, read->answer.ns)))
 		return;
-	udp_identify(&flow->identity, sk, &arrival->remote);
-	identity_set_task(&flow->identity, read->pid);
-	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
+	/* Not by way of the socket's state: several tasks may read at once. */
+	record = record_new(DIRECTION_RX, verdict);
 	if (!record)
 		return;
+	udp_identify(&record->flow, sk, &arrival->remote);
+	record->flow.pid = read->pid;
+	comm_read(record->flow.comm);
 	record->time = read->now;
 	record->weight = read->weight;
 	record->group = read->group;

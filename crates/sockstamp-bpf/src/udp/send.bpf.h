@@ -646,9 +646,12 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	send->pid = task >> 32;
 	send->cpu = record_cpu();
 	send->bytes = result;
+	/* Its peer and its task are its own: several may send at once. The last one's ask. */
 	if (setting_record) {
+		comm_read(send->comm);
 		udp_identify(&flow->identity, sk, &send->remote);
-		identity_set_task(&flow->identity, send->pid);
+		flow->identity.pid = send->pid;
+		__builtin_memcpy(flow->identity.comm, send->comm, sizeof(send->comm));
 	}
 	if (udp_pending(sk)) {
 		udp_cork(send);

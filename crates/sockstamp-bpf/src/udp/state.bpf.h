@@ -76,6 +76,7 @@ struct udp_send {
 	__u64 snd; /* last packet to the driver of its first device */
 	__u64 snd_last; /* ... and of its last one */
 	struct udp_packet_name name; /* of the last packet */
+	char comm[COMM_LENGTH]; /* of its task; only where records are sent */
 	__u64 state;
 	__u32 tid;
 	__u32 pid;

@@ -116,7 +116,8 @@ static __noinline int udp_send_fails(const struct sock *sk, const struct udp_flo
 	if (!record)
 		return 0;
 	udp_identify(&record->flow, sk, remote);
-	identity_set_task(&record->flow, bpf_get_current_pid_tgid() >> 32);
+	record->flow.pid = bpf_get_current_pid_tgid() >> 32;
+	comm_read(record->flow.comm);
 	wait_emit(record);
 	return 0;
 }

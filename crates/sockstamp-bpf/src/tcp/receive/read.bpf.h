@@ -279,7 +279,7 @@ static __always_inline __u32 rx_sender_seq(const struct flow *flow, __u32 seq)
 	return setting_tag ? seq - flow->rx.shift : seq;
 }
 
-static __always_inline void rx_record(const struct flow *flow, const struct read *read,
+static __always_inline void rx_record(const struct flow *flow, const struct read *read, __u32 group,
 				      enum verdict verdict)
 {
 	__u64 total = read->now - read->ready + read->lag + read->hol;
@@ -287,10 +287,10 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 
 	if (!record_wanted(verdict, record_longest(total, read->answer.ns)))
 		return;
-	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
+	record = record_begin(flow_identity(flow), DIRECTION_RX, verdict);
 	if (!record)
 		return;
-	record->group = flow->group & GROUP_INDEX_MASK;
+	record->group = group;
 	record->weight = read->weight;
 	record->time = read->now;
 	record->stamps.rx.ready = read->ready;
@@ -300,6 +300,8 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->bytes = read->end - read->start;
 	record->cpu = record_cpu();
 	record->flow.pid = read->pid;
+	if (read->pid)
+		comm_read(record->flow.comm);
 	if (verdict == VERDICT_VALID) {
 		answer_record(record, &read->answer);
 		record->stamps.rx.software = read->ready - read->lag - read->hol;
@@ -354,7 +356,7 @@ __noinline int rx_end(struct bank *bank, struct flow *flow, struct read *read, _
 	else
 		account_refused(bank, group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
-		rx_record(flow, read, verdict);
+		rx_record(flow, read, group, verdict);
 	return 0;
 }
 
@@ -375,7 +377,6 @@ static __always_inline void rx_measure_read(const struct sock *sk, struct bank *
 {
 	enum verdict verdict;
 
-	remember_task(flow, read->pid);
 	if (!read->now)
 		read->now = bpf_ktime_get_ns();
 	rx_service_begins(flow, read->now);

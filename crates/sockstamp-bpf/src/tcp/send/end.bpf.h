@@ -56,7 +56,7 @@ static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct 
 {
 	__u64 sent = message->stamps.snd - message->stamps.entry;
 
-	if (!identity_serves(&flow->identity))
+	if (!identity_serves(flow_identity(flow)))
 		return sent;
 	return record_longest(sent, message->service);
 }
@@ -69,17 +69,18 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 
 	if (!record_wanted(verdict, tx_slow_time(flow, message)))
 		return;
-	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
+	record = record_begin(flow_identity(flow), DIRECTION_TX, verdict);
 	if (!record)
 		return;
 	record->time = stamps->ack ? stamps->ack : stamps->queued;
 	record->stamps.tx = *stamps;
 	record->seq_end = message->seq_last + 1;
-	record->bytes = message->seq_last + 1 - message->seq_start;
+	record->bytes = message->bytes;
 	record->weight = message->weight;
 	record->min_rtt_us = message->min_rtt_us;
-	/* The flow may have changed hands since. */
+	/* The flow may have changed hands since, and the task its name. */
 	record->flow.pid = message->pid;
+	__builtin_memcpy(record->flow.comm, message->comm, sizeof(message->comm));
 	record->group = message->group;
 	record->retransmits = message->retransmits;
 	record->repeats = message->repeats;
@@ -382,9 +383,9 @@ static long tx_mark_retransmitted_step(__u32 index, struct tx_resent *resent)
 	message = tx_find_slot(resent->flow, resent->counter++);
 	if (!message)
 		return 0;
-	if (!seq_after(resent->end_seq, message->seq_start))
-		return 1;
-	if (!seq_after(resent->seq, message->seq_last))
+	/* A later message may have begun earlier: that of another task. */
+	if (seq_after(resent->end_seq, message->seq_last + 1 - message->bytes) &&
+	    !seq_after(resent->seq, message->seq_last))
 		message->retransmits += resent->segments;
 	return 0;
 }

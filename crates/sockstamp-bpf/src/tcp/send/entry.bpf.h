@@ -117,8 +117,9 @@ static __always_inline void entry_begin(const struct sock *sk, struct flow *flow
 	sender->full = 0;
 	sender->sndbuf = 0;
 	sender->flags = 0;
+	sender->start = tcp_of(sk)->write_seq;
+	sender->asked = 0;
 	tx_note_service(sk, flow, sender);
-	remember_task(flow, sender->pid);
 }
 
 /*
@@ -238,6 +239,7 @@ static __always_inline bool tx_begins_call(const struct sock *sk, struct flow *f
 		if (will_wait || sender->full)
 			tx_account_wait(sender, will_wait, bpf_ktime_get_ns());
 		sender->left = left;
+		sender->turn = tcp_of(sk)->write_seq;
 	}
 	return false;
 }
@@ -301,6 +303,8 @@ static __always_inline void tx_sendmsg_turn(const struct sock *sk, const struct 
 	entry_begin(sk, flow, sender, task);
 	sender->full = will_wait ? sender->entry : 0;
 	sender->left = msg->msg_iter.count;
+	sender->asked = sender->left;
+	sender->turn = sender->start;
 	if (msg->msg_flags & MSG_MORE)
 		sender->flags |= SENDER_MORE;
 	if (msg->msg_flags & MSG_DONTWAIT)
@@ -438,8 +442,8 @@ static __always_inline void tx_begin_when_queued(const struct sock *sk, struct f
 	sender->tid = task;
 	sender->pid = task >> 32;
 	sender->entry = now;
+	sender->start = flow->tx.seq;
 	tx_note_service(sk, flow, sender);
-	remember_task(flow, sender->pid);
 }
 
 #endif

@@ -97,6 +97,23 @@ static __always_inline enum verdict tx_missed_entry(__u32 crowded)
 }
 
 /*
+ * Return how many bytes a call has queued, up to `end`; 0 if that is unknown. Calls of several
+ * tasks may be inside send at once: while one waits for room, others queue theirs between its
+ * bytes. Each turn of its loop shows how many are left, and all that is queued since the last one
+ * is its own, unless it waited and gave up.
+ */
+static __always_inline __u32 tx_bytes_of_call(const struct sock *sk, const struct sender *sender,
+					      __u32 start, __u32 end)
+{
+	/* Nobody else has queued anything: all since the last message is the call's. */
+	if (!sender->tid || (sender->start == start && !sk->sk_write_pending))
+		return end - start;
+	if (setting_by_packets || !sender->asked)
+		return 0;
+	return sender->asked - (__u32)sender->left + (sender->full ? 0 : end - sender->turn);
+}
+
+/*
  * A send call ends, the first event of its flow after a gap: where its bytes begin is not known.
  */
 static __always_inline void tx_refuse_first_after_gap(const struct sock *sk, struct flow *flow)
@@ -114,64 +131,89 @@ static __always_inline void tx_refuse_first_after_gap(const struct sock *sk, str
  * be noted twice.
  */
 static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
-				       const struct sender *sender, struct tx_message *message,
-				       __u32 length, __u64 now)
+				       struct sender *sender, __u32 length, __u64 now)
 {
 	__u8 unpaired = sender->flags >> SENDER_UNPAIRED_SHIFT;
 
-	if (unpaired || message->service != STAGE_ABSENT)
-		unpaired = service_answered(&flow->exchange, unpaired, message->service);
+	if (unpaired || sender->service != STAGE_ABSENT)
+		unpaired = service_answered(&flow->exchange, unpaired, sender->service);
 	else
 		flow->exchange.open = flow->exchange.asks && flow->exchange.open;
 	if (unpaired) {
-		message->flags |= MESSAGE_UNPAIRED;
-		message->service = unpaired;
+		sender->flags |= MESSAGE_UNPAIRED;
+		sender->service = unpaired;
 	}
 	flow->rx.service_from = 0;
 	answer_asked(sk, flow, length, now);
 }
 
-/* A measured message: into its slot, or refused. Whether it has one. */
-static __always_inline bool tx_measure_message(struct bank *bank, const struct sock *sk,
-					       const struct sk_buff *skb, struct flow *flow,
-					       struct sender *sender, __u32 start, __u32 key,
-					       __u64 now)
+/* Fill in a message; `sender` has how many bytes its call queued. */
+static __always_inline void tx_describe(struct tx_message *message, const struct sender *sender,
+					__u32 key, __u32 group, __u32 weight, __u64 now)
 {
-	struct tx_message refused, *message;
-	enum verdict verdict;
-
-	if (!setting_entry)
-		tx_begin_when_queued(sk, flow, sender, now);
-	if (sender->tid)
-		verdict = tx_admission(sk, skb, key);
-	else
-		verdict = tx_missed_entry(sender->crowded);
-	if (verdict == VERDICT_VALID && window_exceeded(now - sender->entry, WINDOW_LEAD_NS))
-		verdict = VERDICT_WINDOW;
-	message = verdict == VERDICT_VALID ? tx_vacant_slot(flow) : &refused;
-	if (!message) {
-		verdict = VERDICT_INFLIGHT_FULL;
-		message = &refused;
-	}
 	__builtin_memset(message, 0, sizeof(*message));
-	message->counter = flow->tx.head;
 	message->stamps.queued = now;
 	message->stamps.entry = sender->entry;
 	message->sndbuf = sender->sndbuf;
 	message->service = sender->service;
-	message->flags = sender->flags & MESSAGE_THROTTLED;
-	message->seq_start = start;
+	message->flags = sender->flags & (MESSAGE_UNPAIRED | MESSAGE_THROTTLED);
+	message->bytes = sender->bytes;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
-	message->weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
-	message->group = sender->group;
+	if (setting_record)
+		comm_read(message->comm);
+	message->weight = weight;
+	message->group = group;
 	message->cpu = record_cpu();
-	tx_answers(sk, flow, sender, message, key + 1 - start, now);
-	account_measured(bank, message->group, DIRECTION_TX, message->weight);
-	if (verdict != VERDICT_VALID) {
-		tx_refuse(bank, flow, message, verdict);
+}
+
+/* Refuse a message without a slot. The caller's stack has no room for it. */
+static __noinline int tx_refuse_queued(struct flow *flow, const struct sender *sender, __u32 key,
+				       __u64 group_and_verdict, __u32 weight)
+{
+	struct bank *bank = this_bank();
+	struct tx_message refused;
+
+	if (!bank)
+		return 0;
+	tx_describe(&refused, sender, key, group_and_verdict, weight, bpf_ktime_get_ns());
+	tx_refuse(bank, flow, &refused, group_and_verdict >> 32);
+	return 0;
+}
+
+/* A measured message: into its slot, or refused. Whether it has one. */
+static __always_inline bool tx_measure_message(struct bank *bank, const struct sock *sk,
+					       const struct sk_buff *skb, struct flow *flow,
+					       struct sender *sender, __u32 crowded, __u32 group,
+					       __u32 start, __u32 key, __u64 now)
+{
+	struct tx_message *message = NULL;
+	enum verdict verdict;
+	__u32 weight;
+
+	if (!setting_entry)
+		tx_begin_when_queued(sk, flow, sender, now);
+	sender->bytes = tx_bytes_of_call(sk, sender, start, key + 1);
+	if (!sender->tid)
+		verdict = tx_missed_entry(crowded);
+	else
+		verdict = sender->bytes ? tx_admission(sk, skb, key) : VERDICT_NO_ENTRY;
+	if (verdict == VERDICT_VALID && window_exceeded(now - sender->entry, WINDOW_LEAD_NS))
+		verdict = VERDICT_WINDOW;
+	if (verdict == VERDICT_VALID) {
+		message = tx_vacant_slot(flow);
+		if (!message)
+			verdict = VERDICT_INFLIGHT_FULL;
+	}
+	weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
+	tx_answers(sk, flow, sender, key + 1 - start, now);
+	account_measured(bank, group, DIRECTION_TX, weight);
+	if (!message) {
+		tx_refuse_queued(flow, sender, key, (__u64)verdict << 32 | group, weight);
 		return false;
 	}
+	tx_describe(message, sender, key, group, weight, now);
+	message->counter = flow->tx.head;
 	tx_update_departures(sk, flow);
 	if (setting_causes) {
 		cause_message_queued(sk, flow, sender->flags & SENDER_MORE, now);
@@ -237,9 +279,7 @@ static __always_inline bool tx_message_queued(const struct sock *sk, const struc
 		tx_skip_message(sk, flow, key + 1 - start);
 		return false;
 	}
-	sender.group = group;
-	sender.crowded = crowded;
-	return tx_measure_message(bank, sk, skb, flow, &sender, start, key,
+	return tx_measure_message(bank, sk, skb, flow, &sender, crowded, group, start, key,
 				  now ?: bpf_ktime_get_ns());
 }
 
