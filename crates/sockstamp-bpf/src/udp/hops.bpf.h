@@ -362,7 +362,7 @@ __noinline int hop_taken_by_driver(__u32 slot, const struct hop_packet *packet)
 		return 0;
 	/* Another packet has its memory: its end was missed. */
 	if ((packet->sk && packet->sk != hop->sk) || packet->length < hop->length ||
-	    packet->device == hop->first)
+	    packet->device == hop->first || packet->device == hop->last)
 		return hop_end(hop, HOP_MISSED);
 	/* The datagram was put together and taken apart again, and this is not its last fragment.
 	 */
@@ -379,32 +379,42 @@ __noinline int hop_taken_by_driver(__u32 slot, const struct hop_packet *packet)
 	return 0;
 }
 
-/*
- * The last segment of a packet that was taken apart has an address of its own. Return true if this
- * is it.
+/* Return true if a packet whose memory ends like that of one in segments is not its last segment.
  */
+static __always_inline bool hop_differs(const struct hop *hop, const struct hop_packet *packet)
+{
+	return hop->length != packet->length || packet->device == hop->first ||
+	       (packet->sk && packet->sk != hop->sk);
+}
+
+/* The last segment of a packet that was taken apart has an address of its own. */
 __noinline int hop_join(__u64 tail, const struct hop_packet *packet)
 {
 	struct hop_names *names = hop_bucket(tail);
 
 	if (!names || !packet)
-		return false;
+		return 0;
 	for (int i = 0; i < HOP_WAYS; i++) {
 		struct hop *hop = names->ways[i].name == tail ? hop_at(names->ways[i].slot) : NULL;
 
-		if (!hop || hop->name != tail || hop->length != packet->length ||
-		    (packet->sk && packet->sk != hop->sk))
+		if (!hop || hop->name != tail)
 			continue;
+		/* Another packet has its memory: its end was missed. */
+		if (hop_differs(hop, packet)) {
+			hop_end(hop, HOP_MISSED);
+			continue;
+		}
 		hop_name_remove(tail, hop->slot);
+		hop_end_reused(packet->name, hop->begun);
 		hop->name = packet->name;
 		hop->flags &= ~(__u64)HOP_APART;
 		__sync_fetch_and_sub(&hops_apart, 1);
 		if (hop_name_add(packet->name, hop->slot))
-			return true;
+			continue;
 		count_loss(LOSS_HOST_PATH);
 		hop_end(hop, HOP_MISSED);
 	}
-	return false;
+	return 0;
 }
 
 static __always_inline void hop_read(const struct sk_buff *skb, __u64 now,
@@ -459,17 +469,16 @@ static __always_inline void hop_packet_to_driver(const struct sk_buff *skb,
 	names = hop_bucket(name);
 	if (!names)
 		return;
-	if (!hop_named(names, name)) {
-		if (hops_apart && skb->data_len)
-			tail = udp_tail(skb->head + skb->end);
-		if (!tail)
-			return;
-	}
+	/* The last segment of one packet may have the memory of another that is gone. */
+	if (hops_apart && skb->data_len)
+		tail = udp_tail(skb->head + skb->end);
+	if (!tail && !hop_named(names, name))
+		return;
 	hop_read(skb, bpf_ktime_get_ns(), &packet);
 	packet.interface = interface_slot(device);
 	packet.last = udp_last_fragment(skb);
-	if (tail && !hop_join(tail, &packet))
-		return;
+	if (tail)
+		hop_join(tail, &packet);
 	for (int i = 0; i < HOP_WAYS; i++) {
 		if (names->ways[i].name == name)
 			hop_taken_by_driver(names->ways[i].slot, &packet);
@@ -502,6 +511,7 @@ __noinline int hop_memory_freed(__u32 slot, const struct hop_gone *gone)
 	/* Memory that is the user's may be sent again, and end another packet. */
 	if (!gone->tail || gone->borrowed)
 		return hop_end(hop, HOP_MISSED);
+	hop_end_reused(gone->tail, hop->begun);
 	if (!hop_name_add(gone->tail, hop->slot)) {
 		count_loss(LOSS_HOST_PATH);
 		return hop_end(hop, HOP_MISSED);
