@@ -44,7 +44,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "fping" -d 'Prob
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure continuously, and serve metrics to Prometheus'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Publish zerocopy completions and stamps in memory of the applications that register'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -104,6 +104,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l color -d 'U
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -114,7 +115,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -127,9 +128,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l watch -d 'Look again and again until Ctrl-C'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -155,6 +157,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'K
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -165,7 +168,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-causes 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Also print each packet of the target, with the times between its stages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -199,6 +202,7 @@ netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 'Time between two updates: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -210,7 +214,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -223,9 +227,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s c -l count -d 'Stop after N packets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -252,6 +257,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-sh
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -261,7 +267,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l attach-a
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -289,6 +295,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-si
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time, 1s or longer [default: 60m]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes, packets included' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free -d 'Stop when the file system has less than this many megabytes free' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -433,7 +440,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s s -l stats
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s u -l unreach -d 'Print the hosts that do not answer'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s v -l version -d 'Print the version'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
@@ -493,6 +500,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l color -d 
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'

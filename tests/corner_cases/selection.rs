@@ -128,6 +128,59 @@ fn pid_selects_only_messages_of_these_processes() {
     assert_not_measured(&messages, listener.local_addr().unwrap());
 }
 
+/// Where the kernel numbers processes from.
+const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
+
+/// Start a client that has a number which was another process's.
+fn client_numbered(number: u32, host: &Host, port: u16) -> Client {
+    let start = |_| {
+        fs::write(LAST_NUMBER, (number - 1).to_string()).unwrap();
+        Client::start(host, port, |_| {})
+    };
+    let mut clients = (0..50).map(start);
+    clients.find(|client| client.0.id() == number).unwrap()
+}
+
+/// As with strace and perf. `--keep` goes on, but not with whoever gets the number next.
+#[test]
+fn the_end_of_the_last_process_ends_the_measurement() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let [first, second] = [(); 2].map(|()| Client::start(&host, port_of(&listener), |_| {}));
+    let number = first.0.id();
+    let pids = format!("{},{}", first.id(), second.id());
+    let mut ends = start(&["stat", "-p", &pids]);
+    let keeps = Trace::start(&["-p", &pids, "--keep"]);
+    let first = first.talk(&listener);
+    let other = client_numbered(number, &host, port_of(&listener)).talk(&listener);
+    assert!(ends.is_running().unwrap());
+    let second = second.talk(&listener);
+    assert!(ends.wait_status(PATIENCE).unwrap().success());
+    let another = client_numbered(number, &host, port_of(&listener)).talk(&listener);
+
+    let messages = Messages::new(keeps.finish());
+    assert_measured(&messages, first);
+    assert_measured(&messages, second);
+    assert_not_measured(&messages, other);
+    assert_not_measured(&messages, another);
+}
+
+/// A namespace's number is given to the next one as soon as nobody holds it.
+#[test]
+fn netns_selects_no_namespace_that_comes_after_it() {
+    let host = Host::new("corner").unwrap();
+    let inode = host.netns_inode();
+    let trace = Trace::start(&["--netns", host.netns_name()]);
+    drop(host);
+    let hosts = [(); 5].map(|()| Host::new("corner").unwrap());
+    for host in &hosts {
+        let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+        Client::start(host, port_of(&listener), |_| {}).talk(&listener);
+        assert_ne!(host.netns_inode(), inode);
+    }
+    assert_eq!(trace.finish(), []);
+}
+
 /// The listener exists when the measurement starts; the client is another process.
 #[test]
 fn pid_selects_connections_of_an_older_listener() {

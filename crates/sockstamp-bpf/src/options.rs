@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::{NetnsInode, Protocol};
@@ -24,6 +25,8 @@ pub struct Target {
     pub comms: Vec<String>,
     /// Sockets of this network namespace; without it, of any.
     pub netns: Option<NetnsInode>,
+    /// That namespace: held, its inode stays its own for as long as the target lives.
+    pub held: Option<netns::Held>,
     /// Sockets whose route leaves through the interface of this index in `netns`.
     pub interface: Option<NonZeroU32>,
     /// Messages that go over such flows, in such a direction.

@@ -45,6 +45,20 @@ impl Wakeups {
         })
     }
 
+    /// End waits when one of these can be read, too, until it is closed.
+    pub(crate) fn add<'fd>(
+        &self,
+        descriptors: impl Iterator<Item = BorrowedFd<'fd>>,
+    ) -> Result<(), Error> {
+        for descriptor in descriptors {
+            let data = epoll::EventData::new_u64(2);
+            epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)
+                .map_err(io::Error::from)
+                .tried("wait")?;
+        }
+        Ok(())
+    }
+
     /// Wait for records, a step of the clock or one of `others`, at most for `timeout`; for good
     /// without one. Return whether the clock was stepped.
     pub(crate) fn wait(

@@ -192,7 +192,7 @@ pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
     Ok(Timestamp::from_nanos(Nanos::from(now).0))
 }
 
-/// Time for messages in flight to be acknowledged after the command's end.
+/// Time for messages in flight to be acknowledged after the end of the command, or of the target.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Measure until the command, the duration, the user or the observer ends it.
@@ -235,14 +235,15 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
                 observer.packet(packet)
             })?;
         }
-        Ok(observer.round_is_over())
+        let ends = session.has_outlived_its_target() && !measurement.target.keep;
+        Ok(observer.round_is_over() && !ends)
     })?;
     // Time that passes while we read maps and wait for stragglers is no part of the measurement.
     let ended = now()?;
     let spent = life.spent();
     let duration = session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
-    if life.has_ended() {
+    if life.has_ended() || session.has_outlived_its_target() {
         session.settle(PATIENCE, &mut |message| {
             tell(observer, &mut containers, message);
         })?;

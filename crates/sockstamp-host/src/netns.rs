@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Error, Result, bail};
@@ -21,13 +22,42 @@ use sockstamp_model::name::Name;
 
 use crate::cgroup;
 
-/// Return the inode of a namespace, given a name of ip-netns(8) or a process in it.
+/// A namespace that is held by a descriptor: while this lives, its inode is no other one's, not
+/// even after its name was deleted.
+#[derive(Debug, Clone)]
+pub struct Held {
+    inode: NetnsInode,
+    _file: Arc<File>,
+}
+
+impl Held {
+    /// Return the inode of the namespace.
+    #[must_use]
+    pub fn inode(&self) -> NetnsInode {
+        self.inode
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.inode == other.inode
+    }
+}
+
+impl Eq for Held {}
+
+/// Hold a namespace, given a name of ip-netns(8) or a process in it.
 ///
 /// # Errors
 ///
 /// If there is none.
-pub fn named(name: &str) -> Result<NetnsInode> {
-    inode(&existing(name)?)
+pub fn hold(name: &str) -> Result<Held> {
+    let path = existing(name)?;
+    let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Held {
+        inode: inode_of(&file.metadata()?)?,
+        _file: Arc::new(file),
+    })
 }
 
 /// Return the inode of this process's own namespace.
@@ -39,7 +69,7 @@ pub fn own() -> Result<NetnsInode> {
     inode(Path::new("/proc/self/ns/net")).context("cannot inspect our own network namespace")
 }
 
-/// Find the file of a namespace that there is, named as for [`named`].
+/// Find the file of a namespace that there is, named as for [`hold`].
 ///
 /// # Errors
 ///
@@ -260,9 +290,13 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn inode(path: &Path) -> Result<NetnsInode> {
-    let inode = fs::metadata(path)?.ino();
+    inode_of(&fs::metadata(path)?)
+}
+
+fn inode_of(file: &Metadata) -> Result<NetnsInode> {
+    let inode = u32::try_from(file.ino());
     Ok(NetnsInode(
-        u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
+        inode.context("the inode of a namespace has 32 bits")?,
     ))
 }
 
@@ -278,20 +312,20 @@ mod tests {
     #[test]
     fn a_process_names_the_network_namespace_that_it_is_in() {
         let process = std::process::id().to_string();
-        assert_eq!(named(&process).unwrap(), own().unwrap());
+        assert_eq!(hold(&process).unwrap().inode(), own().unwrap());
     }
 
     #[test]
     fn a_file_elsewhere_is_no_network_namespace() {
         for name in ["../../etc/passwd", "/proc/self/ns/net", "", "."] {
-            let error = named(name).unwrap_err().to_string();
+            let error = hold(name).unwrap_err().to_string();
             assert!(error.contains("no network namespace"), "{name}: {error}");
         }
     }
 
     #[test]
     fn a_network_namespace_that_is_not_there_is_refused_by_its_name() {
-        let error = named("no-such-namespace").unwrap_err().to_string();
+        let error = hold("no-such-namespace").unwrap_err().to_string();
         assert!(
             error.starts_with("no network namespace no-such-namespace"),
             "{error}"

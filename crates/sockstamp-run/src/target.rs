@@ -89,17 +89,19 @@ pub fn processes_named(comms: &[String]) -> Vec<u32> {
 pub fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
     let namespace = target.netns.as_deref();
     let interface = target.interface.as_deref();
+    let held = namespace.map(netns::hold).transpose()?;
     Ok(sockstamp_bpf::Target {
         filter: target.filter.clone(),
         cgroup: cgroup(target)?,
         pids: target.pids.clone(),
         comms: target.comms.clone(),
-        netns: match (namespace, interface) {
-            (Some(name), _) => Some(netns::named(name)?),
+        netns: match (&held, interface) {
+            (Some(held), _) => Some(held.inode()),
             // An index names an interface of one network namespace only.
             (None, Some(_)) => Some(netns::own()?),
             (None, None) => None,
         },
+        held,
         interface: interface
             .map(|name| netns::interface_index(name, namespace))
             .transpose()?,

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore};
+use sockstamp_host::netns;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
@@ -32,7 +33,7 @@ use crate::probe;
 use crate::ring::Ring;
 use crate::select::filter;
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
-use crate::target::{Cgroups, select_tasks};
+use crate::target::{Cgroups, Processes, select_tasks};
 use crate::verified;
 use crate::wakeups::Wakeups;
 
@@ -100,6 +101,9 @@ pub struct Packets {
     named: usize,
     skeleton: PacketsSkel<'static>,
     sees_sockets: bool,
+    processes: Processes,
+    // Held, so that its inode is no other namespace's.
+    _netns: Option<netns::Held>,
 }
 
 impl std::fmt::Debug for Packets {
@@ -134,9 +138,10 @@ impl Packets {
             sees_sockets: options.all_stages && facts.casts == Some(true),
         };
         let mut skeleton = load(options, &plan, &facts, &cgroups.target)?;
-        select_tasks(&options.target, &skeleton.maps.pids, &skeleton.maps.comms)?;
+        let processes = select_tasks(&options.target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let ring = Ring::open(&skeleton.maps.packet_ring, Held::add)?;
         let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
+        wakeups.add(processes.descriptors())?;
         let links = attach(&mut skeleton, &plan, &cgroups)?;
         // After the hooks: what is made meanwhile is theirs, or found here.
         flow::run_once(&skeleton.progs.packets_held, "look at existing sockets")?;
@@ -150,6 +155,8 @@ impl Packets {
             named: 0,
             skeleton,
             sees_sockets: plan.sees_sockets,
+            processes,
+            _netns: options.target.held.clone(),
         })
     }
 
@@ -160,6 +167,13 @@ impl Packets {
     /// Those of that function.
     pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
         verified::of(self.skeleton.object())
+    }
+
+    /// Return the same as
+    /// [`Session::has_outlived_its_target`](crate::Session::has_outlived_its_target).
+    #[must_use]
+    pub fn have_outlived_their_target(&self) -> bool {
+        self.processes.have_ended()
     }
 
     /// Return whether arrivals at sockets are recorded, if all stages were asked for.
@@ -193,6 +207,7 @@ impl Packets {
         if self.wakeups.wait(Some(timeout), others)? {
             self.offset = offset()?;
         }
+        self.processes.deselect_ended(&self.skeleton.maps.pids)?;
         self.read_and_hand_over(on_packet)
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
 use sockstamp::ReceiveStamping;
+use sockstamp_host::netns;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
@@ -35,6 +36,7 @@ use crate::plan::Plan;
 use crate::probe;
 use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
+use crate::target::Processes;
 use crate::udp;
 use crate::verified;
 use crate::wait::Waiting;
@@ -91,6 +93,9 @@ pub struct Session {
     started: Instant,
     /// The marks are off the sockets.
     deselected: bool,
+    processes: Processes,
+    // Held, so that its inode is no other namespace's.
+    _netns: Option<netns::Held>,
 }
 
 /// The clocks are read at least so often. A step of CLOCK_REALTIME wakes us; a new offset to
@@ -135,6 +140,12 @@ impl Session {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Return true if the target names processes by number, and all of them have ended.
+    #[must_use]
+    pub fn has_outlived_its_target(&self) -> bool {
+        self.processes.have_ended()
     }
 
     /// The connections that existed at the start, and how long it took to select them.
@@ -205,6 +216,7 @@ impl Session {
         if stepped || self.clock_read.elapsed() >= CLOCK_BY_THE_WAY {
             self.refresh_clock()?;
         }
+        self.processes.deselect_ended(&self.skeleton.maps.pids)?;
         self.run_windows();
         self.hold_cost();
         self.standby.run(&mut self.skeleton, &self.plan);

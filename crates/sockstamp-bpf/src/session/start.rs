@@ -32,7 +32,7 @@ use crate::ring::Ring;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
-use crate::target::{Cgroups, select_tasks};
+use crate::target::{Cgroups, Processes, select_tasks};
 use crate::udp;
 use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
@@ -155,11 +155,14 @@ impl Session {
             plan,
             started: Instant::now(),
             deselected: false,
+            processes: Processes::default(),
+            _netns: options.target.held.clone(),
         };
         if let Some(windows) = &mut session.windows {
             windows.begin(&mut session.skeleton);
         }
-        session.select_tasks(&options.target)?;
+        session.processes = session.select_tasks(&options.target)?;
+        session.wakeups.add(session.processes.descriptors())?;
         session.refresh_clock()?;
         // Wait, because existing connections may be busy, and their reads must be measured from the
         // start. If it is unknown whether packets are stamped, their reads will show it.
@@ -182,13 +185,14 @@ impl Session {
         Ok(session)
     }
 
-    fn select_tasks(&self, target: &Target) -> Result<(), Error> {
+    fn select_tasks(&self, target: &Target) -> Result<Processes, Error> {
         if !self.plan.by_process {
-            return Ok(());
+            return Ok(Processes::default());
         }
         let maps = &self.skeleton.maps;
-        select_tasks(target, &maps.pids, &maps.comms)?;
-        self.mark_sockets(target)
+        let processes = select_tasks(target, &maps.pids, &maps.comms)?;
+        self.mark_sockets(target)?;
+        Ok(processes)
     }
 
     /// Mark the open files of the selected tasks.

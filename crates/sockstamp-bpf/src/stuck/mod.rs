@@ -17,6 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
+use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Opened};
 
@@ -31,7 +32,7 @@ use crate::probe;
 use crate::sched::WakeFunctions;
 use crate::select::filter;
 use crate::skeleton::stuck::{StuckSkel, StuckSkelBuilder};
-use crate::target::select_tasks;
+use crate::target::{Processes, select_tasks};
 use crate::wait::tick_ns;
 
 pub use programs::PROGRAMS;
@@ -62,6 +63,9 @@ pub struct Stuck {
     tick: Nanos,
     /// The looks before, by address of the socket.
     histories: FxHashMap<u64, History>,
+    processes: Processes,
+    // Held, so that its inode is no other namespace's.
+    _netns: Option<netns::Held>,
 }
 
 impl std::fmt::Debug for Stuck {
@@ -87,14 +91,23 @@ impl Stuck {
     /// Do the same on a host of which this is known.
     pub(crate) fn start_on(facts: &Facts, target: &Target) -> Result<Self, Error> {
         let skeleton = load(target, facts.casts == Some(true))?;
-        select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
+        let processes = select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let walk = skeleton.progs.find_stuck_sockets.attach();
         Ok(Self {
             link: walk.tried("walk over sockets")?,
             skeleton,
             tick: Nanos(tick_ns()),
             histories: FxHashMap::default(),
+            processes,
+            _netns: target.held.clone(),
         })
+    }
+
+    /// Return the same as
+    /// [`Session::has_outlived_its_target`](crate::Session::has_outlived_its_target).
+    #[must_use]
+    pub fn has_outlived_its_target(&self) -> bool {
+        self.processes.have_ended()
     }
 
     /// Look at every socket once.
@@ -103,6 +116,7 @@ impl Stuck {
     ///
     /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
     pub fn look(&mut self) -> Result<Look, Error> {
+        self.processes.deselect_ended(&self.skeleton.maps.pids)?;
         let before = self.visited();
         let sockets = owner::one_each(self.walk()?);
         let visited = self.visited() - before;

@@ -12,7 +12,7 @@ use crate::options::filter::{FilterWords, HEADING};
 #[derive(Debug, Args, Default)]
 pub struct Target {
     /// Messages that these processes send or read, on connections they opened, listened for or hold
-    /// at the start
+    /// at the start; the end of the last one ends the measurement
     #[arg(
         short,
         long = "pid",
@@ -31,6 +31,9 @@ pub struct Target {
         help_heading = HEADING,
     )]
     pub comms: Vec<String>,
+    /// Go on after the last process of --pid has ended
+    #[arg(long, requires = "pids", help_heading = HEADING)]
+    pub keep: bool,
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount
     /// point
     #[arg(long, value_name = "PATH", help_heading = HEADING)]

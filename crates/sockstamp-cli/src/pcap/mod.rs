@@ -107,7 +107,8 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     life.last(|left, signal| {
         packets.wait(left, &[signal], &mut |packet| capture.packet(packet))?;
         capture.flush();
-        Ok(!capture.is_over())
+        let ends = packets.have_outlived_their_target() && !options.source.target.keep;
+        Ok(!capture.is_over() && !ends)
     })?;
     drop(dropped);
     let lost = packets.stop(&mut |packet| capture.packet(packet))?;

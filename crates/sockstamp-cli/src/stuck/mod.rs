@@ -126,7 +126,7 @@ fn watch(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
         tell(options, &look, &listed(&look, options.slow))?;
         next += options.interval;
         wait(next, signal)?;
-        Ok(true)
+        Ok(!stuck.has_outlived_its_target() || options.target.keep)
     })?;
     Ok(ExitCode::SUCCESS)
 }
