@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{SpliceFFlags, splice};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
 use with::{Trace, number, of_direction};
 
 const MS: Duration = Duration::from_millis(1);
@@ -377,4 +377,127 @@ fn a_service_answers_what_was_read_last_or_nothing() {
     let none = |send: &&Value| service(send).is_none();
     assert!(overlapping.iter().all(none), "{overlapping:?}");
     assert_eq!(reasons(&overlapping), ["pipelined"], "{overlapping:?}");
+}
+
+/// Two requests of different lengths, from two threads, and from one that does not wait for the
+/// first answer: each is answered 60 ms after it was asked, and 20 ms after the other one was.
+#[test]
+fn overlapping_requests_of_any_lengths_have_no_answer_of_their_own() {
+    let host = Host::new("a").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name(), "tcp"]);
+    let connections = [pair(&host), pair(&host)];
+    let mut bytes = [0; 1000];
+    for (is_other_task, (client, server)) in [true, false].into_iter().zip(&connections) {
+        let (mut client, mut server) = (client, server);
+        client.write_all(&[b'a'; 100]).unwrap();
+        server.read_exact(&mut bytes[..100]).unwrap();
+        thread::sleep(40 * MS);
+        let ask = || (&*client).write_all(&[b'b'; 300]).unwrap();
+        match is_other_task {
+            true => thread::scope(|scope| drop(scope.spawn(ask))),
+            false => ask(),
+        }
+        server.read_exact(&mut bytes[..300]).unwrap();
+        thread::sleep(20 * MS);
+        server.write_all(&[b'A'; 50]).unwrap();
+        client.read_exact(&mut bytes[..50]).unwrap();
+        thread::sleep(40 * MS);
+        server.write_all(&[b'B'; 70]).unwrap();
+        client.read_exact(&mut bytes[..70]).unwrap();
+    }
+    let messages = trace.finish();
+    for (client, server) in &connections {
+        let reads = reads(&messages, client);
+        assert_eq!(reads.len(), 2, "{messages:?}");
+        assert!(answers(&reads).is_empty(), "{reads:?}");
+        assert_eq!(reasons(&reads), ["pipelined"], "{reads:?}");
+        let sends = sends(&messages, server);
+        assert!(
+            sends.iter().all(|send| service(send).is_none()),
+            "{sends:?}"
+        );
+        assert_eq!(reasons(&sends), ["pipelined"], "{sends:?}");
+    }
+}
+
+/// The client's first request comes with the end of the handshake, and the server sends two tickets
+/// before it answers (RFC 8446, section 4.6.1).
+#[test]
+fn tickets_of_tls_are_no_answer() {
+    let host = Host::new("a").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name(), "tcp"]);
+    let (client, server) = pair(&host);
+    let (mut asking, mut answering) = (&client, &server);
+    let mut bytes = [0; 2000];
+    let record = |kind: u8, length: usize| [&[kind, 3, 3], &vec![0; length - 3][..]].concat();
+    asking.write_all(&record(22, 517)).unwrap();
+    answering.read_exact(&mut bytes[..517]).unwrap();
+    answering.write_all(&record(22, 1500)).unwrap();
+    asking.read_exact(&mut bytes[..1500]).unwrap();
+    for round in 0..6 {
+        asking.write_all(&record(23, 300)).unwrap();
+        answering.read_exact(&mut bytes[..300]).unwrap();
+        if round == 0 {
+            answering.write_all(&record(23, 510)).unwrap();
+            asking.read_exact(&mut bytes[..510]).unwrap();
+        }
+        thread::sleep(60 * MS);
+        answering.write_all(&record(23, 800)).unwrap();
+        asking.read_exact(&mut bytes[..800]).unwrap();
+    }
+    // The last answer is acknowledged with a FIN at the latest.
+    asking.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(answering.read(&mut bytes).unwrap(), 0);
+    while TcpInfo::of(&server).unwrap().unacked > 0 {
+        thread::sleep(MS);
+    }
+    let messages = trace.finish();
+    let (reads, sends) = (reads(&messages, &client), sends(&messages, &server));
+    let answers = answers(&reads);
+    assert_eq!(answers.len(), 6, "{reads:?}");
+    assert!(
+        answers[1..].iter().all(|answer| *answer >= 60 * MS_NS),
+        "{answers:?}"
+    );
+    assert_eq!(reasons(&reads), ["pushed"], "{reads:?}");
+    let services: Vec<u64> = sends.iter().filter_map(|send| service(send)).collect();
+    assert_eq!(services.len(), 6, "{sends:?}");
+    assert!(
+        services[1..].iter().all(|took| *took >= 60 * MS_NS),
+        "{services:?}"
+    );
+}
+
+/// Requests that leave together, with frames that are none after each answer.
+#[test]
+fn http2_without_tls_says_itself_that_order_tells_nothing() {
+    const SETTINGS: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
+    const UPDATE: &[u8] = &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+    let host = Host::new("a").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name(), "tcp"]);
+    let (client, server) = pair(&host);
+    let (mut asking, mut answering) = (&client, &server);
+    let mut bytes = [0; 2000];
+    let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", SETTINGS, &[1; 120]].concat();
+    asking.write_all(&preface).unwrap();
+    answering.read_exact(&mut bytes[..preface.len()]).unwrap();
+    answering.write_all(SETTINGS).unwrap();
+    asking.read_exact(&mut bytes[..SETTINGS.len()]).unwrap();
+    for _ in 0..3 {
+        thread::sleep(30 * MS);
+        answering.write_all(&[2; 200]).unwrap();
+        asking.read_exact(&mut bytes[..200]).unwrap();
+        asking.write_all(UPDATE).unwrap();
+        answering.read_exact(&mut bytes[..UPDATE.len()]).unwrap();
+    }
+    let messages = trace.finish();
+    let (reads, sends) = (reads(&messages, &client), sends(&messages, &server));
+    assert!(answers(&reads).is_empty(), "{reads:?}");
+    assert_eq!(reasons(&reads), ["multiplexed"; 3], "{reads:?}");
+    assert!(
+        sends.iter().all(|send| service(send).is_none()),
+        "{sends:?}"
+    );
+    let valid = |message: &Value| message["verdict"] == "valid";
+    assert!(messages.iter().all(valid), "{messages:?}");
 }

@@ -274,6 +274,7 @@ struct netns_ipv4 {
 
 struct net {
 	struct ns_common ns;
+	u64 net_cookie;
 	struct netns_ipv4 ipv4;
 };
 
@@ -749,7 +750,15 @@ struct bpf_sock_addr_kern {
 
 struct page;
 
+struct iovec {
+	void *iov_base;
+};
+
 struct iov_iter {
+	u8 iter_type;
+	unsigned long iov_offset;
+	const struct iovec *__iov; /* v6.4 */
+	void *ubuf; /* v6.0 */
 	unsigned long count;
 };
 

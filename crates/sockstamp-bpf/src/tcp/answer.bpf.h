@@ -47,8 +47,32 @@ static __always_inline bool exchange_asked_again(const struct exchange *exchange
 	return exchange->asked && octave(now - exchange->asked) > least;
 }
 
-/* A part of a question: a send at the end that asks, an arrival at the other. Locked. */
-static __always_inline void exchange_asked(struct exchange *exchange, __u32 length, __u64 now)
+/*
+ * Return true if a short part of the open question may be one of its own: another task sends it, or
+ * it comes later than an answer to the part before could.
+ */
+static __always_inline bool exchange_overlaps(const struct tcp_sock *tp,
+					      const struct exchange *exchange, __u32 length,
+					      __u64 now, bool another)
+{
+	__u32 rtt = tp->rtt_min.s[0].v;
+
+	if (length >= QUESTION_MOST || exchange->length >= QUESTION_MOST)
+		return false;
+	if (another)
+		return true;
+	if (!exchange->asked || now < exchange->asked + PAUSE_NS)
+		return false;
+	now -= exchange->asked + PAUSE_NS;
+	return rtt == RTT_UNKNOWN || now > 1000ULL * (rtt + rtt / 8);
+}
+
+/*
+ * A part of a question: a send at the end that asks, by `another` task than that of the part
+ * before, or an arrival at the other. Locked.
+ */
+static __always_inline void exchange_asked(const struct tcp_sock *tp, struct exchange *exchange,
+					   __u32 length, __u64 now, bool another)
 {
 	if (!exchange->open) {
 		exchange->open = true;
@@ -57,6 +81,8 @@ static __always_inline void exchange_asked(struct exchange *exchange, __u32 leng
 		exchange->unpaired = exchange_asked_again(exchange, now) ? NO_PAIR(ASKED_AGAIN) :
 									   NO_PAIR(PIPELINED);
 		exchange->doubts = MOST_DOUBTS;
+	} else if (exchange_overlaps(tp, exchange, length, now, another)) {
+		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
 	}
 	exchange->length = length < QUESTION_MOST ? length : QUESTION_MOST;
 }
@@ -72,6 +98,9 @@ static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 re
 	__u8 time = octave(ns);
 
 	exchange->open = false;
+	/* Tickets come when the handshake ends, whatever was asked with its end. */
+	if (exchange->handshake && !--exchange->handshake && !reason)
+		reason = NO_PAIR(PUSHED);
 	/* Where several questions were in flight, an answer that takes far less time is another's.
 	 */
 	if (!reason && crowded && time + 1 < exchange->usual)
@@ -92,12 +121,15 @@ static __always_inline void answer_asked(const struct sock *sk, struct flow *flo
 					 __u64 now)
 {
 	struct exchange *exchange = &flow->exchange;
+	__u8 task;
 
 	if (!exchange->asks)
 		return;
 	if (!exchange->open || !exchange->asked)
 		flow->tx.question = now / HEARD_NS;
-	exchange_asked(exchange, length, now);
+	task = bpf_get_current_pid_tgid();
+	exchange_asked(tcp_of(sk), exchange, length, now, task != exchange->task);
+	exchange->task = task;
 	exchange->asked = now;
 	if (tcp_has_unread(sk, tcp_of(sk)))
 		exchange->unpaired = NO_PAIR(PIPELINED);
@@ -132,6 +164,8 @@ static __always_inline __u8 answer_doubt(const struct tcp_sock *tp, const struct
 	const struct exchange *exchange = &flow->exchange;
 	__u32 rtt = tp->rtt_min.s[0].v;
 
+	if (exchange->multiplexed)
+		return NO_PAIR(MULTIPLEXED);
 	if (exchange->unpaired)
 		return exchange->unpaired;
 	if (seq_before(tp->snd_una, flow->tx.seq))
@@ -154,7 +188,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 
 	flow->rx.heard = now;
 	if (!exchange->asks) {
-		exchange_asked(exchange, end - start, ready);
+		exchange_asked(tp, exchange, end - start, ready, false);
 		exchange->asked = ready;
 		return;
 	}
@@ -217,7 +251,9 @@ static __always_inline __u8 service_doubt(const struct sock *sk, const struct ex
 {
 	if (tcp_has_unread(sk, tcp_of(sk)))
 		return NO_PAIR(PIPELINED);
-	return exchange->asks ? 0 : exchange->unpaired;
+	if (exchange->asks)
+		return 0;
+	return exchange->multiplexed ? NO_PAIR(MULTIPLEXED) : exchange->unpaired;
 }
 
 /* Called when that send is queued. Return `reason`, or NO_PAIR() of one that shows now. */

@@ -31,10 +31,15 @@ struct exchange {
 	__u8 asks : 1; /* this end is the one that asks */
 	__u8 open : 1; /* it is not answered */
 	__u8 unpaired : 6; /* NO_PAIR() of what is known to be wrong with it */
-	__u8 doubts; /* answer/answer.bpf.h */
-	__u8 pauses; /* of a peer that speaks without a question */
+	__u8 doubts : 5; /* answer/answer.bpf.h */
+	__u8 greetings : 2; /* sends whose first bytes were looked at */
+	__u8 multiplexed : 1; /* it has said so itself */
+	__u8 pauses : 4; /* of a peer that speaks without a question */
+	__u8 handshake : 2; /* pairs until that of the end of a handshake in TLS; 0: none is ahead
+			     */
 	__u8 pace; /* the octave of these pauses */
 	__u8 usual; /* the octave of an answer's time */
+	__u8 task; /* low bits of the thread that sent the last part, at the end that asks */
 	__u16 length; /* of its last part */
 };
 

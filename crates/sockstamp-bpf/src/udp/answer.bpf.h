@@ -34,6 +34,11 @@
 /* A socket has answers again after so many questions with one each. */
 #define UDP_IN_STEP 10
 
+#define UDP_HEADER_LENGTH 8 /* RFC 768 */
+
+#define RTP_VERSION  0x80
+#define RTP_EXTENDED 0x10
+
 #define SOCK_BINDADDR_LOCK 4 /* include/net/sock.h */
 #define SOCK_BINDPORT_LOCK 8
 #define PORT_OF_SYSTEM	   1024 /* ports below are services: ip(7), ip_unprivileged_port_start */
@@ -206,6 +211,20 @@ static __always_inline __u64 udp_answer_doubt(struct udp_exchange *exchange, __u
 	return least && UDP_SOONER_TIMES * since < least ? NO_PAIR(STREAM) : 0;
 }
 
+/*
+ * Return true if a datagram is one of RTP, which both ends send at a pace of their own: its first
+ * byte is the version, with no other bit but that of an extension (RFC 3550, section 5.1), also
+ * where the rest is encrypted.
+ */
+static __always_inline bool udp_is_rtp(const struct sk_buff *skb)
+{
+	const unsigned char *datagram = skb->head + skb->transport_header;
+	__u8 first = 0;
+
+	bpf_probe_read_kernel(&first, sizeof(first), datagram + UDP_HEADER_LENGTH);
+	return (first & ~RTP_EXTENDED) == RTP_VERSION;
+}
+
 /* The datagram with this counter has arrived, in softirq, at a socket that has asked. */
 static __always_inline void udp_answer_arrives(const struct sock *sk, const struct sk_buff *skb,
 					       struct udp_flow *flow, __u64 counter, __u64 now)
@@ -225,7 +244,10 @@ static __always_inline void udp_answer_arrives(const struct sock *sk, const stru
 	if (!asked || __sync_val_compare_and_swap(&exchange->asked, asked, 0) != asked)
 		return;
 	since = now - asked;
-	state = udp_answer_doubt(exchange, asked, since);
+	if (udp_is_rtp(skb))
+		state = NO_PAIR(STREAM);
+	else
+		state = udp_answer_doubt(exchange, asked, since);
 	state = state << UDP_UNPAIRED_SHIFT | (counter + 1);
 	exchange->state = 0;
 	barrier();

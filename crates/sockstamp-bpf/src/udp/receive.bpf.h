@@ -28,8 +28,7 @@
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
-#define UDP_HEADER_LENGTH 8 /* RFC 768 */
-#define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
+#define EFAULT 14 /* include/uapi/asm-generic/errno-base.h */
 
 /*
  * The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, and it is behind the header

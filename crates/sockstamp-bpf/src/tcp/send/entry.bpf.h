@@ -5,6 +5,7 @@
 
 #include "group/resolve.bpf.h"
 #include "tcp/answer.bpf.h"
+#include "tcp/send/greeting.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/send/interrupted.bpf.h"
 
@@ -300,6 +301,7 @@ static __always_inline void tx_sendmsg_turn(const struct sock *sk, const struct 
 		sender->tid = 0;
 		return;
 	}
+	greeting_note(&flow->exchange, msg);
 	entry_begin(sk, flow, sender, task);
 	sender->full = will_wait ? sender->entry : 0;
 	sender->left = msg->msg_iter.count;
