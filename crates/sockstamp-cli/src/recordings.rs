@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets;
+use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
@@ -103,6 +104,12 @@ impl Recordings {
             }
         }
         sum
+    }
+
+    /// Return the network namespaces of the host that measured.
+    pub(crate) fn places(&self) -> Places {
+        let recorded = |recording: &Reader| Places::recorded(|key| recording.fact(key));
+        Places::of_all(self.0.iter().map(recorded))
     }
 
     /// Return the choice of `record --slow`, if any file has it.

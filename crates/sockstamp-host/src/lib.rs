@@ -8,5 +8,6 @@ pub mod connection;
 pub mod container;
 pub mod listener;
 pub mod netns;
+pub mod places;
 pub mod quota;
 mod sock_diag;

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::unknown_name::{UnknownName, find};
 
 /// The inode number of a network namespace, as in `/proc/PID/ns/net` and namespaces(7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NetnsInode(pub u32);
 

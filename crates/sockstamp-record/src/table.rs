@@ -96,7 +96,8 @@ impl Table {
     pub(crate) fn fact(&self, key: &str) -> Option<&str> {
         let key = format!("sockstamp.{key}");
         let facts = self.footer.metadata.file_metadata().key_value_metadata()?;
-        let fact = facts.iter().find(|fact| fact.key == key)?;
+        // A later one is nearer to the end of what it is about.
+        let fact = facts.iter().rfind(|fact| fact.key == key)?;
         fact.value.as_deref()
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
+use sockstamp_host::places::Places;
 use sockstamp_record::{Batch, Writer};
 use sockstamp_run::directory::{self, Trusted};
 use sockstamp_run::utc::utc;
@@ -104,7 +105,8 @@ impl Files {
             Some(current) => current,
             None => {
                 let path = unused(&self.recent, ".parquet")?;
-                let facts = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+                let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+                facts.extend(Places::here().facts());
                 self.current
                     .insert((Writer::create(&path, &facts)?, Instant::now()))
             }

@@ -100,7 +100,7 @@ struct interface {
 	char name[INTERFACE_NAME];
 	char kind[INTERFACE_NAME]; /* of a virtual one: IFLA_INFO_KIND of rtnetlink(7) */
 	__u32 medium;
-	__u32 padding;
+	__u32 cookie; /* of the namespace, whose inode may be another's later; 0: not yet known */
 };
 
 /*

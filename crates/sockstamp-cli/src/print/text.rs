@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use sockstamp_explain::diagnosis::Diagnosis;
-use sockstamp_host::netns;
+use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
@@ -26,6 +26,7 @@ pub(crate) fn table(
     output: &mut dyn Write,
     summary: &Summary,
     diagnosis: &Diagnosis,
+    places: &Places,
     brush: Brush,
 ) -> io::Result<()> {
     writeln!(output)?;
@@ -47,9 +48,8 @@ pub(crate) fn table(
     writeln!(output)?;
     connections(output, &summary.connections)?;
     verdicts(output, summary, brush)?;
-    let (home, names) = (interfaces::own_namespace(), netns::names());
-    listeners::lines(output, &summary.listeners, home, &names)?;
-    interfaces::summary(output, &summary.interfaces, home, &names)?;
+    listeners::lines(output, &summary.listeners, places.home, &places.names)?;
+    interfaces::summary(output, &summary.interfaces, places.home, &places.names)?;
     losses(output, summary, brush)?;
     findings::all(output, diagnosis, brush)?;
     writeln!(output)
@@ -621,6 +621,7 @@ mod tests {
             &mut text,
             summary,
             &Case::new(Scope::default()).diagnose(summary),
+            &Places::default(),
             Brush::default(),
         )
         .unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 use sockstamp_bpf::packets;
+use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
@@ -232,6 +233,10 @@ impl Place {
                 .messages
                 .add_fact(key, loss(&mut messages).to_string());
         }
+        // Some have got their names meanwhile.
+        for (key, fact) in Places::here().facts() {
+            current.messages.add_fact(key, fact);
+        }
         if let Some(file) = &mut current.packets {
             for (key, of) in LOST_PACKETS {
                 file.add_fact(key, of(packets).to_string());
@@ -362,6 +367,7 @@ impl Place {
         let Choice { in_step, slow_only } = self.choice;
         facts.extend(in_step.map(|bits| ("in_step", bits.to_string())));
         facts.extend(slow_only.map(|time| (SLOW_ONLY, Nanos::from(time).0.to_string())));
+        facts.extend(Places::here().facts());
         match FileWriter::create(path, &facts) {
             Ok(messages) => Ok((messages, packets)),
             Err(error) => {

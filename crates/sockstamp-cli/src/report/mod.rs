@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_host::places::Places;
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
@@ -118,13 +119,14 @@ fn print(
         series,
         slow_only,
         diagnosis,
+        places,
     } = report;
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, "the recording is empty")?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, diagnosis, brush)?;
+            text::table(output, summary, diagnosis, places, brush)?;
             if let Some(groups) = &summary.groups {
                 crate::print::groups::table(output, groups, options.top)?;
             }
@@ -172,6 +174,7 @@ struct Report {
     series: Option<Series>,
     slow_only: Option<SlowOnly>,
     diagnosis: Diagnosis,
+    places: Places,
 }
 
 impl Report {
@@ -222,6 +225,7 @@ impl Report {
             summary,
             series,
             slow_only: recordings.slow_only(),
+            places: recordings.places(),
         })
     }
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sockstamp_explain::diagnosis::{Diagnosis, Scope};
+use sockstamp_host::places::Places;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Wait;
@@ -215,9 +216,9 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
             findings::all(output, diagnosis, brush)?;
             writeln!(output, " note: {OTHER_TRAFFIC}")?;
         }
-        (Format::Text, None) => text::table(output, summary, diagnosis, brush)?,
+        (Format::Text, None) => text::table(output, summary, diagnosis, &Places::here(), brush)?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary, diagnosis, brush)?;
+            text::table(output, summary, diagnosis, &Places::here(), brush)?;
             groups::table(output, groups, options.top)?;
             groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
         }
