@@ -47,6 +47,32 @@ static __always_inline bool exchange_asked_again(const struct exchange *exchange
 	return exchange->asked && octave(now - exchange->asked) > least;
 }
 
+/* Questions that are counted: more are as many. */
+#define IN_FLIGHT_MOST 31
+
+/* A question begins, beside those that are in flight. */
+static __always_inline void exchange_add(struct exchange *exchange)
+{
+	if (exchange->in_flight)
+		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
+	if (exchange->in_flight < IN_FLIGHT_MOST)
+		exchange->in_flight++;
+}
+
+/* An answer, or a part of one, has come to some question. */
+static __always_inline void exchange_take(struct exchange *exchange)
+{
+	if (exchange->in_flight)
+		exchange->in_flight--;
+}
+
+/* After so much time without a message no question is in flight: some have no answer. */
+static __always_inline void exchange_rest(struct exchange *exchange, __u64 quiet)
+{
+	if (octave(quiet) > (exchange->usual ? exchange->usual + AGAIN_OCTAVES : AGAIN_UNTOLD))
+		exchange->in_flight = 0;
+}
+
 /*
  * Return true if a short part of the open question may be one of its own: another task sends it, or
  * it comes later than an answer to the part before could.
@@ -77,12 +103,17 @@ static __always_inline void exchange_asked(const struct tcp_sock *tp, struct exc
 	if (!exchange->open) {
 		exchange->open = true;
 		exchange->unpaired = 0;
+		exchange_add(exchange);
 	} else if (questions_alike(length, exchange->length)) {
 		exchange->unpaired = exchange_asked_again(exchange, now) ? NO_PAIR(ASKED_AGAIN) :
 									   NO_PAIR(PIPELINED);
 		exchange->doubts = MOST_DOUBTS;
+		exchange_add(exchange);
 	} else if (exchange_overlaps(tp, exchange, length, now, another)) {
 		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
+		/* One thread may have come late to a part of a question, which has one answer. */
+		if (another)
+			exchange_add(exchange);
 	}
 	exchange->length = length < QUESTION_MOST ? length : QUESTION_MOST;
 }
@@ -98,6 +129,7 @@ static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 re
 	__u8 time = octave(ns);
 
 	exchange->open = false;
+	exchange_take(exchange);
 	/* Tickets come when the handshake ends, whatever was asked with its end. */
 	if (exchange->handshake && !--exchange->handshake && !reason)
 		reason = NO_PAIR(PUSHED);
@@ -128,6 +160,9 @@ static __always_inline void answer_asked(const struct sock *sk, struct flow *flo
 	if (!exchange->open || !exchange->asked)
 		flow->tx.question = now / HEARD_NS;
 	task = bpf_get_current_pid_tgid();
+	if (!exchange->open && now)
+		exchange_rest(exchange,
+			      (__u64)((__u32)(now / HEARD_NS) - flow->rx.heard) * HEARD_NS);
 	exchange_asked(tcp_of(sk), exchange, length, now, task != exchange->task);
 	exchange->task = task;
 	exchange->asked = now;
@@ -188,16 +223,20 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 
 	flow->rx.heard = now;
 	if (!exchange->asks) {
+		if (!exchange->open)
+			exchange_rest(exchange, ready - exchange->asked);
 		exchange_asked(tp, exchange, end - start, ready, false);
 		exchange->asked = ready;
 		return;
 	}
 	if (!exchange->open) {
+		exchange_take(exchange);
 		answer_goes_on(tp, exchange, gap);
 		return;
 	}
 	if (!exchange->asked) {
 		exchange->open = false;
+		exchange_take(exchange);
 		return;
 	}
 	since = ready - exchange->asked;
@@ -254,6 +293,15 @@ static __always_inline __u8 service_doubt(const struct sock *sk, const struct ex
 	if (exchange->asks)
 		return 0;
 	return exchange->multiplexed ? NO_PAIR(MULTIPLEXED) : exchange->unpaired;
+}
+
+/* Called when a send is queued that answers no read of which is known. */
+static __always_inline void service_goes_on(struct exchange *exchange)
+{
+	if (exchange->asks)
+		return;
+	exchange->open = false;
+	exchange_take(exchange);
 }
 
 /* Called when that send is queued. Return `reason`, or NO_PAIR() of one that shows now. */

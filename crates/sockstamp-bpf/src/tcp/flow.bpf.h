@@ -40,7 +40,8 @@ struct exchange {
 	__u8 pace; /* the octave of these pauses */
 	__u8 usual; /* the octave of an answer's time */
 	__u8 task; /* low bits of the thread that sent the last part, at the end that asks */
-	__u16 length; /* of its last part */
+	__u16 length : 11; /* of its last part, up to QUESTION_MOST */
+	__u16 in_flight : 5; /* questions without an answer, as far as they look like some */
 };
 
 /* Everything is written under the socket lock, except as noted. */

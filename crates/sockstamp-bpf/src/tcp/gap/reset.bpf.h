@@ -31,6 +31,7 @@ static __always_inline void reset_sending(const struct sock *sk, const struct tc
 	flow->tx.ack_flags = 0;
 	flow->exchange.asked = 0;
 	flow->exchange.open = false;
+	flow->exchange.in_flight = 0;
 	flow->exchange.state = 0;
 }
 

@@ -138,7 +138,7 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 	if (unpaired || sender->service != STAGE_ABSENT)
 		unpaired = service_answered(&flow->exchange, unpaired, sender->service);
 	else
-		flow->exchange.open = flow->exchange.asks && flow->exchange.open;
+		service_goes_on(&flow->exchange);
 	if (unpaired) {
 		sender->flags |= MESSAGE_UNPAIRED;
 		sender->service = unpaired;
@@ -227,10 +227,8 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 /* A message that is not measured: its answer may be. */
 static __always_inline void tx_skip_message(const struct sock *sk, struct flow *flow, __u32 length)
 {
-	struct exchange *exchange = &flow->exchange;
-
 	flow->rx.service_from = 0;
-	exchange->open = exchange->asks && exchange->open;
+	service_goes_on(&flow->exchange);
 	answer_asked(sk, flow, length,
 		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
