@@ -95,7 +95,7 @@ fn walk_where_wanted(
     if wanted(own) {
         let before = visited();
         let iterator = walk::open(&link).tried(step)?;
-        if walk::run(iterator, visited).tried(step)? == Walk::Stuck {
+        if walk::run(own, iterator, visited).tried(step)? == Walk::Stuck {
             missed += unvisited(connections(), visited() - before);
         }
     }
@@ -108,7 +108,7 @@ fn walk_where_wanted(
         let Some(opened) = netns::enter(inode, &namespace, open).tried(step)? else {
             continue;
         };
-        let walked = opened.and_then(|iterator| walk::run(iterator, visited));
+        let walked = opened.and_then(|iterator| walk::run(inode, iterator, visited));
         if !matches!(walked, Ok(Walk::Whole)) {
             let there = netns::enter(inode, &namespace, connections);
             let there = there.unwrap_or_default().unwrap_or_default();
@@ -130,16 +130,18 @@ pub(crate) fn deselect(
     const STEP: &str = "take the marks off sockets";
     let link = program.attach().tried(STEP)?;
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
-    let here = walk::open(&link).and_then(|iterator| walk::run(iterator, visited));
-    let mut ended = here.map(drop);
     let own = netns::own().ok();
+    // Nobody walks after this: the number only tells namespaces apart.
+    let here = own.unwrap_or(NetnsInode(0));
+    let walked = walk::open(&link).and_then(|all| walk::run_in_any_case(here, all, visited));
+    let mut ended = walked.map(drop);
     for (inode, namespace) in netns::files() {
         if Some(inode) == own {
             continue;
         }
         let opened = netns::enter(inode, &namespace, || walk::open(&link));
         let walked = opened.and_then(|opened| match opened {
-            Some(iterator) => walk::run(iterator?, visited).map(drop),
+            Some(iterator) => walk::run_in_any_case(inode, iterator?, visited).map(drop),
             None => Ok(()),
         });
         ended = ended.and(walked);

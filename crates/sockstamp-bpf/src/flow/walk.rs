@@ -6,10 +6,12 @@
 //! user arranges. A process does not end before its last thread, so a thread that sleeps there
 //! would keep sockstamp from ending. A process of its own can be left behind.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, libbpf_sys};
@@ -18,6 +20,7 @@ use nix::libc;
 use nix::unistd::{ForkResult, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sockstamp_model::flow::NetnsInode;
 
 /// Longest time of a walk at one socket. A send that copies holds the lock for microseconds, and
 /// for milliseconds where memory is swapped in.
@@ -57,23 +60,70 @@ pub(super) fn open(link: &Link) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
+/// A process that reads an iterator.
+struct Reader {
+    process: Pid,
+    /// Can be read when it has ended.
+    ended: OwnedFd,
+}
+
+/// The readers that wait for a lock, each in a network namespace. Another one would wait as well,
+/// and stay behind as well.
+static STUCK: Mutex<BTreeMap<NetnsInode, Reader>> = Mutex::new(BTreeMap::new());
+
 /// Run an iterator to its end, or until `progress`, which tells how many sockets it has come to,
-/// stands still.
-pub(super) fn run(iterator: OwnedFd, progress: &mut dyn FnMut() -> u64) -> io::Result<Walk> {
+/// stands still. Where an earlier walk of the namespace is stuck, do not begin.
+pub(super) fn run(
+    netns: NetnsInode,
+    iterator: OwnedFd,
+    progress: &mut dyn FnMut() -> u64,
+) -> io::Result<Walk> {
+    match is_one_stuck(netns)? {
+        true => Ok(Walk::Stuck),
+        false => run_in_any_case(netns, iterator, progress),
+    }
+}
+
+fn is_one_stuck(netns: NetnsInode) -> io::Result<bool> {
+    const NOW: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(reader) = stuck.get(&netns) else {
+        return Ok(false);
+    };
+    let has_ended = is_readable(&reader.ended, &NOW)?;
+    if has_ended {
+        reap(reader.process)?;
+        stuck.remove(&netns);
+    }
+    Ok(!has_ended)
+}
+
+/// Run an iterator like [`run`], although it may stay behind: it continues when the lock is
+/// released.
+pub(super) fn run_in_any_case(
+    netns: NetnsInode,
+    iterator: OwnedFd,
+    progress: &mut dyn FnMut() -> u64,
+) -> io::Result<Walk> {
     let mut visited = progress();
     let mut moved = Instant::now();
-    let reader = start(&iterator)?;
+    let process = start(&iterator)?;
     drop(iterator);
-    let ended = pidfd_open(reader, PidfdFlags::empty())?;
-    while !is_readable(&ended)? {
+    let ended = pidfd_open(process, PidfdFlags::empty())?;
+    while !is_readable(&ended, &TICK)? {
         let now = progress();
         if now != visited {
             (visited, moved) = (now, Instant::now());
         } else if moved.elapsed() > PATIENCE {
+            let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+            stuck.insert(netns, Reader { process, ended });
             return Ok(Walk::Stuck);
         }
     }
-    match reap(reader)? {
+    match reap(process)? {
         Some(0) => Ok(Walk::Whole),
         Some(errno) => Err(io::Error::from_raw_os_error(errno)),
         None => Err(Errno::EINTR.into()),
@@ -99,9 +149,9 @@ fn reap(reader: Pid) -> io::Result<Option<i32>> {
     Ok(libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)))
 }
 
-fn is_readable(ended: &OwnedFd) -> io::Result<bool> {
+fn is_readable(ended: &OwnedFd, within: &Timespec) -> io::Result<bool> {
     let mut watched = [PollFd::new(ended, PollFlags::IN)];
-    match poll(&mut watched, Some(&TICK)) {
+    match poll(&mut watched, Some(within)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
