@@ -136,7 +136,7 @@ reads "awk on time=" '^[0-9.]+$' \
 reads "grep of the loss" '^100$' \
 	sh -c "ping -c 1 -W 1 -w 1 $dead | grep -oP '[0-9.]+(?=% packet loss)'"
 reads "fping -a of a network" '^127.0.0.3$' sh -c 'fping -a -q -g 127.0.0.0/29 2>/dev/null | sort'
-reads "regular expressions of others" '^telegraf' \
+reads "regular expressions" '^packets' \
 	python3 "$here/ping-scripts/expressions.py" $alive $dead
 
 [ $failures = 0 ] || { echo "$failures read something else"; exit 1; }

@@ -81,6 +81,7 @@ pub fn run() -> ExitCode {
         Subcommand::Join(options) => join::run(&options),
         Subcommand::Export(options) => export::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
+        Subcommand::Ping(options) if options.path => ping::path::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Fping(options) => fping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),

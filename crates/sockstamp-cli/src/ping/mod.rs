@@ -8,7 +8,7 @@ mod jitter;
 mod json;
 mod line;
 pub(crate) mod options;
-mod path;
+pub(crate) mod path;
 mod ranges;
 #[cfg(test)]
 mod samples;
@@ -41,9 +41,6 @@ pub(crate) const FAILED: u8 = 2;
 const UNANSWERED: u8 = 1;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if options.path {
-        return path::run(options);
-    }
     let hosts::Hosts { probed, unknown } = hosts::read(options)?;
     let (hosts, targets): (Vec<_>, Vec<_>) = probed.into_iter().unzip();
     for error in &unknown {
