@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
@@ -192,6 +192,42 @@ pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
     Ok(Timestamp::from_nanos(Nanos::from(now).0))
 }
 
+/// A look at all sockets a while before the end: what is queued then, and has not left at the end,
+/// waits for more than a second.
+struct LastLook {
+    is_wanted: bool,
+    due: Option<Instant>,
+}
+
+impl LastLook {
+    const BEFORE_END: Duration = Duration::from_millis(1200);
+
+    fn of(measurement: &Measurement<'_>) -> Self {
+        let is_long = |duration| duration >= 2 * Self::BEFORE_END;
+        Self {
+            is_wanted: measurement.waits.is_some() && measurement.duration.is_some_and(is_long),
+            due: None,
+        }
+    }
+
+    /// Return the time until the look, or else the end.
+    fn until(&mut self, left: Option<Duration>) -> Option<Duration> {
+        let before = left
+            .filter(|_| self.is_wanted)?
+            .checked_sub(Self::BEFORE_END);
+        let now = Instant::now();
+        let due = *self.due.get_or_insert(now + before.unwrap_or_default());
+        Some(due.saturating_duration_since(now))
+    }
+
+    /// Return true once, when its time has come.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.is_wanted && self.due.is_some_and(|due| due <= Instant::now());
+        self.is_wanted &= !is_due;
+        is_due
+    }
+}
+
 /// Time for messages in flight to be acknowledged after the end of the command, or of the target.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -217,7 +253,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     life.start()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
-    life.last(|mut left, signal| {
+    let mut last_look = LastLook::of(measurement);
+    life.last(|left, signal| {
+        let mut left = last_look.until(left).or(left);
         let mut others = vec![signal];
         if let Some(packets) = &mut packets {
             let patience = packets.patience();
@@ -234,6 +272,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             packets.wait(Some(Duration::ZERO), &[], &mut |packet| {
                 observer.packet(packet)
             })?;
+        }
+        if last_look.is_due() {
+            session.look()?;
         }
         let ends = session.has_outlived_its_target() && !measurement.target.keep;
         Ok(observer.round_is_over() && !ends)

@@ -168,7 +168,7 @@ struct bank {
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
 	__u64 interfaces[INTERFACE_SLOTS]; /* valid sent messages by the last device on their way */
-	__u64 recorded; /* when a notable message was recorded last */
+	__u64 record_due; /* when the next notable message may be recorded, less a burst */
 };
 
 enum message_flags {
@@ -276,6 +276,8 @@ struct wait_connection {
 	__u64 received_ago; /* data */
 	__u64 heard_ago; /* anything */
 	__u64 paced; /* SO_MAX_PACING_RATE, bytes a second; WAIT_UNKNOWN: no limit */
+	__u64 window_limited; /* in its life: the peer's window held data back */
+	__u64 buffer_limited; /* ... or the send buffer was full, and all of it in flight */
 	__u32 min_rtt_us; /* RTT_UNKNOWN: none yet, as of `srtt_us` */
 	__u32 srtt_us;
 	__u32 unacknowledged; /* bytes */
@@ -289,6 +291,9 @@ struct wait_connection {
 	__u32 congestion_window; /* segments */
 	__u32 threshold; /* segments */
 	__u32 segment; /* bytes */
+	__u32 sends; /* segments with data, in its life */
+	__u32 receives; /* ... */
+	__u32 padding;
 	__u8 backoff;
 	__u8 probes;
 	__u8 buffer_set;

@@ -663,6 +663,9 @@ struct tcp_sock {
 	u32 snd_ssthresh;
 	u32 dsack_dups;
 	u32 reord_seen;
+	u32 chrono_start;
+	u32 chrono_stat[3];
+	u8 chrono_type : 2;
 	u32 lsndtime;
 	u32 rcv_tstamp;
 	u32 notsent_lowat;

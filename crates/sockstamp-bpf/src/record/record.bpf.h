@@ -45,17 +45,25 @@ static __always_inline void record_submit(struct message_record *record)
 const volatile __u64 setting_slow_ns; /* record those alone that took longer */
 const volatile bool setting_notable; /* ... and few of them: see record_paced() */
 
-/* Slow messages for a diagnosis: 1000 per second and CPU are enough. */
-#define RECORD_PACE_NS 1000000
+/*
+ * Slow messages for a diagnosis: 1000 per second and CPU are enough. Many may end at one moment, as
+ * answers to all that wait for one event.
+ */
+#define RECORD_PACE_NS	1000000
+#define RECORD_BURST_NS (256 * RECORD_PACE_NS)
 
 static __always_inline bool record_paced(void)
 {
 	struct bank *bank = this_bank();
 	__u64 now = bpf_ktime_get_ns();
+	__u64 due;
 
-	if (!bank || now - bank->recorded < RECORD_PACE_NS)
+	if (!bank || bank->record_due > now)
 		return false;
-	bank->recorded = now;
+	due = bank->record_due;
+	if (due + RECORD_BURST_NS < now)
+		due = now - RECORD_BURST_NS;
+	bank->record_due = due + RECORD_PACE_NS;
 	return true;
 }
 

@@ -345,6 +345,15 @@ impl Session {
         Ok(waits)
     }
 
+    /// Look at the sockets of the target, so that a later look shows what has not moved since.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn look(&mut self) -> Result<(), Error> {
+        self.open_waits.as_mut().map_or(Ok(()), OpenWaits::look)
+    }
+
     fn refresh_clock(&mut self) -> Result<(), Error> {
         let measured = clock::measure()
             .map_err(io::Error::from)

@@ -31,6 +31,12 @@ impl OpenWaits {
         })
     }
 
+    /// Look in between.
+    pub(crate) fn look(&mut self) -> Result<(), Error> {
+        self.stuck.look()?;
+        Ok(())
+    }
+
     /// Add the waits that are open now.
     pub(crate) fn add_to(&mut self, waits: &mut Waits) -> Result<(), Error> {
         let look = self.stuck.look()?;
@@ -42,6 +48,7 @@ impl OpenWaits {
 /// Add the waits that take at least this long to those of a measurement that began then. Where
 /// programs reported one of the same kind on the same socket, it is known better.
 fn add(look: Look, waits: &mut Waits, slow: Nanos, began: Timestamp<Monotonic>) {
+    waits.sending = look.sending;
     let key = |wait: &Wait| (wait.flow.cookie, wait.kind);
     let reported: BTreeSet<_> = waits.open().into_iter().map(key).collect();
     let open = look.open.into_iter().map(|open| open.wait);

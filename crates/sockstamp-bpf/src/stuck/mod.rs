@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Opened};
+use sockstamp_model::wait::Sending;
 
 use crate::abi::raw::stuck_socket;
 use crate::error::{Error, Tried};
@@ -48,6 +49,8 @@ const LISTEN: u8 = 10;
 pub struct Look {
     /// The waits that go on, the oldest first.
     pub open: Vec<Open>,
+    /// Connections with data under way, or with a rate.
+    pub sending: Vec<Sending>,
     /// TCP sockets that were seen, once for each process that holds one.
     pub visited: u64,
     /// Requests are not read, and no field tells since when: a second look, some time later, shows
@@ -135,13 +138,16 @@ impl Stuck {
             };
             let before = self.histories.get(&socket.socket);
             let history = History::of(&seen, before);
-            if let Some(verdict) = seen.verdict().and_then(|verdict| history.judge(verdict)) {
+            look.sending.extend(history.sending(socket));
+            let verdict = seen.verdict().and_then(|verdict| history.judge(verdict));
+            if let Some(verdict) = verdict.or_else(|| history.unsent()) {
                 let opened = match accepted {
                     true => Opened::Accepted,
                     false => Opened::Connected,
                 };
                 look.unread |= verdict.at_least;
-                look.open.push(wait::open(socket, opened, verdict));
+                look.open
+                    .push(wait::open(socket, opened, verdict, &history));
             }
             histories.insert(socket.socket, history);
         }

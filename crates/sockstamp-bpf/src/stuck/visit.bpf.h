@@ -31,10 +31,16 @@ static __always_inline bool stuck_sent_last(const struct tcp_sock *tp)
 	return !tp->data_segs_in || (__s32)(tp->lsndtime - tp->inet_conn.icsk_ack.lrcvtime) >= 0;
 }
 
+/* Return true if a program or a route set the rate of a socket. Before v4.20 it has 32 bits. */
+static __always_inline bool stuck_paced(const struct sock *sk)
+{
+	return sk->sk_max_pacing_rate != ~0UL && sk->sk_max_pacing_rate != (__u32)-1;
+}
+
 /* Return true if anybody may wait on a socket between connect() and close(). */
 static __always_inline bool stuck_open(const struct tcp_sock *tp, const struct sock *sk)
 {
-	if (tp->write_seq != tp->snd_una || tp->rcv_nxt != tp->copied_seq)
+	if (tp->write_seq != tp->snd_una || tp->rcv_nxt != tp->copied_seq || stuck_paced(sk))
 		return true;
 	/* An accepted socket that was the last to speak has answered. */
 	return !sk->sk_max_ack_backlog && stuck_sent_last(tp);

@@ -2,7 +2,7 @@
 
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Opened};
-use sockstamp_model::wait::{End, Evidence, Kind, Wait};
+use sockstamp_model::wait::{End, Evidence, Kind, Sending, Wait};
 
 use super::judge::{Look, Verdict};
 use crate::abi;
@@ -32,10 +32,69 @@ pub(super) struct History {
     receives: u32,
     /// Since when the first unread byte is known to be unread.
     unread_since: u64,
+    /// The end of what was queued at an earlier look and has not left since.
+    unsent: Option<Mark>,
+    /// TCP's clocks at the first look.
+    first: Clocks,
     /// The socket was the last to speak.
     spoke_last: bool,
     /// The socket has gone on sending since, and nothing came.
     one_way: bool,
+}
+
+/// The end of a socket's queue at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    seq: u32,
+    since: u64,
+}
+
+impl Mark {
+    /// Return true if bytes before it have not left.
+    fn is_behind(self, sent: u32) -> bool {
+        self.seq.wrapping_sub(sent).cast_signed() > 0
+    }
+}
+
+/// What TCP counts over the life of a connection, at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Clocks {
+    now: u64,
+    window: u64,
+    buffer: u64,
+    resent: u32,
+}
+
+impl Clocks {
+    fn of(socket: &stuck_socket) -> Self {
+        Self {
+            now: socket.now,
+            window: socket.connection.window_limited,
+            buffer: socket.connection.buffer_limited,
+            resent: socket.connection.resent,
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            now: self.now.saturating_sub(before.now),
+            window: self.window.saturating_sub(before.window),
+            buffer: self.buffer.saturating_sub(before.buffer),
+            resent: self.resent.saturating_sub(before.resent),
+        }
+    }
+}
+
+/// Return the mark of what is queued: that of an earlier look, while it has not left.
+fn unsent(socket: &stuck_socket, before: Option<&History>) -> Option<Mark> {
+    let sent = socket.write_seq.wrapping_sub(socket.connection.unsent);
+    let earlier = before.and_then(|before| before.unsent);
+    let stays = earlier.filter(|mark| mark.is_behind(sent));
+    let now = Mark {
+        seq: socket.write_seq,
+        since: socket.now,
+    };
+    stays.or_else(|| (socket.connection.unsent > 0).then_some(now))
 }
 
 impl History {
@@ -60,9 +119,37 @@ impl History {
             write_seq: socket.write_seq,
             receives: socket.receives,
             unread_since,
+            unsent: unsent(socket, before),
+            first: before.map_or_else(|| Clocks::of(socket), |before| before.first),
             spoke_last: look.spoke_last(),
             one_way: goes_on && !look.is_slept_for(),
         }
+    }
+
+    /// Return the wait of bytes that have not left since an earlier look.
+    pub(super) fn unsent(&self) -> Option<Verdict> {
+        let age = self.now.saturating_sub(self.unsent?.since);
+        (age > 0).then_some(Verdict {
+            kind: Kind::Acknowledgement,
+            age: Nanos(age),
+            at_least: true,
+            or_pushed_to: false,
+            bytes: 0,
+        })
+    }
+
+    /// Return what TCP's clocks show of a connection that has data under way, or a rate.
+    pub(super) fn sending(&self, socket: &stuck_socket) -> Option<Sending> {
+        let connection = record::connection(&socket.connection)?;
+        let sends = connection.unacknowledged > 0 || connection.unsent > 0;
+        let seen = Clocks::of(socket).since(self.first);
+        (sends || connection.paced.is_some()).then(|| Sending {
+            flow: abi::flow(&socket.flow),
+            seen_for: Nanos(seen.now),
+            window: Nanos(seen.window),
+            buffer: Nanos(seen.buffer),
+            connection,
+        })
     }
 
     /// Correct what this look alone has shown.
@@ -79,7 +166,12 @@ impl History {
 }
 
 /// Describe a wait that goes on.
-pub(super) fn open(socket: &stuck_socket, opened: Opened, verdict: Verdict) -> Open {
+pub(super) fn open(
+    socket: &stuck_socket,
+    opened: Opened,
+    verdict: Verdict,
+    history: &History,
+) -> Open {
     let (pid, comm) = match socket.waiter_pid {
         0 => (socket.flow.pid, socket.flow.comm),
         waiter => (waiter, socket.waiter_comm),
@@ -99,7 +191,7 @@ pub(super) fn open(socket: &stuck_socket, opened: Opened, verdict: Verdict) -> O
         end: End::Open,
         members: socket.backlog.max(1),
         bytes: u64::from(verdict.bytes),
-        evidence: evidence(socket, verdict),
+        evidence: evidence(socket, verdict, history),
     };
     Open {
         wait,
@@ -108,7 +200,9 @@ pub(super) fn open(socket: &stuck_socket, opened: Opened, verdict: Verdict) -> O
     }
 }
 
-fn evidence(socket: &stuck_socket, verdict: Verdict) -> Evidence {
+fn evidence(socket: &stuck_socket, verdict: Verdict, history: &History) -> Evidence {
+    let seen = Clocks::of(socket).since(history.first);
+    let is_listener = verdict.kind == Kind::Accept;
     let asked = socket.now.saturating_sub(verdict.age.as_nanos());
     let acknowledged = (socket.delivered_us * 1000).checked_sub(asked);
     let is_acknowledged = verdict.kind == Kind::Answer && verdict.bytes == 0;
@@ -116,7 +210,12 @@ fn evidence(socket: &stuck_socket, verdict: Verdict) -> Evidence {
     Evidence {
         acknowledged: acknowledged.filter(|_| is_acknowledged).map(Nanos),
         syns: (socket.state == SYN_SENT).then(|| 1 + u32::from(socket.retransmits)),
-        window_closed: shut_out.then_some(verdict.age),
+        // Of a longer time than the wait's, they say nothing of it.
+        resent: (!is_listener && seen.now > 0 && seen.now <= verdict.age.0).then_some(seen.resent),
+        window_closed: match shut_out {
+            true => Some(verdict.age),
+            false => (seen.window > 0).then(|| Nanos(seen.window.min(verdict.age.0))),
+        },
         connection: match verdict.kind {
             Kind::Accept => None,
             _ => record::connection(&socket.connection),

@@ -19,6 +19,20 @@ static __always_inline __u64 wait_since_jiffy(__u32 jiffy)
 	return (__u64)((__u32)bpf_jiffies64() - jiffy) * setting_tick_ns;
 }
 
+/* enum tcp_chrono, include/linux/tcp.h */
+#define TCP_CHRONO_RWND_LIMITED	  2
+#define TCP_CHRONO_SNDBUF_LIMITED 3
+
+/* Return what one of TCP's clocks shows: tcp_get_info_chrono_stats(), net/ipv4/tcp.c, v6.18. */
+static __always_inline __u64 chrono_ns(const struct tcp_sock *tp, __u32 chrono)
+{
+	__u32 ticks = tp->chrono_stat[chrono - 1];
+
+	if (BPF_CORE_READ_BITFIELD(tp, chrono_type) == chrono)
+		ticks += (__u32)bpf_jiffies64() - tp->chrono_start;
+	return ticks * setting_tick_ns;
+}
+
 /* Note what TCP knows of a connection. Call it in a function of its own: it is long. */
 static __always_inline void connection_describe(struct wait_connection *connection,
 						const struct sock *sk)
@@ -46,11 +60,15 @@ static __always_inline void connection_describe(struct wait_connection *connecti
 	connection->congestion_window = tp->snd_cwnd;
 	connection->threshold = tp->snd_ssthresh;
 	connection->segment = tp->mss_cache;
+	connection->sends = tp->data_segs_out;
+	connection->receives = tp->data_segs_in;
 	connection->sent_ago = wait_since_jiffy(tp->data_segs_out ? tp->lsndtime : 0);
 	connection->received_ago = wait_since_jiffy(inet->icsk_ack.lrcvtime);
 	connection->heard_ago = wait_since_jiffy(tp->rcv_tstamp);
 	connection->buffer_set =
 		BPF_CORE_READ_BITFIELD(base, sk_userlocks) & SOCK_SNDBUF_LOCK ? 1 : 0;
+	connection->window_limited = chrono_ns(tp, TCP_CHRONO_RWND_LIMITED);
+	connection->buffer_limited = chrono_ns(tp, TCP_CHRONO_SNDBUF_LIMITED);
 	connection->paced = base->sk_max_pacing_rate;
 	/* Before v4.20 it has 32 bits, all set without a limit. */
 	if (connection->paced == (__u32)-1)

@@ -82,11 +82,15 @@ pub(crate) fn connection(raw: &raw::wait_connection) -> Option<Connection> {
         congestion_window: raw.congestion_window,
         threshold: raw.threshold,
         segment: raw.segment,
+        sends: raw.sends,
+        receives: raw.receives,
         sent_ago: time(raw.sent_ago),
         received_ago: time(raw.received_ago),
         heard_ago: time(raw.heard_ago),
         buffer_set: raw.buffer_set != 0,
         paced: (raw.paced != UNKNOWN).then_some(raw.paced),
+        window_limited: Nanos(raw.window_limited),
+        buffer_limited: Nanos(raw.buffer_limited),
     })
 }
 

@@ -87,6 +87,10 @@ pub struct Connection {
     pub threshold: u32,
     /// The size of a segment.
     pub segment: u32,
+    /// Segments with data that it sent in its life: `data_segs_out`.
+    pub sends: u32,
+    /// Segments with data that it received in its life: `data_segs_in`.
+    pub receives: u32,
     /// Time since it last sent data.
     pub sent_ago: Option<Nanos>,
     /// Time since it last received data.
@@ -97,4 +101,11 @@ pub struct Connection {
     pub buffer_set: bool,
     /// Bytes a second that the program allows: SO_MAX_PACING_RATE; `None` without such a limit.
     pub paced: Option<u64>,
+    /// Time in its life in which the peer's window held data back: `TCP_CHRONO_RWND_LIMITED`.
+    #[serde(rename = "window_limited_ns")]
+    pub window_limited: Nanos,
+    /// Time in its life in which the send buffer was full, and all of it in flight:
+    /// `TCP_CHRONO_SNDBUF_LIMITED`.
+    #[serde(rename = "buffer_limited_ns")]
+    pub buffer_limited: Nanos,
 }

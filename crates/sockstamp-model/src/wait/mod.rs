@@ -129,6 +129,23 @@ pub struct Waits {
     pub lost: u64,
     /// Attempts of keys that found no room.
     pub untold: u64,
+    /// Connections with data under way, or with a rate of their own, at the last look.
+    pub sending: Vec<Sending>,
+}
+
+/// What TCP's own clocks show of a connection that sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sending {
+    /// Its socket.
+    pub flow: Flow,
+    /// Time between the first look at it and the last.
+    pub seen_for: Nanos,
+    /// Part of that in which the peer's window held data back.
+    pub window: Nanos,
+    /// Part of that in which the send buffer was full, and all of it in flight.
+    pub buffer: Nanos,
+    /// The connection at the last look.
+    pub connection: Connection,
 }
 
 impl Waits {

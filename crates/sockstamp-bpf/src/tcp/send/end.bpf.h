@@ -51,11 +51,16 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->parts[PART_EXCESS] = network.excess;
 }
 
-/* No acknowledgement counts: tasks that wait for one wait in tx.copy, other bytes in tx.queue. */
+/*
+ * No acknowledgement counts: tasks that wait for one wait in tx.copy, other bytes in tx.queue. For
+ * a diagnosis, what was sent again was not delivered before.
+ */
 static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct tx_message *message)
 {
 	__u64 sent = message->stamps.snd - message->stamps.entry;
 
+	if (setting_notable && message->retransmits)
+		sent = message->stamps.ack - message->stamps.entry;
 	if (!identity_serves(flow_identity(flow)))
 		return sent;
 	return record_longest(sent, message->service);
