@@ -7,7 +7,10 @@ pub mod cgroup;
 pub mod connection;
 pub mod container;
 pub mod listener;
+mod netlink;
 pub mod netns;
 pub mod places;
 pub mod quota;
+
+pub mod queue;
 mod sock_diag;

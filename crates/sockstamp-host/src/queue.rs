@@ -1,0 +1,169 @@
+//! The queues of devices: what waits in the packet schedulers of every network namespace.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use nix::libc;
+use nix::sys::socket::SockProtocol;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::name::Name;
+
+use crate::netlink::{self, value, word};
+use crate::netns;
+
+// include/uapi/linux/rtnetlink.h, pkt_sched.h, gen_stats.h, if_link.h
+const RTM_GETLINK: u16 = 18;
+const RTM_GETROUTE: u16 = 26;
+const RTM_GETQDISC: u16 = 38;
+const TC_H_ROOT: u32 = u32::MAX;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const IFLA_IFNAME: u16 = 3;
+/// Bytes of `struct tcmsg`, `struct rtmsg` and `struct ifinfomsg`.
+const TCMSG: usize = 20;
+const RTMSG: usize = 12;
+const IFINFOMSG: usize = 16;
+
+/// Ask the kernel of this many namespaces at most.
+const MOST: usize = 256;
+
+/// A device, in its namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Device {
+    /// Its network namespace.
+    pub netns: NetnsInode,
+    index: u32,
+}
+
+/// The packet scheduler of a device at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Queue {
+    /// Bytes that wait.
+    pub backlog: u32,
+    /// Bytes that have left in its life.
+    pub sent: u64,
+}
+
+/// Sockets to the kernel of every namespace that could be entered.
+#[derive(Debug)]
+pub struct Queues(BTreeMap<NetnsInode, OwnedFd>);
+
+impl Queues {
+    /// Open them; later calls need no privilege.
+    #[must_use]
+    pub fn open() -> Self {
+        let files = netns::files().into_iter().take(MOST).collect();
+        let opened = netns::in_each_of(&files, None, || netlink::open(SockProtocol::NetlinkRoute));
+        let opened = opened.into_iter();
+        Self(
+            opened
+                .filter_map(|(netns, socket)| Some((netns, socket.ok()?.ok()?)))
+                .collect(),
+        )
+    }
+
+    /// Return the devices in whose packet scheduler at least this many bytes wait.
+    #[must_use]
+    pub fn waiting(&self, least: u32) -> BTreeMap<Device, Queue> {
+        let mut waiting = BTreeMap::new();
+        for (&netns, socket) in &self.0 {
+            // A namespace that has ended has no queues.
+            let _ = netlink::dump(socket, RTM_GETQDISC, &[0; TCMSG], &mut |body| {
+                let Some((index, queue)) = root(body) else {
+                    return;
+                };
+                if queue.backlog >= least {
+                    waiting.insert(Device { netns, index }, queue);
+                }
+            });
+        }
+        waiting
+    }
+
+    /// Return the device by which its namespace would send to an address.
+    fn device_to(&self, netns: NetnsInode, to: IpAddr) -> io::Result<Option<u32>> {
+        let Some(socket) = self.0.get(&netns) else {
+            return Ok(None);
+        };
+        let answer = netlink::ask(socket, RTM_GETROUTE, &route_request(to))?;
+        let device = answer
+            .get(RTMSG..)
+            .and_then(|attributes| word(value(attributes, RTA_OIF)?, 0));
+        Ok(device)
+    }
+
+    /// Return true if a device is the way of its namespace to an address.
+    #[must_use]
+    pub fn leads_to(&self, device: Device, to: IpAddr) -> bool {
+        matches!(self.device_to(device.netns, to), Ok(Some(index)) if index == device.index)
+    }
+
+    /// Return the name of a device.
+    #[must_use]
+    pub fn name(&self, device: Device) -> Option<Name> {
+        let mut request = [0; IFINFOMSG];
+        request[4..8].copy_from_slice(&device.index.to_ne_bytes());
+        let answer = netlink::ask(self.0.get(&device.netns)?, RTM_GETLINK, &request).ok()?;
+        let name = value(answer.get(IFINFOMSG..)?, IFLA_IFNAME)?;
+        let name = name.split(|&byte| byte == 0).next()?;
+        Some(Name::from(name))
+    }
+}
+
+/// Return the device and the figures of a root scheduler: those of its children are in them.
+fn root(body: &[u8]) -> Option<(u32, Queue)> {
+    if word(body, 12)? != TC_H_ROOT {
+        return None;
+    }
+    let stats = value(body.get(TCMSG..)?, TCA_STATS2)?;
+    let sent = value(stats, TCA_STATS_BASIC)?.first_chunk()?;
+    let queue = Queue {
+        backlog: word(value(stats, TCA_STATS_QUEUE)?, 4)?,
+        sent: u64::from_ne_bytes(*sent),
+    };
+    Some((word(body, 4)?, queue))
+}
+
+/// A `struct rtmsg` and the address.
+fn route_request(to: IpAddr) -> Vec<u8> {
+    let (family, address) = match to {
+        IpAddr::V4(to) => (libc::AF_INET, to.octets().to_vec()),
+        IpAddr::V6(to) => (libc::AF_INET6, to.octets().to_vec()),
+    };
+    let bits = u8::try_from(address.len() * 8).unwrap_or(0);
+    let mut request = vec![0; RTMSG];
+    request[0] = u8::try_from(family).unwrap_or(0);
+    request[1] = bits;
+    let length = u16::try_from(4 + address.len()).unwrap_or(0);
+    request.extend_from_slice(&length.to_ne_bytes());
+    request.extend_from_slice(&RTA_DST.to_ne_bytes());
+    request.extend_from_slice(&address);
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_leads_to_itself_and_has_its_name() {
+        let queues = Queues::open();
+        let netns = netns::own().unwrap();
+        let to = IpAddr::from([127, 0, 0, 1]);
+        let index = queues.device_to(netns, to).unwrap().unwrap();
+        let device = Device { netns, index };
+        assert!(queues.leads_to(device, to));
+        assert_eq!(queues.name(device), Some(Name::from("lo")));
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_queue() {
+        assert_eq!(root(&[0; 8]), None);
+        assert_eq!(root(&[255; TCMSG]), None);
+    }
+}
