@@ -10,6 +10,7 @@
 mod agent;
 mod command_line;
 mod completions;
+mod cpu_times;
 mod diff;
 mod doctor;
 mod explain;
@@ -23,6 +24,7 @@ mod options;
 mod pcap;
 mod ping;
 mod print;
+mod queues;
 mod record;
 mod recordings;
 mod recover;

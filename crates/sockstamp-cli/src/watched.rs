@@ -6,10 +6,13 @@ use std::fs;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
+use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
 
+use crate::cpu_times::CpuTimes;
 use crate::measure::Observer;
+use crate::queues::Queues;
 
 /// Most processes whose names are kept.
 const MOST_NAMES: usize = 4096;
@@ -22,6 +25,10 @@ pub(crate) struct Watched {
     waits: Vec<Wait>,
     /// By process; `None` of those that were gone.
     names: HashMap<u32, Option<Name>>,
+    queues: Queues,
+    cpu_times: CpuTimes,
+    /// Somebody waited for a peer since the queues were looked at.
+    waited: bool,
 }
 
 impl Watched {
@@ -30,6 +37,9 @@ impl Watched {
             case: Case::new(scope),
             waits: Vec::new(),
             names: HashMap::new(),
+            queues: Queues::open(),
+            cpu_times: CpuTimes::default(),
+            waited: false,
         }
     }
 
@@ -61,10 +71,17 @@ impl Observer for Watched {
         if let Some(name) = self.name(message.pid) {
             message.comm = name;
         }
+        self.waited |= message.stages[Stage::PeerAnswer].is_some();
+        if message.stages[Stage::AppService].is_some() {
+            self.cpu_times.add(message.pid);
+        }
         self.case.message(&message);
     }
 
     fn round_is_over(&mut self) -> bool {
+        if std::mem::take(&mut self.waited) {
+            self.queues.look();
+        }
         true
     }
 
@@ -82,5 +99,11 @@ impl Observer for Watched {
         }
         self.case.waits(&waits);
         self.waits.extend(waits.list);
+        for (pid, cpu) in self.cpu_times.since() {
+            self.case.cpu(pid, cpu);
+        }
+        for (peer, backlog) in self.queues.backlogs(&self.case.peers()) {
+            self.case.backlog(peer, backlog);
+        }
     }
 }

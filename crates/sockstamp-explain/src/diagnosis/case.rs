@@ -1,22 +1,24 @@
 //! Collects the waits of a measurement, and finds where time is lost.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Attempts, End, Kind, Waits};
+use sockstamp_model::wait::{Attempts, End, Kind, Sending, Waits};
 
-use super::finding::Diagnosis;
+use super::backlog::{self, Backlog};
+use super::cpu::{self, Cpu};
+use super::finding::{Diagnosis, Finding};
 use super::flows;
 use super::scope::Scope;
-use super::slow::{Key, Role, Slow};
-use super::source::{of_message, of_wait};
+use super::slow::{self, Key, Role, Slow, Socket};
+use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
 use super::tree::Node;
 use super::worth::Support;
-use super::{sums, telling, yielding};
+use super::{sums, telling, turn, yielding};
 
 /// Room for this many waits: 16 MB.
 const MOST: usize = 1 << 15;
@@ -30,7 +32,13 @@ pub struct Case {
     left_out: u64,
     tried: BTreeMap<Key, Tried>,
     /// The smallest round trip of each address.
-    round_trips: BTreeMap<std::net::IpAddr, u64>,
+    round_trips: BTreeMap<IpAddr, u64>,
+    /// Connections that send, as TCP's own clocks have them.
+    sending: BTreeMap<Socket, Sending>,
+    /// Queues of this host on the way to an address.
+    backlogs: BTreeMap<IpAddr, Backlog>,
+    /// CPU times by process.
+    cpus: BTreeMap<u32, Cpu>,
 }
 
 impl Case {
@@ -43,6 +51,9 @@ impl Case {
             left_out: 0,
             tried: BTreeMap::new(),
             round_trips: BTreeMap::new(),
+            sending: BTreeMap::new(),
+            backlogs: BTreeMap::new(),
+            cpus: BTreeMap::new(),
         }
     }
 
@@ -89,6 +100,28 @@ impl Case {
         for attempts in &waits.attempts {
             self.attempts(attempts);
         }
+        for sending in &waits.sending {
+            let socket = slow::socket(&sending.flow);
+            self.sending.insert(socket, sending.clone());
+        }
+    }
+
+    /// Return the peers elsewhere that are waited for.
+    #[must_use]
+    pub fn peers(&self) -> BTreeSet<IpAddr> {
+        let asks = |wait: &&Slow| wait.key.root == Node::Answer;
+        let peers = self.waits.iter().filter(asks).map(Slow::peer);
+        peers.filter(|peer| !peer.is_loopback()).collect()
+    }
+
+    /// Add a queue of this host on the way to a peer.
+    pub fn backlog(&mut self, peer: IpAddr, backlog: Backlog) {
+        self.backlogs.insert(peer, backlog);
+    }
+
+    /// Add the CPU time of a process that serves.
+    pub fn cpu(&mut self, pid: u32, cpu: Cpu) {
+        self.cpus.insert(pid, cpu);
     }
 
     fn attempts(&mut self, attempts: &Attempts) {
@@ -135,10 +168,14 @@ impl Case {
         let mut waits = self.waits.clone();
         for wait in &mut waits {
             self.limit_path(wait);
+            self.limit_sending(wait);
         }
         flows::join(&mut waits, self.scope.slow);
-        let held = yielding::between(&waits);
         let open = flows::always_open(&waits);
+        let served = flows::Served::new(&waits, &open);
+        turn::divide(&mut waits, &served);
+        cpu::divide(&mut waits, &self.cpus);
+        let held = yielding::between(&waits);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
         let mut pushed = BTreeMap::<Key, Vec<&Slow>>::new();
@@ -146,11 +183,12 @@ impl Case {
             if held[of].is_some() {
                 continue;
             }
-            if open[of] && !self.scope.is_command && !self.is_fault(summary, wait) {
+            let may_be_pushed = open[of] && !self.scope.is_command && !served.waits_for(wait);
+            if may_be_pushed && !self.is_fault(summary, wait) {
                 pushed.entry(wait.key.clone()).or_default().push(wait);
                 continue;
             }
-            let Some(counted) = self.count(wait) else {
+            let Some(counted) = self.count(wait, summary) else {
                 continue;
             };
             let failure = Some(wait.how).filter(|how| how.is_failure());
@@ -172,9 +210,14 @@ impl Case {
         let (much, little): (Vec<_>, Vec<_>) = accounts.into_values().partition(is_worth);
         let little = merged(little).into_iter().filter(is_worth);
         let worth = merged(much).into_iter().chain(little);
-        let mut findings: Vec<_> = worth
-            .filter_map(|account| telling::finding(&account, &self.siblings(&account), summary))
-            .collect();
+        let mut findings = Vec::new();
+        for account in worth {
+            let siblings = self.siblings(&account);
+            match telling::finding(&account, &siblings, summary) {
+                Some(finding) if self.is_note(&account, &finding) => notes.push(finding.sentence),
+                finding => findings.extend(finding),
+            }
+        }
         findings.extend(sums::findings(summary, self.scope, &self.waits));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         notes.extend(sums::notes(summary));
@@ -184,31 +227,76 @@ impl Case {
     /// The path is the smallest round trip of the address: a connection may have seen longer ones
     /// alone.
     fn limit_path(&self, wait: &mut Slow) {
-        let rtt = self.round_trips.get(&wait.peer()).copied().unwrap_or(0);
-        let beyond = wait.parts.of(Node::AnswerPath).saturating_sub(rtt);
+        let beyond = wait
+            .parts
+            .of(Node::AnswerPath)
+            .saturating_sub(self.round_trip(wait));
         if beyond > 0 {
             wait.parts.shift(Node::AnswerPath, Node::AnswerPeer, beyond);
+        }
+        if let Some(backlog) = self.backlogs.get(&wait.peer()) {
+            backlog::give(wait, backlog);
+        }
+    }
+
+    /// Return the smallest round trip of the address, without a queue of this host.
+    fn round_trip(&self, wait: &Slow) -> u64 {
+        let rtt = self.round_trips.get(&wait.peer()).copied().unwrap_or(0);
+        match wait.seen.backlog {
+            Some(ref backlog) => rtt.saturating_sub(backlog.time.0),
+            None => rtt,
+        }
+    }
+
+    /// A rate that TCP chose itself gives its time to what limits the connection, by TCP's own
+    /// clocks; if nothing does, that is the bandwidth.
+    fn limit_sending(&self, wait: &mut Slow) {
+        let Some(sending) = self.sending.get(&wait.socket()) else {
+            return;
+        };
+        wait.seen.buffer_set |= sending.connection.buffer_set;
+        wait.seen.paced = wait.seen.paced.or(sending.connection.paced);
+        if wait.seen.paced.is_some() {
+            return;
+        }
+        match limit_of(sending) {
+            Some(limit) => wait.parts.give(is_own_rate, limit),
+            None => wait
+                .parts
+                .give(|node| node == Node::DeliveryPacing, Node::DeliveryFull),
         }
     }
 
     /// Return a wait with what it lost, if that is enough, or if it failed.
-    fn count<'a>(&self, wait: &'a Slow) -> Option<Counted<'a>> {
-        let rtt = self.round_trips.get(&wait.peer()).copied().unwrap_or(0);
-        let lost = wait.lost(self.scope.slow, rtt);
+    fn count<'a>(&self, wait: &'a Slow, summary: &Summary) -> Option<Counted<'a>> {
+        let lost = wait.lost(self.scope.slow, self.round_trip(wait));
         match wait.how.is_failure() {
-            true => (!self.is_detour(wait)).then_some(Counted { wait, lost }),
+            true => (!self.is_detour(wait, summary)).then_some(Counted { wait, lost }),
             false => (lost.whole() >= self.scope.slow.0).then_some(Counted { wait, lost }),
         }
     }
 
+    fn failed_at_once(&self, wait: &Slow) -> bool {
+        let is_quick = wait.time() < self.scope.slow.0;
+        is_quick && wait.key.root == Node::Connect && wait.how.is_failure()
+    }
+
+    /// Return true if as many connections were opened as failed at once by IPv6, which programs
+    /// try first.
+    fn may_have_reached_others(&self, summary: &Summary) -> bool {
+        let failed = self.waits.iter().filter(|wait| self.failed_at_once(wait));
+        let failed = failed.filter(|wait| wait.peer().is_ipv6()).count();
+        summary.connections.opened >= failed as u64
+    }
+
     /// Return true for a connect that failed at once, if the program reached the same port
     /// elsewhere as often.
-    fn is_detour(&self, wait: &Slow) -> bool {
-        if wait.key.root != Node::Connect || wait.time() >= self.scope.slow.0 {
+    fn is_detour(&self, wait: &Slow, summary: &Summary) -> bool {
+        if !self.failed_at_once(wait) {
             return false;
         }
         let Some(here) = self.tried.get(&wait.key) else {
-            return false;
+            return wait.peer().is_ipv6() && self.may_have_reached_others(summary);
         };
         let elsewhere = self.tried.iter().filter(|(key, _)| {
             key.root == Node::Connect
@@ -263,6 +351,13 @@ impl Case {
         count > 0 && sum * 10 <= u128::from(mean.0) * u128::from(count)
     }
 
+    /// Return true for what may be a fault or not: a rate that somebody set, and work that nobody
+    /// else waits behind.
+    fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
+        let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
+        telling::is_own_rate(account, finding) || (is_work && !self.scope.is_program)
+    }
+
     /// Return the siblings of an account: other services that the same programs ask for the same.
     fn siblings(&self, account: &Account<'_>) -> Vec<(SocketAddr, Nanos, u64)> {
         let Some(root) = account.root() else {
@@ -277,6 +372,11 @@ impl Case {
             .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))
             .collect()
     }
+}
+
+/// Return true for what TCP's congestion control sets itself.
+const fn is_own_rate(node: Node) -> bool {
+    matches!(node, Node::DeliveryPacing | Node::DeliveryCongestion)
 }
 
 /// Return true if both are the same wait, as a message and as the model has it.

@@ -1,9 +1,10 @@
 //! What the waits of one connection show together: chains, pauses, and subscriptions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::{NetnsInode, SocketCookie};
+use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::wait::End;
 
 use super::slow::Slow;
 use super::tree::Node;
@@ -110,6 +111,8 @@ fn restart(waits: &mut [Slow], found: &[usize]) {
 /// subscriber, which nobody waits for.
 pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
     let mut open = vec![false; waits.len()];
+    let mut alone = Vec::new();
+    let mut always = BTreeSet::new();
     for found in by_flow(waits).values() {
         for root in [Node::Answer, Node::Service] {
             let of_root = found.iter().copied();
@@ -117,9 +120,18 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
                 .filter(|&of| waits[of].key.root == root && !waits[of].how.is_failure())
                 .collect();
             if is_always(waits, &of_root) {
+                if let [first, _, ..] = of_root[..] {
+                    always.insert(&waits[first].key);
+                }
                 of_root.into_iter().for_each(|of| open[of] = true);
+            } else if let [only] = of_root[..] {
+                alone.push(only);
             }
         }
+    }
+    // One alone is like those of the same service that are known better.
+    for only in alone {
+        open[only] |= always.contains(&waits[only].key);
     }
     open
 }
@@ -131,9 +143,47 @@ fn is_always(waits: &[Slow], found: &[usize]) -> bool {
         return false;
     };
     if first == last {
-        return !waits[first].is_new;
+        return !is_for_one(&waits[first]) && !has_paused(&waits[first]);
     }
     let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
     let whole = waits[last].end.saturating_sub(waits[first].begin);
     u128::from(open) * 10 >= u128::from(whole) * 9
+}
+
+/// The socket was made for this question: a new connection, or one of UDP that got an answer.
+fn is_for_one(wait: &Slow) -> bool {
+    wait.is_new || (wait.flow.protocol == Protocol::Udp && wait.how == End::Data)
+}
+
+/// The last answer had come a while before the question, on a connection where most are answered.
+fn has_paused(wait: &Slow) -> bool {
+    const PAUSE: u64 = 10_000_000;
+    wait.seen.is_answered && wait.seen.pause.is_some_and(|pause| pause >= PAUSE)
+}
+
+/// Requests that processes have open themselves: somebody waits for what they wait for. A
+/// connection that always has one open is pushed to.
+pub(super) struct Served(BTreeMap<u32, Vec<(u64, u64)>>);
+
+impl Served {
+    pub(super) fn new(waits: &[Slow], open: &[bool]) -> Self {
+        let mut served = BTreeMap::<u32, Vec<(u64, u64)>>::new();
+        let waits = waits.iter().zip(open).filter(|(_, open)| !**open);
+        let requests = waits.filter(|(wait, _)| wait.key.root == Node::Service);
+        for (wait, _) in requests.filter(|(wait, _)| wait.pid != 0) {
+            let spans = served.entry(wait.pid).or_default();
+            spans.push((wait.begin, wait.end));
+        }
+        Self(served)
+    }
+
+    /// Return true if the process asked, and was answered, while it had such a request.
+    pub(super) fn waits_for(&self, wait: &Slow) -> bool {
+        let spans = self
+            .0
+            .get(&wait.pid)
+            .filter(|_| wait.key.root == Node::Answer);
+        let is_inside = |(begin, end): &(u64, u64)| *begin <= wait.begin && wait.end <= *end;
+        spans.is_some_and(|spans| spans.iter().any(is_inside))
+    }
 }

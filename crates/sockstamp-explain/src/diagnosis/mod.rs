@@ -4,8 +4,10 @@
 //! that wait alone ([`tree`]); the answer is the deepest part that was seen, for the smallest group
 //! that carries it. docs/diagnosis.md, which is made from the tree, tells how.
 
+mod backlog;
 mod case;
 mod contrast;
+mod cpu;
 mod descent;
 mod finding;
 mod flows;
@@ -21,11 +23,14 @@ mod telling;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+mod turn;
 mod worth;
 mod yielding;
 
+pub use backlog::Backlog;
 pub use case::Case;
 pub use contrast::Unlike;
+pub use cpu::Cpu;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION};
 pub use scope::Scope;
 pub use slow::Role;

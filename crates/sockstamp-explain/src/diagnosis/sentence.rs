@@ -8,6 +8,7 @@ use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
+use super::backlog::Backlog;
 use super::descent::Deepest;
 use super::finding::Finding;
 use super::slow::Role;
@@ -91,7 +92,18 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
     let time = finding.typical;
     let (asker, server) = (programs(finding), server(finding));
     let service = services(finding);
+    let until = match finding.node {
+        Node::DeliveryLoss | Node::DeliveryUnheard | Node::DeliveryPath => "it is acknowledged",
+        _ => "it leaves",
+    };
     match (finding.node.root(), finding.role) {
+        (Node::Answer, Role::Asks) if is_open(account) => {
+            format!("{service} does not answer {asker} for {time}")
+        }
+        (Node::Accept, _) if members(account) > finding.count => {
+            let waiting = counted(members(account), "connection");
+            format!("{waiting} wait to be accepted by {server}, the oldest for {time}")
+        }
         (Node::Connect, _) if is_chain(account) => {
             format!("{asker} takes {time} for each connection with one request to {service}")
         }
@@ -103,12 +115,12 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Service, _) => format!("{server} takes {time} to answer requests"),
         (Node::Delivery, Role::Serves) => {
             format!(
-                "data of {server} for {} waits {time} until it leaves",
+                "data of {server} for {} waits {time} until {until}",
                 peers(finding)
             )
         }
         (Node::Delivery, Role::Asks) => {
-            format!("data of {asker} for {service} waits {time} until it leaves")
+            format!("data of {asker} for {service} waits {time} until {until}")
         }
         (Node::Read, Role::Serves) => format!("{server} reads requests {time} late"),
         (Node::Read, Role::Asks) => format!("{asker} reads data of {service} {time} late"),
@@ -117,6 +129,25 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         }
         _ => format!("{service} takes {time} to answer {asker}"),
     }
+}
+
+/// None of them has ended.
+fn is_open(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.how == End::Open)
+}
+
+/// What they sent was acknowledged.
+fn are_heard(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.seen.heard)
+}
+
+fn members(account: &Account<'_>) -> u64 {
+    let members = account.counted.iter();
+    members
+        .map(|counted| u64::from(counted.wait.seen.members))
+        .sum()
 }
 
 /// Connections that were opened for one request each.
@@ -150,7 +181,7 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
     if finding.count > 1 && finding.occasions == 1 {
         figures.push("at one moment".to_owned());
     }
-    if open > 0 {
+    if open > 0 && (open as u64) < finding.count || open > 1 {
         let age = account
             .counted
             .iter()
@@ -183,6 +214,10 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
     }
     let mut cause = match deepest.node {
         Node::AnswerPeer if is_here(finding) => "the work of the service, on this host".to_owned(),
+        Node::AnswerPeer if is_open(account) && are_heard(account) => {
+            "the host there acknowledges: its program does not read or answer, or the answer is lost"
+                .to_owned()
+        }
         node => node.about().is.to_owned(),
     };
     cause.extend(more(finding, account, deepest.node, summary));
@@ -213,17 +248,29 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             ": {} for as many requests",
             counted(finding.count, "connect")
         )),
-        Node::DeliveryLoss => {
+        Node::AnswerLoss | Node::DeliveryLoss => {
             let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
-            let large = finding.count >= 3 && seen().all(|seen| seen.is_large && seen.resent > 0);
             let again = match again {
-                1 => ": 1 segment was sent again".to_owned(),
-                again => format!(": {again} segments were sent again"),
+                0 => return None,
+                1 => "1 segment was sent again".to_owned(),
+                again => format!("{again} segments were sent again"),
             };
-            Some(match large {
-                true => format!("{again}, and only full-size segments vanish (MTU)"),
-                false => again,
+            Some(match only_large(account) {
+                true => format!(": {again}, and {ONLY_LARGE}"),
+                false => format!(": {again}"),
             })
+        }
+        Node::AnswerDevice => {
+            let backlog = seen().find_map(|seen| seen.backlog.clone())?;
+            let Backlog {
+                device,
+                bytes,
+                time,
+            } = backlog;
+            Some(format!(
+                ": {device} had {} KB queued at each look, which take it {time}",
+                bytes / 1000
+            ))
         }
         Node::DeliveryDevice => {
             let device = seen().find_map(|seen| seen.device.clone())?;
@@ -248,6 +295,37 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             ))
         }
         _ => None,
+    }
+}
+
+const ONLY_LARGE: &str =
+    "only full-size segments vanish, while smaller ones arrive (MTU): nothing tells this host so";
+
+/// Only what does not fit into one small segment was lost, again and again, while something else
+/// came through.
+fn only_large(account: &Account<'_>) -> bool {
+    let is_loss = |node| matches!(node, Node::AnswerLoss | Node::DeliveryLoss);
+    let lost = account.counted.iter().map(|counted| counted.wait);
+    let mut lost = lost
+        .filter(|wait| wait.parts.iter().any(|(node, _)| is_loss(node)))
+        .map(|wait| &wait.seen)
+        .peekable();
+    lost.peek().is_some() && lost.all(|seen| seen.is_large && seen.resent > 0 && seen.heard_since)
+}
+
+/// What became of questions that nobody answered.
+fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
+    match (how, finding.node) {
+        (End::GivenUp | End::TimedOut, Node::AnswerLoss) if only_large(account) => {
+            format!(": {ONLY_LARGE}")
+        }
+        (End::GivenUp | End::TimedOut, Node::AnswerLoss) => {
+            ": they were sent again, and never acknowledged".to_owned()
+        }
+        (End::GivenUp, Node::AnswerPeer) if are_heard(account) => {
+            ": the host there acknowledged them, its program did not answer".to_owned()
+        }
+        _ => String::new(),
     }
 }
 
@@ -283,12 +361,13 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         End::GivenUp | End::TimedOut => format!(" after {}", finding.typical),
         _ => String::new(),
     };
-    let fate = match (finding.node.root(), how) {
+    let befell = match (finding.node.root(), how) {
         // The other reasons show otherwise, or not at all.
         (Node::Connect, End::Denied) => "found no local port: all are in use, or in TIME_WAIT",
         _ => failure(how),
     };
-    format!("{count} {to} {fate}{after}{idle}")
+    let fate = fate(finding, account, how);
+    format!("{count} {to} {befell}{after}{idle}{fate}")
 }
 
 /// Return what happened to waits that failed, for a sentence.

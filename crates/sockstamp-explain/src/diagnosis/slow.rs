@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::Serialize;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::{Flow, canonical};
+use sockstamp_model::flow::{Flow, NetnsInode, SocketCookie, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
+use super::backlog::Backlog;
 use super::tree::Node;
 
 /// The part that a program of this host has in a connection.
@@ -54,6 +55,13 @@ impl Key {
     }
 }
 
+/// A socket; a cookie alone does not tell the two ends of one connection apart from others'.
+pub(super) type Socket = (NetnsInode, SocketCookie);
+
+pub(super) const fn socket(flow: &Flow) -> Socket {
+    (flow.netns, flow.cookie)
+}
+
 /// A moment, in nanoseconds of CLOCK_MONOTONIC.
 pub(super) type Moment = u64;
 
@@ -84,6 +92,10 @@ pub(super) struct Seen {
     pub(super) resent: u32,
     /// It was acknowledged, or something else came from the peer.
     pub(super) heard: bool,
+    /// Something came from the peer since it began, whatever it was.
+    pub(super) heard_since: bool,
+    /// The peer sends about as often as this end does.
+    pub(super) is_answered: bool,
     /// The pause of the connection before it.
     pub(super) pause: Option<u64>,
     /// Its bytes do not fit into a segment.
@@ -92,6 +104,8 @@ pub(super) struct Seen {
     pub(super) bytes: u64,
     /// The device that it left by.
     pub(super) device: Option<Name>,
+    /// The queue of a device on the way there.
+    pub(super) backlog: Option<Backlog>,
     /// The program set the size of the send buffer.
     pub(super) buffer_set: bool,
     /// Bytes a second that the program allows.
@@ -110,6 +124,11 @@ impl Slow {
     /// The address at the other end.
     pub(super) fn peer(&self) -> IpAddr {
         canonical(self.flow.remote).ip()
+    }
+
+    /// Return the socket that it waits on.
+    pub(super) fn socket(&self) -> Socket {
+        socket(&self.flow)
     }
 
     /// Return the time for which both go on.

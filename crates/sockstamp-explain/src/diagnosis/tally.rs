@@ -132,6 +132,12 @@ impl<'a> Account<'a> {
             .collect()
     }
 
+    /// Return true if a tenth of its waits begins while another one goes on.
+    pub(super) fn is_crowded(&self) -> bool {
+        let beside = self.counted.len() - self.occasions().len();
+        beside * 10 >= self.counted.len()
+    }
+
     /// Return the sorted times of its waits.
     pub(super) fn times(&self) -> Vec<u64> {
         let mut times: Vec<_> = self

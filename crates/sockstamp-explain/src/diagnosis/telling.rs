@@ -73,6 +73,12 @@ fn grade(account: &Account<'_>, deepest: &Deepest) -> Grade {
     }
 }
 
+/// Return true if only a rate was seen, and not who set it: TCP itself, or the program.
+pub(super) fn is_own_rate(account: &Account<'_>, finding: &Finding) -> bool {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    finding.node == Node::DeliveryPacing && seen.all(|seen| seen.paced.is_none())
+}
+
 /// Return the command that tells more, with the peer in its place.
 fn next(finding: &Finding) -> String {
     let next = finding.node.about().next;

@@ -7,7 +7,9 @@ use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Attempts, End, Evidence, Key, Kind, Tasks, Wait, Waits};
+use sockstamp_model::wait::{
+    Attempts, Connection, End, Evidence, Key, Kind, Sending, Tasks, Wait, Waits,
+};
 
 use super::slow::Parts;
 use super::tree::Node;
@@ -240,7 +242,6 @@ fn each_cause_of_waiting_has_its_words() {
         (Part::Cork, "held back by the program itself"),
         (Part::Rwnd, "the peer's full receive window"),
         (Part::Sndbuf, "the send buffer is full"),
-        (Part::Pacing, "pacing"),
         (Part::Retransmit, "packets are lost"),
         (Part::Tsq, "the packet scheduler"),
         (Part::Other, "cause not known"),
@@ -248,11 +249,164 @@ fn each_cause_of_waiting_has_its_words() {
         let sends: Vec<_> = (0..5).map(|of| sent(to, of * 900, part, 80)).collect();
         let sentence = sentence(&sends);
         assert!(
-            sentence.starts_with("data of nginx at :80 for 10.0.0.2 waits 80.0 ms until it leaves"),
+            sentence.starts_with("data of nginx at :80 for 10.0.0.2 waits 80.0 ms until it "),
             "{sentence}"
         );
         assert!(sentence.contains(words), "{part}: {sentence}");
     }
+}
+
+/// Who sets the rate is not known: the program, or TCP itself.
+#[test]
+fn a_rate_that_nobody_is_known_to_set_is_a_note() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let sends: Vec<_> = (0..5)
+        .map(|of| sent(to, of * 900, Part::Pacing, 80))
+        .collect();
+    let diagnosis = told(&sends);
+    assert_eq!(diagnosis.findings, []);
+    assert!(diagnosis.notes[0].contains("pacing"), "{diagnosis:?}");
+    let sending = |connection| Sending {
+        flow: to,
+        seen_for: Nanos(5_000 * MS),
+        window: Nanos(0),
+        buffer: Nanos(2_000 * MS),
+        connection,
+    };
+    let of = |connection: Connection| {
+        let mut case = Case::new(Scope::default());
+        sends.iter().for_each(|message| case.message(message));
+        case.waits(&Waits {
+            sending: vec![sending(connection)],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let paced = of(Connection {
+        paced: Some(1_000_000),
+        ..Connection::default()
+    });
+    assert!(
+        paced.contains("the program allows 1000000 bytes"),
+        "{paced}"
+    );
+    let own = of(Connection {
+        buffer_set: true,
+        ..Connection::default()
+    });
+    assert!(own.contains("the send buffer is full"), "{own}");
+}
+
+/// As an upload of which only segments of full size vanish.
+#[test]
+fn what_was_never_delivered_is_lost_on_the_way_there() {
+    let open = |bytes, heard_ago| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 2_000);
+        wait.opened = Some(Opened::Connected);
+        wait.evidence.connection = Some(Connection {
+            min_rtt: Some(Nanos(10 * MS)),
+            unacknowledged: bytes,
+            backoff: 3,
+            segment: 1_448,
+            heard_ago: Some(Nanos(heard_ago * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new()).findings[0].sentence.clone()
+    };
+    let large = open(20_000, 1_900);
+    assert!(large.contains("only full-size segments vanish"), "{large}");
+    for other in [open(20_000, 5_000), open(200, 1_900)] {
+        assert!(
+            other.contains("questions are lost on the way there"),
+            "{other}"
+        );
+        assert!(!other.contains("MTU"), "{other}");
+    }
+}
+
+/// Idle for a second before the question, and mostly answered: no subscription.
+#[test]
+fn a_question_after_a_pause_is_no_subscription() {
+    let asked = |receives| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 5_000);
+        wait.evidence.acknowledged = Some(Nanos(MS));
+        wait.evidence.connection = Some(Connection {
+            sends: 10,
+            receives,
+            received_ago: Some(Nanos(6_000 * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new())
+    };
+    assert_eq!(
+        asked(10).findings[0].sentence,
+        "10.0.0.2:6379 does not answer app for 5.00 s (1 wait): the host there acknowledges: its \
+         program does not read or answer, or the answer is lost"
+    );
+    // Most of what it sends is not answered: it may be figures, or a log.
+    assert_eq!(asked(4).findings, []);
+}
+
+#[test]
+fn a_proxy_with_a_request_waits_for_no_news() {
+    let below = flow("10.0.0.2:50000", "10.0.0.3:5432");
+    let asked = |of: u64| {
+        let mut asked = answer(below, "nginx", of * 101, 100);
+        asked.pid = 20;
+        asked
+    };
+    let served = |of: u64| {
+        let here = flow("10.0.0.2:8080", &format!("10.0.0.1:{}", 40_000 + of));
+        let mut service = sent(here, of * 101 + 200, Part::Other, 0);
+        service.opened = Some(Opened::Accepted);
+        service.stages[Stage::AppService] = Some(Nanos(320 * MS));
+        service.pid = 20;
+        service
+    };
+    let loop_of_questions: Vec<_> = (1..12).map(asked).collect();
+    assert_eq!(told(&loop_of_questions).findings, []);
+    let requests = (2..11).map(served);
+    let all: Vec<_> = loop_of_questions.iter().cloned().chain(requests).collect();
+    let sentences: Vec<_> = told(&all)
+        .findings
+        .into_iter()
+        .map(|finding| finding.sentence)
+        .collect();
+    let names = |start: &str| sentences.iter().any(|of| of.starts_with(start));
+    assert!(
+        names("10.0.0.3:5432 takes 100 ms to answer nginx"),
+        "{sentences:?}"
+    );
+}
+
+#[test]
+fn the_clock_of_a_process_bounds_what_it_did() {
+    let here = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |ran, waited| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut service = sent(here, 200 + of * 900, Part::Other, 0);
+            service.opened = Some(Opened::Accepted);
+            service.stages[Stage::AppService] = Some(Nanos(100 * MS));
+            service.pid = 20;
+            case.message(&service);
+        }
+        let cpu = Cpu {
+            since: Timestamp::from_nanos(0),
+            ran: Nanos(ran * MS),
+            waited: Nanos(waited * MS),
+        };
+        case.cpu(20, cpu);
+        case.diagnose(&summary())
+    };
+    let node = |ran, waited| told(ran, waited).findings[0].node;
+    assert_eq!(node(10, 20), Node::ServiceAsleep);
+    assert_eq!(node(10, 480), Node::ServiceRunnable);
+    assert_eq!(node(200, 0), Node::ServiceUnknown);
+    // Work for one request at a time keeps nobody else.
+    let work = told(450, 0);
+    assert_eq!(work.findings, []);
+    assert!(work.notes[0].contains("busy on the CPU"), "{work:?}");
 }
 
 #[test]
@@ -392,6 +546,25 @@ fn a_refusal_followed_by_success_elsewhere_is_a_detour() {
         "{alone:?}"
     );
     assert_eq!(told_of(refused().collect(), vec![here, there]).findings, []);
+}
+
+/// Connects that succeed at once are counted together.
+#[test]
+fn who_tries_ipv6_first_makes_a_detour() {
+    let refused = |of| {
+        let mut wait = wait(Kind::Connect, End::Refused, of * 500, 0);
+        wait.flow = flow("[::1]:40000", "[::1]:6379");
+        wait
+    };
+    let mut case = Case::new(Scope::default());
+    case.waits(&Waits {
+        list: (0..4).map(refused).collect(),
+        ..Waits::default()
+    });
+    let mut summary = summary();
+    assert_eq!(case.diagnose(&summary).findings.len(), 1);
+    summary.connections.opened = 4;
+    assert_eq!(case.diagnose(&summary).findings, []);
 }
 
 #[test]

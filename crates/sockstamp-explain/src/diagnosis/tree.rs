@@ -146,6 +146,14 @@ tree! {
         cure: "Fewer round trips (connections that stay open, several questions at once), or a closer peer.",
         next: "ping PEER",
     }
+    AnswerDevice in Some(Answer), "answer.device" {
+        is: "the queue of a device of this host, on the way there, which other programs fill",
+        proof: "Looks at the packet schedulers of every namespace meanwhile; the route there leads by this device.",
+        alike: "Nothing: what waits there waits for as long as the device needs for it.",
+        check: "`tc -s qdisc show dev DEVICE`: backlog, drops, rate.",
+        cure: "fq_codel or cake; a shaper's rate below the uplink's; less bulk data on the same device.",
+        next: "stat --host-path",
+    }
     AnswerHeld in Some(Answer), "answer.held" {
         is: "answers wait behind missing segments: packets to this host are lost or reordered",
         proof: "Segments of the answer were here, behind a missing one.",
@@ -218,8 +226,16 @@ tree! {
         cure: "That of the service that is asked.",
         next: "stat --by peer,port --sort peer.answer",
     }
+    ServiceTurn in Some(Service), "service.turn" {
+        is: "requests wait for their turn: it has as many questions to others under way as it ever has, and more requests",
+        proof: "Requests of this process open at an instant, and its questions of them: as many as ever, and fewer than requests.",
+        alike: "Requests beyond those that ask, which wait for something else.",
+        check: "The size of its pool of connections; `sockstamp stat -p PID --by peer,port`.",
+        cure: "A larger pool, if the service that is asked bears it; otherwise that of the service.",
+        next: "stat --by peer,port --sort peer.answer",
+    }
     ServiceAsleep in Some(Service), "service.asleep" {
-        is: "its tasks sleep: a lock, a disk, a timer, or too few workers",
+        is: "its tasks sleep: a lock, a disk, a timer, a child, or too few workers",
         proof: "No task of the process was on a CPU, ready, or asking others.",
         alike: "A lock, a disk, a timer, a worker that is kept by an idle client.",
         check: "`strace -p PID`, `/proc/PID/stack`.",

@@ -113,6 +113,8 @@ fn is_below(lower: &Slow, upper: &Slow) -> bool {
     match (upper.key.root, lower.key.root) {
         (Answer | Greeting, Service | Read | Accept) => is_other_end,
         (Answer, Delivery) => is_same_end || is_other_end,
+        // What came before accept() could not be read.
+        (Read, Accept) => is_same_end,
         // A question of the process inside a request, to another.
         (Service, Answer) => {
             lower.pid == upper.pid && lower.key.role == Role::Asks && is_inside && !is_same_end

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sockstamp_explain::Kind;
+use sockstamp_explain::diagnosis::{Case, Diagnosis, Finding, Scope};
+use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::message::Message;
@@ -73,6 +75,7 @@ struct Page {
     refused: Vec<(Verdict, u64)>,
     connections: u64,
     slow_only: Option<SlowOnly>,
+    diagnosis: Diagnosis,
 }
 
 impl Page {
@@ -98,8 +101,17 @@ impl Page {
             connections: 0,
             slow_only,
             shown,
+            diagnosis: Diagnosis::default(),
         };
-        each(&mut |message| page.add(message))?;
+        let mut aggregate = Aggregate::new();
+        let mut case = Case::new(Scope::default());
+        each(&mut |message| {
+            page.add(message);
+            aggregate.record(message);
+            case.message(message);
+        })?;
+        let Shown { first, last, .. } = page.shown;
+        page.diagnosis = case.diagnose(&aggregate.summary(Nanos(last - first)));
         page.refused
             .retain(|(verdict, count)| !verdict.is_valid() && *count > 0);
         page.sections
@@ -176,7 +188,26 @@ impl Page {
             *html += &format!("; {}", Text(slow_only));
         }
         *html += "</p></header><main>";
+        self.findings(html);
         self.filter(html, messages);
+    }
+
+    /// Print what `report` ends with.
+    fn findings(&self, html: &mut String) {
+        let (printed, others) = self.diagnosis.printed();
+        if printed.is_empty() {
+            return;
+        }
+        *html += "<section aria-labelledby=findings><h2 id=findings>Findings</h2><ol>";
+        for finding in printed {
+            let Finding { sentence, next, .. } = finding;
+            *html += &format!("<li>{} → <code>{}</code></li>", Text(sentence), Text(next));
+        }
+        *html += "</ol>";
+        if others > 0 {
+            *html += &format!("<p>And {others} more.</p>");
+        }
+        *html += "</section>";
     }
 
     /// Print a button for each group.

@@ -7,4 +7,4 @@ mod wait;
 
 pub(super) use group::{Kind, of_group};
 pub(super) use message::of_message;
-pub(super) use wait::of_wait;
+pub(super) use wait::{limit_of, of_wait};

@@ -1,10 +1,33 @@
 //! A wait of the model, divided by its evidence.
 
-use sockstamp_model::wait::{Connection, Evidence, Kind, Tasks, Wait};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::wait::{Connection, Evidence, Kind, Sending, Tasks, Wait};
 
 use super::super::slow::{Key, Parts, Role, Seen, Slow};
 use super::super::tree::Node;
 use super::evidence::{is_queued, nanos};
+
+/// Return what limits a connection that sends, by TCP's own clocks: its send buffer, or the peer's
+/// window. A buffer that holds less than the congestion window is its limit, too.
+pub(in super::super) fn limit_of(sending: &Sending) -> Option<Node> {
+    let Sending {
+        seen_for,
+        window,
+        buffer,
+        connection,
+        ..
+    } = sending;
+    let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);
+    let congestion = u64::from(connection.congestion_window) * u64::from(connection.segment);
+    let is_common = |time: &Nanos| time.0 > 0 && time.0.saturating_mul(4) >= seen_for.0;
+    if is_common(buffer) && buffer >= window {
+        Some(Node::DeliveryRoom)
+    } else if is_common(window) {
+        Some(Node::DeliveryWindow)
+    } else {
+        (connection.buffer_set && queued < congestion).then_some(Node::DeliveryRoom)
+    }
+}
 
 /// Return the part of a wait inside the measurement.
 pub(in super::super) fn of_wait(wait: &Wait) -> Slow {
@@ -50,13 +73,18 @@ fn seen(wait: &Wait) -> Seen {
         rtt: of(|connection| connection.min_rtt.map(|rtt| rtt.0)),
         resent: resent(evidence),
         heard: evidence.acknowledged.is_some() || evidence.arrived.is_some(),
+        heard_since: of(|connection| connection.heard_ago.map(|ago| ago.0))
+            .is_some_and(|ago| ago < wait.lasted.0),
         pause: of(|connection| connection.received_ago.map(|ago| ago.0))
             .and_then(|ago| ago.checked_sub(wait.lasted.0)),
+        is_answered: connection.is_some_and(is_answered),
         is_large: connection.is_some_and(|connection| {
-            connection.segment > 0 && wait.bytes > u64::from(connection.segment)
+            let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);
+            connection.segment > 0 && wait.bytes.max(queued) > u64::from(connection.segment)
         }),
         bytes: wait.bytes,
         device: None,
+        backlog: None,
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
         paced: of(|connection| connection.paced),
         age: wait.lasted.0,
@@ -64,10 +92,27 @@ fn seen(wait: &Wait) -> Seen {
     }
 }
 
-/// Return the segments sent again that were lost, as far as that is known.
+/// Return true if either end sends at most twice as often as the other: neither logs nor pushes.
+const fn is_answered(connection: &Connection) -> bool {
+    let (sends, receives) = (connection.sends, connection.receives);
+    sends <= receives.saturating_mul(2) && receives <= sends.saturating_mul(2)
+}
+
+/// Return the segments sent again that were lost, as far as that is known. Each timeout in a row
+/// sent the first one again.
 fn resent(evidence: &Evidence) -> u32 {
     let in_vain = evidence.resent_in_vain.unwrap_or(0);
-    evidence.resent.unwrap_or(0).saturating_sub(in_vain)
+    let resent = evidence.resent.unwrap_or(0).saturating_sub(in_vain);
+    let timeouts = evidence.connection.as_ref().map_or(0, timeouts);
+    resent.max(timeouts)
+}
+
+/// Return the timeouts in a row of data in flight; a closed window is probed by the same timer.
+fn timeouts(connection: &Connection) -> u32 {
+    match (connection.unacknowledged, connection.probes) {
+        (1.., 0) => connection.backoff.into(),
+        _ => 0,
+    }
 }
 
 fn parts(wait: &Wait) -> Parts {
@@ -105,8 +150,12 @@ fn connect(whole: u64, evidence: &Evidence) -> Parts {
 
 fn answer(whole: u64, evidence: &Evidence) -> Parts {
     let path = smallest(evidence);
+    let never_came = evidence.acknowledged.is_none()
+        && evidence.arrived.is_none()
+        && evidence.connection.as_ref().map_or(0, timeouts) > 0;
     let gone = match resent(evidence) {
         0 => 0,
+        _ if never_came => whole.saturating_sub(path),
         _ => nanos(evidence.acknowledged)
             .max(nanos(evidence.arrived))
             .min(whole)
@@ -188,11 +237,17 @@ fn room(whole: u64, evidence: &Evidence) -> Parts {
     Parts::divide(whole, limit, rest)
 }
 
+/// What has not left waits for what limits the whole connection: its losses are a part of that,
+/// unless only timeouts send.
 fn acknowledgement(whole: u64, evidence: &Evidence) -> Parts {
     let closed = nanos(evidence.window_closed);
-    let rest = match resent(evidence) {
-        0 => Node::DeliveryUnheard,
-        _ => Node::DeliveryLoss,
+    let connection = evidence.connection.as_ref();
+    let rest = match connection {
+        Some(connection) if timeouts(connection) > 0 => Node::DeliveryLoss,
+        Some(connection) if connection.paced.is_some() => Node::DeliveryPacing,
+        Some(connection) if connection.unsent > 0 => Node::DeliveryFull,
+        _ if resent(evidence) > 0 => Node::DeliveryLoss,
+        _ => Node::DeliveryUnheard,
     };
     let path = smallest(evidence);
     let parts = [(Node::DeliveryPath, path), (Node::DeliveryWindow, closed)];

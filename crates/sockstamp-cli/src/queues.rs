@@ -1,0 +1,99 @@
+//! Looks at the queues of devices while somebody waits for a peer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use sockstamp_explain::diagnosis::Backlog;
+use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
+use sockstamp_host::{netns, queue};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::name::Name;
+
+/// Two packets of Ethernet wait in any queue.
+const LEAST: u32 = 3000;
+const BETWEEN: Duration = Duration::from_millis(200);
+const MOST_LOOKS: usize = 64;
+
+/// Looks at queues.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    sockets: Sockets,
+    looks: Vec<(Instant, BTreeMap<Device, Queue>)>,
+}
+
+impl Queues {
+    pub(crate) fn open() -> Self {
+        Self {
+            sockets: queue::Queues::open(),
+            looks: Vec::new(),
+        }
+    }
+
+    /// Look, unless the last look was just now.
+    pub(crate) fn look(&mut self) {
+        let now = Instant::now();
+        let is_soon = |(last, _): &(Instant, _)| now < *last + BETWEEN;
+        if self.looks.last().is_some_and(is_soon) || self.looks.len() == MOST_LOOKS {
+            return;
+        }
+        self.looks.push((now, self.sockets.waiting(LEAST)));
+    }
+
+    /// Return the longest queue on the way to each peer.
+    pub(crate) fn backlogs(&self, peers: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, Backlog> {
+        let devices: BTreeSet<_> = self
+            .looks
+            .iter()
+            .flat_map(|(_, found)| found.keys())
+            .collect();
+        let mut queued: Vec<_> = devices
+            .into_iter()
+            .filter_map(|device| Some((*device, self.usual(*device)?)))
+            .collect();
+        queued.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
+        let on_the_way = |peer: &IpAddr| {
+            let mut queued = queued.iter();
+            let found = queued.find(|(device, _)| self.sockets.leads_to(*device, *peer));
+            let &(device, (bytes, time)) = found?;
+            let device = self.name(device)?;
+            Some((
+                *peer,
+                Backlog {
+                    device,
+                    bytes,
+                    time,
+                },
+            ))
+        };
+        peers.iter().filter_map(on_the_way).collect()
+    }
+
+    fn name(&self, device: Device) -> Option<Name> {
+        let name = self.sockets.name(device)?;
+        let home = netns::own().ok()?;
+        let place = netns::seen_from(device.netns, home, &netns::names());
+        Some(Name::from(format!("{name}{place}")))
+    }
+
+    /// Return the bytes that waited in a device at most looks, and the time that it needs for them.
+    fn usual(&self, device: Device) -> Option<(u64, Nanos)> {
+        let seen = self
+            .looks
+            .iter()
+            .filter_map(|(at, found)| Some((*at, *found.get(&device)?)));
+        let seen: Vec<_> = seen.collect();
+        let is_usual = seen.len() >= 2 && seen.len() * 4 >= self.looks.len() * 3;
+        let (&(begin, first), &(end, last)) = (seen.first()?, seen.last()?);
+        let sent = last.sent.checked_sub(first.sent).filter(|_| is_usual)?;
+        let mut backlogs: Vec<_> = seen
+            .iter()
+            .map(|(_, queue)| u64::from(queue.backlog))
+            .collect();
+        backlogs.sort_unstable();
+        let bytes = backlogs[backlogs.len() / 2];
+        let elapsed = (end - begin).as_nanos();
+        let time = (elapsed * u128::from(bytes)).checked_div(u128::from(sent))?;
+        Some((bytes, Nanos(u64::try_from(time).ok()?)))
+    }
+}

@@ -1,0 +1,67 @@
+//! What a process did while it had requests open, by its own clocks: bounds for all of them.
+
+use std::collections::BTreeMap;
+
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+
+use super::slow::Slow;
+use super::tree::Node;
+
+/// The CPU time of a process since a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu {
+    /// The moment.
+    pub since: Timestamp<Monotonic>,
+    /// The time that its tasks were on a CPU since.
+    pub ran: Nanos,
+    /// The time that its tasks waited for a CPU since.
+    pub waited: Nanos,
+}
+
+/// Say what processes did in the part of their services that is not known, where a bound tells.
+pub(super) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32, Cpu>) {
+    for (&pid, cpu) in processes {
+        let is_of = |wait: &Slow| {
+            wait.key.root == Node::Service && wait.pid == pid && wait.begin >= cpu.since.as_nanos()
+        };
+        // A process that is throttled neither runs nor waits by these clocks.
+        let is_held = |wait: &Slow| is_of(wait) && wait.parts.of(Node::ServiceThrottled) > 0;
+        if waits.iter().any(is_held) {
+            continue;
+        }
+        let spans = waits.iter().filter(|wait| is_of(wait));
+        let open = union(spans.map(|wait| (wait.begin, wait.end)).collect());
+        if let Some(node) = cpu.bound(open) {
+            for wait in waits.iter_mut().filter(|wait| is_of(wait)) {
+                wait.parts.give(|node| node == Node::ServiceUnknown, node);
+            }
+        }
+    }
+}
+
+impl Cpu {
+    /// Its tasks slept if all of their time is a quarter of the time with a request open; four
+    /// fifths are most of it.
+    fn bound(&self, open: u64) -> Option<Node> {
+        let is_most = |time: Nanos| open > 0 && time.0.saturating_mul(5) >= open.saturating_mul(4);
+        let busy = self.ran.0.saturating_add(self.waited.0);
+        if is_most(self.waited) && self.waited > self.ran {
+            Some(Node::ServiceRunnable)
+        } else if is_most(self.ran) {
+            Some(Node::ServiceRunning)
+        } else {
+            (busy.saturating_mul(4) <= open).then_some(Node::ServiceAsleep)
+        }
+    }
+}
+
+/// Return the time in which any of these goes on.
+fn union(mut spans: Vec<(u64, u64)>) -> u64 {
+    spans.sort_unstable();
+    let (mut sum, mut last) = (0, 0);
+    for (begin, end) in spans {
+        sum += end.saturating_sub(begin.max(last));
+        last = last.max(end);
+    }
+    sum
+}
