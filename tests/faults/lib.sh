@@ -31,7 +31,8 @@ pair() {
 }
 # on HOST COMMAND: run it there; start HOST COMMAND: and go on
 on() { local at=$1; shift; ip netns exec "$at" "$@"; }
-start() { on "$@" >>"$WORK/log" 2>&1 & STARTED+=($!); LAST=$!; }
+# (not by a function: its subshell would be ended in place of the program)
+start() { ip netns exec "$@" >>"$WORK/log" 2>&1 & STARTED+=($!); LAST=$!; }
 # listening HOST PORT: wait until it does
 listening() {
 	local try
@@ -44,11 +45,13 @@ listening() {
 # server HOST ADDRESS PORT [peer.py's words]; client HOST ADDRESS PORT [peer.py's words]
 server() { start "$1" python3 "$HERE/peer.py" serve "${@:2}"; listening "$1" "$3"; }
 client() { start "$1" python3 "$HERE/peer.py" ask "${@:2}"; }
+# program NAME: keep the text of standard input as $WORK/NAME, which can be run under that name
+program() { cat >"$WORK/$1" && chmod +x "$WORK/$1"; }
 # measure HOST [words of stat]: the findings, as the last lines
 measure() {
 	local at=$1; shift
 	"$SOCKSTAMP" stat --netns "$at" --duration "${SECONDS_OF_ONE:-5}" "$@" >"$WORK/stat" 2>&1
 	[ -z "${SHOW:-}" ] || cat "$WORK/stat"
-	awk '/^ diagnosis: /{found++} /^ note: /{exit} found==1' "$WORK/stat" |
+	awk -v all="${ALL:-}" '/^ diagnosis: /{found++} /^ note: /{exit} all ? found : found==1' "$WORK/stat" |
 		sed 's/^ *diagnosis: //; s/^ *//' | tr '\n' ' '
 }

@@ -18,6 +18,7 @@ import time
 words = argparse.ArgumentParser()
 words.add_argument("--delay", type=float, default=0, help="seconds, each way")
 words.add_argument("--loss", type=float, default=0, help="of packets on the way there")
+words.add_argument("--loss-back", type=float, default=0, help="of packets on the way back")
 words.add_argument("--most", type=int, default=65535, help="longer packets vanish on the way there")
 words.add_argument("--rate", type=float, default=0, help="bytes a second on the way there")
 given = words.parse_args()
@@ -45,7 +46,8 @@ while True:
     for device in select.select(ends, [], [], wait)[0]:
         packet = os.read(device, 65536)
         there = device == ends[0]
-        if there and (len(packet) > given.most or random.random() < given.loss):
+        loss = given.loss if there else given.loss_back
+        if there and len(packet) > given.most or random.random() < loss:
             continue
         now = time.monotonic()
         if there and given.rate:

@@ -19,11 +19,15 @@ for name; do
 	name=${name%.sh}; [ -e "$name.sh" ] || name=fault-$name
 	lacks=$(missing "$name")
 	[ -z "$lacks" ] || { echo "$name: skipped, it needs $lacks"; continue; }
-	said=$(unshare --mount --propagation private bash -c \
+	also=$(head_of "$name" Also)
+	said=$(ALL=$also unshare --mount --propagation private bash -c \
 		"mkdir -p /run/netns && mount -t tmpfs none /run/netns && exec bash ./$name.sh" 2>&1)
 	expected=$(head_of "$name" Say)
 	case $name in
-	fault-*) faults=$((faults + 1)); grep -qiE -- "$expected" <<<"$said" && right=yes || right=missed ;;
+	fault-*)
+		faults=$((faults + 1)) right=missed
+		grep -qiE -- "$expected" <<<"$said" && grep -qiE -- "$also" <<<"$said" && right=yes
+		;;
 	*) healthy=$((healthy + 1)); [ -z "$said" ] && right=yes || right="false alarm" ;;
 	esac
 	case $name-$right in

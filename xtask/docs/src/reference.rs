@@ -60,11 +60,23 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   two. A connect that fails at once, and succeeds as often at another address, is a detour.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
-  sibling is ten times faster, or a command waits for it.
+  sibling is ten times faster, or somebody waits for it: a command, or a request that its program
+  has to answer meanwhile. A question after a pause, on a connection whose questions are mostly
+  answered, is none of these.
+- *Turn*: the requests and the questions of a process are counted at each instant. As many requests
+  as it has questions under way ask; the others wait for their turn, if it never has more questions.
+- *Looks*: sockets are looked at when a measurement begins, 1.2 s before its end, and at its end.
+  Bytes that were queued at one look and have not left at the next wait at least that long, and TCP's
+  own clocks tell for what. While answers of others are late, the queues of this host's devices are
+  looked at, in every namespace; one on the way to the peer has the time that it needs for its bytes.
+- *Bounds*: if the tasks of a process have run and waited for a CPU for a quarter of the time in which
+  it had requests, they slept; if they ran for four fifths, the CPU is what it needs. Such work for
+  one request at a time is a note.
 - *Free*: time on a full path, and slow start of a new connection, are nobody's loss.
 
 ";
 
+const ROUNDS: &str = include_str!("../../../tests/faults/rounds.md");
 const SCORES: &str = include_str!("../../../tests/faults/scores.md");
 
 /// Return a section per thing that is waited for, with a row per node.
@@ -75,6 +87,8 @@ pub(crate) fn diagnosis() -> String {
         // Writing to a String cannot fail.
         let _ = write!(text, "\n## {root}\n\n{}", nodes(root));
     }
+    text.push('\n');
+    text.push_str(ROUNDS);
     text.push('\n');
     text.push_str(SCORES);
     text
