@@ -8,12 +8,16 @@ use sockstamp_explain::diagnosis::Backlog;
 use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
 use sockstamp_host::{netns, queue};
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
 /// Two packets of Ethernet wait in any queue.
 const LEAST: u32 = 3000;
 const BETWEEN: Duration = Duration::from_millis(200);
 const MOST_LOOKS: usize = 64;
+
+/// An address, as a namespace sees it.
+type Peer = (NetnsInode, IpAddr);
 
 /// Looks at queues.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Queues {
     }
 
     /// Return the longest queue on the way to each peer.
-    pub(crate) fn backlogs(&self, peers: &BTreeSet<IpAddr>) -> BTreeMap<IpAddr, Backlog> {
+    pub(crate) fn backlogs(&self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, Backlog> {
         let devices: BTreeSet<_> = self
             .looks
             .iter()
@@ -52,13 +56,13 @@ impl Queues {
             .filter_map(|device| Some((*device, self.usual(*device)?)))
             .collect();
         queued.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
-        let on_the_way = |peer: &IpAddr| {
+        let on_the_way = |&(from, peer): &Peer| {
             let mut queued = queued.iter();
-            let found = queued.find(|(device, _)| self.sockets.leads_to(*device, *peer));
+            let found = queued.find(|(device, _)| self.sockets.leads_to(*device, from, peer));
             let &(device, (bytes, time)) = found?;
             let device = self.name(device)?;
             Some((
-                *peer,
+                (from, peer),
                 Backlog {
                     device,
                     bytes,

@@ -102,8 +102,8 @@ impl Observer for Watched {
         for (pid, cpu) in self.cpu_times.since() {
             self.case.cpu(pid, cpu);
         }
-        for (peer, backlog) in self.queues.backlogs(&self.case.peers()) {
-            self.case.backlog(peer, backlog);
+        for ((from, peer), backlog) in self.queues.backlogs(&self.case.peers()) {
+            self.case.backlog(from, peer, backlog);
         }
     }
 }

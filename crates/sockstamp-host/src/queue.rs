@@ -1,7 +1,6 @@
 //! The queues of devices: what waits in the packet schedulers of every network namespace.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
@@ -23,6 +22,8 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTN_LOCAL: u8 = 2;
 const IFLA_IFNAME: u16 = 3;
 /// Bytes of `struct tcmsg`, `struct rtmsg` and `struct ifinfomsg`.
 const TCMSG: usize = 20;
@@ -85,22 +86,25 @@ impl Queues {
         waiting
     }
 
-    /// Return the device by which its namespace would send to an address.
-    fn device_to(&self, netns: NetnsInode, to: IpAddr) -> io::Result<Option<u32>> {
-        let Some(socket) = self.0.get(&netns) else {
-            return Ok(None);
-        };
-        let answer = netlink::ask(socket, RTM_GETROUTE, &route_request(to))?;
-        let device = answer
-            .get(RTMSG..)
-            .and_then(|attributes| word(value(attributes, RTA_OIF)?, 0));
-        Ok(device)
+    /// Return the way of a namespace to an address.
+    fn route(&self, netns: NetnsInode, to: IpAddr) -> Option<Route> {
+        let socket = self.0.get(&netns)?;
+        let answer = netlink::ask(socket, RTM_GETROUTE, &route_request(to)).ok()?;
+        Route::of(&answer)
     }
 
-    /// Return true if a device is the way of its namespace to an address.
+    /// Return true if a device is on the way from a namespace to an address: its own, or that of a
+    /// namespace that has the address of the gateway.
     #[must_use]
-    pub fn leads_to(&self, device: Device, to: IpAddr) -> bool {
-        matches!(self.device_to(device.netns, to), Ok(Some(index)) if index == device.index)
+    pub fn leads_to(&self, device: Device, from: NetnsInode, to: IpAddr) -> bool {
+        let way = |netns| self.route(netns, to);
+        let leads = way(device.netns).is_some_and(|route| route.device == Some(device.index));
+        let forwards = || {
+            let gateway = way(from).and_then(|route| route.gateway);
+            let local = gateway.and_then(|gateway| self.route(device.netns, gateway));
+            local.is_some_and(|route| route.is_local)
+        };
+        leads && (device.netns == from || forwards())
     }
 
     /// Return the name of a device.
@@ -112,6 +116,31 @@ impl Queues {
         let name = value(answer.get(IFINFOMSG..)?, IFLA_IFNAME)?;
         let name = name.split(|&byte| byte == 0).next()?;
         Some(Name::from(name))
+    }
+}
+
+/// A way of a namespace to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Route {
+    device: Option<u32>,
+    gateway: Option<IpAddr>,
+    /// The address is its own.
+    is_local: bool,
+}
+
+impl Route {
+    /// Read a `struct rtmsg` with its attributes.
+    fn of(message: &[u8]) -> Option<Self> {
+        let attributes = message.get(RTMSG..)?;
+        let gateway = value(attributes, RTA_GATEWAY);
+        Some(Self {
+            device: value(attributes, RTA_OIF).and_then(|device| word(device, 0)),
+            gateway: gateway.and_then(|bytes| match bytes.len() {
+                4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+                _ => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+            }),
+            is_local: *message.get(7)? == RTN_LOCAL,
+        })
     }
 }
 
@@ -155,9 +184,13 @@ mod tests {
         let queues = Queues::open();
         let netns = netns::own().unwrap();
         let to = IpAddr::from([127, 0, 0, 1]);
-        let index = queues.device_to(netns, to).unwrap().unwrap();
+        let route = queues.route(netns, to).unwrap();
+        assert!(route.is_local, "{route:?}");
+        let index = route.device.unwrap();
         let device = Device { netns, index };
-        assert!(queues.leads_to(device, to));
+        assert!(queues.leads_to(device, netns, to));
+        // Another namespace has no gateway here.
+        assert!(!queues.leads_to(device, NetnsInode(1), to));
         assert_eq!(queues.name(device), Some(Name::from("lo")));
     }
 

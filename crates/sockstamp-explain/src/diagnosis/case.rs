@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Attempts, End, Kind, Sending, Waits};
@@ -36,7 +37,7 @@ pub struct Case {
     /// Connections that send, as TCP's own clocks have them.
     sending: BTreeMap<Socket, Sending>,
     /// Queues of this host on the way to an address.
-    backlogs: BTreeMap<IpAddr, Backlog>,
+    backlogs: BTreeMap<(NetnsInode, IpAddr), Backlog>,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
 }
@@ -106,17 +107,18 @@ impl Case {
         }
     }
 
-    /// Return the peers elsewhere that are waited for.
+    /// Return the peers elsewhere that are waited for, with the namespaces that ask.
     #[must_use]
-    pub fn peers(&self) -> BTreeSet<IpAddr> {
+    pub fn peers(&self) -> BTreeSet<(NetnsInode, IpAddr)> {
         let asks = |wait: &&Slow| wait.key.root == Node::Answer;
-        let peers = self.waits.iter().filter(asks).map(Slow::peer);
-        peers.filter(|peer| !peer.is_loopback()).collect()
+        let peers = self.waits.iter().filter(asks);
+        let peers = peers.map(|wait| (wait.flow.netns, wait.peer()));
+        peers.filter(|(_, peer)| !peer.is_loopback()).collect()
     }
 
-    /// Add a queue of this host on the way to a peer.
-    pub fn backlog(&mut self, peer: IpAddr, backlog: Backlog) {
-        self.backlogs.insert(peer, backlog);
+    /// Add a queue of this host on the way from a namespace to a peer.
+    pub fn backlog(&mut self, from: NetnsInode, peer: IpAddr, backlog: Backlog) {
+        self.backlogs.insert((from, peer), backlog);
     }
 
     /// Add the CPU time of a process that serves.
@@ -234,7 +236,7 @@ impl Case {
         if beyond > 0 {
             wait.parts.shift(Node::AnswerPath, Node::AnswerPeer, beyond);
         }
-        if let Some(backlog) = self.backlogs.get(&wait.peer()) {
+        if let Some(backlog) = self.backlogs.get(&(wait.flow.netns, wait.peer())) {
             backlog::give(wait, backlog);
         }
     }

@@ -14,7 +14,7 @@ pub struct Cpu {
     pub since: Timestamp<Monotonic>,
     /// The time that its tasks were on a CPU since.
     pub ran: Nanos,
-    /// The time that its tasks waited for a CPU since.
+    /// The time that its tasks waited for a CPU since, held by a quota included.
     pub waited: Nanos,
 }
 
@@ -45,12 +45,9 @@ impl Cpu {
     fn bound(&self, open: u64) -> Option<Node> {
         let is_most = |time: Nanos| open > 0 && time.0.saturating_mul(5) >= open.saturating_mul(4);
         let busy = self.ran.0.saturating_add(self.waited.0);
-        if is_most(self.waited) && self.waited > self.ran {
-            Some(Node::ServiceRunnable)
-        } else if is_most(self.ran) {
-            Some(Node::ServiceRunning)
-        } else {
-            (busy.saturating_mul(4) <= open).then_some(Node::ServiceAsleep)
+        match is_most(self.ran) {
+            true => Some(Node::ServiceRunning),
+            false => (busy.saturating_mul(4) <= open).then_some(Node::ServiceAsleep),
         }
     }
 }

@@ -401,7 +401,7 @@ fn the_clock_of_a_process_bounds_what_it_did() {
     };
     let node = |ran, waited| told(ran, waited).findings[0].node;
     assert_eq!(node(10, 20), Node::ServiceAsleep);
-    assert_eq!(node(10, 480), Node::ServiceRunnable);
+    assert_eq!(node(10, 480), Node::ServiceUnknown);
     assert_eq!(node(200, 0), Node::ServiceUnknown);
     // Work for one request at a time keeps nobody else.
     let work = told(450, 0);
@@ -551,7 +551,7 @@ fn a_refusal_followed_by_success_elsewhere_is_a_detour() {
 /// Connects that succeed at once are counted together.
 #[test]
 fn who_tries_ipv6_first_makes_a_detour() {
-    let refused = |of| {
+    let refused = |of: u64| {
         let mut wait = wait(Kind::Connect, End::Refused, of * 500, 0);
         wait.flow = flow("[::1]:40000", "[::1]:6379");
         wait
