@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Check that no line of Rust, C or shell is longer than 100 columns. Strings may be, and tables: in
-# documentation, and in code that rustfmt leaves alone. rustfmt checks neither comments nor macros.
+# documentation, and in code that rustfmt leaves alone; and the lines in which a load tells what is
+# true of it. rustfmt checks neither comments nor macros.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,7 @@ long=$(git ls-files -z "${files[@]}" | xargs -0 perl -CSD -0777 -ne '
 		$example = !$example if m{^ *//[/!] ```};
 		$table = 1, next if /^#\[rustfmt::skip\]/;
 		$table = 0 if /^\S*[\])}];?$/;
+		next if $ARGV =~ m{^tests/faults/} && /^# [A-Z]\w+: /;
 		next if $table || m{^ *//[/!] +\|} || m{^ *//[/!]     } || $example;
 		print "$ARGV:$number: ", length, " columns\n" if length > 100;
 	}

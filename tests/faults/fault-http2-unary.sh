@@ -8,7 +8,8 @@ program server.js <<'JS'
 const server = require('http2').createServer();
 server.on('stream', (stream) => {
   stream.resume();
-  stream.on('end', () => setTimeout(() => { stream.respond({ ':status': 200 }); stream.end('answer'); }, 90));
+  const answer = () => { stream.respond({ ':status': 200 }); stream.end('answer'); };
+  stream.on('end', () => setTimeout(answer, 90));
 });
 server.listen(50051);
 JS

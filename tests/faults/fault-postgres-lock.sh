@@ -10,8 +10,11 @@ user="setpriv --reuid postgres --regid postgres --clear-groups"
 $user "$bin/initdb" -A trust -D "$WORK/data" >"$WORK/log" 2>&1
 start one $user "$bin/postgres" -D "$WORK/data" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off
 listening one 5432; sleep 0.5
-on one psql -qh 127.0.0.1 -U postgres -c 'create table stock as select 1 as id, 0 as n' postgres >>"$WORK/log" 2>&1
-echo 'begin; select * from stock for update; select pg_sleep(0.3); commit; select pg_sleep(0.1);' >"$WORK/hold.sql"
+on one psql -qh 127.0.0.1 -U postgres \
+	-c 'create table stock as select 1 as id, 0 as n' postgres >>"$WORK/log" 2>&1
+cat >"$WORK/hold.sql" <<'SQL'
+begin; select * from stock for update; select pg_sleep(0.3); commit; select pg_sleep(0.1);
+SQL
 echo 'update stock set n = n + 1;' >"$WORK/update.sql"
 start one pgbench -nh 127.0.0.1 -U postgres -f "$WORK/hold.sql" -T 100 postgres
 start one pgbench -nh 127.0.0.1 -U postgres -f "$WORK/update.sql" -c 3 -j 3 -R 10 -T 100 postgres

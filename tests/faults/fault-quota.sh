@@ -3,7 +3,8 @@
 # Say: 8000.*(throttled|quota)
 . ./lib.sh || exit 1
 pair
-[ -d /sys/fs/cgroup/cpu ] && group=/sys/fs/cgroup/cpu/faults-quota || group=/sys/fs/cgroup/faults-quota
+group=/sys/fs/cgroup/faults-quota
+[ ! -d /sys/fs/cgroup/cpu ] || group=/sys/fs/cgroup/cpu/faults-quota
 mkdir -p "$group"
 if [ -e "$group/cpu.max" ]; then echo "10000 100000" >"$group/cpu.max"; else echo 10000 >"$group/cpu.cfs_quota_us"; fi
 server here 10.77.0.1 8000 --delay 0.008 --spin

@@ -4,7 +4,8 @@
 # Needs: redis-server redis-cli
 . ./lib.sh || exit 1
 pair
-start there redis-server --save '' --appendonly no --protected-mode no --bind 10.77.0.2; listening there 6379
+start there redis-server --save '' --appendonly no --protected-mode no --bind 10.77.0.2
+listening there 6379
 program clients.py <<'PY'
 import socket, threading, time
 def ask(command, pause):

@@ -4,7 +4,8 @@
 # Needs: redis-server
 . ./lib.sh || exit 1
 pair
-start there redis-server --save '' --appendonly no --protected-mode no --bind 10.77.0.2; listening there 6379
+start there redis-server --save '' --appendonly no --protected-mode no --bind 10.77.0.2
+listening there 6379
 program pool.py <<'PY'
 import random, socket, time
 pool = [socket.create_connection(("10.77.0.2", 6379)) for _ in range(20)]

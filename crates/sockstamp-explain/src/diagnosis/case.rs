@@ -9,7 +9,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Attempts, End, Kind, Sending, Waits};
 
-use super::backlog::{self, Backlog};
+use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
 use super::finding::{Diagnosis, Finding};
 use super::flows;
@@ -237,7 +237,7 @@ impl Case {
             wait.parts.shift(Node::AnswerPath, Node::AnswerPeer, beyond);
         }
         if let Some(backlog) = self.backlogs.get(&(wait.flow.netns, wait.peer())) {
-            backlog::give(wait, backlog);
+            wait.give_queue(backlog);
         }
     }
 

@@ -143,6 +143,20 @@ impl Slow {
             && canonical(self.flow.remote) == canonical(other.flow.local)
     }
 
+    /// Give the time of a queue to its device. The smallest round trip has it, too, if the queue
+    /// never was empty.
+    pub(super) fn give_queue(&mut self, backlog: &Backlog) {
+        let mut left = backlog.time.0;
+        for from in [Node::AnswerPeer, Node::AnswerPath] {
+            let part = self.parts.of(from).min(left);
+            self.parts.shift(from, Node::AnswerDevice, part);
+            left -= part;
+        }
+        if self.parts.of(Node::AnswerDevice) > 0 {
+            self.seen.backlog = Some(backlog.clone());
+        }
+    }
+
     /// Return true if at least half of its time is a node's.
     pub(super) fn is_mostly(&self, node: Node) -> bool {
         self.parts.of(node) * 2 >= self.time()

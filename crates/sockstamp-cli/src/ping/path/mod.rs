@@ -31,7 +31,7 @@ const WINDOW: u8 = 10;
 /// As traceroute(8)'s.
 const MOST_HOPS: u8 = 30;
 
-pub(super) fn run(options: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (host, target) = only_host(options)?;
     let signals = Signals::catch()?;
     let (mut engine, events) = Engine::start(Limits::default())?;
