@@ -126,9 +126,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Look for this long before anything is listed: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l watch -d 'Look again and again until Ctrl-C'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
@@ -226,8 +226,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s c -l count -d 'Stop after N packets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l keep -d 'Go on after the last process of --pid has ended'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
