@@ -48,6 +48,14 @@ const EXAMPLES: [(&str, &str); 11] = [
         "sockstamp pcap -w web.pcapng --container web --duration 10",
     ),
     (
+        "Which hosts of a network answer?",
+        "sockstamp fping -a -g 192.0.2.0/30",
+    ),
+    (
+        "Probe two hosts three times, and print counts and times alone.",
+        "sockstamp fping -q -c 3 192.0.2.1 192.0.2.2",
+    ),
+    (
         "What can this kernel measure, and what is missing?",
         "sockstamp doctor",
     ),

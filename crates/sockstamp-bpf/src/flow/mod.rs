@@ -63,7 +63,9 @@ pub(crate) fn switch(
     netns: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
-    walk_where_wanted(program, netns, "switch callbacks of sockets", visited)
+    // The second walk gives back what the first one took until it was stuck.
+    let run = walk::run_in_any_case;
+    walk_by(run, program, netns, "switch callbacks of sockets", visited)
 }
 
 /// Return the CPU time of all walks until now, beside that of this process's own clock.
@@ -88,6 +90,16 @@ fn walk_where_wanted(
     step: &str,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
+    walk_by(walk::run, program, only, step, visited)
+}
+
+fn walk_by(
+    run: walk::Run,
+    program: &ProgramMut<'_>,
+    only: Option<NetnsInode>,
+    step: &str,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<u64, Error> {
     let link = program.attach().tried(step)?;
     let own = netns::own().map_err(io::Error::other).tried(step)?;
     let wanted = |inode| only.is_none_or(|only| only == inode);
@@ -95,7 +107,7 @@ fn walk_where_wanted(
     if wanted(own) {
         let before = visited();
         let iterator = walk::open(&link).tried(step)?;
-        if walk::run(own, iterator, visited).tried(step)? == Walk::Stuck {
+        if run(own, iterator, visited).tried(step)? == Walk::Stuck {
             missed += unvisited(connections(), visited() - before);
         }
     }
@@ -108,7 +120,7 @@ fn walk_where_wanted(
         let Some(opened) = netns::enter(inode, &namespace, open).tried(step)? else {
             continue;
         };
-        let walked = opened.and_then(|iterator| walk::run(inode, iterator, visited));
+        let walked = opened.and_then(|iterator| run(inode, iterator, visited));
         if !matches!(walked, Ok(Walk::Whole)) {
             let there = netns::enter(inode, &namespace, connections);
             let there = there.unwrap_or_default().unwrap_or_default();

@@ -71,6 +71,9 @@ struct Reader {
 /// and stay behind as well.
 static STUCK: Mutex<BTreeMap<NetnsInode, Reader>> = Mutex::new(BTreeMap::new());
 
+/// A way to run an iterator: [`run`] or [`run_in_any_case`].
+pub(super) type Run = fn(NetnsInode, OwnedFd, &mut dyn FnMut() -> u64) -> io::Result<Walk>;
+
 /// Run an iterator to its end, or until `progress`, which tells how many sockets it has come to,
 /// stands still. Where an earlier walk of the namespace is stuck, do not begin.
 pub(super) fn run(

@@ -214,13 +214,16 @@ static __always_inline __u64 udp_answer_doubt(struct udp_exchange *exchange, __u
 /*
  * Return true if a datagram is one of RTP, which both ends send at a pace of their own: its first
  * byte is the version, with no other bit but that of an extension (RFC 3550, section 5.1), also
- * where the rest is encrypted.
+ * where the rest is encrypted. One of 128 random bytes is the same, as of the ids of DNS: services
+ * of the system send no RTP.
  */
 static __always_inline bool udp_is_rtp(const struct sk_buff *skb)
 {
 	const unsigned char *datagram = skb->head + skb->transport_header;
 	__u8 first = 0;
 
+	if (udp_port(skb, true) < PORT_OF_SYSTEM)
+		return false;
 	bpf_probe_read_kernel(&first, sizeof(first), datagram + UDP_HEADER_LENGTH);
 	return (first & ~RTP_EXTENDED) == RTP_VERSION;
 }

@@ -192,7 +192,7 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	__u32 weight;
 
 	if (!setting_entry)
-		tx_begin_when_queued(sk, flow, sender, now);
+		tx_begin_when_queued(sk, flow, sender, start, now);
 	sender->bytes = tx_bytes_of_call(sk, sender, start, key + 1);
 	if (!sender->tid)
 		verdict = tx_missed_entry(crowded);
