@@ -48,14 +48,6 @@ const EXAMPLES: [(&str, &str); 11] = [
         "sockstamp pcap -w web.pcapng --container web --duration 10",
     ),
     (
-        "Which hosts of a network answer?",
-        "sockstamp fping -a -g 192.0.2.0/30",
-    ),
-    (
-        "Probe two hosts three times, and print counts and times alone.",
-        "sockstamp fping -q -c 3 192.0.2.1 192.0.2.2",
-    ),
-    (
         "What can this kernel measure, and what is missing?",
         "sockstamp doctor",
     ),
@@ -179,6 +171,14 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     (
         "Probe from a network namespace, ten times per second, as JSON.",
         "sockstamp ping --netns blue -i 100ms --json 192.0.2.1",
+    ),
+    (
+        "Which hosts of a network answer?",
+        "sockstamp fping -a -g 192.0.2.0/30",
+    ),
+    (
+        "Probe two hosts three times, and print counts and times alone.",
+        "sockstamp fping -q -c 3 192.0.2.1 192.0.2.2",
     ),
     (
         "What can this kernel measure, and what is missing?",
