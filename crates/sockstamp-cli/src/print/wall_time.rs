@@ -399,7 +399,8 @@ impl fmt::Display for WallTime {
             let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
             items.push(format!("{ns} for {} others", others.len()));
         }
-        items.push(self.own_time());
+        // A line may end between its parts.
+        items.extend(self.own_time().split(", ").map(str::to_owned));
         f.write_str(&paragraph::wrapped(
             &format!(" {}:", self.wall_ns),
             items,

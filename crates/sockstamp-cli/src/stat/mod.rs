@@ -251,7 +251,7 @@ struct Json<'a> {
 
 /// Programs that talk by these seem to be silent.
 const OTHER_TRAFFIC: &str =
-    "SCTP, SMC, vsock and Unix sockets are not measured; of QUIC, its datagrams are";
+    "not measured: SCTP, SMC, vsock and Unix sockets; QUIC as datagrams alone";
 
 /// Explain where messages would have come from.
 fn why_nothing(options: &Options, waited: bool) -> &'static str {
