@@ -437,8 +437,7 @@ static __always_inline struct sender tx_take_entry(struct flow *flow)
 
 /* Where no hook shows the entry, a message starts when it is queued. */
 static __always_inline void tx_begin_when_queued(const struct sock *sk, struct flow *flow,
-						 struct sender *sender, __u32 start,
-						 __u64 now)
+						 struct sender *sender, __u32 start, __u64 now)
 {
 	__u64 task = bpf_get_current_pid_tgid();
 
