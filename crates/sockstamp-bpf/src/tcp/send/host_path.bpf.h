@@ -146,7 +146,10 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
 		return;
 	path->snd = path->snd_last;
 	path->last = slot;
-	path->ranged = packet_read(skb, &packet) && packet_carries(&packet, key);
+	path->ranged = false;
+	if (!packet_read(skb, &packet))
+		return;
+	path->ranged = packet_carries(&packet, key);
 	path->from = packet.first;
 }
 
