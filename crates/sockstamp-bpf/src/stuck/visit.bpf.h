@@ -140,7 +140,8 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 	found->no_space = sk->sk_socket->flags >> SOCK_NOSPACE & 1;
 	stuck_times(found, tp);
 	stuck_bytes(found, tp, sk);
-	connection_describe(&found->connection, sk);
+	/* The verifier knows the type of this one. */
+	connection_describe(&found->connection, (const struct sock *)tp);
 	if (found->state == TCP_LISTEN)
 		stuck_listener(found, tp, sk);
 	watch_note(found, sk);
