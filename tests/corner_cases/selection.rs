@@ -141,7 +141,7 @@ fn client_numbered(number: u32, host: &Host, port: u16) -> Client {
     clients.find(|client| client.0.id() == number).unwrap()
 }
 
-/// As with strace and perf. `--keep` goes on, but not with whoever gets the number next.
+/// As with strace and perf. `--keep` goes on, but not with the process that gets the number next.
 #[test]
 fn the_end_of_the_last_process_ends_the_measurement() {
     let host = Host::new("corner").unwrap();

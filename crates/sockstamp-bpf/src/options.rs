@@ -25,7 +25,7 @@ pub struct Target {
     pub comms: Vec<String>,
     /// Sockets of this network namespace; without it, of any.
     pub netns: Option<NetnsInode>,
-    /// That namespace: held, its inode stays its own for as long as the target lives.
+    /// The namespace of `netns`: held, so that its inode is not used again while the target lives.
     pub held: Option<netns::Held>,
     /// Sockets whose route leaves through the interface of this index in `netns`.
     pub interface: Option<NonZeroU32>,

@@ -180,7 +180,7 @@ pub(crate) struct Measured {
     pub(crate) summary: Summary,
     /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
-    /// What it spent on CPUs, where the kernel tells.
+    /// The time that the command spent on CPUs, where the kernel tells.
     pub(crate) spent: Option<Spent>,
     /// The moments at which measuring began, for a command with its first instruction, and ended.
     pub(crate) began: Timestamp<Monotonic>,

@@ -323,7 +323,7 @@ struct wait_record {
 	__u32 padding;
 };
 
-/* What waits that are counted together share. */
+/* The key of waits that are counted together. */
 struct attempts_key {
 	__u8 address[16]; /* of the service, as in struct flow_identity */
 	__u32 netns;

@@ -40,8 +40,8 @@ static __always_inline bool identity_serves(const struct flow_identity *identity
 }
 
 /*
- * What all messages of a socket have in common: a flow_identity without its last member. Tasks that
- * share the socket have names of their own, which change (execve(2), prctl(2)).
+ * The identity of a socket, for all its messages: a flow_identity without its last member. Tasks
+ * that share the socket have names of their own, which change (execve(2), prctl(2)).
  */
 #define SOCKET_IDENTITY_BYTES __builtin_offsetof(struct flow_identity, comm)
 

@@ -56,7 +56,7 @@ impl Mark {
     }
 }
 
-/// What TCP counts over the life of a connection, at one moment.
+/// Times that TCP counts over the life of a connection, at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Clocks {
     now: u64,

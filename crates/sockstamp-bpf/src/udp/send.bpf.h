@@ -646,7 +646,7 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	send->pid = task >> 32;
 	send->cpu = record_cpu();
 	send->bytes = result;
-	/* Its peer and its task are its own: several may send at once. The last one's ask. */
+	/* A send has a peer and a task of its own: several may send at once. The last one's ask. */
 	if (setting_record) {
 		comm_read(send->comm);
 		udp_identify(&flow->identity, sk, &send->remote);

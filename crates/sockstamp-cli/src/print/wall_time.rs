@@ -61,7 +61,7 @@ struct Wait {
     asked: Asked,
 }
 
-/// What became of the question of a wait.
+/// The end of a wait's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// There was none: a reader slept, or a send had no room.
@@ -86,7 +86,7 @@ pub(crate) struct WallTime {
     wall_ns: Nanos,
     /// Time in no wait.
     own_ns: Nanos,
-    /// Its parts, where they are known.
+    /// Parts of the own time, where they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<Own>,
     waits: Vec<Waited>,
@@ -138,7 +138,7 @@ pub(crate) struct Waited {
     ns: Nanos,
     /// Questions (connects) in that time.
     questions: u64,
-    /// Those of them without an answer.
+    /// Questions without an answer.
     unanswered: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a process did while it had requests open, by its own clocks: bounds for all of them.
+//! Bounds of the time that a process computed while it had requests open, by its own clocks.
 
 use std::collections::BTreeMap;
 

@@ -137,7 +137,7 @@ fn is_open(account: &Account<'_>) -> bool {
     counted.all(|counted| counted.wait.how == End::Open)
 }
 
-/// What they sent was acknowledged.
+/// Return true if all that the waits sent was acknowledged.
 fn are_heard(account: &Account<'_>) -> bool {
     let mut counted = account.counted.iter();
     counted.all(|counted| counted.wait.seen.heard)

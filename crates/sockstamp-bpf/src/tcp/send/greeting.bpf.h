@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the first bytes that an end sends tell of the questions that follow. In HTTP/2 many are in
+ * Learn from the first bytes that an end sends how questions follow. In HTTP/2 many are in
  * flight, among frames that are none: order tells nothing. In TLS the end of a handshake is
  * followed by tickets, which look like the answer to what came with it (RFC 8446, section 4.6.1).
  */
@@ -12,7 +12,7 @@
 
 /* Sends that are looked at: some protocols ask in their own words whether they may begin TLS. */
 #define GREETINGS 3
-/* Those of a frame's head in HTTP/2: RFC 9113, section 4.1. */
+/* The head of a frame in HTTP/2: RFC 9113, section 4.1. */
 #define GREETING_BYTES 9
 
 /*
