@@ -82,24 +82,41 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
     );
 }
 
+/// With a token nothing is explained if nothing is recorded; without one, strangers may ask for
+/// nothing that costs.
 #[test]
 fn the_page_says_why_nothing_is_explained() {
     let host = Host::new("agent").unwrap();
-    let agent = Agent::of(&host, "");
-    let mut page = Page::at(&format!("http://{}/", agent.address));
-    // Answers that come after the page has loaded move the button.
-    wait_until(
-        &mut page,
-        "document.body.innerText.includes('None are kept')",
-    );
-    page.click("#explain");
-    wait_until(
-        &mut page,
-        "document.getElementById('explained').textContent.startsWith(\
-         'No explanation: nothing is recorded, because the configuration has no [hindsight]')",
-    );
-    let is_disabled = "document.getElementById('explain').disabled";
-    assert_eq!(page.value(is_disabled), false);
+    let directory = TempDir::new().unwrap();
+    let token = directory.path().join("token");
+    fs::write(&token, "secret\n").unwrap();
+    for (settings, user, reason) in [
+        (
+            format!("token_file = {token:?}"),
+            "anyone:secret@",
+            "No explanation: nothing is recorded, because the configuration has no [hindsight]",
+        ),
+        (
+            String::new(),
+            "",
+            "No explanation: without a token the agent does this for its owner alone",
+        ),
+    ] {
+        let agent = Agent::of(&host, &settings);
+        let mut page = Page::at(&format!("http://{user}{}/", agent.address));
+        // Answers that come after the page has loaded move the button.
+        wait_until(
+            &mut page,
+            "document.body.innerText.includes('None are kept')",
+        );
+        page.click("#explain");
+        wait_until(
+            &mut page,
+            &format!("document.getElementById('explained').textContent.startsWith({reason:?})"),
+        );
+        let is_disabled = "document.getElementById('explain').disabled";
+        assert_eq!(page.value(is_disabled), false);
+    }
 }
 
 #[test]
