@@ -77,12 +77,9 @@ static __always_inline void exchange_rest(struct exchange *exchange, __u64 quiet
  * Return true if a short part of the open question may be one of its own: another task sends it, or
  * it comes later than an answer to the part before could.
  */
-static __always_inline bool exchange_overlaps(const struct tcp_sock *tp,
-					      const struct exchange *exchange, __u32 length,
-					      __u64 now, bool another)
+static __always_inline bool exchange_overlaps(const struct exchange *exchange, __u32 rtt,
+					      __u32 length, __u64 now, bool another)
 {
-	__u32 rtt = tp->rtt_min.s[0].v;
-
 	if (length >= QUESTION_MOST || exchange->length >= QUESTION_MOST)
 		return false;
 	if (another)
@@ -95,10 +92,10 @@ static __always_inline bool exchange_overlaps(const struct tcp_sock *tp,
 
 /*
  * A part of a question: a send at the end that asks, by `another` task than that of the part
- * before, or an arrival at the other. Locked.
+ * before, or an arrival at the other. `rtt`: the least round trip. Locked.
  */
-static __always_inline void exchange_asked(const struct tcp_sock *tp, struct exchange *exchange,
-					   __u32 length, __u64 now, bool another)
+static __always_inline void exchange_asked(struct exchange *exchange, __u32 rtt, __u32 length,
+					   __u64 now, bool another)
 {
 	if (!exchange->open) {
 		exchange->open = true;
@@ -109,7 +106,7 @@ static __always_inline void exchange_asked(const struct tcp_sock *tp, struct exc
 									   NO_PAIR(PIPELINED);
 		exchange->doubts = MOST_DOUBTS;
 		exchange_add(exchange);
-	} else if (exchange_overlaps(tp, exchange, length, now, another)) {
+	} else if (exchange_overlaps(exchange, rtt, length, now, another)) {
 		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
 		/* One thread may have come late to a part of a question, which has one answer. */
 		if (another)
@@ -120,14 +117,18 @@ static __always_inline void exchange_asked(const struct tcp_sock *tp, struct exc
 
 /*
  * The open question is answered after `ns`. Return NO_PAIR() of the reason why that is not the time
- * of an answer, or 0; `reason`: such a reason that is known already.
+ * of an answer, or 0; `reason`: such a reason that is known already. A global function, so that the
+ * verifier walks it once, and what follows not once per way through it.
  */
-static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 reason, __u64 ns)
+__noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u64 ns)
 {
-	bool crowded = exchange->doubts >= DOUBTS;
-	bool several = exchange->unpaired;
+	bool crowded, several;
 	__u8 time = octave(ns);
 
+	if (!exchange)
+		return reason;
+	crowded = exchange->doubts >= DOUBTS;
+	several = exchange->unpaired;
 	exchange->open = false;
 	exchange_take(exchange);
 	/* Tickets come when the handshake ends, whatever was asked with its end. */
@@ -146,28 +147,38 @@ static __always_inline __u8 exchange_answered(struct exchange *exchange, __u8 re
 }
 
 /*
- * Called when a message is queued at the end that asks, with the socket locked. `now` 0: do not
- * measure its answer.
+ * A message is queued at the end that asks. `now` 0: do not measure its answer; `unread`: bytes of
+ * the peer wait to be read. A global function for the same reason as exchange_answered().
  */
-static __always_inline void answer_asked(const struct sock *sk, struct flow *flow, __u32 length,
-					 __u64 now)
+__noinline int flow_asked(struct flow *flow, __u32 rtt, __u32 length, __u64 now, bool unread)
 {
-	struct exchange *exchange = &flow->exchange;
-	__u8 task;
+	__u8 task = bpf_get_current_pid_tgid();
+	struct exchange *exchange;
 
-	if (!exchange->asks)
-		return;
+	if (!flow)
+		return 0;
+	exchange = &flow->exchange;
 	if (!exchange->open || !exchange->asked)
 		flow->tx.question = now / HEARD_NS;
-	task = bpf_get_current_pid_tgid();
 	if (!exchange->open && now)
 		exchange_rest(exchange,
 			      (__u64)((__u32)(now / HEARD_NS) - flow->rx.heard) * HEARD_NS);
-	exchange_asked(tcp_of(sk), exchange, length, now, task != exchange->task);
+	exchange_asked(exchange, rtt, length, now, task != exchange->task);
 	exchange->task = task;
 	exchange->asked = now;
-	if (tcp_has_unread(sk, tcp_of(sk)))
+	if (unread)
 		exchange->unpaired = NO_PAIR(PIPELINED);
+	return 0;
+}
+
+/* Called when a message is queued, with the socket locked; `now` as that of flow_asked(). */
+static __always_inline void answer_asked(const struct sock *sk, struct flow *flow, __u32 length,
+					 __u64 now)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	if (flow->exchange.asks)
+		flow_asked(flow, tp->rtt_min.s[0].v, length, now, tcp_has_unread(sk, tp));
 }
 
 /* The peer sends more, and nothing was asked since its last bytes, `gap` ago. */
@@ -225,7 +236,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	if (!exchange->asks) {
 		if (!exchange->open)
 			exchange_rest(exchange, ready - exchange->asked);
-		exchange_asked(tp, exchange, end - start, ready, false);
+		exchange_asked(exchange, tp->rtt_min.s[0].v, end - start, ready, false);
 		exchange->asked = ready;
 		return;
 	}

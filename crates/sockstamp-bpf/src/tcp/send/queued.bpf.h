@@ -148,8 +148,8 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 }
 
 /* Fill in a message; `sender` has how many bytes its call queued. */
-static __always_inline void tx_describe(struct tx_message *message, const struct sender *sender,
-					__u32 key, __u32 group, __u32 weight, __u64 now)
+static __always_inline void tx_fill(struct tx_message *message, const struct sender *sender,
+				    __u32 key, __u32 group, __u32 weight, __u64 now)
 {
 	__builtin_memset(message, 0, sizeof(*message));
 	message->stamps.queued = now;
@@ -167,16 +167,31 @@ static __always_inline void tx_describe(struct tx_message *message, const struct
 	message->cpu = record_cpu();
 }
 
-/* Refuse a message without a slot. The caller's stack has no room for it. */
-static __noinline int tx_refuse_queued(struct flow *flow, const struct sender *sender, __u32 key,
-				       __u64 group_and_verdict, __u32 weight)
+/*
+ * Fill in a message in its slot. A global function, so that the verifier walks it once, and not
+ * once per way to a message.
+ */
+__noinline int tx_describe(struct tx_message *message, const struct sender *sender, __u32 key,
+			   __u64 group_and_weight, __u64 now)
+{
+	if (message && sender)
+		tx_fill(message, sender, key, group_and_weight, group_and_weight >> 32, now);
+	return 0;
+}
+
+/*
+ * Refuse a message without a slot. The caller's stack has no room for it. A global function for the
+ * same reason as tx_describe().
+ */
+__noinline int tx_refuse_queued(struct flow *flow, const struct sender *sender, __u32 key,
+				__u64 group_and_verdict, __u32 weight)
 {
 	struct bank *bank = this_bank();
 	struct tx_message refused;
 
-	if (!bank)
+	if (!flow || !sender || !bank)
 		return 0;
-	tx_describe(&refused, sender, key, group_and_verdict, weight, bpf_ktime_get_ns());
+	tx_fill(&refused, sender, key, group_and_verdict, weight, bpf_ktime_get_ns());
 	tx_refuse(bank, flow, &refused, group_and_verdict >> 32);
 	return 0;
 }
@@ -212,7 +227,7 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 		tx_refuse_queued(flow, sender, key, (__u64)verdict << 32 | group, weight);
 		return false;
 	}
-	tx_describe(message, sender, key, group, weight, now);
+	tx_describe(message, sender, key, (__u64)weight << 32 | group, now);
 	message->counter = flow->tx.head;
 	tx_update_departures(sk, flow);
 	if (setting_causes) {
