@@ -44,7 +44,10 @@ fn main() -> Result<()> {
     fs::write(out.join("lists.h"), sockstamp_model::lists::c_header())?;
     println!("cargo:include={}", out.display());
     generate_types(&out)?;
-    let clang = Clang::find()?;
+    let mut clang = Clang::find()?;
+    if env::var_os("CARGO_FEATURE_SERIES").is_some() {
+        clang = clang.defining("SOCKSTAMP_SERIES");
+    }
     println!("cargo:rustc-env=CLANG_VERSION={}", clang.version()?);
     let headers = [Path::new("src"), &out];
     for source in [

@@ -22,6 +22,8 @@ const MOST_COMPILATIONS: usize = 8;
 #[derive(Debug)]
 pub struct Clang {
     path: PathBuf,
+    /// Arguments that define macros.
+    definitions: Vec<String>,
 }
 
 impl Clang {
@@ -31,13 +33,23 @@ impl Clang {
     ///
     /// If there is none that is new enough.
     pub fn find() -> Result<Self> {
-        find_clang().map(|path| Self { path })
+        find_clang().map(Self::named)
     }
 
     /// Take this clang.
     #[must_use]
     pub fn named(clang: impl Into<PathBuf>) -> Self {
-        Self { path: clang.into() }
+        Self {
+            path: clang.into(),
+            definitions: Vec::new(),
+        }
+    }
+
+    /// Define a macro in all that it compiles to skeletons.
+    #[must_use]
+    pub fn defining(mut self, name: &str) -> Self {
+        self.definitions.push(format!("-D{name}"));
+        self
     }
 
     /// Return the version that it reports.
@@ -59,7 +71,7 @@ impl Clang {
         println!("cargo:rerun-if-env-changed=CLANG");
         let stem = stem(source)?;
         let mut compilation =
-            Compilation::new(&self.path, source, out.join(format!("{stem}.o")), headers);
+            Compilation::new(self, source, out.join(format!("{stem}.o")), headers);
         for _ in 0..MOST_COMPILATIONS {
             if compilation.is_sound()? {
                 return compilation
@@ -109,7 +121,7 @@ impl Clang {
     /// If clang refuses.
     pub fn miscompiles(&self, source: &str, out: &Path, headers: &[&Path]) -> Result<bool> {
         let object = out.join(format!("{}.o", stem(source)?));
-        Ok(!Compilation::new(&self.path, source, object, headers).is_sound()?)
+        Ok(!Compilation::new(self, source, object, headers).is_sound()?)
     }
 }
 
@@ -142,11 +154,11 @@ struct Compilation<'a> {
 }
 
 impl<'a> Compilation<'a> {
-    fn new(clang: &'a Path, source: &'a str, object: PathBuf, headers: &[&Path]) -> Self {
+    fn new(clang: &'a Clang, source: &'a str, object: PathBuf, headers: &[&Path]) -> Self {
         let mut builder = builder(clang, source, headers);
         builder.obj(&object);
         Self {
-            clang,
+            clang: &clang.path,
             source,
             object,
             builder,
@@ -172,11 +184,11 @@ fn stem(source: &str) -> Result<&str> {
         .context("sources end in .bpf.c")
 }
 
-fn builder(clang: &Path, source: &str, headers: &[&Path]) -> SkeletonBuilder {
+fn builder(clang: &Clang, source: &str, headers: &[&Path]) -> SkeletonBuilder {
     let mut builder = SkeletonBuilder::new();
     builder
         .source(source)
-        .clang(clang)
+        .clang(&clang.path)
         // Skip formatting if this program does not exist. The result is not read, and a toolchain
         // without rustfmt may have a stand-in that only complains.
         .rustfmt("sockstamp-needs-no-rustfmt")
@@ -184,7 +196,8 @@ fn builder(clang: &Path, source: &str, headers: &[&Path]) -> SkeletonBuilder {
             headers
                 .iter()
                 .map(|folder| format!("-iquote{}", folder.display()))
-                .chain(["-Wall".to_owned(), "-Werror".to_owned()]),
+                .chain(["-Wall".to_owned(), "-Werror".to_owned()])
+                .chain(clang.definitions.iter().cloned()),
         );
     builder
 }

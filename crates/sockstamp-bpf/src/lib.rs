@@ -48,6 +48,8 @@ mod ring;
 mod sample;
 mod sched;
 mod select;
+#[cfg(feature = "series")]
+mod series;
 mod session;
 mod settings;
 #[allow(unsafe_code, reason = "generated")]

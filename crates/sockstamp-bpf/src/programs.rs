@@ -37,13 +37,19 @@ pub struct Program<P = Plan> {
     needed: fn(&P) -> bool,
     demands: fn(&P) -> &'static [Demand],
     windowed: bool,
+    of_series: bool,
 }
 
 impl<P> Program<P> {
     /// Return whether a plan needs it.
     #[must_use]
     pub fn is_needed(&self, plan: &P) -> bool {
-        (self.needed)(plan)
+        self.is_built() && (self.needed)(plan)
+    }
+
+    /// Return whether this build has it.
+    fn is_built(&self) -> bool {
+        cfg!(feature = "series") || !self.of_series
     }
 
     /// Return the demands that attach it; none if it is attached from the start.
@@ -62,6 +68,14 @@ impl<P> Program<P> {
     const fn in_windows(self) -> Self {
         Self {
             windowed: true,
+            ..self
+        }
+    }
+
+    /// State that builds with the feature `series` alone have it.
+    const fn of_series(self) -> Self {
+        Self {
+            of_series: true,
             ..self
         }
     }
@@ -85,6 +99,7 @@ pub(crate) const fn program<P>(
         needed,
         demands: |_| &[],
         windowed: false,
+        of_series: false,
     }
 }
 
@@ -169,17 +184,17 @@ pub const PROGRAMS: [Program; 55] = [
     program("on_sock_release",        Cgroup("cgroup/sock_release"),    ends,                    "every socket closed in the target's cgroup"),
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          |plan| plan.uses_bit() && !plan.uses_series(), CALLBACKS),
-    program("on_series",              Sockops,                          |plan| plan.uses_bit() && plan.uses_series(), CALLBACKS),
+    program("on_series",              Sockops,                          calls_back,              CALLBACKS).of_series(),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
     program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process || plan.spare_own, FILES),
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),
-    program("ask_datagram_sockets",   Walk("udp"),                      Plan::datagrams_call_back, ONCE),
+    program("ask_datagram_sockets",   Walk("udp"),                      Plan::datagrams_call_back, ONCE).of_series(),
     program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      FILES),
     program("switch_flows",           Walk("tcp"),                      |plan| plan.uses_bit() && plan.has_windows(), SWITCHED),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
-    program("deselect_datagram_sockets", Walk("udp"),                   Plan::datagrams_call_back, ONCE),
+    program("deselect_datagram_sockets", Walk("udp"),                   Plan::datagrams_call_back, ONCE).of_series(),
 ];
 
 /// Return the programs that a plan needs, in the order in which they are attached.
@@ -216,6 +231,11 @@ fn taken(plan: &Plan) -> &'static [Demand] {
         Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
         Err(_) => &[Demand::Parts],
     }
+}
+
+/// Sockets call back as only those of `kernel/series` do.
+fn calls_back(plan: &Plan) -> bool {
+    plan.uses_bit() && plan.uses_series()
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {
@@ -305,7 +325,7 @@ mod tests {
 
     /// Return the name and the section of each program of a table, sorted.
     fn listed<P>(table: &[Program<P>]) -> Vec<(String, String)> {
-        let lines = table.iter();
+        let lines = table.iter().filter(|line| line.is_built());
         let mut lines: Vec<_> = lines
             .map(|program| (program.name.to_owned(), program.hook.section()))
             .collect();

@@ -22,6 +22,8 @@ pub(crate) fn set_constants(open: &mut OpenSockstampSkel<'_>, plan: &Plan, optio
     record::constants(constants, options);
     sample::constants(constants, options.sampling);
     select::constants(constants, plan, &options.target);
+    #[cfg(feature = "series")]
+    crate::series::constants(constants, plan);
     tcp::constants(constants, plan, options);
     udp::constants(constants, plan);
     wait::constants(constants, options);

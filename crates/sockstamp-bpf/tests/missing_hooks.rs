@@ -44,25 +44,36 @@ fn a_measurement_starts_without_a_program_that_the_kernel_refuses() {
     let test = "a_measurement_starts_without_a_program_that_the_kernel_refuses";
     let here = probe::facts();
     let gone = here.functions[&Function::DoTcpSendpages] == Some(false);
-    let (mut host, function, is_refused) = match probe::functions_can_be_traced() {
-        true => (here.of_an_older_kernel(), Function::DoTcpSendpages, gone),
-        false => (here, Function::SkStreamWaitMemory, true),
+    let sections = |programs: [(&str, Function); 2]| {
+        programs.map(|(kind, function)| format!("{kind}/{}", function.name()))
+    };
+    let pages = Function::DoTcpSendpages;
+    let (mut host, function, is_refused, expected) = match probe::functions_can_be_traced() {
+        true => (
+            here.of_an_older_kernel(),
+            pages,
+            gone,
+            sections([("fexit", pages), ("fentry", pages)]),
+        ),
+        false => (
+            here,
+            Function::UdpSendmsg,
+            true,
+            sections([
+                ("fentry", Function::UdpSendmsg),
+                ("fentry", Function::Udpv6Sendmsg),
+            ]),
+        ),
     };
     host.functions.insert(function, Some(true));
-    // With this callback, waits for the send buffer are seen by a function.
-    host.begin_callback = Some(21);
-    // Fewer trials take less time.
-    let options = Options {
-        udp: false,
-        ..of_this_process()
-    };
+    let options = of_this_process();
     if !is_refused || !obstacles(&host, &options.request()).is_empty() {
         let line = format!("SKIP {test}: this kernel refuses no program\n");
         io::stderr().write_all(line.as_bytes()).unwrap();
         return;
     }
     let planned = Plan::new(&host, &options.request()).unwrap();
-    assert!(planned.pages || planned.waits);
+    assert!(planned.pages || planned.udp_entries);
     let session = Session::start_on(&host, &options).unwrap();
     assert_ne!(*session.plan(), planned);
     // Trials that doctor shows lead to the same plan.
@@ -75,10 +86,7 @@ fn a_measurement_starts_without_a_program_that_the_kernel_refuses() {
         .iter()
         .filter(|hook| hook.used && matches!(hook.trial, Trial::Refused(_)));
     let refused: Vec<_> = refused.map(|hook| hook.section.clone()).collect();
-    assert_eq!(
-        refused,
-        ["fexit", "fentry"].map(|kind| format!("{kind}/{}", function.name()))
-    );
+    assert_eq!(refused, expected);
 }
 
 fn measurable(test: &str, host: Facts) -> Option<Facts> {

@@ -27,6 +27,10 @@ impl Choice {
         DebianKernel::ALL.map(Choice::Debian).to_vec()
     }
 
+    pub(crate) fn is_built(&self) -> bool {
+        matches!(self, Choice::Built(_))
+    }
+
     /// Gets or builds it, unless the cache has it.
     pub(crate) fn get(&self) -> Result<Kernel> {
         match self {

@@ -24,8 +24,9 @@ This is the output of `sockstamp doctor` on each kernel, on x86-64, the only sup
 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU: `make kernel-test` runs doctor
 and tests on them, and fails if the output differs. 6.18 is a kernel without fentry and kprobes.
 `patched` is Linux 7.3 with the patches of [kernel/series](../kernel/series/README.md), which
-`make kernel-series` builds and boots. Features are detected by symbol: another kernel of the same
-version may support less or more. [How it works](how-it-works.md#before-linux-615) describes how stamps
+`make kernel-series` builds and boots; sockstamp is built for it with the feature `series`, without
+which nothing that the patches add is looked for. Features are detected by symbol: another kernel of
+the same version may support less or more. [How it works](how-it-works.md#before-linux-615) describes how stamps
 by fentry and by packets differ from those of BPF timestamping.
 
 arm64 was tried with Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp`

@@ -17,18 +17,6 @@
 #include "wait/wait.bpf.h"
 
 /*
- * Numbers of callbacks that kernel/series adds, as in the running kernel; 0: not used. Those of
- * receiving replace tracepoints that run for every segment and every read.
- */
-const volatile __u32 setting_begin_callback; /* a send call of TCP begins */
-const volatile __u32 setting_segment_callback;
-const volatile __u32 setting_ready_callback;
-const volatile __u32 setting_read_callback;
-const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
-const volatile __u32 setting_end_callback; /* ... and ends */
-const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
-
-/*
  * Callbacks that need much of the stack are functions of their own, so that what each needs does
  * not add up: the verifier allows 512 bytes for a program and what it calls.
  */
@@ -148,7 +136,93 @@ static __always_inline void on_segment(const struct sock *sk, const struct sk_bu
 	tx_segment_acks(sk, flow, skb, cb);
 }
 
-/* A selected UDP socket calls back (kernel/series). */
+/* The callback for the options of a segment. */
+static __noinline int on_segment_callback(const struct sock *sk, const struct sk_buff *skb)
+{
+	on_segment(sk, skb);
+	return 0;
+}
+
+/* A connection begins, as in on_connections(). */
+static __noinline int on_connection_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	return on_connection(ctx, sk);
+}
+
+/* Callbacks that are not for messages, and those for options. */
+static __noinline int on_other_callback(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern,
+					const struct sock *sk)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		flow_half_closes(ctx, sk);
+		break;
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
+		/* Those of an established connection are tcp_probe's. */
+		if (sock_transfers_unprobed(sk))
+			on_segment_callback(sk, kern->skb);
+		if (setting_tag)
+			tag_read(ctx, kern);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			tx_mss_callback(sk);
+		if (setting_tag && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			tag_reserve(ctx, kern);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		if (setting_tag)
+			tag_write(ctx, kern);
+		break;
+	}
+	return 0;
+}
+
+static __always_inline bool is_stamp(const struct bpf_sock_ops *ctx)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The socket is looked up once: for each load of a pointer from the context the verifier searches
+ * all types of the kernel, as untrusted() says.
+ */
+SEC("sockops")
+int on_sockops(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+	const struct sock *sk = kern->sk;
+
+	/* Those of each message come first. */
+	if (is_stamp(ctx))
+		on_stamp(ctx, kern, sk);
+	else if (!on_connection_callback(ctx, sk))
+		on_other_callback(ctx, kern, sk);
+	return 1;
+}
+
+#ifdef SOCKSTAMP_SERIES
+/*
+ * Numbers of callbacks that kernel/series adds, as in the running kernel; 0: not used. Those of
+ * receiving replace tracepoints that run for every segment and every read.
+ */
+const volatile __u32 setting_begin_callback; /* a send call of TCP begins */
+const volatile __u32 setting_segment_callback;
+const volatile __u32 setting_ready_callback;
+const volatile __u32 setting_read_callback;
+const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
+const volatile __u32 setting_end_callback; /* ... and ends */
+const volatile __u32 setting_bound_callback; /* a UDP socket has got its port */
+
+/* A selected UDP socket calls back. */
 static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
@@ -192,32 +266,19 @@ static __noinline int on_datagram_bound(struct bpf_sock_ops *ctx)
 	return 0;
 }
 
-/* The callback where tcp_probe is (kernel/series), or for the options of a segment. */
-static __noinline int on_segment_callback(const struct sock *sk, const struct sk_buff *skb)
-{
-	on_segment(sk, skb);
-	return 0;
-}
-
-/* The callback before sk_data_ready() (kernel/series). */
+/* The callback before sk_data_ready(). */
 static __noinline int on_ready_callback(const struct sock *sk)
 {
 	rx_data_ready(sk);
 	return 0;
 }
 
-/* The callback at the end of a read (kernel/series). */
+/* The callback at the end of a read. */
 static __noinline int on_read_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	if (!ctx->args[1])
 		rx_recvmsg_ends(sk, ctx->args[0]);
 	return 0;
-}
-
-/* A connection begins, as in on_connections(). */
-static __noinline int on_connection_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
-{
-	return on_connection(ctx, sk);
 }
 
 /* Return true if the event was a callback of receiving, with the socket locked. */
@@ -235,76 +296,16 @@ static __always_inline bool on_receive(struct bpf_sock_ops *ctx, struct bpf_sock
 	return true;
 }
 
-/* Callbacks that are not for messages, and those for options. */
-static __noinline int on_other_callback(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern,
-					const struct sock *sk)
-{
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_STATE_CB:
-		flow_half_closes(ctx, sk);
-		break;
-	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
-		/* Those of an established connection are tcp_probe's. */
-		if (sock_transfers_unprobed(sk))
-			on_segment_callback(sk, kern->skb);
-		if (setting_tag)
-			tag_read(ctx, kern);
-		break;
-	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			tx_mss_callback(sk);
-		if (setting_tag && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			tag_reserve(ctx, kern);
-		break;
-	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
-		if (setting_tag)
-			tag_write(ctx, kern);
-		break;
-	}
-	return 0;
-}
-
-/* A send call begins (kernel/series). */
+/* A send call begins. */
 static __noinline int on_begin_callback(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	tx_sendmsg_begin_callback(sk, ctx->args[1]);
 	return 0;
 }
 
-static __always_inline bool is_stamp(const struct bpf_sock_ops *ctx)
-{
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
-	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
-	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
-	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		return true;
-	}
-	return false;
-}
-
 /*
- * The socket is looked up once: for each load of a pointer from the context the verifier searches
- * all types of the kernel, as untrusted() says.
- */
-SEC("sockops")
-int on_sockops(struct bpf_sock_ops *ctx)
-{
-	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
-	const struct sock *sk = kern->sk;
-
-	/* Those of each message come first. */
-	if (is_stamp(ctx))
-		on_stamp(ctx, kern, sk);
-	else if (!on_connection_callback(ctx, sk))
-		on_other_callback(ctx, kern, sk);
-	return 1;
-}
-
-/*
- * As on_sockops(), with the callbacks of kernel/series. They have twice the code, which no other
- * kernel ever runs, but which each would have to load.
+ * As on_sockops(), with the callbacks of kernel/series. They have twice the code, which a kernel
+ * without them would have to load.
  */
 SEC("sockops")
 int on_series(struct bpf_sock_ops *ctx)
@@ -329,6 +330,27 @@ int on_series(struct bpf_sock_ops *ctx)
 	}
 	return 1;
 }
+
+SEC("iter/udp")
+int ask_datagram_sockets(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+
+	if (udp)
+		udp_request_callbacks_of_existing(udp);
+	return 0;
+}
+
+SEC("iter/udp")
+int deselect_datagram_sockets(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+
+	if (udp)
+		udp_deselect(udp);
+	return 0;
+}
+#endif
 
 /* Without BPF timestamping, and on kernels where a program's context leads to no socket (v6.2). */
 SEC("sockops")
@@ -832,26 +854,6 @@ int give_up_datagrams(struct bpf_iter__task_file *ctx)
 		hops_give_up();
 	if (task && file)
 		udp_give_up_held(file);
-	return 0;
-}
-
-SEC("iter/udp")
-int ask_datagram_sockets(struct bpf_iter__udp *ctx)
-{
-	struct udp_sock *udp = ctx->udp_sk;
-
-	if (udp)
-		udp_request_callbacks_of_existing(udp);
-	return 0;
-}
-
-SEC("iter/udp")
-int deselect_datagram_sockets(struct bpf_iter__udp *ctx)
-{
-	struct udp_sock *udp = ctx->udp_sk;
-
-	if (udp)
-		udp_deselect(udp);
 	return 0;
 }
 

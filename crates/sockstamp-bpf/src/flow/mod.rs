@@ -74,6 +74,7 @@ pub(crate) fn walking() -> Duration {
 }
 
 /// Has marked UDP sockets that can receive call back.
+#[cfg(feature = "series")]
 pub(crate) fn ask_datagram_sockets(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,

@@ -56,9 +56,9 @@ fn by_looking(types: &KernelTypes<'_>) -> Facts {
         walks_refused: BTreeSet::new(),
         socket_bit: types.have_field("sock", &["sk_bpf_cb_flags"]),
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
-        begin_callback: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB"),
-        receive_callbacks: receive_callbacks(types),
-        datagram_callbacks: datagram_callbacks(types),
+        begin_callback: of_series(|| types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB")),
+        receive_callbacks: of_series(|| receive_callbacks(types)),
+        datagram_callbacks: of_series(|| datagram_callbacks(types)),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),
@@ -85,6 +85,15 @@ fn by_looking(types: &KernelTypes<'_>) -> Facts {
 
 fn both(first: Option<bool>, second: Option<bool>) -> Option<bool> {
     Some(first? && second?)
+}
+
+/// Look for what `kernel/series` adds, if the programs were built to use it.
+fn of_series<T>(look: impl FnOnce() -> Option<T>) -> Option<T> {
+    if cfg!(feature = "series") {
+        look()
+    } else {
+        None
+    }
 }
 
 /// All three or none: reads need all of them.

@@ -16,9 +16,16 @@
 #include "kernel/kernel.bpf.h"
 #include "select/mark.bpf.h"
 
-/* Bits that kernel/series adds, as in the running kernel; 0: not used. */
+/*
+ * Bits that kernel/series adds, as in the running kernel; 0: not used. Without the build feature
+ * `series` they are 0 for the compiler, which leaves out what they turn on.
+ */
+#ifdef SOCKSTAMP_SERIES
 const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX */
 const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
+#else
+enum { setting_receive_bit = 0, setting_packet_bit = 0 };
+#endif
 
 /* The number of storages that are examined per socket. */
 #define STORAGES_MAX 64

@@ -512,6 +512,7 @@ impl Session {
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
             ended = flow::deselect(&programs.deselect_flows, &mut visited);
+            #[cfg(feature = "series")]
             if self.plan.datagrams_call_back() {
                 let datagrams = &programs.deselect_datagram_sockets;
                 ended = ended.and(flow::deselect(datagrams, &mut visited));

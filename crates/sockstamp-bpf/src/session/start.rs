@@ -225,6 +225,7 @@ impl Session {
             }
             missed = self.adopt_flows(target)?;
         }
+        #[cfg(feature = "series")]
         if self.plan.datagrams_call_back() {
             // Also one that was made when its hook was attached, and got its port when that for
             // ports was not yet.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Tried};
 use crate::options::Options;
-use crate::plan::{Entry, Plan, Reads};
+use crate::plan::{Entry, Plan};
 use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::OpenSockstampMaps;
 
@@ -16,17 +16,7 @@ pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Option
     constants.setting_hol = options.hol as u32;
     constants.setting_nic_interval = nic_interval(options, plan);
     constants.setting_entry = plan.entry.is_some();
-    match plan.entry {
-        Some(Entry::Begin(callback)) => constants.setting_begin_callback = callback,
-        Some(Entry::Callback) => constants.setting_entry_callback = true,
-        Some(Entry::Tracepoint | Entry::Function) | None => {}
-    }
-    if let Some(Reads::Callbacks(callbacks)) = plan.rx {
-        constants.setting_receive_bit = callbacks.bit;
-        constants.setting_segment_callback = if plan.segments { callbacks.segment } else { 0 };
-        constants.setting_ready_callback = callbacks.ready;
-        constants.setting_read_callback = callbacks.read;
-    }
+    constants.setting_entry_callback = plan.entry == Some(Entry::Callback);
 }
 
 /// Return the time between requests for NIC stamps, in nanoseconds; 0 means never, or with each

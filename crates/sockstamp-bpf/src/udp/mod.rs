@@ -68,12 +68,6 @@ pub(crate) fn constants(constants: &mut Constants, plan: &Plan) {
     constants.setting_udp = plan.measures_udp();
     constants.setting_udp_entries = plan.udp_entries;
     constants.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
-    if let Ok(Datagrams::Callbacks { begin, others }) = plan.udp {
-        constants.setting_packet_bit = others.packet_bit;
-        constants.setting_datagram_callback = begin;
-        constants.setting_end_callback = others.end;
-        constants.setting_bound_callback = others.bound;
-    }
 }
 
 /// Mark the target's sockets that are there already. None is missed after the hook that marks new

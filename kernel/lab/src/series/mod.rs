@@ -28,6 +28,9 @@ use finished::Finished;
 use instructions::{MADE_OF, OTHERS, SAME};
 use patches::{FOLDER, Series};
 
+/// The feature of sockstamp that uses what the kernel of the series adds.
+pub(crate) const FEATURE: &str = "--features=sockstamp-bpf/series";
+
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
 /// The counts of a message while sockstamp measures, on the kernel of the series.
@@ -187,7 +190,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     check_numbers(&series)?;
     let finished = Finished::of(home);
     selftests(&kernel, home, &finished, Checks::Tests)?;
-    let measuring = sockstamp::build()?;
+    let measuring = sockstamp::build(&[FEATURE])?;
     let counted = [
         (KEPT, count(&kernel, home)?),
         (
@@ -258,7 +261,7 @@ fn boot_until(number: usize) -> Result<ExitCode> {
 
 /// Count the instructions of a message that sockstamp measures on Debian's newest kernel.
 pub(crate) fn count_on_debian(arguments: &CountArguments) -> Result<ExitCode> {
-    let measuring = sockstamp::build()?;
+    let measuring = sockstamp::build(&[])?;
     let kernel = debian::get(DebianKernel::Linux7_2)?;
     let home = tempfile::tempdir().context("cannot make a temporary folder")?;
     let counts = sockstamp::count(&kernel, home.path(), &measuring)?;

@@ -26,13 +26,12 @@ pub(crate) struct Built {
 
 /// Build the program that measures, and the command with optimisation. The former with the features
 /// that dependencies have in a build of everything, or they are built once more.
-pub(crate) fn build() -> Result<Built> {
+pub(crate) fn build(features: &[&str]) -> Result<Built> {
+    let counter = ["--workspace", "--example", PROGRAM];
+    let command = ["--release", "--package=sockstamp-cli", "--bin", COMMAND];
     Ok(Built {
-        counter: cargo(PROGRAM, &["--workspace", "--example", PROGRAM])?,
-        command: cargo(
-            COMMAND,
-            &["--release", "--package=sockstamp-cli", "--bin", COMMAND],
-        )?,
+        counter: cargo(PROGRAM, &[&counter, features].concat())?,
+        command: cargo(COMMAND, &[&command, features].concat())?,
     })
 }
 

@@ -41,8 +41,8 @@ struct Profile {
 const C_LIBRARY: &str = "libsockstamp_capi.a";
 const C_PROGRAMS: &str = "c-programs";
 
-/// Builds them as `make test` does, so that nothing is built twice.
-pub(crate) fn build() -> Result<Built> {
+/// Builds them as `make test` does, so that nothing is built twice but for these features.
+pub(crate) fn build(features: &[&str]) -> Result<Built> {
     // The archive is part of no test.
     let status = Command::new("cargo")
         .args([
@@ -52,6 +52,7 @@ pub(crate) fn build() -> Result<Built> {
             "--workspace",
             "--all-targets",
         ])
+        .args(features)
         .status();
     ensure!(
         status.context("cannot run cargo")?.success(),
@@ -67,6 +68,7 @@ pub(crate) fn build() -> Result<Built> {
             "--no-run",
             "--message-format=json",
         ])
+        .args(features)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::choice::Choice;
 use crate::kernel::Kernel;
+use crate::series;
 use binaries::Built;
 use facts::{Comparison, Facts};
 use places::{Ran, Tasks};
@@ -53,15 +54,15 @@ pub(crate) struct Arguments {
 
 /// Fails if any test does, or if the facts are not those that are kept.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let built = binaries::build()?;
+    let mut choices = arguments.kernels.clone();
+    if choices.is_empty() {
+        choices = Choice::all_of_debian();
+    }
+    let built = binaries::build(features(&choices)?)?;
     let (mut chosen, left_out) = selection::choose(&built)?;
     chosen.retain(|test| !arguments.facts || test.binary == facts::BINARY);
     if let Some(text) = &arguments.only {
         chosen.retain(|test| format!("{} {}", test.binary, test.name).contains(text));
-    }
-    let mut choices = arguments.kernels.clone();
-    if choices.is_empty() {
-        choices = Choice::all_of_debian();
     }
     let kernels: Vec<Kernel> = choices.iter().map(Choice::get).collect::<Result<_>>()?;
     let folder = folder(&built)?;
@@ -80,6 +81,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Return the features to build with. Kept results of Debian's kernels are those of users'
+/// programs, which lack what kernels that are built here are for.
+fn features(choices: &[Choice]) -> Result<&'static [&'static str]> {
+    let built = choices.iter().filter(|choice| choice.is_built()).count();
+    match built {
+        0 => Ok(&[]),
+        _ if built == choices.len() => Ok(&[series::FEATURE]),
+        _ => bail!("patched and stock have programs of their own: test them without other kernels"),
+    }
 }
 
 fn processors() -> usize {
@@ -133,4 +145,23 @@ fn as_kept(facts: &Facts) -> Result<bool> {
         }
     }
     Ok(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_for_the_series_are_built_for_its_kernels_alone() {
+        let features = |names: &[&str]| {
+            let choices: Vec<Choice> = names.iter().map(|name| name.parse().unwrap()).collect();
+            features(&choices).ok()
+        };
+        assert_eq!(features(&["6.1", "7.2"]), Some(&[][..]));
+        assert_eq!(
+            features(&["patched", "stock"]),
+            Some(&[series::FEATURE][..])
+        );
+        assert_eq!(features(&["6.1", "patched"]), None);
+    }
 }
