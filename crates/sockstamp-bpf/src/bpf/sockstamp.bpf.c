@@ -496,6 +496,19 @@ int BPF_PROG(on_sock_def_readable, const struct sock *sk)
 	return 0;
 }
 
+/* Functions of their own, for the same reason as on_stamp(). */
+static __noinline int on_datagram_taken(struct sock *sk, int result)
+{
+	udp_read(sk, result);
+	return 0;
+}
+
+static __noinline int on_bytes_read(const struct sock *sk, int length)
+{
+	rx_recvmsg_ends(sk, length);
+	return 0;
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
@@ -503,11 +516,11 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 		return 0;
 	if (udp_by_socket_calls(sk)) {
 		if (demand_met(DEMAND_DATAGRAMS))
-			udp_read(sk, result);
+			on_datagram_taken(sk, result);
 		else
 			udp_recvmsg_ends_unfollowed(sk, result);
 	} else if (!setting_receive_bit && result > 0 && sock_selected(sk) && tcp_known(sk)) {
-		rx_recvmsg_ends(tcp_known(sk), result);
+		on_bytes_read(tcp_known(sk), result);
 	}
 	return 0;
 }

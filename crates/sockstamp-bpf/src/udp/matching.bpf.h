@@ -45,7 +45,6 @@ struct udp_read {
 	__u64 socket; /* its address, which makes names addresses again */
 	__u64 next; /* what the kernel has at the head of its queue */
 	__u64 skb; /* what was read, where that is seen */
-	__u32 stamp; /* ... and its own, as the arrival's */
 	__u64 head;
 	__u64 counter; /* of the arrival, as rx_head */
 	__u64 wakeup; /* STAGE_ABSENT: no task waited */
@@ -55,6 +54,7 @@ struct udp_read {
 	__u32 length;
 	__u32 weight;
 	__u32 group;
+	__u32 stamp; /* of what was read, where that is seen, as the arrival's */
 	struct udp_arrival arrival;
 	struct answer answer;
 };

@@ -210,16 +210,12 @@ static __always_inline bool udp_nothing_read(const struct sock *sk, struct udp_f
 	       udp_first_kept(flow, flow->rx_tail, flow->rx_head) == flow->rx_head;
 }
 
-__noinline int udp_account_read(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
+static __always_inline void udp_account_read(struct bank *bank, struct udp_flow *flow,
+					     struct udp_read *read)
 {
-	const struct udp_arrival *arrival;
-	__u64 waited, total;
+	const struct udp_arrival *arrival = &read->arrival;
+	__u64 total = arrival->lag + (read->now - arrival->time);
 
-	if (!bank || !flow || !read)
-		return 0;
-	arrival = &read->arrival;
-	waited = read->now - arrival->time;
-	total = arrival->lag + waited;
 	read->wakeup = sched_split_read(&flow->waiter, read->counter, arrival->time, read->now,
 					&read->spent);
 	sched_split_quota(&read->spent, read->counter, read->wakeup, read->now);
@@ -230,7 +226,6 @@ __noinline int udp_account_read(struct bank *bank, struct udp_flow *flow, struct
 			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
 	read->answer = udp_answer_take(flow, read->counter);
 	answer_add(bank, read->group, &read->answer, read->weight);
-	return 0;
 }
 
 /*
@@ -249,27 +244,39 @@ udp_verdict_in_window(struct udp_flow *flow, const struct udp_read *read, enum v
 										 VERDICT_VALID;
 }
 
-/* Count the message if it is the target's, and measure it if it is its turn. */
-static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
-					     struct udp_read *read, enum verdict verdict)
+/*
+ * Count the message if it is the target's; return true if it is its turn to be measured. A frame of
+ * its own, as below: the verifier of v6.12 allows 512 bytes for a program and what it calls.
+ */
+static __noinline int udp_count_read(struct udp_flow *flow, const struct sock *sk,
+				     struct udp_read *read)
 {
 	struct bank *bank = this_bank();
 	__u32 length;
 
-	verdict = udp_verdict_in_window(flow, read, verdict);
 	if (!bank || !pid_selected(read->pid) ||
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
-		return;
+		return false;
 	if (window_bounded() && !window_contains(read->now))
-		return;
+		return false;
 	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_messages(bank, read->group, DIRECTION_RX, read->length, window_weight());
 	udp_sample_refresh(&flow->rx_sampler, read->now, read->group);
 	/* Less of it may have been asked for. */
 	length = read->arrival.length ?: read->length;
 	if (datagram_skip(&flow->rx_sampler, read->arrival.number, length))
-		return;
+		return false;
 	read->weight = stream_take(&flow->rx_sampler, length) * window_weight();
+	return true;
+}
+
+static __noinline int udp_measure_read(struct udp_flow *flow, const struct sock *sk,
+				       struct udp_read *read, enum verdict verdict)
+{
+	struct bank *bank = this_bank();
+
+	if (!bank)
+		return 0;
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID)
 		udp_account_read(bank, flow, read);
@@ -277,6 +284,15 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 		account_refused(bank, read->group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
 		udp_read_record(flow, sk, read, verdict);
+	return 0;
+}
+
+static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
+					     struct udp_read *read, enum verdict verdict)
+{
+	verdict = udp_verdict_in_window(flow, read, verdict);
+	if (udp_count_read(flow, sk, read))
+		udp_measure_read(flow, sk, read, verdict);
 }
 
 static __always_inline void udp_read_now(struct udp_read *read, __u32 length)
