@@ -224,4 +224,70 @@ mod tests {
         assert_ne!(key(PATCH), key(&PATCH.replace("+b", "+c")));
         assert_ne!(key(PATCH), series(PATCH).1.without_patches().key());
     }
+
+    /// Return the subject of a patch without its brackets, and the numbers in them.
+    fn subject(text: &str) -> (String, String) {
+        let (_, rest) = text.split_once("Subject: [").unwrap();
+        let (brackets, rest) = rest.split_once("] ").unwrap();
+        let (lines, _) = rest.split_once("\n").unwrap();
+        // A long one goes on in the next line.
+        let more = rest[lines.len() + 1..].lines();
+        let more = more.take_while(|line| line.starts_with(' '));
+        let whole = [lines].into_iter().chain(more.map(str::trim));
+        (
+            whole.collect::<Vec<_>>().join(" "),
+            brackets.rsplit(' ').next().unwrap().to_owned(),
+        )
+    }
+
+    /// What mailing takes, of the documents of the base; but for what a person adds.
+    #[test]
+    fn each_series_has_a_cover_that_tells_of_its_patches() {
+        let folders = fs::read_dir(FOLDER)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let is_series = |folder: &PathBuf| folder.join("0000-cover-letter.patch").exists();
+        let folders: Vec<_> = folders.filter(is_series).collect();
+        assert!(folders.len() > 5, "{folders:?}");
+        for folder in folders {
+            let texts: Vec<String> = files(&folder)
+                .unwrap()
+                .iter()
+                .map(|path| fs::read_to_string(path).unwrap())
+                .collect();
+            let (cover, patches) = texts.split_first().unwrap();
+            let name = folder.display();
+            let count = patches.len();
+            assert!((1..=15).contains(&count), "{name}");
+            for part in ["\nTo: ", "\nCc: ", "\nBased on Linux ", " insertion"] {
+                assert!(cover.contains(part), "{name} lacks {part:?}");
+            }
+            let history = ["\nChanges since v1:\n", "\nNew in v2: "];
+            assert!(history.iter().any(|part| cover.contains(part)), "{name}");
+            assert_eq!(subject(cover).1, format!("0/{count}"), "{name}");
+            assert!(cover.contains(&format!("\n{count} patches:\n")), "{name}");
+            let mut listed = cover.as_str();
+            for (number, patch) in (1..).zip(patches) {
+                let (title, place) = subject(patch);
+                assert_eq!(place, format!("{number}/{count}"), "{name}: {title}");
+                let line = format!("\n  {title}\n");
+                let (_, rest) = listed
+                    .split_once(&line)
+                    .unwrap_or_else(|| panic!("{name} does not list {title:?} in its place"));
+                listed = rest;
+                // The line's end is the beginning of the next line.
+                listed = &cover[cover.len() - listed.len() - 1..];
+                assert!(patch.contains("\nAssisted-by: LLM\n"), "{name}: {title}");
+                assert!(!patch.contains("\nSigned-off-by:"), "{name}: {title}");
+            }
+            for text in &texts {
+                let sender = text.lines().find(|line| line.starts_with("From: "));
+                assert_eq!(
+                    sender,
+                    Some("From: The person who signs (README.md)"),
+                    "{name}"
+                );
+            }
+        }
+    }
 }
