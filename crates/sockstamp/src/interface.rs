@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::net::if_::if_nameindex;
 
+pub use crate::hardware_stamping::{HardwareStamping, HardwareStampingGuard, RxFilter, TxStamping};
 use crate::{Error, Result, socket, sys};
 
 /// Stamps that an interface can give. The default is none.
@@ -21,9 +22,18 @@ pub struct InterfaceCapabilities {
     pub rx_hardware: bool,
     /// The PTP hardware clock of the interface: n for `/dev/ptpn`; `None` if it has none.
     pub phc_index: Option<u32>,
+    /// The filters of received packets that [`HardwareStamping`] can name: bit n is that of the
+    /// filter with the number n.
+    pub rx_filters: u32,
 }
 
 impl InterfaceCapabilities {
+    /// Return the filters of received packets that the NIC has, without that for none.
+    pub fn filters(&self) -> impl Iterator<Item = RxFilter> + '_ {
+        let numbers = (1..u32::BITS).filter(|number| self.rx_filters & 1 << number != 0);
+        numbers.map(RxFilter)
+    }
+
     fn from_ts_info(info: &sys::TsInfo) -> Self {
         let all = |flags| info.so_timestamping & flags == flags;
         // A stamp that is taken and not given out is of no use: both flags are needed.
@@ -37,6 +47,7 @@ impl InterfaceCapabilities {
             rx_software: all(libc::SOF_TIMESTAMPING_RX_SOFTWARE | software),
             rx_hardware: all(libc::SOF_TIMESTAMPING_RX_HARDWARE | hardware),
             phc_index: u32::try_from(info.phc_index).ok(),
+            rx_filters: info.rx_filters,
         }
     }
 }
@@ -66,15 +77,6 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
     }
 }
 
-/// The current stamping of an interface's NIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct HardwareStamping {
-    /// Sent packets that request it.
-    pub tx: bool,
-    /// Received packets, at least of some protocols.
-    pub rx: bool,
-}
-
 /// Query the driver of the interface `name`, in the current network namespace, for the packets that
 /// its NIC currently stamps, as set by ptp4l(8) or another program (SIOCSHWTSTAMP).
 ///
@@ -87,17 +89,12 @@ pub struct HardwareStamping {
 ///
 /// Those of [`capabilities`].
 pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
-    /// HWTSTAMP_TX_OFF and HWTSTAMP_FILTER_NONE of include/uapi/linux/net_tstamp.h.
-    const OFF: libc::c_int = 0;
     let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
         name: name.to_owned(),
     })?;
     let socket = socket::unbound()?;
     match sys::hardware_stamping(&socket, request) {
-        Ok(config) => Ok(HardwareStamping {
-            tx: config.tx_type != OFF,
-            rx: config.rx_filter != OFF,
-        }),
+        Ok(config) => Ok(HardwareStamping::from_config(config)),
         Err(Errno::EOPNOTSUPP) => Ok(HardwareStamping::default()),
         Err(errno) => Err(Error::call("ioctl(SIOCGHWTSTAMP)", name)(errno)),
     }

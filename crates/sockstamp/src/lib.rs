@@ -10,10 +10,12 @@
 //! | [`completions`] | the same from memory, where `sockstamp completions` runs: no system call for each |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`socket_options`] | what programs need that make packets of their own |
+//! | [`phc`] | the clock of a NIC: how far it is from CLOCK_REALTIME, and within which bound |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
-//! Nothing here needs root or a capability, and nothing uses BPF; the service that [`completions`]
-//! talks to does.
+//! Nothing here uses BPF, and nothing needs root or a capability, but for two that change or read
+//! what belongs to the host: [`interface::HardwareStampingGuard`] needs CAP_NET_ADMIN, and [`phc`]
+//! the permission to open the clock's device. The service that [`completions`] talks to needs more.
 
 #![deny(unsafe_code)]
 
@@ -22,9 +24,11 @@ pub mod completions;
 pub mod control;
 mod error;
 pub mod error_queue;
+mod hardware_stamping;
 #[cfg(test)]
 mod headers;
 pub mod interface;
+pub mod phc;
 mod receive_stamping;
 mod refusal;
 mod socket;

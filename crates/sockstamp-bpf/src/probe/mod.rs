@@ -10,7 +10,7 @@ use std::path::Path;
 
 use libbpf_rs::ProgramType;
 use nix::unistd::{SysconfVar, sysconf};
-use sockstamp::interface;
+use sockstamp::interface::{self, TxStamping};
 use sockstamp_host::cgroup::mount;
 use sockstamp_host::netns;
 
@@ -132,7 +132,9 @@ fn exists(path: &str) -> Option<bool> {
 fn stamping_nics() -> Vec<String> {
     let names = interface::names().unwrap_or_default().into_iter();
     names
-        .filter(|name| interface::hardware_stamping(name).is_ok_and(|stamping| stamping.tx))
+        .filter(|name| {
+            interface::hardware_stamping(name).is_ok_and(|stamping| stamping.tx != TxStamping::OFF)
+        })
         .collect()
 }
 

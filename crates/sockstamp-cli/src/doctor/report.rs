@@ -128,6 +128,7 @@ pub(super) mod tests {
             rx_software: true,
             rx_hardware: hardware,
             phc_index,
+            rx_filters: 0,
         };
         Report {
             interfaces: vec![

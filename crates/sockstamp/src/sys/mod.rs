@@ -4,6 +4,7 @@ pub(crate) mod descriptor;
 mod mapping;
 pub(crate) mod message;
 pub(crate) mod options;
+pub(crate) mod phc;
 #[cfg(feature = "tokio")]
 pub(crate) mod polling;
 #[cfg(feature = "io-uring")]
@@ -28,7 +29,7 @@ pub(crate) struct TsInfo {
     pub(crate) phc_index: i32,
     tx_types: u32,
     tx_reserved: [u32; 3],
-    rx_filters: u32,
+    pub(crate) rx_filters: u32,
     rx_reserved: [u32; 3],
 }
 
@@ -71,9 +72,9 @@ impl InterfaceName {
 
 /// `struct hwtstamp_config` of include/uapi/linux/net_tstamp.h, in which it is since v2.6.30.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HardwareStamping {
-    flags: libc::c_int,
+    pub(crate) flags: libc::c_int,
     pub(crate) tx_type: libc::c_int,
     pub(crate) rx_filter: libc::c_int,
 }
@@ -85,23 +86,41 @@ pub(crate) fn hardware_stamping(
     socket: impl AsFd,
     name: InterfaceName,
 ) -> nix::Result<HardwareStamping> {
-    let mut config = HardwareStamping::default();
+    exchange_stamping(
+        socket,
+        name,
+        libc::SIOCGHWTSTAMP,
+        HardwareStamping::default(),
+    )
+}
+
+/// SIOCSHWTSTAMP: have the interface stamp, in the network namespace of `socket`. Return what it
+/// stamps now, which may be more.
+pub(crate) fn set_hardware_stamping(
+    socket: impl AsFd,
+    name: InterfaceName,
+    config: HardwareStamping,
+) -> nix::Result<HardwareStamping> {
+    exchange_stamping(socket, name, libc::SIOCSHWTSTAMP, config)
+}
+
+/// `call` is SIOCGHWTSTAMP or SIOCSHWTSTAMP.
+fn exchange_stamping(
+    socket: impl AsFd,
+    name: InterfaceName,
+    call: libc::c_ulong,
+    mut config: HardwareStamping,
+) -> nix::Result<HardwareStamping> {
     // SAFETY: as in `ts_info`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name = name.0;
     request.ifr_ifru.ifru_data = (&raw mut config).cast();
-    // SAFETY: SIOCGHWTSTAMP takes a pointer to a `struct ifreq` that may be read and written, whose
-    // ifr_data points to a `struct hwtstamp_config` to be written. `request` and `config` are alive
-    // and not otherwise borrowed for the whole call, which keeps neither pointer; `config` has that
-    // layout (repr(C), size asserted above). The descriptor is open, as it is borrowed for the
-    // call.
-    let result = unsafe {
-        libc::ioctl(
-            socket.as_fd().as_raw_fd(),
-            libc::SIOCGHWTSTAMP,
-            &raw mut request,
-        )
-    };
+    // SAFETY: both calls take a pointer to a `struct ifreq` that may be read and written, whose
+    // ifr_data points to a `struct hwtstamp_config` to be read and written. `request` and `config`
+    // are alive and not otherwise borrowed for the whole call, which keeps neither pointer;
+    // `config` has that layout (repr(C), size asserted above). The descriptor is open, as it is
+    // borrowed for the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), call, &raw mut request) };
     Errno::result(result)?;
     Ok(config)
 }

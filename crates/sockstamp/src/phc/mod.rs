@@ -1,0 +1,264 @@
+//! Clocks of network interfaces (PHCs): how far they are from CLOCK_REALTIME, and within which
+//! bound.
+//!
+//! Hardware stamps count by the clock of the NIC. It may have any origin, drifts, and is set and
+//! steered by others (ptp4l, phc2sys). [`PhcClock::read`] compares it with CLOCK_REALTIME once;
+//! [`PhcTrack`] keeps such readings, and takes stamps of the NIC to CLOCK_REALTIME, with a bound.
+//!
+//! ```no_run
+//! use std::thread::sleep;
+//! use std::time::Duration;
+//!
+//! use sockstamp::phc::{Converted, PhcClock, PhcTrack};
+//! use sockstamp_clock::{Phc, Timestamp};
+//!
+//! # let stamp_of_a_packet = || Timestamp::<Phc>::from_nanos(0);
+//! let clock = PhcClock::open(0)?;
+//! let mut track = PhcTrack::new();
+//! track.push(clock.read()?);
+//! let stamp: Timestamp<Phc> = stamp_of_a_packet();
+//! sleep(Duration::from_millis(250));
+//! track.push(clock.read()?);
+//! if let Converted::Known(time) = track.convert(stamp) {
+//!     println!("{:?} ± {}", time.realtime, time.bound);
+//! }
+//! # Ok::<(), sockstamp::Error>(())
+//! ```
+
+mod track;
+
+use std::fs::File;
+use std::io;
+
+use nix::errno::Errno;
+use sockstamp_clock::{ClockOffset, Nanos, Phc, Realtime, Timestamp};
+
+pub use self::track::{Converted, Known, PhcTrack, Pushed};
+use crate::{Error, Result, sys};
+
+/// Brackets of one reading: the narrowest counts.
+const SAMPLES: u32 = 5;
+
+/// A PHC as a device, to be read.
+#[derive(Debug)]
+pub struct PhcClock {
+    device: File,
+    path: String,
+}
+
+/// The way by which a reading was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReadBy {
+    /// PTP_SYS_OFFSET_PRECISE: the NIC and the processor noted their clocks at one moment.
+    Precise,
+    /// PTP_SYS_OFFSET_EXTENDED: the driver read the NIC's clock between two readings of the
+    /// system's.
+    Extended,
+}
+
+impl ReadBy {
+    /// The name of the ioctl(2).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Precise => "PTP_SYS_OFFSET_PRECISE",
+            Self::Extended => "PTP_SYS_OFFSET_EXTENDED",
+        }
+    }
+}
+
+/// A comparison of a PHC with CLOCK_REALTIME.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhcReading {
+    /// The NIC's clock.
+    pub at: Timestamp<Phc>,
+    /// CLOCK_REALTIME minus the NIC's clock.
+    pub offset: ClockOffset<Phc, Realtime>,
+    /// The true offset was within plus or minus this: half of the narrowest bracket, rounded up. Of
+    /// [`ReadBy::Precise`], the rounding of two clocks: an error of the hardware's own is unknown.
+    pub uncertainty: Nanos,
+    /// The way by which it was made.
+    pub by: ReadBy,
+}
+
+impl PhcClock {
+    /// Open the device of a clock, `/dev/ptpN`: `index` is
+    /// [`InterfaceCapabilities::phc_index`](crate::interface::InterfaceCapabilities::phc_index).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] as open(2): ENOENT without the device, EACCES without the permission, which
+    /// root alone has by default.
+    pub fn open(index: u32) -> Result<Self> {
+        let path = format!("/dev/ptp{index}");
+        match File::open(&path) {
+            Ok(device) => Ok(Self { device, path }),
+            Err(errno) => Err(Error::Call {
+                call: "open",
+                on: path,
+                errno,
+            }),
+        }
+    }
+
+    /// Return the largest correction of its frequency, in parts per billion.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if the device is none of a PHC (ENOTTY), or is gone (ENODEV).
+    pub fn largest_correction(&self) -> Result<u32> {
+        let answer = sys::phc::capabilities(&self.device)
+            .map_err(Error::call("ioctl(PTP_CLOCK_GETCAPS)", &self.path))?;
+        Ok(answer.max_adj.unsigned_abs())
+    }
+
+    /// Compare the clock with CLOCK_REALTIME now. It takes some microseconds per reading of the NIC
+    /// over its bus, up to five; on an emulated NIC it takes longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if the driver cannot do that (EOPNOTSUPP), or the device is gone (ENODEV).
+    pub fn read(&self) -> Result<PhcReading> {
+        if let Some(reading) = sys::phc::precise(&self.device)
+            .ok()
+            .and_then(|answer| precise(&answer))
+        {
+            return Ok(reading);
+        }
+        let call = "ioctl(PTP_SYS_OFFSET_EXTENDED)";
+        let answer =
+            sys::phc::extended(&self.device, SAMPLES).map_err(Error::call(call, &self.path))?;
+        let brackets = &answer.ts[..SAMPLES as usize];
+        let readings = brackets.iter().filter_map(|bracket| extended(*bracket));
+        // In each, CLOCK_REALTIME was stepped, or a clock is before 1970.
+        let unreadable = || Error::call(call, &self.path)(Errno::ERANGE);
+        readings
+            .min_by_key(|reading| reading.uncertainty)
+            .ok_or_else(unreadable)
+    }
+}
+
+fn precise(answer: &libc::ptp_sys_offset_precise) -> Option<PhcReading> {
+    let (at, realtime) = (nanos(answer.device)?, nanos(answer.sys_realtime)?);
+    let (at, realtime) = (Timestamp::from_nanos(at), Timestamp::from_nanos(realtime));
+    Some(PhcReading {
+        at,
+        offset: ClockOffset::between(at, realtime),
+        uncertainty: Nanos(1),
+        by: ReadBy::Precise,
+    })
+}
+
+/// The NIC's clock was read at some moment between the system's readings; it was rounded, too.
+fn extended(bracket: [libc::ptp_clock_time; 3]) -> Option<PhcReading> {
+    let [before, at, after] = bracket.map(nanos);
+    let (before, at, after) = (before?, Timestamp::from_nanos(at?), after?);
+    let width = after.checked_sub(before)?;
+    let middle = Timestamp::from_nanos(before + width / 2);
+    Some(PhcReading {
+        at,
+        offset: ClockOffset::between(at, middle),
+        uncertainty: Nanos(width.div_ceil(2) + 1),
+        by: ReadBy::Extended,
+    })
+}
+
+/// Return nanoseconds since the clock's origin, `None` before it.
+fn nanos(time: libc::ptp_clock_time) -> Option<u64> {
+    let seconds = u64::try_from(time.sec).ok()?;
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(time.nsec.into())
+}
+
+/// Return the processes that hold this clock's device open, by pid: ptp4l(8) and phc2sys(8) hold
+/// the clocks that they steer. Processes of others are seen by root alone.
+///
+/// # Errors
+///
+/// As of reading `/proc`.
+pub fn holders(index: u32) -> io::Result<Vec<u32>> {
+    let device = std::path::PathBuf::from(format!("/dev/ptp{index}"));
+    let mut holders = Vec::new();
+    for process in std::fs::read_dir("/proc")? {
+        let process = process?;
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // It may end meanwhile.
+        let Ok(files) = std::fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
+        let mut targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        if pid != std::process::id() && targets.any(|target| target == device) {
+            holders.push(pid);
+        }
+    }
+    Ok(holders)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_clock::Delta;
+
+    use super::*;
+
+    fn time(sec: i64, nsec: u32) -> libc::ptp_clock_time {
+        libc::ptp_clock_time {
+            sec,
+            nsec,
+            reserved: 0,
+        }
+    }
+
+    #[test]
+    fn a_bracket_bounds_its_reading() {
+        let reading = extended([time(10, 100), time(47, 150), time(10, 211)]).unwrap();
+        assert_eq!(reading.at, Timestamp::from_nanos(47_000_000_150));
+        assert_eq!(
+            reading.offset.delta(),
+            Delta(155 - 150 - 37_000_000_000),
+            "the middle of the bracket"
+        );
+        assert_eq!(reading.uncertainty, Nanos(57));
+        // The clock was read at one of its ends.
+        for read_at in [10_000_000_100, 10_000_000_211] {
+            let truth = read_at - 47_000_000_150;
+            let error = (reading.offset.delta().as_nanos() - truth).unsigned_abs();
+            assert!(error <= reading.uncertainty.0, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bracket_that_a_step_turned_around_is_none() {
+        assert_eq!(extended([time(10, 0), time(1, 0), time(9, 0)]), None);
+        assert_eq!(extended([time(10, 0), time(-1, 0), time(11, 0)]), None);
+    }
+
+    #[test]
+    fn readings_at_one_moment_have_the_error_of_rounding() {
+        let answer = libc::ptp_sys_offset_precise {
+            device: time(5, 7),
+            sys_realtime: time(3, 9),
+            sys_monoraw: time(1, 0),
+            rsv: [0; 4],
+        };
+        let reading = precise(&answer).unwrap();
+        assert_eq!(reading.offset.delta(), Delta(2 - 2_000_000_000));
+        assert_eq!(reading.uncertainty, Nanos(1));
+    }
+
+    #[test]
+    fn a_clock_that_is_none_has_its_name_in_the_error() {
+        let error = PhcClock::open(4_000_000_000).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "open on /dev/ptp4000000000: No such file or directory (os error 2)"
+        );
+        assert_eq!(holders(4_000_000_000).unwrap(), [] as [u32; 0]);
+    }
+}
