@@ -186,7 +186,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --nic --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -301,6 +301,10 @@ _sockstamp() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nic)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

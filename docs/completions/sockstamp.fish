@@ -500,6 +500,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l color -d 
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic -d 'Show this interface\'s NIC alone: what it can stamp, what is set, its clock, and who uses it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'

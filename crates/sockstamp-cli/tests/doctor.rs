@@ -229,3 +229,39 @@ fn a_reader_that_closes_is_no_failure() {
     drop(child.stdout.take());
     assert_succeeded(&child.wait_with_output().unwrap());
 }
+
+/// Loopback is on every host, and stamps in software alone.
+#[test]
+fn an_interface_without_a_clock_says_so() {
+    let doctor = |words: &[&str]| {
+        let output = Command::new(with::sockstamp())
+            .arg("doctor")
+            .args(words)
+            .output()
+            .unwrap();
+        assert_succeeded(&output);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = doctor(&["--nic", "lo"]);
+    for line in [
+        "lo\n",
+        "  clock                       none: this interface has no NIC clock\n",
+        "  to enable what is missing   nothing helps: it stamps in software alone\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let report: Value =
+        serde_json::from_str(&doctor(&["--nic", "lo", "--format", "json"])).unwrap();
+    assert_eq!(report["tx_hardware"], false);
+    assert_eq!(report["clock"], Value::Null);
+    assert_eq!(report["command"], Value::Null);
+    let missing = Command::new(with::sockstamp())
+        .args(["doctor", "--nic", "sockstamp-none"])
+        .output()
+        .unwrap();
+    assert!(!missing.status.success());
+    assert_eq!(
+        String::from_utf8_lossy(&missing.stderr),
+        "sockstamp: ioctl(ETHTOOL_GET_TS_INFO) on sockstamp-none: No such device (os error 19)\n"
+    );
+}

@@ -12,8 +12,13 @@ use super::self_test::SelfTest;
 
 /// Return the report on one line.
 pub(super) fn line(of: &Report) -> serde_json::Result<String> {
+    printed(&report(of))
+}
+
+/// Return an object on one line.
+pub(super) fn printed(value: &Value) -> serde_json::Result<String> {
     let mut line = Vec::new();
-    escape::json(&mut line, &report(of))?;
+    escape::json(&mut line, value)?;
     line.push(b'\n');
     // Convert losslessly: the line is ASCII, except characters that JSON keeps as they are.
     Ok(String::from_utf8_lossy(&line).into_owned())

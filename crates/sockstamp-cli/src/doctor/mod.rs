@@ -2,6 +2,7 @@
 
 mod json;
 mod library;
+mod nic;
 mod report;
 mod self_test;
 mod text;
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use sockstamp_bpf::{plan, probe};
 use sockstamp_run::command::Prepared;
 
@@ -18,9 +20,24 @@ use crate::stat::{self, Format};
 use report::Report;
 
 /// Options of `doctor`: those of `stat`, so that any of its command lines can be asked about.
-pub use crate::stat::Options;
+#[derive(Debug, Args)]
+// Clap names the group of `stat`'s options alike.
+#[group(skip)]
+pub struct Options {
+    #[command(flatten)]
+    stat: stat::Options,
+
+    /// Show this interface's NIC alone: what it can stamp, what is set, its clock, and who uses it
+    ///
+    /// The interface is one of this network namespace. The command that would enable what is
+    /// missing is printed, and nothing is changed. To compare the clock needs the permission to
+    /// read its device, which root has.
+    #[arg(long, value_name = "INTERFACE", help_heading = "NIC")]
+    nic: Option<String>,
+}
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let Options { stat: options, nic } = options;
     if options.format == Format::Csv {
         bail!("doctor prints text or JSON, no CSV");
     }
@@ -28,6 +45,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(path) => output::create(path)?,
         None => Box::new(io::stdout()),
     };
+    if let Some(name) = nic {
+        let nic = nic::Nic::gather(name)?;
+        let printed = match options.format {
+            Format::Json => json::printed(&nic.json())?,
+            Format::Text | Format::Csv => text::nic(name, &nic),
+        };
+        return write(output.as_mut(), &printed).map(|()| ExitCode::SUCCESS);
+    }
     let mut of_stat = stat::measurement(options).options()?;
     let facts = probe::facts();
     // The command does not run, but its cgroup may admit other programs than the host's.
@@ -43,17 +68,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Format::Json => json::line(&report)?,
         Format::Text | Format::Csv => text::report(&report),
     };
-    let written = output
-        .write_all(printed.as_bytes())
-        .and_then(|()| output.flush());
-    match written {
-        // A reader that has seen enough is no failure.
+    write(output.as_mut(), &printed)?;
+    Ok(match report.can_measure() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Write everything. A reader that has seen enough is no failure.
+fn write(output: &mut dyn Write, text: &str) -> Result<()> {
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write")
         }
-        _ => Ok(match report.can_measure() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        }),
+        _ => Ok(()),
     }
 }

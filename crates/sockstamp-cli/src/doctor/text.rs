@@ -11,6 +11,7 @@ use sockstamp_model::name::Escaped;
 use sockstamp_model::stage::Stage;
 
 use super::library::Library;
+use super::nic::Nic;
 use super::report::Report;
 use super::self_test::SelfTest;
 use crate::print::paragraph::wrapped;
@@ -54,14 +55,21 @@ pub(super) fn report(report: &Report) -> String {
     text
 }
 
-type Line = (String, String);
+/// The report on one NIC.
+pub(super) fn nic(name: &str, nic: &Nic) -> String {
+    let mut text = String::new();
+    section(&mut text, name, nic.lines());
+    text
+}
 
-fn line(name: impl Into<String>, value: impl Into<String>) -> Line {
+pub(super) type Line = (String, String);
+
+pub(super) fn line(name: impl Into<String>, value: impl Into<String>) -> Line {
     (name.into(), value.into())
 }
 
 /// Writing to a String cannot fail.
-fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>) {
+pub(super) fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>) {
     let separator = if text.is_empty() { "" } else { "\n" };
     let _ = writeln!(text, "{separator}{title}");
     for (name, value) in lines {
