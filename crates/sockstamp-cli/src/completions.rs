@@ -12,7 +12,7 @@ use nix::unistd::Group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
-use sockstamp_run::escape::complain;
+use sockstamp_run::escape::{complain, inform};
 
 /// Options of `completions`.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ fn serve(options: &Options) -> Result<()> {
         of_a_user: options.per_user,
     };
     let mut server = Server::new(publisher, listener, limits, |line| complain(line))?;
-    complain(format_args!(
+    inform(format_args!(
         "applications connect to {}",
         options.socket.display()
     ));

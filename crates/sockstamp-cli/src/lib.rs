@@ -92,7 +92,7 @@ pub fn run() -> ExitCode {
         Subcommand::Janitor(options) => janitor::run(&options),
     };
     result.unwrap_or_else(|error| {
-        escape::complain(format_args!("{error:#}"));
+        escape::fail(format_args!("{error:#}"));
         let cannot_run = error.downcast_ref::<CannotRun>();
         let interrupted = error.downcast_ref::<Interrupted>();
         let status = cannot_run

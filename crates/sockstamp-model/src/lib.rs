@@ -20,6 +20,7 @@
 //! | [`message`] | the timeline of one message, and its JSON |
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
+//! | [`line_limit`] | how many lines of a log a cause may have |
 //! | [`percent`] | shares as text |
 //! | [`wait`] | stretches in which a program cannot go on, also those that nothing ends |
 //!
@@ -38,6 +39,7 @@ pub mod flow;
 pub mod group;
 pub mod histogram;
 pub mod interface;
+pub mod line_limit;
 pub mod listener;
 pub mod lists;
 pub mod message;

@@ -3,16 +3,103 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::panic::Location;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
+use nix::sys::stat::fstat;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
+use sockstamp_model::line_limit::LineLimit;
 use sockstamp_model::name::{Escaped, shows};
 
+/// The importance of a line: syslog(3).
+#[derive(Debug, Clone, Copy)]
+enum Level {
+    Error = 3,
+    Warning = 4,
+    Info = 6,
+}
+
+/// Lines of one place in the program within a minute, and those of all, of a program that runs for
+/// long.
+const LINES: (u32, u32) = (10, 100);
+
+type Limit = LineLimit<&'static Location<'static>>;
+
+/// `None` where lines are not limited.
+static LIMIT: Mutex<Option<Limit>> = Mutex::new(None);
+
+/// Bound the lines of a log from now on.
+pub fn limit_lines() {
+    let (of_a_place, of_all) = LINES;
+    *limit() = Some(LineLimit::new(of_a_place, of_all));
+}
+
+fn limit() -> MutexGuard<'static, Option<Limit>> {
+    LIMIT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Print one line on standard error, escaped: an error may quote a file name or an argument.
+#[track_caller]
 pub fn complain(text: impl fmt::Display) {
-    let text = text.to_string();
+    print(Level::Warning, &text, Location::caller());
+}
+
+/// Print the error that ends the program.
+#[track_caller]
+pub fn fail(text: impl fmt::Display) {
+    print(Level::Error, &text, Location::caller());
+}
+
+/// Print a line about what is as it was asked for.
+#[track_caller]
+pub fn inform(text: impl fmt::Display) {
+    print(Level::Info, &text, Location::caller());
+}
+
+fn print(level: Level, text: &dyn fmt::Display, place: &'static Location<'static>) {
+    let left_out = match &mut *limit() {
+        Some(limit) => limit.admit(place, Instant::now()),
+        None => Some(0),
+    };
+    let Some(left_out) = left_out else {
+        return;
+    };
+    if left_out > 0 {
+        let lines = format!(
+            "{left_out} lines were left out, of causes that had {} before",
+            LINES.0
+        );
+        write(Level::Warning, &lines);
+    }
+    write(level, &text.to_string());
+}
+
+fn write(level: Level, text: &str) {
+    let priority = match goes_to_the_journal() {
+        true => format!("<{}>", level as u8),
+        false => String::new(),
+    };
     // Ignore the error: a broken standard error cannot be reported.
-    let _ = writeln!(io::stderr(), "sockstamp: {}", Escaped(text.as_bytes()));
+    let _ = writeln!(
+        io::stderr(),
+        "{priority}sockstamp: {}",
+        Escaped(text.as_bytes())
+    );
+}
+
+/// Return whether standard error is the journal, which takes a line's priority from its beginning
+/// (sd-daemon(3)): `JOURNAL_STREAM` has its device and inode (systemd.exec(5)).
+fn goes_to_the_journal() -> bool {
+    static JOURNAL: OnceLock<bool> = OnceLock::new();
+    *JOURNAL.get_or_init(|| {
+        let stream = std::env::var("JOURNAL_STREAM").ok();
+        let standard_error = fstat(io::stderr()).ok();
+        stream
+            .zip(standard_error)
+            .is_some_and(|(stream, found)| stream == format!("{}:{}", found.st_dev, found.st_ino))
+    })
 }
 
 /// Print lines on standard error, with hidden characters escaped.

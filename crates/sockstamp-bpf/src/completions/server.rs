@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketFlags, accept_with};
 use sockstamp::completions::protocol::{Refusal, Reply, Request, Status};
+use sockstamp_model::line_limit::LineLimit;
 
 use super::application::{Application, Slot};
 use super::areas::Areas;
@@ -29,6 +30,10 @@ pub struct Limits {
     /// The part of these that one user may have.
     pub of_a_user: u32,
 }
+
+/// Lines of the log within a minute: those that one user causes, and all.
+const LINES_OF_A_USER: u32 = 20;
+const LINES: u32 = 200;
 
 /// Time without accepting connections after one failed for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -49,6 +54,7 @@ pub struct Server {
     accepts_again: Option<Instant>,
     refused: u64,
     log: Box<dyn FnMut(&str)>,
+    lines: LineLimit<u32>,
 }
 
 impl std::fmt::Debug for Server {
@@ -91,6 +97,7 @@ impl Server {
             accepts_again: None,
             refused: 0,
             log: Box::new(log),
+            lines: LineLimit::new(LINES_OF_A_USER, LINES),
         })
     }
 
@@ -194,10 +201,10 @@ impl Server {
         {
             self.refused += 1;
             let _ = client.send(Reply::Refused(Refusal::TooManyApplications));
-            (self.log)(&format!(
-                "{client}: refused: {}",
-                Refusal::TooManyApplications
-            ));
+            self.say_of(
+                client.user,
+                &format!("{client}: refused: {}", Refusal::TooManyApplications),
+            );
             self.close(client);
             return;
         }
@@ -392,7 +399,20 @@ impl Server {
     }
 
     fn say(&mut self, client: usize, what: &str) {
-        (self.log)(&format!("{}: {what}", self.clients[client]));
+        let client = &self.clients[client];
+        let (user, line) = (client.user, format!("{client}: {what}"));
+        self.say_of(user, &line);
+    }
+
+    /// A user may cause any number of lines.
+    fn say_of(&mut self, user: u32, line: &str) {
+        match self.lines.admit(user, Instant::now()) {
+            Some(0) => (self.log)(line),
+            Some(left_out) => {
+                (self.log)(&format!("{line} ({left_out} lines were left out before)"))
+            }
+            None => {}
+        }
     }
 }
 
