@@ -67,6 +67,7 @@ mod window;
 
 pub use cost::ProgramCost;
 pub use error::Error;
+pub use flow::Place;
 pub use group::{GroupCap, Grouped};
 pub use options::{Ceiling, HolView, Options, Sampling, Target};
 pub use packets::Packets;

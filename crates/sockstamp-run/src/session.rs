@@ -81,6 +81,11 @@ pub fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<(
             "existing connections in other network namespaces are not measured: CAP_SYS_ADMIN is missing",
         );
     }
+    for place in session.stuck() {
+        complain(format_args!(
+            "{place}: existing connections are not measured: a task does not release the lock of one"
+        ));
+    }
     for name in target::names_without_process(&options.target.comms) {
         complain(format_args!("no process is named {name} yet"));
     }

@@ -6,7 +6,9 @@
 )]
 mod walk;
 
-use std::collections::BTreeMap;
+mod turn;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,7 +20,8 @@ use sockstamp_model::flow::NetnsInode;
 
 use crate::error::{Error, Tried};
 
-use walk::Walk;
+pub use turn::Place;
+use walk::{Sockets, Walk};
 
 /// Mark the TCP sockets that a selected task holds, or one that is left out.
 pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
@@ -35,6 +38,23 @@ pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error
     run(&link).tried(step)
 }
 
+/// Walks that are stuck in a place at most when another one begins, of all sockstamps together: a
+/// namespace whose sockets cannot be adopted keeps no walk from taking marks off.
+mod turns {
+    pub(super) const OF_THE_START: u8 = 1;
+    /// The second walk gives back what the first one took until it was stuck.
+    pub(super) const OF_WINDOWS: u8 = 2;
+    pub(super) const OF_THE_END: u8 = 3;
+}
+
+/// Connections that walks did not come to, and why.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Missed {
+    pub(crate) connections: u64,
+    /// Where a task does not release a socket's lock.
+    pub(crate) places: BTreeSet<Place>,
+}
+
 /// Mark the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to
 /// listeners first.
 pub(crate) fn mark_listening_subflows(
@@ -42,18 +62,19 @@ pub(crate) fn mark_listening_subflows(
     netns: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
-    walk_where_wanted(program, netns, "look at listeners of MPTCP", visited).map(drop)
+    const STEP: &str = "look at listeners of MPTCP";
+    walk(turns::OF_THE_START, program, netns, STEP, visited).map(drop)
 }
 
-/// Selects connections that exist. Returns how many it could not come to, since a task does not
-/// release the lock of one. `visited` counts the connections that the program has seen, and is
-/// asked all the time.
+/// Selects connections that exist. `visited` counts the connections that the program has seen, and
+/// is asked all the time.
 pub(crate) fn adopt(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
-) -> Result<u64, Error> {
-    walk_where_wanted(program, netns, "look at existing connections", visited)
+) -> Result<Missed, Error> {
+    const STEP: &str = "look at existing connections";
+    walk(turns::OF_THE_START, program, netns, STEP, visited)
 }
 
 /// Give the selecting bit of sockets back, or ask for it again, by `window.released`. Return how
@@ -63,9 +84,8 @@ pub(crate) fn switch(
     netns: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
-    // The second walk gives back what the first one took until it was stuck.
-    let run = walk::run_in_any_case;
-    walk_by(run, program, netns, "switch callbacks of sockets", visited)
+    const STEP: &str = "switch callbacks of sockets";
+    walk(turns::OF_WINDOWS, program, netns, STEP, visited).map(|missed| missed.connections)
 }
 
 /// Return the CPU time of all walks until now, beside that of this process's own clock.
@@ -80,36 +100,29 @@ pub(crate) fn ask_datagram_sockets(
     netns: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
-    walk_where_wanted(program, netns, "look at UDP sockets that exist", visited).map(drop)
+    const STEP: &str = "look at UDP sockets that exist";
+    walk(turns::OF_THE_START, program, netns, STEP, visited).map(drop)
 }
 
-/// Walks over the sockets of this network namespace or of all that can be entered. Returns how many
-/// connections it did not come to.
-fn walk_where_wanted(
+/// Walks over the sockets of this network namespace or of all that can be entered.
+fn walk(
+    turns: u8,
     program: &ProgramMut<'_>,
     only: Option<NetnsInode>,
     step: &str,
     visited: &mut dyn FnMut() -> u64,
-) -> Result<u64, Error> {
-    walk_by(walk::run, program, only, step, visited)
-}
-
-fn walk_by(
-    run: walk::Run,
-    program: &ProgramMut<'_>,
-    only: Option<NetnsInode>,
-    step: &str,
-    visited: &mut dyn FnMut() -> u64,
-) -> Result<u64, Error> {
+) -> Result<Missed, Error> {
     let link = program.attach().tried(step)?;
     let own = netns::own().map_err(io::Error::other).tried(step)?;
     let wanted = |inode| only.is_none_or(|only| only == inode);
-    let mut missed = 0;
+    let mut missed = Missed::default();
     if wanted(own) {
         let before = visited();
-        let iterator = walk::open(&link).tried(step)?;
-        if run(own, iterator, visited).tried(step)? == Walk::Stuck {
-            missed += unvisited(connections(), visited() - before);
+        let sockets = walk::open(&link).tried(step)?;
+        let place = sockets.place;
+        if walk::run(sockets, turns, visited).tried(step)? != Walk::Whole {
+            missed.connections += unvisited(connections(), visited() - before);
+            missed.places.insert(place);
         }
     }
     let others = netns::files()
@@ -121,45 +134,62 @@ fn walk_by(
         let Some(opened) = netns::enter(inode, &namespace, open).tried(step)? else {
             continue;
         };
-        let walked = opened.and_then(|iterator| run(inode, iterator, visited));
+        let place = opened.as_ref().ok().map(|sockets| sockets.place);
+        let walked = opened.and_then(|sockets| walk::run(sockets, turns, visited));
         if !matches!(walked, Ok(Walk::Whole)) {
             let there = netns::enter(inode, &namespace, connections);
             let there = there.unwrap_or_default().unwrap_or_default();
-            missed += unvisited(there, visited() - before);
+            missed.connections += unvisited(there, visited() - before);
+        }
+        if matches!(walked, Ok(Walk::Stuck | Walk::Skipped)) {
+            missed.places.extend(place);
         }
     }
     Ok(missed)
 }
 
-/// Take the selecting bit off every socket of ours, in every network namespace that can be entered.
-/// Where a task does not release the lock of one, a process stays behind until it does. `visited`
-/// counts the sockets that the program has seen.
+/// Take the selecting bit off every socket of ours, in this network namespace or in all that can be
+/// entered. Where a task does not release the lock of one, a process stays behind until it does.
+/// `visited` counts the sockets that the program has seen.
 ///
 /// A refusal ends no other walk: the first one is returned.
 pub(crate) fn deselect(
     program: &ProgramMut<'_>,
+    only: Option<NetnsInode>,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
     const STEP: &str = "take the marks off sockets";
     let link = program.attach().tried(STEP)?;
+    let wanted = |inode| only.is_none_or(|only| only == inode);
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
     let own = netns::own().ok();
-    // Nobody walks after this: the number only tells namespaces apart.
-    let here = own.unwrap_or(NetnsInode(0));
-    let walked = walk::open(&link).and_then(|all| walk::run_in_any_case(here, all, visited));
-    let mut ended = walked.map(drop);
+    let mut ended = match own.is_none_or(wanted) {
+        true => walk::open(&link).and_then(|sockets| take_marks(sockets, visited)),
+        false => Ok(()),
+    };
     for (inode, namespace) in netns::files() {
-        if Some(inode) == own {
+        if Some(inode) == own || !wanted(inode) {
             continue;
         }
         let opened = netns::enter(inode, &namespace, || walk::open(&link));
         let walked = opened.and_then(|opened| match opened {
-            Some(iterator) => walk::run_in_any_case(inode, iterator?, visited).map(drop),
+            Some(sockets) => take_marks(sockets?, visited),
             None => Ok(()),
         });
         ended = ended.and(walked);
     }
     ended.tried(STEP)
+}
+
+fn take_marks(sockets: Sockets, visited: &mut dyn FnMut() -> u64) -> io::Result<()> {
+    let place = sockets.place;
+    match walk::run(sockets, turns::OF_THE_END, visited)? {
+        // One that is stuck continues.
+        Walk::Whole | Walk::Stuck => Ok(()),
+        Walk::Skipped => Err(io::Error::other(format!(
+            "{place}: a task does not release the lock of a socket"
+        ))),
+    }
 }
 
 /// Do something in each of these network namespaces that can be entered, with what is given for

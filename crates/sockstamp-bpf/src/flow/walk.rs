@@ -7,11 +7,13 @@
 //! would keep sockstamp from ending. A process of its own can be left behind.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, libbpf_sys};
@@ -22,9 +24,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sockstamp_model::flow::NetnsInode;
 
+use super::turn::{self, Place, Turn};
+
 /// Longest time of a walk at one socket. A send that copies holds the lock for microseconds, and
 /// for milliseconds where memory is swapped in.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same where other walks are stuck, at least.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// include/uapi/linux/nsfs.h
+const NS_GET_USERNS: libc::Ioctl = 0xb701;
+const NS_GET_OWNER_UID: libc::Ioctl = 0xb704;
 
 /// Interval between looks at a walk's progress.
 const TICK: Timespec = Timespec {
@@ -46,18 +57,53 @@ pub(super) enum Walk {
     Whole,
     /// It waits for a lock, and continues when that is released.
     Stuck,
+    /// It has not begun: walks before it are stuck.
+    Skipped,
+}
+
+/// An iterator over the sockets of a network namespace.
+pub(super) struct Sockets {
+    iterator: OwnedFd,
+    pub(super) place: Place,
 }
 
 /// Make an iterator over the sockets of the calling thread's network namespace, to which it keeps
 /// (`bpf_iter_init_seq_net()`, fs/proc/proc_net.c, v6.18).
-pub(super) fn open(link: &Link) -> io::Result<OwnedFd> {
+pub(super) fn open(link: &Link) -> io::Result<Sockets> {
     // SAFETY: the call takes the number of a descriptor that `link` keeps open.
     let descriptor = unsafe { libbpf_sys::bpf_iter_create(link.as_fd().as_raw_fd()) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
+    Ok(Sockets {
+        // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
+        iterator: unsafe { OwnedFd::from_raw_fd(descriptor) },
+        place: here()?,
+    })
+}
+
+/// Return the place that the calling thread's network namespace is.
+fn here() -> io::Result<Place> {
+    let namespace = File::open("/proc/thread-self/ns/net")?;
+    let inode = u32::try_from(namespace.metadata()?.ino()).map_err(io::Error::other)?;
+    let owner = owner(&namespace).filter(|owner| *owner != 0);
+    Ok(owner.map_or(Place::Namespace(NetnsInode(inode)), Place::User))
+}
+
+/// Return the user whose user namespace a network namespace belongs to (ioctl_nsfs(2)), if it is
+/// ours or below it.
+fn owner(namespace: &File) -> Option<u32> {
+    // SAFETY: the call takes a number, and returns a new descriptor or an error.
+    let user = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) };
+    if user < 0 {
+        return None;
+    }
     // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    let user = unsafe { OwnedFd::from_raw_fd(user) };
+    let mut owner: libc::uid_t = 0;
+    // SAFETY: the kernel writes to `owner`, which lives as long as the call.
+    let told = unsafe { libc::ioctl(user.as_raw_fd(), NS_GET_OWNER_UID, &raw mut owner) };
+    (told == 0).then_some(owner)
 }
 
 /// A process that reads an iterator.
@@ -67,62 +113,78 @@ struct Reader {
     ended: OwnedFd,
 }
 
-/// The readers that wait for a lock, each in a network namespace. Another one would wait as well,
-/// and stay behind as well.
-static STUCK: Mutex<BTreeMap<NetnsInode, Reader>> = Mutex::new(BTreeMap::new());
-
-/// A way to run an iterator: [`run`] or [`run_in_any_case`].
-pub(super) type Run = fn(NetnsInode, OwnedFd, &mut dyn FnMut() -> u64) -> io::Result<Walk>;
+/// The readers of this process that wait for a lock, by their turns.
+static STUCK: Mutex<BTreeMap<(Place, u8), Reader>> = Mutex::new(BTreeMap::new());
 
 /// Run an iterator to its end, or until `progress`, which tells how many sockets it has come to,
-/// stands still. Where an earlier walk of the namespace is stuck, do not begin.
+/// stands still. Do not begin where as many walks as there are `turns` are stuck, of whichever
+/// sockstamp: this one would stay behind as well.
 pub(super) fn run(
-    netns: NetnsInode,
-    iterator: OwnedFd,
+    sockets: Sockets,
+    turns: u8,
     progress: &mut dyn FnMut() -> u64,
 ) -> io::Result<Walk> {
-    match is_one_stuck(netns)? {
-        true => Ok(Walk::Stuck),
-        false => run_in_any_case(netns, iterator, progress),
+    let place = sockets.place;
+    for number in 0..turns {
+        if is_one_stuck((place, number))? {
+            continue;
+        }
+        if let Some(turn) = turn::take(place, number) {
+            return run_in(turn, number, sockets, progress);
+        }
     }
+    Ok(Walk::Skipped)
 }
 
-fn is_one_stuck(netns: NetnsInode) -> io::Result<bool> {
+fn is_one_stuck(turn: (Place, u8)) -> io::Result<bool> {
     const NOW: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(reader) = stuck.get(&netns) else {
+    let mut stuck = stuck();
+    let Some(reader) = stuck.get(&turn) else {
         return Ok(false);
     };
     let has_ended = is_readable(&reader.ended, &NOW)?;
     if has_ended {
         reap(reader.process)?;
-        stuck.remove(&netns);
+        stuck.remove(&turn);
     }
     Ok(!has_ended)
 }
 
-/// Run an iterator like [`run`], although it may stay behind: it continues when the lock is
-/// released.
-pub(super) fn run_in_any_case(
-    netns: NetnsInode,
-    iterator: OwnedFd,
+fn stuck() -> MutexGuard<'static, BTreeMap<(Place, u8), Reader>> {
+    STUCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Return the longest time of a walk at one socket: half of the last one for each walk that is
+/// stuck, so that many places take little longer than one.
+fn patience() -> Duration {
+    let halved = u32::try_from(stuck().len()).unwrap_or(u32::MAX);
+    let patience = PATIENCE.checked_div(1 << halved.min(16)).unwrap_or(LEAST);
+    patience.max(LEAST)
+}
+
+fn run_in(
+    turn: Turn,
+    number: u8,
+    sockets: Sockets,
     progress: &mut dyn FnMut() -> u64,
 ) -> io::Result<Walk> {
+    let Sockets { iterator, place } = sockets;
+    let patience = patience();
     let mut visited = progress();
     let mut moved = Instant::now();
-    let process = start(&iterator)?;
+    let process = start(&iterator, turn.descriptor())?;
     drop(iterator);
     let ended = pidfd_open(process, PidfdFlags::empty())?;
     while !is_readable(&ended, &TICK)? {
         let now = progress();
         if now != visited {
             (visited, moved) = (now, Instant::now());
-        } else if moved.elapsed() > PATIENCE {
-            let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
-            stuck.insert(netns, Reader { process, ended });
+        } else if moved.elapsed() > patience {
+            turn.is_stuck();
+            stuck().insert((place, number), Reader { process, ended });
             return Ok(Walk::Stuck);
         }
     }
@@ -161,27 +223,30 @@ fn is_readable(ended: &OwnedFd, within: &Timespec) -> io::Result<bool> {
     }
 }
 
-fn start(iterator: &OwnedFd) -> io::Result<Pid> {
-    let descriptor = iterator.as_raw_fd();
+fn start(iterator: &OwnedFd, turn: Option<RawFd>) -> io::Result<Pid> {
+    let iterator = iterator.as_raw_fd();
     // SAFETY: other threads may hold locks, which are never released in the child: it only makes
     // system calls, and ends.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => {
             Pid::from_raw(child.as_raw()).ok_or_else(|| Errno::ESRCH.into())
         }
-        ForkResult::Child => read_to_the_end(descriptor),
+        ForkResult::Child => read_to_the_end(iterator, turn.unwrap_or(iterator)),
     }
 }
 
 /// Run in the child. Close everything else: programs stay attached as long as anything has their
 /// links, and a reader of our output waits for its end.
-fn read_to_the_end(iterator: libc::c_int) -> ! {
+fn read_to_the_end(iterator: RawFd, turn: RawFd) -> ! {
+    let (low, high) = (iterator.min(turn), iterator.max(turn));
     let mut output = [0_u8; 64];
     // SAFETY: the calls take numbers, and the kernel writes to `output` within its length. The
-    // descriptors belong to the child alone, and nothing in it uses those that are closed.
+    // descriptors belong to the child alone, and nothing in it uses those that are closed. The
+    // kernel refuses a range that ends before it begins.
     unsafe {
-        libc::syscall(libc::SYS_close_range, 0, iterator - 1, 0);
-        libc::syscall(libc::SYS_close_range, iterator + 1, libc::c_int::MAX, 0);
+        libc::syscall(libc::SYS_close_range, 0, low - 1, 0);
+        libc::syscall(libc::SYS_close_range, low + 1, high - 1, 0);
+        libc::syscall(libc::SYS_close_range, high + 1, libc::c_int::MAX, 0);
         loop {
             match libc::read(iterator, output.as_mut_ptr().cast(), output.len()) {
                 0 => libc::_exit(0),

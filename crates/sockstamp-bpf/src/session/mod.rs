@@ -4,6 +4,7 @@
 mod open_waits;
 mod start;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
@@ -14,6 +15,7 @@ use libbpf_rs::skel::Skel;
 use sockstamp::ReceiveStamping;
 use sockstamp_host::netns;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -25,7 +27,7 @@ use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
-use crate::flow;
+use crate::flow::{self, Place};
 use crate::group;
 use crate::group::GroupCap;
 use crate::histogram;
@@ -86,6 +88,9 @@ pub struct Session {
     // Held because the kernel stamps received packets only while some socket requests it.
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
+    stuck: BTreeSet<Place>,
+    /// The one network namespace of the target.
+    netns: Option<NetnsInode>,
     groups: Option<group::Table>,
     plan: Plan,
     asks_nics: bool,
@@ -152,6 +157,13 @@ impl Session {
     #[must_use]
     pub fn adopted(&self) -> Adopted {
         self.adopted
+    }
+
+    /// Return the places where connections were not adopted, because a task does not release the
+    /// lock of one.
+    #[must_use]
+    pub fn stuck(&self) -> &BTreeSet<Place> {
+        &self.stuck
     }
 
     /// The last to come is the first to go: a send whose end is seen has had its entry seen, a read
@@ -511,11 +523,11 @@ impl Session {
             let programs = &self.skeleton.progs;
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
-            ended = flow::deselect(&programs.deselect_flows, &mut visited);
+            ended = flow::deselect(&programs.deselect_flows, self.netns, &mut visited);
             #[cfg(feature = "series")]
             if self.plan.datagrams_call_back() {
                 let datagrams = &programs.deselect_datagram_sockets;
-                ended = ended.and(flow::deselect(datagrams, &mut visited));
+                ended = ended.and(flow::deselect(datagrams, self.netns, &mut visited));
             }
         }
         self.closing = None;

@@ -19,7 +19,7 @@ use crate::cost::Control;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook, Tracepoint};
-use crate::flow;
+use crate::flow::{self, Missed};
 use crate::group;
 use crate::map_view::Banks;
 use crate::object;
@@ -149,6 +149,8 @@ impl Session {
             skeleton,
             receive_stamping,
             adopted: Adopted::default(),
+            stuck: BTreeSet::new(),
+            netns: options.target.netns,
             groups,
             tags: options.tag,
             asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
@@ -215,7 +217,7 @@ impl Session {
     fn adopt(&mut self, target: &Target) -> Result<(), Error> {
         let begun = Instant::now();
         let programs = &self.skeleton.progs;
-        let mut missed = 0;
+        let mut missed = Missed::default();
         if self.plan.spare_own {
             flow::mark_sockets(&programs.mark_sockets)?;
         }
@@ -242,16 +244,16 @@ impl Session {
             }
         }
         let counted = self.skeleton.maps.bss_data.as_ref();
+        self.stuck = missed.places;
         self.adopted = Adopted {
             connections: counted.map_or(0, |data| data.adopted_flows),
-            missed,
+            missed: missed.connections,
             took: begun.elapsed(),
         };
         Ok(())
     }
 
-    /// Return the number of connections that it did not reach.
-    fn adopt_flows(&mut self, target: &Target) -> Result<u64, Error> {
+    fn adopt_flows(&mut self, target: &Target) -> Result<Missed, Error> {
         let data = &mut self.skeleton.maps.bss_data;
         let mut visited = || {
             data.as_mut().map_or(0, |data| {
