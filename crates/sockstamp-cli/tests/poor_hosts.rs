@@ -101,6 +101,29 @@ fn stat_agrees_with_doctor_without_btf() {
     as_doctor_says(without_btf_in_sight, Some("no BTF"));
 }
 
+#[test]
+fn stat_agrees_with_doctor_in_a_user_namespace() {
+    as_doctor_says(in_a_user_namespace, Some("in a user namespace"));
+}
+
+#[test]
+fn stat_agrees_with_doctor_behind_a_filter_of_system_calls() {
+    as_doctor_says(without_the_call, Some("a seccomp filter refuses bpf(2)"));
+}
+
+#[test]
+fn stat_agrees_with_doctor_where_sys_is_hidden() {
+    as_doctor_says(without_sys, Some("/sys/kernel is hidden"));
+}
+
+#[test]
+fn stat_agrees_with_doctor_without_room_for_descriptors() {
+    as_doctor_says(
+        with_few_descriptors,
+        Some("at most 16 descriptors may be open"),
+    );
+}
+
 /// A name whose namespace is gone stays a plain file; others bind to names what is none.
 #[test]
 fn names_in_run_netns_without_a_network_namespace_are_passed_over() {
@@ -171,6 +194,34 @@ fn without_btf_in_sight() -> Command {
         [ ! -d $place ] || mount -t tmpfs none $place; done; exec \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", HIDE, sockstamp()]);
+    command
+}
+
+/// Root of its own user namespace, with all capabilities there.
+fn in_a_user_namespace() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(sockstamp());
+    command
+}
+
+/// As in a container whose profile has not bpf(2).
+fn without_the_call() -> Command {
+    let mut command = Command::new("python3");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/without_bpf.py");
+    command.arg(script).arg(sockstamp());
+    command
+}
+
+fn without_sys() -> Command {
+    const HIDE: &str = "mount -t tmpfs none /sys && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", HIDE, sockstamp()]);
+    command
+}
+
+fn with_few_descriptors() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 16; exec \"$0\" \"$@\"", sockstamp()]);
     command
 }
 

@@ -16,7 +16,7 @@ use crate::abi::raw;
 use crate::error::{Error, Tried};
 use crate::object;
 use crate::opening;
-use crate::plan::{no_btf, no_capability};
+use crate::plan::cannot_load;
 use crate::probe;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
 use crate::verified;
@@ -72,7 +72,7 @@ impl Publisher {
     /// [`Error::Plan`] where something is missing, and [`Error::Bpf`] where the kernel refuses.
     pub fn attach(applications: u32, sockets: u32) -> Result<Self, Error> {
         let facts = probe::facts();
-        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+        if let Some(obstacle) = cannot_load(&facts) {
             return Err(obstacle.into());
         }
         let tx_timestamping = facts.tx_timestamping == Some(true);

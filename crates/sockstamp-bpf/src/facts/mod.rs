@@ -3,6 +3,7 @@
 //!
 //! A fact is `None` where the probe could not look. Unknown is not absent.
 
+mod confinement;
 mod hook_points;
 mod trial;
 
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
+pub use confinement::Confinement;
 pub use hook_points::{Function, Hook, Tracepoint};
 pub use trial::{Trial, TriedHook};
 
@@ -82,6 +84,8 @@ pub struct Facts {
     pub btf: Option<bool>,
     /// Capabilities in effect.
     pub capabilities: BTreeMap<Capability, Option<bool>>,
+    /// Surroundings that take their effect away.
+    pub confinement: BTreeSet<Confinement>,
     /// The mount point of the cgroup2 hierarchy.
     pub cgroup2: Option<PathBuf>,
     /// The tracepoints this kernel has.
@@ -246,6 +250,7 @@ impl Facts {
                 (Capability::NetAdmin, YES),
                 (Capability::SysAdmin, Some(false)),
             ]),
+            confinement: BTreeSet::new(),
             cgroup2: Some("/sys/fs/cgroup".into()),
             tracepoints: Tracepoint::ALL.map(|tracepoint| (tracepoint, YES)).into(),
             refused: BTreeSet::new(),

@@ -28,7 +28,7 @@ use crate::group::Names;
 use crate::object;
 use crate::opening;
 use crate::options::Target;
-use crate::plan::{Obstacle, no_btf, no_capability};
+use crate::plan::{Obstacle, cannot_load};
 use crate::probe;
 use crate::ring::Ring;
 use crate::select::filter;
@@ -128,7 +128,7 @@ impl Packets {
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let facts = probe::facts();
-        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+        if let Some(obstacle) = cannot_load(&facts) {
             return Err(obstacle.into());
         }
         let root = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;

@@ -18,7 +18,8 @@ pub use self::method::Method;
 pub use self::point::{Callback, Point};
 pub use self::reason::{Obstacle, Reason, Release};
 pub use self::request::{EntryHook, Hooks, Request};
-pub use self::rules::{missing_capabilities, no_btf, no_capability};
+pub use self::rules::missing_capabilities;
+use self::rules::{no_btf, no_capability};
 pub use self::source::{Datagrams, Entry, Reads, Stamps};
 use crate::facts::{Capability, Facts, Function, Tracepoint};
 
@@ -235,11 +236,22 @@ impl Plan {
     }
 }
 
+/// Return what keeps every program from being loaded, if anything does.
+#[must_use]
+pub fn cannot_load(facts: &Facts) -> Option<Obstacle> {
+    let confined = facts.confinement.first().copied();
+    let confined = confined.map(Obstacle::Confined);
+    confined
+        .or_else(|| no_btf(facts))
+        .or_else(|| no_capability(facts))
+}
+
 /// Return all obstacles to a request.
 #[must_use]
 pub fn obstacles(facts: &Facts, request: &Request) -> Vec<Obstacle> {
     let facts = rules::seen_by(facts, request.hooks);
     let facts = facts.as_ref();
+    let confined = facts.confinement.iter().copied().map(Obstacle::Confined);
     let basis = [
         no_btf(facts),
         facts.cgroup2.is_none().then_some(Obstacle::NoCgroup2),
@@ -258,5 +270,6 @@ pub fn obstacles(facts: &Facts, request: &Request) -> Vec<Obstacle> {
             .flatten()
             .map(Obstacle::NoHostPath),
     ];
-    basis.into_iter().chain(asked).flatten().collect()
+    let others = basis.into_iter().chain(asked).flatten();
+    confined.chain(others).collect()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::point::Callback;
-use crate::facts::{Capability, Function, Tracepoint};
+use crate::facts::{Capability, Confinement, Function, Tracepoint};
 
 /// A release of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,6 +130,9 @@ pub enum Obstacle {
     /// The description of the kernel's types cannot be read.
     #[error("the kernel's BTF cannot be read: check the permissions of /sys/kernel/btf/vmlinux")]
     UnreadableBtf,
+    /// Something confines this process.
+    #[error("{0}")]
+    Confined(Confinement),
     /// No cgroup version 2 hierarchy is mounted.
     #[error("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")]
     NoCgroup2,

@@ -11,7 +11,7 @@ use super::point::{Callback, Point};
 use super::reason::{Obstacle, Reason, Release};
 use super::request::{EntryHook, Hooks, Request};
 use super::source::{Datagrams, Entry, Reads, Stamps};
-use crate::facts::{Capability, Facts, Function, Tracepoint};
+use crate::facts::{Capability, Confinement, Facts, Function, Tracepoint};
 
 const BPF_TIMESTAMPING: Release = Release(6, 15);
 const ENTRY_TRACEPOINT: Release = Release(6, 16);
@@ -42,7 +42,11 @@ fn known(fact: Option<bool>) -> bool {
 
 /// Return the defect of the kernel's BTF, if any.
 #[must_use]
-pub fn no_btf(facts: &Facts) -> Option<Obstacle> {
+pub(super) fn no_btf(facts: &Facts) -> Option<Obstacle> {
+    // That is the reason then.
+    if facts.confinement.contains(&Confinement::MaskedSys) {
+        return None;
+    }
     match facts.btf {
         Some(true) => None,
         Some(false) => Some(Obstacle::NoBtf),
@@ -52,7 +56,7 @@ pub fn no_btf(facts: &Facts) -> Option<Obstacle> {
 
 /// Return that capabilities are missing, if any is.
 #[must_use]
-pub fn no_capability(facts: &Facts) -> Option<Obstacle> {
+pub(super) fn no_capability(facts: &Facts) -> Option<Obstacle> {
     let missing = missing_capabilities(facts);
     (!missing.is_empty()).then_some(Obstacle::NoCapability(missing))
 }

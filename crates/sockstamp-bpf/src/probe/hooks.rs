@@ -123,6 +123,9 @@ pub fn functions_can_be_traced() -> bool {
 
 /// Return why trying would tell nothing about the kernel, if so.
 pub(crate) fn obstacle(facts: &Facts) -> Option<&'static str> {
+    if !facts.confinement.is_empty() {
+        return Some("this process is confined");
+    }
     match facts.btf {
         Some(false) => Some("no kernel BTF"),
         None => Some("kernel BTF not readable"),

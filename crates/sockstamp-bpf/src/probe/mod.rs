@@ -2,6 +2,7 @@
 
 mod btf;
 mod cgroup;
+mod confinement;
 mod hooks;
 
 use std::collections::BTreeSet;
@@ -27,8 +28,10 @@ use crate::{plan, privilege, sched};
 pub fn facts() -> Facts {
     let types = of_kernel().ok();
     let mut facts = by_looking(&KernelTypes::of(types.as_deref()));
+    let may_load = plan::missing_capabilities(&facts).is_empty();
+    facts.confinement = confinement::confinements(may_load);
     // Without them, the kernel refuses to answer.
-    if plan::missing_capabilities(&facts).is_empty() {
+    if may_load && facts.confinement.is_empty() {
         facts.call_registers = calls_are_seen();
     }
     facts
@@ -41,6 +44,7 @@ fn by_looking(types: &KernelTypes<'_>) -> Facts {
         capabilities: Capability::ALL
             .map(|capability| (capability, privilege::in_effect(capability).ok()))
             .into(),
+        confinement: BTreeSet::new(),
         cgroup2: mount(),
         tracepoints: Tracepoint::ALL
             .map(|tracepoint| (tracepoint, types.have_tracepoint(tracepoint)))

@@ -28,7 +28,7 @@ use crate::facts::Facts;
 use crate::map_view;
 use crate::opening;
 use crate::options::Target;
-use crate::plan::{no_btf, no_capability};
+use crate::plan::cannot_load;
 use crate::probe;
 use crate::sched::WakeFunctions;
 use crate::select::filter;
@@ -85,7 +85,7 @@ impl Stuck {
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(target: &Target) -> Result<Self, Error> {
         let facts = probe::facts();
-        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+        if let Some(obstacle) = cannot_load(&facts) {
             return Err(obstacle.into());
         }
         Self::start_on(&facts, target)

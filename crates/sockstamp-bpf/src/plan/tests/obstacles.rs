@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{plan_of, required, without};
-use crate::facts::Hook;
+use crate::facts::{Confinement, Hook};
 use crate::plan::*;
 
 fn only_obstacle(facts: &Facts) -> String {
@@ -22,6 +22,28 @@ fn without_btf_nothing_is_planned() {
         plan_of(&facts).stages[Stage::TxQueue],
         Method::Absent(Reason::NoBtf)
     );
+}
+
+#[test]
+fn what_confines_the_process_is_the_reason_and_not_the_kernel() {
+    for (confinement, remedy) in [
+        (Confinement::UserNamespace, "--userns=host"),
+        (Confinement::Seccomp, "seccomp=unconfined"),
+        (Confinement::SecurityModule, "ausearch"),
+        (Confinement::Lockdown, "lockdown=integrity"),
+        (Confinement::Descriptors(16), "ulimit -n 1024"),
+    ] {
+        let facts = without(|facts| _ = facts.confinement.insert(confinement));
+        let obstacle = only_obstacle(&facts);
+        assert!(obstacle.contains(remedy), "{obstacle}");
+        assert_eq!(cannot_load(&facts), Some(Obstacle::Confined(confinement)));
+    }
+    let masked = without(|facts| {
+        facts.confinement.insert(Confinement::MaskedSys);
+        facts.btf = Some(false);
+    });
+    assert!(only_obstacle(&masked).contains("mount sysfs at /sys"));
+    assert_eq!(cannot_load(&Facts::complete()), None);
 }
 
 #[test]
