@@ -1,5 +1,6 @@
 //! An agent under test, its text, and traffic for it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -60,6 +61,21 @@ impl Agent {
             "rate_cap = 1000000\nmax_cost = \"none\"\n{more}\n[target]\nnetns = \"{}\"",
             host.netns_name()
         ))
+    }
+
+    /// The capabilities of its threads by their names, permitted ones as well as those in effect.
+    pub fn capabilities(&self) -> BTreeMap<String, u64> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        let status = |task: fs::DirEntry| fs::read_to_string(task.path().join("status")).ok();
+        let of = |status: String| {
+            let field = |name: &str| {
+                let value = status.lines().find_map(|line| line.strip_prefix(name));
+                value.unwrap().trim().to_owned()
+            };
+            let set = |name| u64::from_str_radix(&field(name), 16).unwrap();
+            (field("Name:"), set("CapEff:") | set("CapPrm:"))
+        };
+        tasks.flatten().filter_map(status).map(of).collect()
     }
 
     pub fn file(&self) -> PathBuf {

@@ -19,7 +19,7 @@ use sockstamp_metrics::ledger::Naming;
 use sockstamp_metrics::otlp::{Origin, unix_nanos};
 use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_model::group::GroupKey;
-use sockstamp_run::escape::complain;
+use sockstamp_run::escape::{complain, inform, limit_lines};
 use sockstamp_run::session::{Unprivileged, complain_of};
 use sockstamp_run::signals::{self, Signals};
 use tokio::sync::oneshot;
@@ -71,6 +71,7 @@ const FRESH: Duration = Duration::from_millis(200);
 /// If settings are wrong, if the kernel or its configuration lets it not measure, or if the address
 /// is taken.
 pub fn run(options: &Options) -> Result<()> {
+    limit_lines();
     let config = read(options)?;
     let checked = Checked::new(&config)?;
     raise_descriptors();
@@ -84,7 +85,7 @@ pub fn run(options: &Options) -> Result<()> {
         warn_of_the_network(&agent.config);
     }
     let scheme = agent.config.scheme();
-    complain(format_args!("listening on {scheme}://{address}"));
+    inform(format_args!("listening on {scheme}://{address}"));
     agent.notifier.ready();
     agent.work(signals)
 }
@@ -178,6 +179,11 @@ pub(crate) fn probes(config: &Config, wanted: &SessionOptions) -> prober::Settin
         max_series: config.max_series,
         target: wanted.target.clone(),
         expire: config.expire,
+        // Half is the programs' in any case.
+        share: config
+            .max_cost
+            .0
+            .map(|millionths| f64::from(millionths.get()) / 2e6),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use sockstamp_model::summary::Summary;
+use sockstamp_model::summary::{Cost, Summary};
+
+use crate::threads::Threads;
 
 /// The shortest time between two lines.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -33,6 +35,7 @@ pub(crate) struct CeilingLog {
     at: Option<Instant>,
     /// Looks that found the cost above the ceiling, until now.
     over: u64,
+    threads: Threads,
 }
 
 impl Default for CeilingLog {
@@ -41,6 +44,7 @@ impl Default for CeilingLog {
             said: FREE,
             at: None,
             over: 0,
+            threads: Threads::default(),
         }
     }
 }
@@ -49,6 +53,7 @@ impl CeilingLog {
     /// Return a line if there is something new to say, once per minute at most.
     pub(crate) fn line(&mut self, now: Instant, summary: &Summary) -> Option<String> {
         let cost = summary.cost?;
+        self.threads.look(now);
         if self.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
             return None;
         }
@@ -63,7 +68,11 @@ impl CeilingLog {
             return None;
         }
         (self.said, self.at) = (state, Some(now));
-        Some(state.line(cost.ceiling))
+        let mut line = state.line(cost.ceiling);
+        if state.is_over {
+            line.push_str(&over(&cost, self.threads.busiest(now)));
+        }
+        Some(line)
     }
 }
 
@@ -83,11 +92,25 @@ impl State {
         if self.one_of > 1 {
             let _ = write!(line, ", in windows of 1/{} of the time", self.one_of);
         }
-        if self.is_over {
-            line.push_str("; it costs more even so");
-        }
         line
     }
+}
+
+/// Say what costs, and what to do.
+fn over(cost: &Cost, busiest: Option<(String, f64)>) -> String {
+    let percent = |millionths: u32| f64::from(millionths) / 10_000.0;
+    let busiest = busiest.map_or(String::new(), |(name, share)| {
+        format!(", most of it the thread {name} with {:.2}%", 100.0 * share)
+    });
+    let cure = match cost.programs > cost.process {
+        true => "name a [target], or turn groups off by a rule",
+        false => "scrape less often, or turn off what needs threads",
+    };
+    format!(
+        "; it costs more even so (programs {:.2}%, this process {:.2}%{busiest}): {cure}",
+        percent(cost.programs),
+        percent(cost.process),
+    )
 }
 
 #[cfg(test)]
@@ -103,6 +126,8 @@ mod tests {
                 rate_cap: Some(rate_cap),
                 lowered: rate_cap < 100,
                 over,
+                programs: 9_000,
+                process: 2_500,
                 ..Cost::default()
             }),
             windows: (one_of > 1).then(|| Windows {
@@ -135,12 +160,28 @@ mod tests {
             "{line}"
         );
         let line = after(4, &summary(6, 4, 3)).unwrap();
-        assert!(line.ends_with("; it costs more even so"), "{line}");
+        let what = "; it costs more even so (programs 0.90%, this process 0.25%";
+        let cure = ": name a [target], or turn groups off by a rule";
+        assert!(line.contains(what) && line.ends_with(cure), "{line}");
         // The cost was over until then, and is not any more.
         let line = after(5, &summary(6, 4, 3)).unwrap();
         assert!(line.ends_with("1/4 of the time"), "{line}");
         let line = after(6, &summary(100, 1, 3)).unwrap();
         assert_eq!(line, "max_cost 1%: all rates are as configured");
+    }
+
+    #[test]
+    fn what_costs_most_is_named() {
+        let cost = Cost {
+            programs: 1_000,
+            process: 12_000,
+            ..Cost::default()
+        };
+        assert_eq!(
+            over(&cost, Some(("http".to_owned(), 0.009))),
+            "; it costs more even so (programs 0.10%, this process 1.20%, most of it the thread http \
+             with 0.90%): scrape less often, or turn off what needs threads"
+        );
     }
 
     #[test]

@@ -3,12 +3,14 @@
 
 use anyhow::{Context, Result};
 use sockstamp_bpf::Options as SessionOptions;
+use sockstamp_run::escape::complain;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::config::Config;
 use crate::files::{PEM, TOKEN, content};
 use crate::http::tls;
 use crate::otlp::client::Client;
+use crate::rules::Rule;
 use crate::session::session_options;
 use crate::{hindsight, otlp};
 
@@ -44,6 +46,17 @@ impl Secrets {
     }
 }
 
+/// Warn about a rule that may have been meant for fewer groups.
+fn warn_of_rules(config: &Config) {
+    let off = config.rules.iter().position(Rule::turns_all_off);
+    if let Some(number) = off.map(|before| before + 1) {
+        let file = config.table(&format!("[[rule]] {number}"));
+        complain(format_args!(
+            "{file}: it matches every group and has off = true: nothing is measured but what an earlier rule matches"
+        ));
+    }
+}
+
 impl Checked {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let wanted = session_options(config).with_context(|| config.table("[target]"))?;
@@ -52,6 +65,7 @@ impl Checked {
 
     /// Do the same for a target that has been found before.
     pub(crate) fn with(config: &Config, wanted: SessionOptions) -> Result<Self> {
+        warn_of_rules(config);
         config
             .hindsight
             .as_ref()

@@ -10,7 +10,7 @@
 //! | `names` | names of containers, from their runtimes |
 //! | `rules` | labels, rates and thresholds of groups |
 //! | `prober` | round trips to the peers of containers |
-//! | `readings` | the counters of all sessions; `own`: the agent's own cost |
+//! | `readings` | the counters of all sessions; `own`, `threads`: the agent's own cost |
 //! | `takers` | those that get messages one by one; `owners`: whose they are |
 
 #![forbid(unsafe_code)]
@@ -43,6 +43,7 @@ mod slow;
 mod snapshot;
 mod takers;
 mod target_watch;
+mod threads;
 mod values;
 
 pub use agent::{Options, check, run, snapshot};

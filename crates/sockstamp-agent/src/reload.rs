@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use sockstamp_bpf::{Options as SessionOptions, probe};
-use sockstamp_run::escape::complain;
+use sockstamp_run::escape::{complain, inform};
 use sockstamp_run::session::Unprivileged;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
@@ -49,7 +49,7 @@ impl Agent<'_> {
         match prepared {
             Ok(prepared) => {
                 self.apply(prepared)?;
-                complain("the configuration was read again");
+                inform("the configuration was read again");
             }
             Err(error) => complain(format_args!("the configuration is unchanged: {error:#}")),
         }
@@ -69,7 +69,7 @@ impl Agent<'_> {
         match self.prepare(self.config.clone()) {
             Ok(prepared) => {
                 self.apply(prepared)?;
-                complain("the target has another cgroup now, which is measured");
+                inform("the target has another cgroup now, which is measured");
             }
             Err(error) if self.target.tell() => {
                 complain(format_args!("the target is not measured: {error:#}"));

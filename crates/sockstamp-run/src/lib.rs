@@ -7,6 +7,7 @@
 //! | [`life`] | the loop of a measurement, and what ends it: its command, its duration, a signal |
 //! | [`session`] | a session without capabilities while it runs, and what it leaves alone |
 //! | [`signals`] | signals as something to wait for together with the rest |
+//! | [`capabilities`] | those of threads beside the one that measures |
 //! | [`containers`] | the containers of messages |
 //! | [`directory`] | directories that nobody else can change |
 //! | [`max_cost`] | the part of a core that measuring may cost |
@@ -19,6 +20,7 @@
 // Names that others chose must not reach a terminal as they are: `escape` has the ways out.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+pub mod capabilities;
 pub mod command;
 pub mod containers;
 pub mod directory;

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use sockstamp_bpf::Grouped;
 use sockstamp_metrics::ledger::SERIES_PER_GROUP;
+use sockstamp_model::UnknownName;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::Dimension;
 use sockstamp_run::max_cost::{MaxCost, max_cost};
@@ -20,7 +21,7 @@ pub(super) fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<L
     let names = Vec::<String>::deserialize(deserializer)?;
     let mut labels = Vec::new();
     for name in names {
-        match name.parse().map_err(D::Error::custom)? {
+        match name.parse().map_err(unknown_label)? {
             refused @ Label::Dimension(Dimension::Pid | Dimension::Flow) => {
                 return Err(D::Error::custom(format!(
                     "{refused} would make series without end: use comm, port or peer"
@@ -33,6 +34,13 @@ pub(super) fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<L
         }
     }
     Ok(labels)
+}
+
+fn unknown_label<E: serde::de::Error>(error: UnknownName) -> E {
+    let names = Dimension::MEASURED.into_iter().map(Dimension::name);
+    let possible = |name: &&str| !["pid", "flow"].contains(name);
+    let names: Vec<_> = names.filter(possible).chain(Label::names()).collect();
+    E::custom(format!("{error}: there is {}", names.join(", ")))
 }
 
 pub(super) fn within<'de, D: Deserializer<'de>>(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sockstamp_model::stage::Stage;
 
 use super::fields::{absolute, within};
-use crate::values::{duration, parsed, seconds, some_duration, up_to_an_hour};
+use crate::values::{duration, seconds, some_duration, up_to_an_hour};
 
 /// The recording of the last minutes.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -69,7 +69,7 @@ impl HindsightTable {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeepWhen {
-    #[serde(deserialize_with = "parsed")]
+    #[serde(deserialize_with = "stage")]
     pub(crate) stage: Stage,
     #[serde(default = "p99", deserialize_with = "quantile")]
     pub(crate) quantile: f64,
@@ -92,11 +92,21 @@ const fn one_minute() -> Duration {
     Duration::from_secs(60)
 }
 
+fn stage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stage, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(|error| {
+        let names = Stage::ALL.map(Stage::name).join(", ");
+        D::Error::custom(format!("{error}: there is {names}"))
+    })
+}
+
 fn quantile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let quantile = f64::deserialize(deserializer)?;
     match quantile > 0.0 && quantile < 1.0 {
         true => Ok(quantile),
-        false => Err(D::Error::custom("it is a number between 0 and 1")),
+        false => Err(D::Error::custom(
+            "it is a number between 0 and 1, such as 0.99",
+        )),
     }
 }
 

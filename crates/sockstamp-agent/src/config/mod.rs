@@ -28,7 +28,7 @@ use crate::values::{seconds, some_duration, up_to_an_hour};
 use fields::{
     comms, cost, expiry, filter, groups, labels, memory, name, percent, series, sockets, targets,
 };
-use place::{Setting, located, place_of};
+use place::{Setting, key_at, located, place_of};
 
 pub(crate) use hindsight::{HindsightTable, KeepWhen};
 pub(crate) use otlp::{Endpoint, OtlpTable, Protocol};
@@ -232,8 +232,13 @@ impl Config {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            let message = renamed(error.message());
-            located(text, at, message.as_deref().unwrap_or(error.message()))
+            let message = renamed(error.message()).unwrap_or(error.message().to_owned());
+            match key_at(text, at) {
+                Some(key) if !message.starts_with(key) => {
+                    located(text, at, &format!("{key}: {message}"))
+                }
+                _ => located(text, at, &message),
+            }
         })?;
         match config.contradiction() {
             Some((setting, message)) => Err(located(text, place_of(text, setting), message)),
@@ -420,7 +425,20 @@ mod tests {
         assert!(refusal("[target]\ncolour = 1").starts_with("2:1: unknown field `colour`"));
         assert!(refusal("by = [\"pid\"]").contains("pid would make series without end"));
         assert!(refusal("by = [\"port\", \"port\"]").contains("named twice"));
-        assert!(refusal("by = [\"ports\"]").contains("no dimension is named \"ports\""));
+        let wrong = refusal("by = [\"ports\"]");
+        assert!(
+            wrong.starts_with("1:6: by: no dimension is named \"ports\": there is comm, "),
+            "{wrong}"
+        );
+        let list = wrong
+            .split_once("there is ")
+            .map(|(_, list)| list.split(", "));
+        for name in list.into_iter().flatten() {
+            assert!(
+                Config::parse(&format!("by = [\"{name}\"]")).is_ok(),
+                "{name}"
+            );
+        }
         let needs = refusal("by = [\"port\"]\nnetstacklat = true");
         assert!(
             needs.starts_with("2:1: netstacklat needs \"proto\""),
@@ -429,7 +447,7 @@ mod tests {
         assert!(Config::parse("netstacklat = true").unwrap().netstacklat);
         let relative = refusal("runtime_sockets = [\"/a\", \"b\"]");
         assert!(
-            relative.starts_with("1:19: \"b\" does not begin with /"),
+            relative.starts_with("1:19: runtime_sockets: \"b\" does not begin with /"),
             "{relative}"
         );
         assert!(refusal("max_series = 3").contains("one group may need"));
@@ -440,7 +458,7 @@ mod tests {
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         let relative = refusal("[hindsight]\ndirectory = \"a\"");
         assert!(
-            relative.starts_with("2:13: \"a\" does not begin with /"),
+            relative.starts_with("2:13: directory: \"a\" does not begin with /"),
             "{relative}"
         );
         let filter = refusal("[target]\nfilter = \"port x\"");
@@ -451,11 +469,11 @@ mod tests {
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
         assert!(
             refusal("[otlp]\nendpoint = \"ftp://a\"")
-                .starts_with("2:12: \"ftp://a\" does not begin")
+                .starts_with("2:12: endpoint: \"ftp://a\" does not begin")
         );
         assert!(
             refusal("[otlp]\nendpoint = \"http://127.0.0.1:99999/x\"")
-                .starts_with("2:12: \":99999\" is no port")
+                .starts_with("2:12: endpoint: \":99999\" is no port")
         );
         assert!(refusal("[tls]\nkey_file = \"/a\"").contains("missing field `certificate_file`"));
         assert!(
@@ -518,7 +536,10 @@ mod tests {
     fn series_live_for_a_second_or_longer() {
         for short in ["0s", "0ms", "0.9s", "999ms"] {
             let refusal = refusal(&format!("\nexpire = \"{short}\""));
-            assert_eq!(refusal, "2:10: it is a time of 1s or longer", "{short}");
+            assert_eq!(
+                refusal, "2:10: expire: it is a time of 1s or longer",
+                "{short}"
+            );
         }
         assert!(Config::parse("expire = \"1s\"").is_ok());
     }

@@ -14,6 +14,19 @@ pub(super) fn located(text: &str, at: usize, message: &str) -> String {
     format!("{line}:{column}: {}", message.trim())
 }
 
+/// Return the key whose value a byte is in, where both are on one line.
+pub(super) fn key_at(text: &str, at: usize) -> Option<&str> {
+    let before = text.get(..at)?;
+    let line = before.rsplit('\n').next()?;
+    let (key, _) = line.rsplit_once('=')?;
+    let is_of_key =
+        |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
+    let key = key.trim_end();
+    let begin = key.rfind(|character| !is_of_key(character));
+    let key = &key[begin.map_or(0, |end| end + 1)..];
+    (!key.is_empty()).then_some(key)
+}
+
 /// Return the byte at which the key of a setting begins.
 pub(super) fn place_of(text: &str, setting: Setting) -> usize {
     let document = DeTable::parse(text).ok();
@@ -27,5 +40,23 @@ fn place_in(table: &DeTable<'_>, setting: Setting) -> Option<usize> {
     match below.is_empty() {
         true => Some(key.span().start),
         false => place_in(value.get_ref().as_table()?, below),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_value_is_found_on_its_line() {
+        let text = "a = 1\n[[rule]]\nmatch = { port = \"x\" }\nby = [\n\"x\"]";
+        let key = |of: &str| key_at(text, text.find(of).unwrap());
+        assert_eq!(key("1"), Some("a"));
+        assert_eq!(key("\"x\" }"), Some("port"));
+        assert_eq!(key("{ port"), Some("match"));
+        // A value that begins on an earlier line, a table, and a place without a value.
+        assert_eq!(key("\"x\"]"), None);
+        assert_eq!(key("[[rule"), None);
+        assert_eq!(key_at(text, 1000), None);
     }
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use sockstamp_model::name::Escaped;
+use sockstamp_run::capabilities;
 use sockstamp_run::escape::complain;
 use tokio::sync::oneshot;
 
@@ -49,6 +50,7 @@ fn refuse(client: oneshot::Sender<Answered>, why: Refusal) {
 /// Explain on a thread that then rests for as long.
 fn begin(files: Vec<PathBuf>, client: oneshot::Sender<Answered>) {
     let explain = move || {
+        capabilities::keep(&[]);
         let began = Instant::now();
         // The client may have gone.
         let _ = client.send(run(files));

@@ -24,6 +24,7 @@ use sockstamp_metrics::{Exposition, Labels, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Batch, Rows};
+use sockstamp_run::capabilities;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::escape::complain;
 use tokio::sync::oneshot;
@@ -141,6 +142,7 @@ impl Hindsight {
         let thread = thread::Builder::new()
             .name("hindsight".to_owned())
             .spawn(move || {
+                capabilities::keep(&[]);
                 work(files, &received, &counts);
                 drop(lock);
             })

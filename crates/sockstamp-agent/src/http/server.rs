@@ -30,6 +30,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use sockstamp_metrics::Format;
+use sockstamp_run::capabilities;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::sync::oneshot;
@@ -75,9 +76,8 @@ pub(crate) struct Server {
 type Token = Arc<RwLock<Option<String>>>;
 
 impl Server {
-    /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
-    /// Clients must have the token, if there is one, and use TLS, if there is an identity; those of
-    /// the local socket need neither.
+    /// Serve on a thread of its own, without capabilities. Clients must have the token, if there is
+    /// one, and use TLS, if there is an identity; those of the local socket need neither.
     pub(crate) fn start(
         listener: TcpListener,
         local: Option<UnixListener>,
@@ -109,6 +109,7 @@ impl Server {
         thread::Builder::new()
             .name("http".to_owned())
             .spawn(move || {
+                capabilities::keep(&[]);
                 let served = tokio::task::LocalSet::new();
                 let places = Places {
                     listener,

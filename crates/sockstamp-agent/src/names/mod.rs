@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use sockstamp_host::container::{self, Details};
 use sockstamp_metrics::Exposition;
+use sockstamp_run::capabilities::{self, Capability};
 
 use self::runtimes::{Counts, Runtimes};
 
@@ -72,7 +73,8 @@ struct Wanted {
 }
 
 impl Names {
-    /// Start the thread, which has the capabilities that the caller has in effect.
+    /// Start the thread, which keeps one capability: to read the files of users, as far as the
+    /// caller may.
     pub(crate) fn start(settings: Settings) -> Result<Self> {
         let counts = Arc::new(Counts::default());
         let mut runtimes = Runtimes::new(Arc::clone(&counts));
@@ -94,7 +96,10 @@ impl Names {
         let of_thread = Arc::clone(&shared);
         thread::Builder::new()
             .name("names".to_owned())
-            .spawn(move || of_thread.work(find))
+            .spawn(move || {
+                capabilities::keep(&[Capability::CAP_DAC_READ_SEARCH]);
+                of_thread.work(find);
+            })
             .context("cannot start a thread")?;
         Ok(Self {
             shared,

@@ -23,6 +23,7 @@ use sockstamp_metrics::{Exposition, TraceContext, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;
+use sockstamp_run::capabilities;
 use sockstamp_run::escape::complain;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -147,7 +148,10 @@ impl Sender {
         };
         let thread = thread::Builder::new()
             .name("otlp".to_owned())
-            .spawn(move || runtime.block_on(worker.work(received)))
+            .spawn(move || {
+                capabilities::keep(&[]);
+                runtime.block_on(worker.work(received));
+            })
             .context("cannot start a thread")?;
         Ok(Self {
             resource: resource(instance),

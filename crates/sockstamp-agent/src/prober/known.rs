@@ -275,6 +275,7 @@ mod tests {
             max_series: 100_000,
             target: sockstamp_bpf::Target::default(),
             expire: Duration::from_secs(60),
+            share: None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Probes of the peers that containers have connections to, from inside their network namespaces.
 //!
 //! One thread reads the connections and takes the outcomes; `sockstamp-ping` has one more per
-//! network namespace. These threads keep the capabilities that the measuring thread drops, because
-//! they enter namespaces all the time.
+//! network namespace. These threads keep the capabilities to find and enter namespaces, and to
+//! probe from them.
 
 mod known;
 mod peers;
@@ -22,18 +22,22 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
     End, Engine, Error, Event, Events, Limits, Next, Protocol, Target, TargetId, Waker,
 };
+use sockstamp_run::capabilities::{self, Capability};
 use sockstamp_run::escape::complain;
 
 use self::known::{Known, Watched};
-use self::peers::{Containers, Key};
+use self::peers::{Containers, Key, Peers};
 use self::round_trips::Method;
 
 pub(crate) use self::settings::Settings;
 use crate::config::ProbeTable;
 use crate::jitter::jittered;
 
-/// The longest time between two readings of the connections.
+/// The longest time between two readings of the connections, if they do not cost too much.
 const LOOK: Duration = Duration::from_secs(10);
+/// The pause between readings that the log speaks of, and how often.
+const MUCH_LATER: Duration = Duration::from_secs(30);
+const TOLD: Duration = Duration::from_secs(3600);
 /// The longest time for which a prober keeps a namespace alive.
 const PRESENCE: Duration = Duration::from_secs(1);
 /// Room for events that belong to no interval: ends, and late and repeated answers.
@@ -42,6 +46,15 @@ const FEWEST_EVENTS: usize = 256;
 const REST: Duration = Duration::from_secs(60);
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// CAP_SYS_ADMIN and CAP_SYS_PTRACE: enter the network namespaces of others, and find them.
+/// CAP_NET_RAW: SYNs. CAP_NET_ADMIN: room for the answers to many probes (SO_RCVBUFFORCE).
+const NEEDED: [Capability; 4] = [
+    Capability::CAP_SYS_ADMIN,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_NET_RAW,
+    Capability::CAP_NET_ADMIN,
+];
 
 type Shared = Arc<Mutex<Known>>;
 /// Ends the thread's wait for events, while it waits for any.
@@ -58,7 +71,7 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    /// Start the thread, with the capabilities of this one.
+    /// Start the thread, with those of [`NEEDED`] that this one has.
     pub(crate) fn start(settings: Settings) -> Result<Self> {
         let (sender, received) = mpsc::channel();
         let known = Shared::default();
@@ -66,7 +79,10 @@ impl Prober {
         let (shared, its_waker) = (Arc::clone(&known), Arc::clone(&waker));
         let thread = thread::Builder::new()
             .name("prober".to_owned())
-            .spawn(move || work(settings, &received, &shared, &its_waker))
+            .spawn(move || {
+                capabilities::keep(&NEEDED);
+                work(settings, &received, &shared, &its_waker);
+            })
             .context("cannot start a thread")?;
         Ok(Self {
             settings: Some(sender),
@@ -149,6 +165,8 @@ struct Round {
     keys: HashMap<TargetId, Key>,
     known: Shared,
     containers: Containers,
+    /// The last line of the log about the cost.
+    told: Option<Instant>,
     /// SYNs can be sent; without the right, probes would be connections.
     has_syns: bool,
 }
@@ -167,6 +185,7 @@ impl Round {
             keys: HashMap::new(),
             known: Arc::clone(known),
             containers: Containers::default(),
+            told: None,
             has_syns: has_net_raw(),
         })
     }
@@ -182,8 +201,8 @@ impl Round {
                 Err(TryRecvError::Empty) => {}
             }
             if Instant::now() >= due {
-                self.read_connections()?;
-                due = Instant::now() + jittered(period);
+                let pause = self.read_connections()?;
+                due = Instant::now() + jittered(period.max(pause));
             }
             let left = due.saturating_duration_since(Instant::now());
             if let Next::Event(event) = self.events.next_within(left) {
@@ -192,9 +211,14 @@ impl Round {
         }
     }
 
-    /// Read the connections: probe new peers, and drop peers without connections for long.
-    fn read_connections(&mut self) -> Result<()> {
+    /// Read the connections: probe new peers, and drop peers without connections for long. Return
+    /// the pause that keeps the cost of that down.
+    fn read_connections(&mut self) -> Result<Duration> {
+        let begun = peers::cpu_time();
         let peers = peers::find(&self.settings.target, &mut self.containers)?;
+        let spent = peers::cpu_time().saturating_sub(begun) + peers.elsewhere;
+        let pause = self.settings.pause(spent);
+        self.tell_of(pause, spent, &peers);
         let known = Arc::clone(&self.known);
         let mut known = lock(&known);
         let ended = known.update(peers, &self.settings);
@@ -208,7 +232,23 @@ impl Round {
         self.engine.retire_idle();
         let counters = self.engine.counters();
         known.engine_lost(counters.skipped, counters.dropped_events);
-        Ok(())
+        Ok(pause)
+    }
+
+    /// Say in the log, once per hour at most, that peers are found late.
+    fn tell_of(&mut self, pause: Duration, spent: Duration, peers: &Peers) {
+        let is_new = self.told.is_none_or(|told| told.elapsed() > TOLD);
+        if pause > MUCH_LATER && is_new {
+            self.told = Some(Instant::now());
+            complain(format_args!(
+                "[probe] finds new peers only every {} s: a look over {} network namespaces and {} cgroups takes {} ms \
+                 of CPU time, of which max_cost leaves it half; raise max_cost, or name a [target]",
+                pause.as_secs(),
+                peers.namespaces,
+                self.containers.len(),
+                spent.as_millis()
+            ));
+        }
     }
 
     /// Begin to probe a peer, by the first method that can be.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use sockstamp_host::connection::{self, Connection};
 use sockstamp_host::{container, netns};
 use sockstamp_model::container::Container;
@@ -36,6 +37,10 @@ pub(super) struct Peers {
     /// Network namespaces whose connections the kernel does not list, or that cannot be entered
     /// for a lack of tasks.
     pub(super) unlisted: usize,
+    /// Network namespaces that were looked at.
+    pub(super) namespaces: usize,
+    /// CPU time of the threads that entered them.
+    pub(super) elsewhere: Duration,
 }
 
 /// The containers of cgroups that connections were in at the last reading. The kernel gives no
@@ -55,6 +60,11 @@ impl Containers {
         Ok(())
     }
 
+    /// Return the number of known cgroups.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn of(&self, connection: &Connection) -> Option<&Container> {
         self.0.get(&CgroupId(connection.cgroup))?.as_ref()
     }
@@ -70,9 +80,14 @@ pub(super) fn find(
     let mut found = Vec::new();
     let own = netns::own().ok();
     let files = netns::files();
-    for (netns, connections) in netns::in_each_of(&files, target.netns, connection::here) {
+    let look = || (connection::here(), cpu_time());
+    for (netns, looked) in netns::in_each_of(&files, target.netns, look) {
+        peers.namespaces += 1;
+        if let (Ok((_, spent)), true) = (&looked, Some(netns) != own) {
+            peers.elsewhere += *spent;
+        }
         // A namespace whose connections the kernel does not list has peers that are not found.
-        let Ok(Ok(mut connections)) = connections else {
+        let Ok((Ok(mut connections), _)) = looked else {
             peers.unlisted += 1;
             continue;
         };
@@ -95,6 +110,12 @@ pub(super) fn find(
         }
     }
     Ok(peers)
+}
+
+/// Return the CPU time of the calling thread.
+pub(super) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 fn is_selected(target: &sockstamp_bpf::Target, netns: NetnsInode, connection: &Connection) -> bool {

@@ -55,6 +55,11 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
+    /// Return true if it turns all groups off that no earlier rule matches.
+    pub(crate) fn turns_all_off(&self) -> bool {
+        self.off && self.matches.is_of_all()
+    }
+
     /// Return the messages of a group that are measured.
     pub(crate) fn cap(rule: Option<&Self>) -> GroupCap {
         match rule {
@@ -114,6 +119,14 @@ impl Match {
             .map(|(dimension, _)| dimension)
     }
 
+    /// Return true if every group matches.
+    fn is_of_all(&self) -> bool {
+        let patterns = [&self.container, &self.cgroup, &self.comm, &self.netns];
+        let details = self.details().map(|(pattern, _)| pattern);
+        let mut texts = patterns.into_iter().chain(details).flatten();
+        self.port.is_none() && self.peer.is_none() && texts.all(Pattern::is_of_all)
+    }
+
     fn details(&self) -> [(&Option<Pattern>, Detail); 4] {
         [
             (&self.container_name, Detail::Name),
@@ -163,6 +176,10 @@ impl Match {
 struct Pattern(String);
 
 impl Pattern {
+    fn is_of_all(&self) -> bool {
+        !self.0.is_empty() && self.0.bytes().all(|byte| byte == b'*')
+    }
+
     fn fits(&self, text: &str) -> bool {
         let mut pieces = self.0.split('*');
         let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
@@ -431,6 +448,32 @@ mod tests {
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect()
+    }
+
+    #[test]
+    fn a_rule_that_turns_everything_off_is_told_from_others() {
+        let turns_all_off = |rule: &str| toml::from_str::<Rule>(rule).unwrap().turns_all_off();
+        for all in [
+            "{}",
+            "{ container = \"*\" }",
+            "{ image = \"**\", comm = \"*\" }",
+        ] {
+            assert!(
+                turns_all_off(&format!("match = {all}\noff = true")),
+                "{all}"
+            );
+            assert!(!turns_all_off(&format!("match = {all}")), "{all}");
+        }
+        for some in [
+            "{ container = \"\" }",
+            "{ container = \"a*\" }",
+            "{ port = \"0-65535\" }",
+        ] {
+            assert!(
+                !turns_all_off(&format!("match = {some}\noff = true")),
+                "{some}"
+            );
+        }
     }
 
     #[test]

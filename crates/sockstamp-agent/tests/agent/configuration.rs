@@ -43,24 +43,30 @@ fn a_file_is_checked_without_starting() {
             "4:10: filter, column 9: expected ",
         ),
         ("ratecap = 5\n", "1:1: unknown field `ratecap`"),
-        ("expire = \"0s\"", "1:10: it is a time of 1s or longer"),
+        (
+            "expire = \"0s\"",
+            "1:10: expire: it is a time of 1s or longer",
+        ),
         (
             "expire = \"-5s\"",
-            "1:10: it is not a number with us, ms, s, m or h",
+            "1:10: expire: it is not a number with us, ms, s, m or h",
         ),
         (
             "by = [\"port\"]\n\"netstacklat\" = true",
             "2:1: netstacklat needs ",
         ),
-        ("[target]\ncgroup = \"\"", "2:10: it is empty"),
-        ("[hindsight]\ndirectory = \"a\"", "2:13: \"a\" does not "),
+        ("[target]\ncgroup = \"\"", "2:10: cgroup: it is empty"),
+        (
+            "[hindsight]\ndirectory = \"a\"",
+            "2:13: directory: \"a\" does not ",
+        ),
         (
             "[otlp]\nendpoint = \"http://127.0.0.1:99999/x\"",
-            "2:12: \":99999\" is no port: ",
+            "2:12: endpoint: \":99999\" is no port: ",
         ),
         (
             "[otlp]\nendpoint = \"http://:80\"",
-            "2:12: \"http://:80\" has no host: ",
+            "2:12: endpoint: \"http://:80\" has no host: ",
         ),
         (
             "[otlp]\nendpoint = \"http://a\"\nca_file = \"/a\"",

@@ -100,6 +100,36 @@ fn the_capabilities_of_the_unit_are_enough_for_every_stage() {
     }
 }
 
+/// A thread that a client or another user's file could make do anything has little to do it with.
+#[test]
+fn threads_beside_the_measuring_one_have_the_capabilities_of_their_work_alone() {
+    // include/uapi/linux/capability.h
+    const DAC_READ_SEARCH: u64 = 1 << 2;
+    const PROBING: u64 = 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::start(&format!(
+        "[hindsight]\ndirectory = {:?}\nmin_free = 1\n[otlp]\nendpoint = \"http://127.0.0.1:1\"",
+        directory.path()
+    ));
+    let expected = [
+        ("hindsight", 0),
+        ("http", 0),
+        ("names", DAC_READ_SEARCH),
+        ("otlp", 0),
+        ("prober", PROBING),
+    ];
+    let mut found = Vec::new();
+    let all = agent.capabilities()["sockstamp"];
+    let of = |(name, held): (&str, u64)| (name.to_owned(), held & all);
+    let expected = expected.map(of).to_vec();
+    // A thread drops them when it begins.
+    wait_until("capabilities are dropped", || {
+        found = agent.capabilities().into_iter().collect();
+        found.retain(|(name, _): &(String, u64)| name != "sockstamp");
+        found == expected
+    });
+}
+
 /// Any other system call would end it.
 #[test]
 fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {

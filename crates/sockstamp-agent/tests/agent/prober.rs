@@ -287,6 +287,9 @@ fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
     let connection = container.connect();
     agent.scrape_until(|scrape| container.count(scrape, "icmp", "answered") >= 1.0);
     assert_eq!(held(&agent).0, 1);
+    // CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_SYS_ADMIN (include/uapi/linux/capability.h).
+    let needed = 1 << 12 | 1 << 13 | 1 << 19 | 1 << 21;
+    assert_eq!(agent.capabilities()["sockstamp-ping"], needed);
     drop((connection, container));
     let start = Instant::now();
     while held(&agent) != before {
