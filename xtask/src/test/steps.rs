@@ -380,6 +380,29 @@ pub(super) const STEPS: &[Step] = &[
         minutes: 2,
         ..STEP
     },
+    // Seven bad days of a host, each for twenty seconds.
+    Step {
+        name: "bad-days",
+        set: Set::All,
+        lane: Lane::Timed,
+        run: &[
+            BUILD,
+            Run::Script("tests/bad-days/run.sh \"$BUILT/sockstamp\""),
+        ],
+        inputs: &[
+            "crates/sockstamp-agent/src",
+            "crates/sockstamp-bpf/src",
+            "crates/sockstamp-cli/src",
+            "crates/sockstamp-host",
+            "crates/sockstamp-ping/src",
+            "crates/sockstamp-record",
+            "crates/sockstamp-run",
+            "tests/bad-days",
+        ],
+        root: true,
+        minutes: 6,
+        ..STEP
+    },
     // The instructions of a message that sockstamp measures, on Debian's newest kernel.
     Step {
         name: "count",
