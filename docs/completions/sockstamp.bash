@@ -186,7 +186,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --nic --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --nic --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -269,6 +269,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -316,7 +320,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --least-share --least-time --format --help"
+            opts="-p -i -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --least-share --least-time --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -399,6 +403,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -628,7 +636,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__pcap)
-            opts="-p -i -w -o -c -h --pid --comm --keep --cgroup --container --netns --interface --write --output --all-stages --snaplen --buffer --duration --count --new-only --help"
+            opts="-p -i -w -o -d -c -h --pid --comm --keep --cgroup --container --netns --interface --write --output --all-stages --snaplen --buffer --duration --count --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -691,6 +699,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -848,7 +860,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -931,6 +943,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1026,7 +1042,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1109,6 +1125,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1320,7 +1340,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --format --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1403,6 +1423,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

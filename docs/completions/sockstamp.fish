@@ -65,7 +65,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
@@ -152,7 +152,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
@@ -224,7 +224,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s o -l output -d 'Write the packets of recordings to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 'Write up to N bytes of each packet, from the IP header on [default: the headers alone]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s c -l count -d 'Stop after N packets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
@@ -251,7 +251,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flow
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s d -l duration -d 'Measure for this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l slow -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
@@ -288,7 +288,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-flows
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this new file, or files in this directory if it exists or ends with /' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included [default: 256]' -r
@@ -461,7 +461,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''

@@ -45,6 +45,7 @@ use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use sockstamp_model::name::shows;
 use sockstamp_run::command::CannotRun;
@@ -133,15 +134,14 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
 
 /// Print why the arguments are invalid, or the help that they request.
 fn refuse(error: clap::Error) -> Cli {
-    if let Some(line) = hints::renamed(&error) {
+    let arguments: Vec<_> = env::args_os().collect();
+    if let Some(line) = hints::spelled::instead(&error, &arguments) {
         escape::complain(format_args!("{line}"));
         std::process::exit(error.exit_code());
     }
     let text = error.render().to_string();
-    let hint = match error.use_stderr() {
-        true => hints::of_arguments(),
-        false => None,
-    };
+    let is_of_words = error.use_stderr() && error.kind() != ErrorKind::UnknownArgument;
+    let hint = is_of_words.then(hints::of_arguments).flatten();
     if let Some(hint) = hint {
         escape::complain_lines(&text);
         escape::complain_lines(&format!("\nhint: {hint}"));
@@ -199,21 +199,6 @@ mod tests {
     fn refused(words: &str) -> String {
         let arguments = words.split_whitespace().map(OsString::from);
         parse(arguments).unwrap_err().render().to_string()
-    }
-
-    #[test]
-    fn an_option_that_was_renamed_is_refused_by_its_new_name() {
-        for words in [
-            "trace --slower-than 5ms",
-            "record --slower-than=5ms -o x",
-            "export --slower-than 5ms",
-            "explain --worse-than p90",
-        ] {
-            let arguments = format!("sockstamp {words}");
-            let arguments = arguments.split_whitespace().map(OsString::from);
-            let line = hints::renamed(&parse(arguments).unwrap_err()).unwrap();
-            assert!(line.ends_with("is called --slow now"), "{line}");
-        }
     }
 
     #[test]

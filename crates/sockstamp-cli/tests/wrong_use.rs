@@ -302,6 +302,16 @@ fn a_common_mistake_is_reported_with_its_remedy() {
 }
 
 #[test]
+fn an_option_of_another_tool_is_refused_in_one_line_with_what_to_type() {
+    for (arguments, instead) in [
+        (&["stat", "--port", "80"], "`sockstamp stat port 80`"),
+        (&["trace", "--json", "tcp"], "write --format json"),
+    ] {
+        refused(sockstamp(arguments), 2, instead);
+    }
+}
+
+#[test]
 fn a_former_name_of_an_option_is_refused_in_one_line_with_the_new_one() {
     refused(
         sockstamp(&["trace", "--slower-than", "5ms"]),

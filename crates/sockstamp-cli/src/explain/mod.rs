@@ -43,7 +43,7 @@ pub struct Options {
     /// Options of measuring.
     pub measuring: Measuring,
     /// Measure for this time: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]

@@ -19,7 +19,7 @@ pub struct Live {
     /// Options of measuring.
     pub measuring: Measuring,
     /// Stop after this time: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]

@@ -59,7 +59,7 @@ pub struct Options {
     )]
     pub buffer: u32,
     /// Stop after this time: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Stop after N packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

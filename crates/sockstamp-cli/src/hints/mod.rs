@@ -1,10 +1,11 @@
 //! Suggest the intended command for common mistakes in a command line.
 
+pub(crate) mod spelled;
+
 use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, CommandFactory};
 
 use crate::command_line::Cli;
@@ -16,18 +17,8 @@ const MEASURING: [&str; 7] = [
 ];
 /// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
-
-/// Options that have another name now.
-const RENAMED: [(&str, &str); 2] = [("--slower-than", "--slow"), ("--worse-than", "--slow")];
-
-/// Return the name that an unknown option has now, in one line, if it had another one before.
-pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let (before, now) = RENAMED.iter().find(|(before, _)| before == typed)?;
-    Some(format!("{before} is called {now} now"))
-}
+/// Units of a time, which belong to its number.
+const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
 
 /// Return a hint for the arguments of this process.
 pub(crate) fn of_arguments() -> Option<String> {
@@ -60,6 +51,18 @@ fn hint(
     let [word, rest @ ..] = words else {
         return None;
     };
+    let begin = [&["sockstamp".to_owned(), subcommand.clone()], options]
+        .concat()
+        .join(" ");
+    if let [.., before] = options
+        && UNITS.contains(&word.as_str())
+        && before.parse::<f64>().is_ok()
+    {
+        return Some(format!("a time is one word: {begin}{word}"));
+    }
+    if subcommand == "record" && word.ends_with(".parquet") {
+        return Some(format!("to write to it: {begin} -o {word}"));
+    }
     let is_name = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -69,11 +72,13 @@ fn hint(
     {
         return None;
     }
-    let begin = [&["sockstamp".to_owned(), subcommand.clone()], options]
-        .concat()
-        .join(" ");
     if !rest.is_empty() && subcommand != "top" && is_program(word) {
         return Some(format!("to run a command: {begin} -- {}", words.join(" ")));
+    }
+    if word.parse::<u32>().is_ok() {
+        return Some(format!(
+            "for a port: {begin} port {word}; for a process: {begin} --pid {word}"
+        ));
     }
     Some(format!(
         "is a filter word missing (host, net, port)? For a process: {begin} --comm {word}"
@@ -164,6 +169,26 @@ mod tests {
                 .unwrap()
                 .ends_with("sockstamp explain --comm nginx")
         );
+    }
+
+    #[test]
+    fn a_number_a_unit_and_a_file_are_what_they_look_like() {
+        for (words, hint) in [
+            (
+                "stat 80",
+                "for a port: sockstamp stat port 80; for a process: sockstamp stat --pid 80",
+            ),
+            (
+                "stat --duration 10 s",
+                "a time is one word: sockstamp stat --duration 10s",
+            ),
+            (
+                "record out.parquet",
+                "to write to it: sockstamp record -o out.parquet",
+            ),
+        ] {
+            assert_eq!(of(words).as_deref(), Some(hint));
+        }
     }
 
     #[test]
