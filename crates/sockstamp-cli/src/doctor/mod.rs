@@ -49,7 +49,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let nic = nic::Nic::gather(name)?;
         let printed = match options.format {
             Format::Json => json::printed(&nic.json())?,
-            Format::Text | Format::Csv => text::nic(name, &nic),
+            Format::Text | Format::Csv => {
+                let mut text = String::new();
+                text::section(&mut text, name, nic.lines());
+                text
+            }
         };
         return write(output.as_mut(), &printed).map(|()| ExitCode::SUCCESS);
     }

@@ -11,7 +11,6 @@ use sockstamp_model::name::Escaped;
 use sockstamp_model::stage::Stage;
 
 use super::library::Library;
-use super::nic::Nic;
 use super::report::Report;
 use super::self_test::SelfTest;
 use crate::print::paragraph::wrapped;
@@ -52,13 +51,6 @@ pub(super) fn report(report: &Report) -> String {
         library(&report.library),
     );
     section(&mut text, "Result", result(report));
-    text
-}
-
-/// The report on one NIC.
-pub(super) fn nic(name: &str, nic: &Nic) -> String {
-    let mut text = String::new();
-    section(&mut text, name, nic.lines());
     text
 }
 

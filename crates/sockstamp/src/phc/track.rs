@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use sockstamp_clock::{ClockOffset, Delta, Nanos, Phc, Realtime, Timestamp};
 
-use super::PhcReading;
+use super::reading::PhcReading;
 
 /// Readings that are kept: a line goes through them.
 const READINGS: usize = 16;
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::phc::ReadBy;
+    use crate::phc::reading::ReadBy;
 
     const SECOND: i64 = 1_000_000_000;
     const QUARTER: i64 = SECOND / 4;
