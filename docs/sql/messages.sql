@@ -32,13 +32,15 @@ FROM (
             WHEN 'rx.wakeup' THEN rx_wakeup_ns
             WHEN 'rx.app' THEN rx_app_ns
             WHEN 'peer.answer' THEN peer_answer_ns
+            WHEN 'peer.rest' THEN peer_rest_ns
             WHEN 'conn.accept' THEN conn_accept_ns
             WHEN 'net.forward' THEN net_forward_ns
             WHEN 'net.back' THEN net_back_ns
         END AS ns
     FROM messages CROSS JOIN (VALUES
         ('tx.copy'), ('tx.queue'), ('tx.qdisc'), ('tx.nic'), ('tx.network'), ('app.service'), ('conn.handshake'),
-        ('rx.nic'), ('rx.stack'), ('rx.hol'), ('rx.wakeup'), ('rx.app'), ('peer.answer'), ('conn.accept'),
+        ('rx.nic'), ('rx.stack'), ('rx.hol'), ('rx.wakeup'), ('rx.app'), ('peer.answer'), ('peer.rest'),
+        ('conn.accept'),
         ('net.forward'), ('net.back')
     ) AS names(stage)
     WHERE verdict = 'valid'

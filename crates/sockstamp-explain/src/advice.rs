@@ -76,6 +76,10 @@ fn of_stage(stage: Stage) -> Action {
         Stage::RxApp => at(Node::ReadUnknown),
         Stage::AppService => of_part(Part::ServiceOther),
         Stage::PeerAnswer => of_part(Part::Peer),
+        Stage::PeerRest => (
+            "`sockstamp trace`: `peer.rest` read by read; the peer's `app.service` and `tx.queue`; `ss -ti`: retrans, rcv_rtt.",
+            "At the peer: answers sent at once, or without a rate limit; on the path: less loss. A reader that needs only the head waits for less.",
+        ),
         Stage::ConnHandshake => of_part(Part::SynAgain),
         Stage::ConnAccept => at(Node::Accept),
         Stage::NetForward => (

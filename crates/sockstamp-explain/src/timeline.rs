@@ -101,6 +101,7 @@ impl Timeline {
             let end = match stage {
                 Stage::AppService => at,
                 Stage::PeerAnswer => first_byte(message, message.stamps.ready.map_or(at, place)),
+                Stage::PeerRest => message.stamps.ready.map_or(at, place),
                 _ => time,
             };
             let duration = message.stages[stage].unwrap_or(Nanos::ZERO);

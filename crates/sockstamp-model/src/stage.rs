@@ -82,10 +82,10 @@ macro_rules! stages {
             ///
             /// [`AppService`](Self::AppService) lies between a read and a send of the same socket.
             /// It counts as [`Direction::Tx`], because it is only known once the send call that
-            /// ends it is made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as
-            /// [`Direction::Rx`]. Opening a connection counts as [`Direction::Tx`], accepting one
-            /// as [`Direction::Rx`]. A whole life is a message that was sent, with stages of both
-            /// hosts.
+            /// ends it is made. In the same way [`PeerAnswer`](Self::PeerAnswer) and
+            /// [`PeerRest`](Self::PeerRest) count as [`Direction::Rx`]. Opening a connection counts
+            /// as [`Direction::Tx`], accepting one as [`Direction::Rx`]. A whole life is a message
+            /// that was sent, with stages of both hosts.
             #[must_use]
             pub const fn direction(self) -> Direction {
                 match self {
@@ -148,6 +148,9 @@ stages! {
     /// Last send → the first byte that answers it can be read, on the side that asks.
     PeerAnswer = "peer.answer", Rx, BetweenMessages,
         "on the asking side, from the last send being queued to its answer being readable";
+    /// Last read → more of the same answer can be read, on the side that asks.
+    PeerRest = "peer.rest", Rx, BetweenMessages,
+        "on the asking side, from the read of all that came of an answer to more of it being readable";
     /// connect() → the connection is established, on the side that opens it.
     ConnHandshake = "conn.handshake", Tx, Connection,
         "on the connecting side, from connect() to the connection being established";
@@ -292,7 +295,7 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(16), None);
+        assert_eq!(Stage::from_index(17), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The life of questions and their answers, on both sides: peer.answer on the side that asks,
- * app.service on the side that answers. A question goes from its first byte to its last before an
- * answer. Order alone tells which answer belongs to it, and only if nothing else is in flight, so
- * each sign of something else leaves the pair without a stage, for a reason that is counted. Where
- * several pairs in ten are so, nothing about the others is known either, until the flow has been in
- * step for ten pairs.
+ * The life of questions and their answers, on both sides: peer.answer and peer.rest on the side
+ * that asks, app.service on the side that answers. A question goes from its first byte to its last
+ * before an answer. Order alone tells which answer belongs to it, and only if nothing else is in
+ * flight, so each sign of something else leaves the pair without a stage, for a reason that is
+ * counted. Where several pairs in ten are so, nothing about the others is known either, until the
+ * flow has been in step for ten pairs.
  */
 #ifndef SOCKSTAMP_ANSWER_ANSWER_BPF_H
 #define SOCKSTAMP_ANSWER_ANSWER_BPF_H
@@ -13,9 +13,10 @@
 #include "abi/abi.h"
 #include "ledger/ledger.bpf.h"
 
-/* An answer whose first byte is in a read. */
+/* An answer whose first byte is in a read, and the wait of the read for more of one. */
 struct answer {
 	__u64 ns; /* STAGE_ABSENT: none */
+	__u64 rest; /* since when the reader waited; as a stage, how long. The same */
 	__u64 network;
 	__u64 unpaired; /* NO_PAIR() */
 };
@@ -25,6 +26,8 @@ static __always_inline void answer_add(struct bank *bank, __u32 group, const str
 {
 	if (answer->unpaired)
 		account_unpaired(bank, DIRECTION_RX, answer->unpaired, weight);
+	if (answer->rest != STAGE_ABSENT)
+		account_stage(bank, group, STAGE_PEER_REST, answer->rest, weight);
 	if (answer->ns == STAGE_ABSENT)
 		return;
 	account_stage(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);
@@ -35,6 +38,7 @@ static __always_inline void answer_record(struct message_record *record,
 					  const struct answer *answer)
 {
 	record->stages[STAGE_PEER_ANSWER] = answer->ns;
+	record->stages[STAGE_PEER_REST] = answer->rest;
 	record->parts[PART_NETWORK] = answer->network;
 	record->unpaired = answer->unpaired;
 }

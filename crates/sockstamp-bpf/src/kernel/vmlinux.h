@@ -521,6 +521,7 @@ struct sock {
 	struct socket_wq *sk_wq;
 	u16 sk_protocol;
 	u16 sk_type;
+	unsigned long sk_lingertime;
 	int sk_err;
 	u8 sk_shutdown;
 	u32 sk_ack_backlog;

@@ -446,6 +446,9 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::PeerAnswer => sent(facts, QUEUED, QUEUED)
             .and_then(|_| reads(facts))
             .map(|rx| Method::Between(Point::LastSend, ready(rx))),
+        Stage::PeerRest => sent(facts, QUEUED, QUEUED)
+            .and_then(|_| reads(facts))
+            .map(|rx| Method::Between(read(rx), ready(rx))),
         Stage::ConnHandshake => connection(
             facts,
             Callback::TcpConnect,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Questions and answers of TCP. At the end that asks, a send is (a part of) a question, and the
- * first bytes that come after it are its answer: peer.answer. At the other end it is the reverse:
- * app.service.
+ * first bytes that come after it are its answer: peer.answer. What the reader then waits for more
+ * of it is peer.rest. At the other end it is the reverse: app.service.
  */
 #ifndef SOCKSTAMP_TCP_ANSWER_BPF_H
 #define SOCKSTAMP_TCP_ANSWER_BPF_H
 
 #include "answer/answer.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "wait/wait.bpf.h"
 
 /* Bytes that come sooner after a question than by a round trip less this left before it. */
 #define ANSWER_SLACK_NS 100000
@@ -16,7 +17,8 @@
  */
 #define PAUSE_NS 1000000
 /* So many pauses without a question between them: the peer speaks at a pace of its own. */
-#define PAUSES 3
+#define PAUSES	    3
+#define MOST_PAUSES (4 * PAUSES) /* that are counted */
 /* A question was repeated if it came later by these octaves than an answer takes, */
 #define AGAIN_OCTAVES 2
 /* ... and later than this octave: 17 ms; where no answer has told its time, 1 s. */
@@ -195,8 +197,23 @@ static __always_inline void answer_goes_on(const struct tcp_sock *tp, struct exc
 		exchange->pace = pace;
 	else if (pace < exchange->pace)
 		exchange->pace--;
-	if (exchange->pauses < 4 * PAUSES)
+	if (exchange->pauses < MOST_PAUSES)
 		exchange->pauses++;
+}
+
+/*
+ * More of an answer comes, `gap` after the bytes before it, all of which have been read. A peer
+ * that speaks at a pace of its own, whatever it is asked, began something else long ago (a
+ * subscription).
+ */
+static __always_inline void answer_rest(const struct tcp_sock *tp, struct flow *flow, __u32 start,
+					__u64 gap)
+{
+	const struct exchange *exchange = &flow->exchange;
+
+	if (gap >= PAUSE_NS && exchange->paired && exchange->pauses < MOST_PAUSES &&
+	    tp->copied_seq == start)
+		flow->tx.more = true;
 }
 
 /*
@@ -223,6 +240,45 @@ static __always_inline __u8 answer_doubt(const struct tcp_sock *tp, const struct
 	return 0;
 }
 
+/* Return when the open question began; not known is what was more than 73 minutes before. */
+static __always_inline __u64 question_began(const struct flow *flow)
+{
+	__u64 asked = flow->exchange.asked;
+	__u32 before = asked / HEARD_NS - flow->tx.question;
+
+	return asked - (__u64)before * HEARD_NS;
+}
+
+/* A function of its own: on a message's way there is no room for it on the stack. */
+static __noinline int question_emit_asking(const struct flow *flow, const struct sock *sk)
+{
+	const struct tx_message *asked = &flow->tx.messages[0];
+	struct wait_record *record;
+
+	record = wait_new(WAIT_REQUEST, END_DATA, question_began(flow), flow->exchange.asked);
+	if (!record)
+		return 0;
+	record->flow.pid = asked->pid;
+	__builtin_memcpy(record->flow.comm, asked->comm, sizeof(asked->comm));
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = OPENED_BY_US;
+	wait_emit(record);
+	return 0;
+}
+
+/*
+ * An answer comes to a question that was asked in parts, with pauses: in these the program may have
+ * waited for a sign of the peer (100-continue), or for more to ask.
+ */
+static __always_inline void question_was_asked(const struct tcp_sock *tp, const struct flow *flow)
+{
+	const struct exchange *exchange = &flow->exchange;
+
+	if (setting_waits && !exchange->multiplexed && exchange->pauses < PAUSES &&
+	    wait_wanted(END_DATA, exchange->asked - question_began(flow)))
+		question_emit_asking(flow, (const struct sock *)tp);
+}
+
 /* Called when bytes from `start` to `end` become readable, with the socket locked. */
 static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
 					   __u32 start, __u32 end, __u64 ready)
@@ -242,16 +298,20 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	}
 	if (!exchange->open) {
 		exchange_take(exchange);
+		answer_rest(tp, flow, start, gap);
 		answer_goes_on(tp, exchange, gap);
 		return;
 	}
 	if (!exchange->asked) {
 		exchange->open = false;
+		exchange->paired = false;
 		exchange_take(exchange);
 		return;
 	}
 	since = ready - exchange->asked;
+	question_was_asked(tp, flow);
 	state = exchange_answered(exchange, answer_doubt(tp, flow, since, gap), since);
+	exchange->paired = !state;
 	state = EXCHANGE_ANSWERED | state << EXCHANGE_UNPAIRED_SHIFT | start;
 	exchange->state = 0;
 	barrier();
@@ -272,12 +332,22 @@ static __always_inline __u64 answer_network(const struct sock *sk, __u64 ns)
 	return network < ns ? network : ns;
 }
 
+/* Return when the reader of a read began to wait for more of an answer: when its last one ended. */
+static __always_inline __u64 rest_take(struct flow *flow)
+{
+	if (!*(volatile __u8 *)&flow->tx.more)
+		return STAGE_ABSENT;
+	flow->tx.more = false;
+	return flow->rx.service_from ?: STAGE_ABSENT;
+}
+
 /* Take the answer whose first byte is in a read. Readers hold no lock: one of them gets it. */
-static __always_inline struct answer answer_take(const struct sock *sk, struct exchange *exchange,
+static __always_inline struct answer answer_take(const struct sock *sk, struct flow *flow,
 						 __u32 start, __u32 end)
 {
+	struct exchange *exchange = &flow->exchange;
 	__u64 state = *(volatile __u64 *)&exchange->state;
-	struct answer answer = {.ns = STAGE_ABSENT};
+	struct answer answer = {.ns = STAGE_ABSENT, .rest = rest_take(flow)};
 	__u64 ns = *(volatile __u64 *)&exchange->ns;
 	__u32 seq = state;
 

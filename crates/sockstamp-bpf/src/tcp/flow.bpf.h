@@ -37,6 +37,7 @@ struct exchange {
 	__u8 pauses : 4; /* of a peer that speaks without a question */
 	__u8 handshake : 2; /* pairs until that of the end of a handshake in TLS; 0: none is ahead
 			     */
+	__u8 paired : 1; /* the last answer is known to be its question's */
 	__u8 pace; /* the octave of these pauses */
 	__u8 usual; /* the octave of an answer's time */
 	__u8 task; /* low bits of the thread that sent the last part, at the end that asks */

@@ -109,6 +109,7 @@ struct sending {
 	__u8 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u8 crowded; /* no entry is noted: enum crowded */
 	__u16 leading; /* DEVICE_BIT() of devices after which packets come to another one */
+	__u8 more; /* an answer went on when all of it had been read; a reader clears it */
 	struct sampler sampler;
 	struct waiting waiting;
 	struct sender senders[SENDERS];

@@ -2,8 +2,8 @@
 /*
  * Waits of TCP that end without what was waited for. A question is open until its answer comes
  * (tcp/answer.bpf.h); here it ends because the peer closes the connection or resets it, because the
- * kernel gives up, or because the program does. No message pays for that: sockets change their
- * state once.
+ * kernel gives up, or because the program does. A close() waits, too, where the program has asked
+ * for it (SO_LINGER). No message pays for that: sockets change their state once.
  */
 #ifndef SOCKSTAMP_TCP_UNANSWERED_BPF_H
 #define SOCKSTAMP_TCP_UNANSWERED_BPF_H
@@ -13,7 +13,13 @@
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 
-#define SOCK_DONE 1 /* enum sock_flags, include/net/sock.h: the peer's FIN has come */
+/* enum sock_flags, include/net/sock.h */
+#define SOCK_DONE   1 /* the peer's FIN has come */
+#define SOCK_LINGER 4
+
+#define PF_EXITING 0x4 /* include/linux/sched.h */
+
+#define LINGER_TICKS_MOST (1ULL << 30) /* of more, there is no end */
 
 /* An open question, and how it ends. */
 struct question {
@@ -25,17 +31,16 @@ struct question {
 
 /*
  * Note the times of a flow's open question. Where it was not measured, only that of the last data
- * is known. Neither is known what began more than 73 minutes before its last part.
+ * is known.
  */
 static __always_inline void question_look(struct question *question, const struct tcp_sock *tp,
 					  const struct flow *flow)
 {
 	__u64 asked = flow->exchange.asked;
-	__u32 before = asked / HEARD_NS - flow->tx.question;
 
 	question->now = bpf_ktime_get_ns();
 	question->asked = asked ?: question->now - wait_since_jiffy(tp->lsndtime);
-	question->began = asked ? asked - (__u64)before * HEARD_NS : question->asked;
+	question->began = asked ? question_began(flow) : question->asked;
 }
 
 /*
@@ -99,6 +104,57 @@ static __always_inline void question_meets_fin(struct flow *flow, const struct s
 
 	if (tcp_of(sk)->rcv_nxt - known <= 1)
 		question_ends(flow, sk, END_CLOSED_BY_PEER);
+}
+
+/* Return true while close() of a lingering socket waits: sk_stream_wait_close(), v6.18. */
+static __always_inline bool lingers(const struct sock *sk, int state)
+{
+	return sk->__sk_common.skc_flags & 1UL << SOCK_LINGER && sk->sk_shutdown == SHUTDOWN_MASK &&
+	       (state == TCP_FIN_WAIT1 || state == TCP_CLOSING || state == TCP_LAST_ACK);
+}
+
+/* A close() begins to wait. It is open until another record comes, or until this one's time. */
+static __always_inline void linger_begins(struct wait_record *record, const struct sock *sk)
+{
+	__u64 ticks = untrusted(sk, struct sock)->sk_lingertime;
+
+	record->end = END_OPEN;
+	record->time += (ticks < LINGER_TICKS_MOST ? ticks : LINGER_TICKS_MOST) * setting_tick_ns;
+	record->flow.pid = current_process();
+	comm_read(record->flow.comm);
+	wait_describe_connection(record, sk);
+	record->bytes = record->connection.unacknowledged + record->connection.unsent;
+}
+
+/* A function of its own, as question_emit(). User space puts both records together. */
+static __noinline int linger_emit(const struct sock *sk, bool begins)
+{
+	enum end end = sk->sk_err ? end_by_error(sk->sk_err) : END_DATA;
+	__u64 now = bpf_ktime_get_ns();
+	struct wait_record *record;
+
+	record = wait_new(WAIT_ACKNOWLEDGEMENT, end, now, now);
+	if (!record)
+		return 0;
+	if (begins)
+		linger_begins(record, sk);
+	flow_identify(&record->flow, sk);
+	wait_emit(record);
+	return 0;
+}
+
+/*
+ * The socket gets into another state, locked: a close() may begin to wait until what was sent has
+ * been acknowledged, or stop. At its exit, a task waits for nothing: inet_release(), v6.18.
+ */
+static __always_inline void linger_settles(const struct sock *sk, int before, int state)
+{
+	bool lingered = lingers(sk, before), waits = lingers(sk, state);
+
+	if (!setting_waits || stopping || lingered == waits || !flow_lookup(sk))
+		return;
+	if (lingered || !(bpf_get_current_task_btf()->flags & PF_EXITING))
+		linger_emit(sk, waits);
 }
 
 /* The socket gets into another state, locked. */

@@ -273,7 +273,7 @@ static __always_inline struct answer udp_answer_take(struct udp_flow *flow, __u6
 {
 	struct udp_exchange *exchange = &flow->exchange;
 	__u64 state = *(volatile __u64 *)&exchange->state;
-	struct answer answer = {.ns = STAGE_ABSENT};
+	struct answer answer = {.ns = STAGE_ABSENT, .rest = STAGE_ABSENT};
 	__u64 ns = *(volatile __u64 *)&exchange->ns;
 
 	if ((state & UDP_COUNTER_MASK) != counter + 1 ||

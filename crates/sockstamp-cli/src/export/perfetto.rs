@@ -83,7 +83,7 @@ impl Row {
     const fn of(stage: Stage) -> Self {
         match stage {
             Stage::AppService => Self::Service,
-            Stage::PeerAnswer => Self::Answer,
+            Stage::PeerAnswer | Stage::PeerRest => Self::Answer,
             _ => Self::Connection,
         }
     }

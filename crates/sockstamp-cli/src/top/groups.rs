@@ -56,7 +56,9 @@ impl Column {
             Self::Total(Direction::Rx) => ("rx", "total"),
             Self::Retransmits => ("tx", "retr"),
             Self::Stage(Stage::AppService) => ("app", "serv"),
-            Self::Stage(Stage::PeerAnswer) => ("peer", "answ"),
+            Self::Stage(stage @ (Stage::PeerAnswer | Stage::PeerRest)) => {
+                ("peer", paint::short(stage).1)
+            }
             Self::Stage(stage) if stage.is_of_connection() => ("conn", paint::short(stage).1),
             Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
         }

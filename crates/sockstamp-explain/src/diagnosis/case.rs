@@ -7,7 +7,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Attempts, End, Kind, Sending, Waits};
+use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
 
 use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
@@ -81,7 +81,9 @@ impl Case {
     /// Add waits of the model. They come after messages: a wait that a message showed, too, is
     /// known better by it where parts of a send or a read are concerned.
     pub fn waits(&mut self, waits: &Waits) {
-        for wait in &waits.list {
+        // Who asks slowly waits for itself.
+        let is_asking = |wait: &Wait| wait.kind == Kind::Request && !wait.is_served();
+        for wait in waits.list.iter().filter(|wait| !is_asking(wait)) {
             let slow = of_wait(wait);
             self.see_round_trip(&slow);
             let is_short = slow.time() < self.scope.slow.0 && !wait.end.is_failure();

@@ -364,6 +364,7 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     let befell = match (finding.node.root(), how) {
         // The other reasons show otherwise, or not at all.
         (Node::Connect, End::Denied) => "found no local port: all are in use, or in TIME_WAIT",
+        (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
         _ => failure(how),
     };
     let fate = fate(finding, account, how);

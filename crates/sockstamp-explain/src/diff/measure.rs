@@ -58,7 +58,7 @@ impl Measure {
             Self::Sent | Self::Read | Self::Life => true,
             Self::Stage(stage) => matches!(
                 stage,
-                Stage::PeerAnswer | Stage::ConnHandshake | Stage::ConnAccept
+                Stage::PeerAnswer | Stage::PeerRest | Stage::ConnHandshake | Stage::ConnAccept
             ),
         }
     }

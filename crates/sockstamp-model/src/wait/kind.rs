@@ -15,7 +15,7 @@ named! {
         Answer = "answer";
         /// The first byte of an answer → its last, on the side that asks.
         Rest = "rest";
-        /// A request's first byte → its last, on an accepted connection.
+        /// A request's first part → its last, on an accepted connection, and where it is asked.
         Request = "request";
         /// A request's last byte → the answer's first, on an accepted connection.
         Service = "service";

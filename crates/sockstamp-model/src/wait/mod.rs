@@ -64,8 +64,9 @@ impl Wait {
     #[must_use]
     pub fn is_served(&self) -> bool {
         match self.kind {
-            Kind::Accept | Kind::Service | Kind::Request => true,
+            Kind::Accept | Kind::Service => true,
             Kind::Connect | Kind::Greeting | Kind::Answer | Kind::Rest => false,
+            Kind::Request => self.opened != Some(Opened::Connected),
             Kind::Room | Kind::Acknowledgement | Kind::Read => {
                 self.opened == Some(Opened::Accepted)
             }
@@ -205,6 +206,10 @@ mod tests {
         assert_eq!(served.service().to_string(), "10.0.0.2:5432");
         served.opened = Some(Opened::Accepted);
         assert_eq!(served.service().to_string(), "10.0.0.1:40000");
+        served.kind = Kind::Request;
+        assert!(served.is_served());
+        served.opened = Some(Opened::Connected);
+        assert!(!served.is_served());
     }
 
     #[test]

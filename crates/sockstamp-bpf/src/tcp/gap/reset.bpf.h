@@ -33,6 +33,8 @@ static __always_inline void reset_sending(const struct sock *sk, const struct tc
 	flow->exchange.open = false;
 	flow->exchange.in_flight = 0;
 	flow->exchange.state = 0;
+	flow->tx.more = false;
+	flow->exchange.paired = false;
 }
 
 /* Reset the state of reads. The arrival times of unread bytes are unknown. */

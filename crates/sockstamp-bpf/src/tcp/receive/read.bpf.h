@@ -324,11 +324,22 @@ static __always_inline bool rx_saw_all_reads(const struct sock *sk, __u32 copied
 	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
 }
 
+/* The reader waited for more of an answer until the last byte of its read could be read. */
+static __always_inline void rx_end_rest(struct read *read)
+{
+	struct answer *answer = &read->answer;
+
+	if (answer->rest != STAGE_ABSENT)
+		answer->rest =
+			answer->rest < read->ready ? read->ready - answer->rest : STAGE_ABSENT;
+}
+
 static __always_inline void rx_account_stages(struct bank *bank, __u32 group, struct flow *flow,
 					      struct read *read)
 {
 	__u64 waited = read->now - read->ready;
 
+	rx_end_rest(read);
 	read->wakeup = sched_split_read(&flow->rx.waiter, read->serial, read->ready, read->now,
 					&read->spent);
 	sched_split_quota(&read->spent, read->serial, read->wakeup, read->now);
@@ -460,7 +471,7 @@ static __always_inline void rx_recvmsg_ends(const struct sock *sk, __u32 length)
 	read.start = rx->seq;
 	read.end = read.start + length;
 	rx->seq = read.copied;
-	read.answer = answer_take(sk, &flow->exchange, read.start, read.end);
+	read.answer = answer_take(sk, flow, read.start, read.end);
 	rx_count_read(sk, bank, flow, &read);
 	/* Do this only after the read has found its arrivals. */
 	barrier();
