@@ -17,6 +17,7 @@ mod full_send_buffer;
 mod given_up;
 mod health;
 mod held_back;
+mod in_parts;
 mod late_acks;
 mod late_reader;
 mod limited_sending;

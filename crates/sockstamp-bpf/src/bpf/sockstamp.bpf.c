@@ -540,9 +540,10 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 }
 
 /* A function of its own, for the same reason as on_stamp(). */
-static __noinline int on_state(const struct sock *sk, int state)
+static __noinline int on_state(const struct sock *sk, int before, int state)
 {
 	questions_settle(sk, state);
+	linger_settles(sk, before, state);
 	return 0;
 }
 
@@ -557,7 +558,7 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 		connect_denied(sk);
 	if (!sk->sk_bpf_storage)
 		return 0;
-	on_state(sk, new_state);
+	on_state(sk, old_state, new_state);
 	if (new_state == TCP_CLOSE) {
 		connection_closes(sk);
 		released_socket_closes(sk);

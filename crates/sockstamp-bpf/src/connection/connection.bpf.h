@@ -244,6 +244,7 @@ static __always_inline void connection_closes(const struct sock *sk)
 static __noinline int connect_denied(const struct sock *sk)
 {
 	struct opening opening = {.pid = bpf_get_current_pid_tgid() >> 32};
+	struct bank *bank = this_bank();
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
@@ -251,6 +252,8 @@ static __noinline int connect_denied(const struct sock *sk)
 	    !pid_selected(opening.pid) || task_spared(bpf_get_current_task_btf()) ||
 	    !netns_selected(sk) || !filter_flow(sk) || !cgroup_selected(sk))
 		return 0;
+	if (bank)
+		account_connection(bank, DIRECTION_TX, VERDICT_CONNECT_FAILED, 0);
 	bpf_get_current_comm(opening.comm, sizeof(opening.comm));
 	attempts_count_connect(&opening, sk, 0, true);
 	record = wait_new(WAIT_CONNECT, END_DENIED, now, now);

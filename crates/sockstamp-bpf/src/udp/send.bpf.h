@@ -384,7 +384,7 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 		if (setting_in_step)
 			send->number = datagram_number(skb);
 		asked = udp_asked_peer(sk, flow, skb);
-		udp_asks_next(flow, asked, packet.now);
+		udp_asks_next(flow, asked, packet.now, skb->len);
 		udp_ask(flow, asked, packet.now, skb->len);
 	}
 	udp_note_queued(send, &packet);

@@ -4,7 +4,8 @@
  * socket, or learns that nobody is there; or its datagram does not leave.
  *
  * Most datagrams without an answer are no questions (statistics, logs), so somebody must be known
- * to wait: it is DNS, the socket was answered before, or a read has found nothing.
+ * to wait: it is DNS, the socket was answered before, a read has found nothing, or the process has
+ * then asked the same by another socket.
  */
 #ifndef SOCKSTAMP_UDP_UNANSWERED_BPF_H
 #define SOCKSTAMP_UDP_UNANSWERED_BPF_H
@@ -18,6 +19,45 @@
 #define PORT_OF_DNS 53
 /* No resolver waits longer before it asks again (RES_MAXRETRANS, resolv.h of glibc). */
 #define UDP_PATIENCE_NS 30000000000ULL
+
+/* A process's first question by the last of its sockets that asked one. */
+struct udp_first {
+	__u64 when;
+	__u64 key; /* of the socket's flow */
+	__u64 length;
+};
+
+/* Processes that ask: as many as a host can sensibly have. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct udp_first);
+} udp_firsts SEC(".maps");
+
+/* A socket asks for the first time, in the task that does. */
+static __always_inline void udp_asks_first(const struct udp_flow *flow, __u64 now, __u32 length)
+{
+	struct udp_first first = {.when = now, .key = flow->key, .length = length};
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	bpf_map_update_elem(&udp_firsts, &pid, &first, BPF_ANY);
+}
+
+/*
+ * Return when the process of a flow asked the same by another socket, after the flow's question; 0
+ * if it did not. Resolvers do so, and nobody who sends to several receivers in turn does: these
+ * have been sent to before.
+ */
+static __always_inline __u64 udp_asked_elsewhere(const struct udp_flow *flow)
+{
+	__u32 pid = flow->identity.pid;
+	const struct udp_first *first = bpf_map_lookup_elem(&udp_firsts, &pid);
+
+	if (!first || first->key == flow->key || first->length != flow->exchange.length)
+		return 0;
+	return first->when > flow->exchange.last ? first->when : 0;
+}
 
 /* Return true if a question is open, and its end would be seen in any case. */
 static __always_inline bool udp_question_open(const struct udp_flow *flow)
@@ -65,8 +105,11 @@ static __always_inline void udp_question_given_up(struct udp_flow *flow, enum en
 }
 
 /* A question is about to be asked of `peer`, as udp_ask() has it. */
-static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u64 now)
+static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u64 now,
+					  __u32 length)
 {
+	if (setting_waits && peer && !flow->exchange.last)
+		udp_asks_first(flow, now, length);
 	if (peer && udp_question_open(flow) && now - flow->exchange.last >= setting_wait_ns)
 		udp_question_given_up(
 			flow, flow->exchange.peer == peer ? END_ASKED_AGAIN : END_GIVEN_UP, now);
@@ -75,7 +118,14 @@ static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u
 /* The socket's last descriptor is closed. */
 static __always_inline void udp_asks_no_more(struct udp_flow *flow)
 {
-	if (!stopping && udp_question_open(flow))
+	__u64 elsewhere;
+
+	if (stopping || !udp_question_open(flow))
+		return;
+	elsewhere = flow->exchange.surplus ? 0 : udp_asked_elsewhere(flow);
+	if (elsewhere && elsewhere - flow->exchange.last < UDP_PATIENCE_NS)
+		udp_question_ends(flow, END_GIVEN_UP, elsewhere);
+	else
 		udp_question_given_up(flow, END_GIVEN_UP, bpf_ktime_get_ns());
 }
 

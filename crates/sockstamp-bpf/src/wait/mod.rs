@@ -1,6 +1,7 @@
 //! Waits on their way to user space, and what is known of them there.
 
 mod attempts;
+mod closing;
 pub(crate) mod record;
 
 use std::time::Duration;
@@ -10,12 +11,14 @@ use sockstamp_model::clock::{Monotonic, Timestamp};
 use sockstamp_model::wait::{Wait, Waits};
 
 use crate::abi::raw::wait_record as Record;
+use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::options::Options;
 use crate::record::page_size;
 use crate::ring::Ring;
 use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
+use closing::Closing;
 
 /// Waits that are kept until somebody takes them: some ten times as many as the ring has.
 const HELD: usize = 10_000;
@@ -51,6 +54,7 @@ pub(crate) fn tick_ns() -> u64 {
 pub(crate) struct Waiting {
     ring: Ring<Vec<Record>>,
     held: Vec<Wait>,
+    closing: Closing,
     /// Those that were not held for lack of room.
     dropped: u64,
     began: Timestamp<Monotonic>,
@@ -65,6 +69,7 @@ impl Waiting {
         Ok(Self {
             ring: Ring::of_records(&maps.waits)?,
             held: Vec::new(),
+            closing: Closing::default(),
             dropped: 0,
             began,
         })
@@ -77,14 +82,18 @@ impl Waiting {
 
     /// Fetch the waits that are in the ring, so that it has room for others.
     pub(crate) fn fetch(&mut self) -> Result<(), Error> {
-        let (began, held) = (self.began, &mut self.held);
+        let (began, held, closing) = (self.began, &mut self.held, &mut self.closing);
         let (mut unknown, mut dropped) = (0, 0);
-        self.ring
-            .read(&mut |record| match record::wait(record, began) {
-                None => unknown += 1,
+        self.ring.read(&mut |record| {
+            let Some(wait) = record::wait(record, began) else {
+                unknown += 1;
+                return;
+            };
+            match closing.meet(wait) {
                 Some(_) if held.len() >= HELD => dropped += 1,
-                Some(wait) => held.push(wait),
-            })?;
+                wait => held.extend(wait),
+            }
+        })?;
         self.dropped += dropped;
         match unknown {
             0 => Ok(()),
@@ -95,8 +104,11 @@ impl Waiting {
     /// Take the waits that were fetched, and the attempts so far. `lost`: those that the ring had
     /// no room for.
     pub(crate) fn take(&mut self, maps: &SockstampMaps<'_>, lost: u64) -> Result<Waits, Error> {
+        let mut list = std::mem::take(&mut self.held);
+        let now = Timestamp::from_nanos(monotonic_now());
+        list.extend(self.closing.take(now, self.began));
         Ok(Waits {
-            list: std::mem::take(&mut self.held),
+            list,
             lost: self.dropped + lost,
             attempts: attempts::take(maps)?,
             ..Waits::default()

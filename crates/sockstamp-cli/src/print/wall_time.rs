@@ -2,9 +2,10 @@
 //!
 //! A wait ends when data can be read, when a send gets room, when a connection is established or
 //! fails, or when it is given up. It begins with connect(2), with the request (stage
-//! `peer.answer`), or, if a reader slept without a request, with the flow's last message. If waits
-//! overlap, the time belongs to the wait that ends first: it let the command continue. What the
-//! command spent on a CPU it did not wait.
+//! `peer.answer`), or, if a reader slept without a request, with the flow's last message. A request
+//! may be made in parts (100-continue): whether the command waited for a sign of the peer between
+//! them, or for more to ask, nobody sees. If waits overlap, the time belongs to the wait that ends
+//! first: it let the command continue. What the command spent on a CPU it did not wait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,9 @@ const NAMED: usize = 3;
 pub(crate) enum Kind {
     /// For data.
     Waiting,
-    /// For room in the send buffer.
+    /// For a sign of the peer, or for more to ask, between two parts of a question.
+    Asking,
+    /// For room in the send buffer, or, in close(), for an acknowledgement.
     Sending,
     /// For a connection to be established.
     Connecting,
@@ -46,6 +49,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting for",
+            Self::Asking => "between parts of a question to",
             Self::Sending => "sending to",
             Self::Connecting => "connecting to",
         })
@@ -163,7 +167,7 @@ impl Waited {
     fn questions(&self) -> String {
         let noun = match self.kind {
             Kind::Connecting => "connects",
-            Kind::Waiting | Kind::Sending => "questions",
+            Kind::Waiting | Kind::Asking | Kind::Sending => "questions",
         };
         let asked = match self.questions {
             0 | 1 => String::new(),
@@ -273,11 +277,12 @@ fn shrink(waits: &mut [Waited], most: Nanos) -> Nanos {
     waits.iter().map(|waited| waited.ns).sum()
 }
 
-/// Return the wait of a question that no message answered. Connections are messages, too.
+/// Return a wait that no message shows. Connections are messages, too.
 fn unanswered(wait: &wait::Wait) -> Option<Wait> {
     let kind = match wait.kind {
         wait::Kind::Answer | wait::Kind::Greeting | wait::Kind::Rest => Kind::Waiting,
         wait::Kind::Room | wait::Kind::Acknowledgement => Kind::Sending,
+        wait::Kind::Request if !wait.is_served() => Kind::Asking,
         _ => return None,
     };
     let asked = match (kind, wait.end) {
