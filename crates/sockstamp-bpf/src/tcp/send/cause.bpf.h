@@ -145,6 +145,27 @@ static __always_inline bool cause_tsq_throttles(const struct sock *sk, __u32 uns
 	return sk->sk_tsq_flags & TSQF_WAITING || (held > 1 && held + unsent > limit);
 }
 
+#define TSO_WIN_DIVISOR 3 /* net.ipv4.tcp_tso_win_divisor, by default */
+
+/*
+ * Return the window for which several segments wait that fit into it: tcp_tso_should_defer() holds
+ * the end of the queue back while less than a third of the window is free, so that more leaves at
+ * once. An ACK ends it.
+ */
+static __always_inline enum part cause_deferred(const struct tcp_sock *tp, __u32 unsent)
+{
+	__s64 cwnd = cause_cwnd_room(tp);
+	__s64 rwnd = cause_rwnd_room(tp, tp->snd_nxt);
+	__s64 room = cwnd < rwnd ? cwnd : rwnd;
+	__s64 whole = (__s64)tp->snd_cwnd * tp->mss_cache;
+
+	if (whole > tp->snd_wnd)
+		whole = tp->snd_wnd;
+	if (!tp->packets_out || unsent <= tp->mss_cache || room * TSO_WIN_DIVISOR >= whole)
+		return PART_COUNT;
+	return cwnd <= rwnd ? PART_CWND : PART_RWND;
+}
+
 /* Return what will stop the byte before `write_seq`, which is about to be pushed. */
 static __always_inline enum part cause_of_tail(const struct sock *sk, const struct waiting *waiting,
 					       bool more, __u64 now)
@@ -162,7 +183,7 @@ static __always_inline enum part cause_of_tail(const struct sock *sk, const stru
 	}
 	if (cause_paced(sk, tp, now))
 		return PART_PACING;
-	return cause_tsq_throttles(sk, unsent) ? PART_TSQ : PART_COUNT;
+	return cause_tsq_throttles(sk, unsent) ? PART_TSQ : cause_deferred(tp, unsent);
 }
 
 /*
@@ -246,16 +267,35 @@ static __always_inline void cause_segment_arrives(const struct sock *sk, struct 
 }
 
 /*
- * Account for the departure of the head. If an ACK lifted its cause, only pacing can have held it
- * since (or, briefly, the work itself).
+ * Return the shortest time for which TCP's own timer paces: that of a full segment at its rate
+ * (tcp_update_skb_after_send(), net/ipv4/tcp_output.c, v6.18); 0 if it does not pace.
  */
-static __always_inline void cause_head_departs(struct flow *flow, __u32 pacing_status, __u64 now)
+static __always_inline __u64 cause_pacing_gap(const struct sock *sk)
+{
+	__u64 rate = sk->sk_pacing_rate;
+
+	if (sk->sk_pacing_status != SK_PACING_NEEDED || !rate)
+		return 0;
+	return tcp_of(sk)->mss_cache * 1000000000ULL / rate + 1;
+}
+
+/*
+ * Account for the departure of the head. If an ACK lifted its cause, only pacing can have held it
+ * since (or, briefly, the work itself). If nothing seemed to hold it when it was queued, what was
+ * queued with it left first, and its last part waited for the timer of pacing: no ACK comes
+ * meanwhile on a long path.
+ */
+static __always_inline void cause_head_departs(struct flow *flow, __u64 pacing_gap, __u64 now)
 {
 	struct waiting *waiting = &flow->tx.waiting;
 	enum part cause = waiting->cause;
+	bool waited = (__s64)(now - waiting->since) >= (__s64)pacing_gap;
 
-	if (waiting->seen_by_ack && cause != PART_CORK && cause != PART_TSQ && cause != PART_PACING)
-		cause = pacing_status == SK_PACING_NEEDED ? PART_PACING : PART_COUNT;
+	if (!waiting->seen_by_ack && cause == PART_COUNT)
+		cause = pacing_gap && waited ? PART_PACING : PART_COUNT;
+	else if (waiting->seen_by_ack && cause != PART_CORK && cause != PART_TSQ &&
+		 cause != PART_PACING)
+		cause = pacing_gap ? PART_PACING : PART_COUNT;
 	cause_add(waiting, cause, now);
 }
 

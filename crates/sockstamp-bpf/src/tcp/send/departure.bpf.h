@@ -87,12 +87,12 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
  * time between two of them is what held the later one.
  */
 static __always_inline void tx_message_departs(struct flow *flow, struct tx_message *message,
-					       __u32 pacing_status, __u64 at)
+					       __u64 pacing_gap, __u64 at)
 {
 	__u32 held = 0;
 
 	if (setting_causes) {
-		cause_head_departs(flow, pacing_status, at);
+		cause_head_departs(flow, pacing_gap, at);
 		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
 				cause_ticks(flow->tx.waiting.waited[i]) - message->waited[i];
@@ -106,11 +106,11 @@ static __always_inline void tx_message_departs(struct flow *flow, struct tx_mess
 }
 
 /* A global function, so that the verifier walks it once, and not once per way into the loop. */
-__noinline int tx_message_departed(struct flow *flow, struct tx_message *message,
-				   __u32 pacing_status, __u64 at)
+__noinline int tx_message_departed(struct flow *flow, struct tx_message *message, __u64 pacing_gap,
+				   __u64 at)
 {
 	if (flow && message)
-		tx_message_departs(flow, message, pacing_status, at);
+		tx_message_departs(flow, message, pacing_gap, at);
 	return 0;
 }
 
@@ -158,7 +158,7 @@ static long tx_note_departures_step(__u32 index, struct departures *departures)
 	if (departure_known(sk, flow, message, time)) {
 		if (time < message->stamps.queued)
 			time = message->stamps.queued;
-		tx_message_departed(flow, message, sk->sk_pacing_status, time);
+		tx_message_departed(flow, message, cause_pacing_gap(sk), time);
 		demand_used(DEMAND_PARTS, time);
 		demand_request(DEMAND_PARTS);
 		message->interface_first = flow->interface;

@@ -132,7 +132,7 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
-		tx_message_departs(flow, message, walk->sk->sk_pacing_status, walk->now);
+		tx_message_departs(flow, message, cause_pacing_gap(walk->sk), walk->now);
 		message->interface_first = walk->interface;
 		flow->interface = walk->interface;
 		if (message->seq_last != walk->packet.last)
