@@ -10,6 +10,7 @@
 
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 
@@ -82,6 +83,8 @@ static __noinline int question_emit(const struct question *question, const struc
 		record->resent = tp->inet_conn.icsk_retransmits;
 	else if (delivered > question->began)
 		record->acknowledged = delivered - question->began;
+	if (end_fails(question->end))
+		attempts_count_unanswered(record);
 	wait_emit(record);
 	return 0;
 }

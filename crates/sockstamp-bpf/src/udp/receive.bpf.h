@@ -27,6 +27,8 @@
 #include "udp/reset.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
+#include "wait/attempts.bpf.h"
+#include "wait/wait.bpf.h"
 
 #define EFAULT 14 /* include/uapi/asm-generic/errno-base.h */
 
@@ -228,6 +230,26 @@ static __always_inline void udp_account_read(struct bank *bank, struct udp_flow 
 	answer_add(bank, read->group, &read->answer, read->weight);
 }
 
+/* Count the answer that a read is, if it is one. A function of its own, for its stack. */
+static __noinline int udp_count_answer(const struct sock *sk, const struct udp_read *read)
+{
+	const struct udp_remote *remote = &read->arrival.remote;
+	struct attempts_key key = {};
+	struct attempts *found;
+
+	if (!setting_waits || read->answer.ns == STAGE_ABSENT)
+		return 0;
+	attempts_of(&key, sk, WAIT_ANSWER, read->pid);
+	if (!key.port) {
+		key.port = remote->port;
+		__builtin_memcpy(key.address, remote->address, sizeof(key.address));
+	}
+	found = attempts_find(&key, NULL);
+	if (found)
+		attempts_add(found, read->answer.ns, read->weight, false);
+	return 0;
+}
+
 /*
  * Refuse a read of what may have been queued before the programs of a window came, and of what has
  * waited as long.
@@ -278,10 +300,12 @@ static __noinline int udp_measure_read(struct udp_flow *flow, const struct sock 
 	if (!bank)
 		return 0;
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
-	if (verdict == VERDICT_VALID)
+	if (verdict == VERDICT_VALID) {
 		udp_account_read(bank, flow, read);
-	else
+		udp_count_answer(sk, read);
+	} else {
 		account_refused(bank, read->group, DIRECTION_RX, verdict, read->weight);
+	}
 	if (setting_record)
 		udp_read_record(flow, sk, read, verdict);
 	return 0;

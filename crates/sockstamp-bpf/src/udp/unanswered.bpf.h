@@ -12,6 +12,7 @@
 
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
+#include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 #include "window/window.bpf.h"
@@ -93,6 +94,8 @@ __noinline int udp_question_ends(struct udp_flow *flow, __u32 end, __u64 now)
 		return 0;
 	record->flow = flow->identity;
 	record->bytes = flow->exchange.length;
+	if (end_fails(end))
+		attempts_count_unanswered(record);
 	wait_emit(record);
 	return 0;
 }
@@ -168,6 +171,7 @@ static __noinline int udp_send_fails(const struct sock *sk, const struct udp_flo
 	udp_identify(&record->flow, sk, remote);
 	record->flow.pid = bpf_get_current_pid_tgid() >> 32;
 	comm_read(record->flow.comm);
+	attempts_count_unanswered(record);
 	wait_emit(record);
 	return 0;
 }

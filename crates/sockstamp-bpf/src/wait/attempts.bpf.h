@@ -19,20 +19,59 @@ struct {
 
 __u64 attempts_untold; /* found no room */
 
-/* Note whose connects these are, by the socket. */
-static __always_inline void attempts_of_connect(struct attempts_key *key, const struct sock *sk,
-						__u32 pid)
+/* Note whose waits these are: of `pid`, for the service at the socket's other end. */
+static __always_inline void attempts_of(struct attempts_key *key, const struct sock *sk,
+					enum wait kind, __u32 pid)
 {
-	struct flow_identity identity = {};
+	const struct sock_common *common;
 
-	flow_identify(&identity, sk);
-	__builtin_memcpy(key->address, identity.remote_address, sizeof(key->address));
-	key->netns = identity.netns;
+	sk = untrusted(sk, struct sock);
+	common = &sk->__sk_common;
+	key->netns = common->skc_net.net->ns.inum;
 	key->pid = pid;
-	key->port = identity.remote_port;
-	key->family = identity.family;
-	key->kind = WAIT_CONNECT;
-	key->protocol = identity.protocol;
+	key->port = bpf_ntohs(common->skc_dport);
+	key->family = common->skc_family;
+	key->kind = kind;
+	key->protocol = sk->sk_protocol;
+	if (bpf_core_field_exists(common->skc_v6_daddr) && key->family == AF_INET6)
+		BPF_CORE_READ_INTO(&key->address, common, skc_v6_daddr.in6_u.u6_addr8);
+	else
+		*(__be32 *)key->address = common->skc_daddr;
+}
+
+/* A new element. Its place is not the stack: reads have little left of that. */
+const struct attempts attempts_none = {.min_ns = ~0ULL};
+
+/* Find the counts of a key. `comm`: the name of its process, or NULL: the current task's. */
+static __always_inline struct attempts *attempts_find(const struct attempts_key *key,
+						      const char *comm)
+{
+	struct attempts *found = bpf_map_lookup_elem(&attempts, key);
+
+	if (found)
+		return found;
+	/* Another CPU may be first. */
+	bpf_map_update_elem(&attempts, key, &attempts_none, BPF_NOEXIST);
+	found = bpf_map_lookup_elem(&attempts, key);
+	if (!found)
+		__sync_fetch_and_add(&attempts_untold, 1);
+	else if (comm)
+		__builtin_memcpy(found->comm, comm, sizeof(found->comm));
+	else
+		comm_read(found->comm);
+	return found;
+}
+
+/* Count `weight` waits that took so long each. */
+static __always_inline void attempts_add(struct attempts *found, __u64 ns, __u32 weight,
+					 bool failed)
+{
+	__sync_fetch_and_add(&found->count, weight);
+	__sync_fetch_and_add(&found->sum_ns, ns * weight);
+	if (failed)
+		__sync_fetch_and_add(&found->failed, weight);
+	if (ns < found->min_ns)
+		found->min_ns = ns;
 }
 
 /* Count a connect. A function of its own, for its stack. */
@@ -42,26 +81,45 @@ static __noinline int attempts_count_connect(const struct opening *opening, cons
 	struct attempts_key key = {};
 	struct attempts *found;
 
-	attempts_of_connect(&key, sk, opening->pid);
-	found = bpf_map_lookup_elem(&attempts, &key);
-	if (!found) {
-		struct attempts first = {.min_ns = ns};
+	attempts_of(&key, sk, WAIT_CONNECT, opening->pid);
+	found = attempts_find(&key, opening->comm);
+	if (found)
+		attempts_add(found, ns, 1, failed);
+	return 0;
+}
 
-		__builtin_memcpy(first.comm, opening->comm, sizeof(first.comm));
-		/* Another CPU may be first. */
-		bpf_map_update_elem(&attempts, &key, &first, BPF_NOEXIST);
-		found = bpf_map_lookup_elem(&attempts, &key);
-	}
-	if (!found) {
-		__sync_fetch_and_add(&attempts_untold, 1);
-		return 0;
-	}
-	__sync_fetch_and_add(&found->count, 1);
-	__sync_fetch_and_add(&found->sum_ns, ns);
-	if (failed)
-		__sync_fetch_and_add(&found->failed, 1);
-	if (ns < found->min_ns)
-		found->min_ns = ns;
+/* Count an answer that the current task has read; it stands for `weight` of them. */
+static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __u64 ns,
+					    __u32 weight)
+{
+	struct attempts_key key = {};
+	struct attempts *found;
+
+	attempts_of(&key, sk, WAIT_ANSWER, pid);
+	found = attempts_find(&key, NULL);
+	if (found)
+		attempts_add(found, ns, weight, false);
+	return 0;
+}
+
+/* Count a question without an answer, by the record of its wait. */
+static __noinline int attempts_count_unanswered(const struct wait_record *record)
+{
+	__u64 ns = record->time - record->since;
+	struct attempts_key key = {
+		.netns = record->flow.netns,
+		.pid = record->flow.pid,
+		.port = record->flow.remote_port,
+		.family = record->flow.family,
+		.kind = WAIT_ANSWER,
+		.protocol = record->flow.protocol,
+	};
+	struct attempts *found;
+
+	__builtin_memcpy(key.address, record->flow.remote_address, sizeof(key.address));
+	found = attempts_find(&key, record->flow.comm);
+	if (found)
+		attempts_add(found, ns, 1, true);
 	return 0;
 }
 

@@ -18,6 +18,12 @@
 #define ECONNREFUSED 111
 #define EHOSTUNREACH 113
 
+/* Return true if what was waited for never came. A question that was asked again goes on. */
+static __always_inline bool end_fails(enum end end)
+{
+	return end != END_OPEN && end != END_DATA && end != END_ASKED_AGAIN;
+}
+
 /*
  * Return how a connection ended, by the error of its socket: it is set before the state
  * (tcp_done_with_error(), net/ipv4/tcp_input.c, v6.18). A program that closes it sets none, nor

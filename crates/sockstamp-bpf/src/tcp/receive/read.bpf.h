@@ -18,6 +18,8 @@
 #include "tcp/answer.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
+#include "wait/attempts.bpf.h"
+#include "wait/wait.bpf.h"
 
 /*
  * Return true if no hook sees segments of the connection: its own side is closed, no function is
@@ -401,6 +403,8 @@ static __always_inline void rx_measure_read(const struct sock *sk, struct bank *
 	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
 	rx_end(bank, flow, read, group, verdict);
+	if (setting_waits && verdict == VERDICT_VALID && read->answer.ns != STAGE_ABSENT)
+		attempts_count_answer(sk, read->pid, read->answer.ns, read->weight);
 }
 
 /* Note an unmeasured read: the send that answers it may be measured. */
