@@ -186,7 +186,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --nic --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --why --format --color --output --nic --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1042,7 +1042,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --why --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -115,6 +115,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l attach-all 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l why -d 'Below each diagnosis, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -514,6 +515,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-al
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l why -d 'Below each diagnosis, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l listen -d 'Serve HTTP at this address, instead of the file\'s [default: 127.0.0.1:9776]' -r

@@ -5,6 +5,7 @@ use std::fs;
 
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp_explain::diagnosis::Cpu;
+use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::measure;
@@ -16,11 +17,12 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct CpuTimes(BTreeMap<u32, Look>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Look {
     at: Timestamp<Monotonic>,
     ran: u64,
     waited: u64,
+    quotas: Quotas,
 }
 
 impl CpuTimes {
@@ -39,6 +41,10 @@ impl CpuTimes {
                 since: first.at,
                 ran: Nanos(last.ran.saturating_sub(first.ran)),
                 waited: Nanos(last.waited.saturating_sub(first.waited)),
+                held: last
+                    .quotas
+                    .most_used_since(&first.quotas)
+                    .map_or(Nanos::ZERO, |quota| quota.time),
             };
             Some((pid, cpu))
         })
@@ -50,6 +56,7 @@ fn look(pid: u32) -> Option<Look> {
         at: measure::now().ok()?,
         ran: ran(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?,
         waited: waited(pid),
+        quotas: Quotas::of_processes(&[pid]),
     })
 }
 

@@ -49,7 +49,7 @@ const LISTEN: u8 = 10;
 pub struct Look {
     /// The waits that go on, the oldest first.
     pub open: Vec<Open>,
-    /// Connections with data under way, or with a rate.
+    /// Connections that sent data since the first look, or have a rate.
     pub sending: Vec<Sending>,
     /// TCP sockets that were seen, once for each process that holds one.
     pub visited: u64,
@@ -138,13 +138,13 @@ impl Stuck {
             };
             let before = self.histories.get(&socket.socket);
             let history = History::of(&seen, before);
-            look.sending.extend(history.sending(socket));
+            let opened = match accepted {
+                true => Opened::Accepted,
+                false => Opened::Connected,
+            };
+            look.sending.extend(history.sending(socket, opened));
             let verdict = seen.verdict().and_then(|verdict| history.judge(verdict));
             if let Some(verdict) = verdict.or_else(|| history.unsent()) {
-                let opened = match accepted {
-                    true => Opened::Accepted,
-                    false => Opened::Connected,
-                };
                 look.unread |= verdict.at_least;
                 look.open
                     .push(wait::open(socket, opened, verdict, &history));

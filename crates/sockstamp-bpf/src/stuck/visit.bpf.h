@@ -37,13 +37,26 @@ static __always_inline bool stuck_paced(const struct sock *sk)
 	return sk->sk_max_pacing_rate != ~0UL && sk->sk_max_pacing_rate != (__u32)-1;
 }
 
+/* So many accepted sockets that sent lately show how the others of a service fare. */
+#define STUCK_SENDERS	64
+#define STUCK_LATELY_NS 1000000000ULL
+
+/* Those that this walk has shown. */
+__u64 stuck_senders;
+
+static __always_inline bool stuck_sent_lately(const struct tcp_sock *tp)
+{
+	return tp->data_segs_out && stuck_senders < STUCK_SENDERS &&
+	       wait_since_jiffy(tp->lsndtime) < STUCK_LATELY_NS && ++stuck_senders;
+}
+
 /* Return true if anybody may wait on a socket between connect() and close(). */
 static __always_inline bool stuck_open(const struct tcp_sock *tp, const struct sock *sk)
 {
 	if (tp->write_seq != tp->snd_una || tp->rcv_nxt != tp->copied_seq || stuck_paced(sk))
 		return true;
 	/* An accepted socket that was the last to speak has answered. */
-	return !sk->sk_max_ack_backlog && stuck_sent_last(tp);
+	return sk->sk_max_ack_backlog ? stuck_sent_lately(tp) : stuck_sent_last(tp);
 }
 
 static __always_inline bool stuck_may_be_waited_on(const struct tcp_sock *tp, const struct sock *sk)
@@ -154,6 +167,8 @@ static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 	struct tcp_sock *tp;
 	struct sock *sk;
 
+	if (!ctx->meta->seq_num)
+		stuck_senders = 0;
 	if (!socket)
 		return;
 	sk = socket->sk;

@@ -63,6 +63,9 @@ struct Clocks {
     window: u64,
     buffer: u64,
     resent: u32,
+    dsacks: u32,
+    reordered: u32,
+    sends: u32,
 }
 
 impl Clocks {
@@ -72,6 +75,9 @@ impl Clocks {
             window: socket.connection.window_limited,
             buffer: socket.connection.buffer_limited,
             resent: socket.connection.resent,
+            dsacks: socket.connection.dsacks,
+            reordered: socket.connection.reordered,
+            sends: socket.connection.sends,
         }
     }
 
@@ -81,6 +87,9 @@ impl Clocks {
             window: self.window.saturating_sub(before.window),
             buffer: self.buffer.saturating_sub(before.buffer),
             resent: self.resent.saturating_sub(before.resent),
+            dsacks: self.dsacks.saturating_sub(before.dsacks),
+            reordered: self.reordered.saturating_sub(before.reordered),
+            sends: self.sends.saturating_sub(before.sends),
         }
     }
 }
@@ -138,18 +147,21 @@ impl History {
         })
     }
 
-    /// Return what TCP's clocks show of a connection that has data under way, or a rate.
-    pub(super) fn sending(&self, socket: &stuck_socket) -> Option<Sending> {
-        let connection = record::connection(&socket.connection)?;
-        let sends = connection.unacknowledged > 0 || connection.unsent > 0;
+    /// Return what TCP's clocks show of a connection that sent data, or has a rate.
+    pub(super) fn sending(&self, socket: &stuck_socket, opened: Opened) -> Option<Sending> {
         let seen = Clocks::of(socket).since(self.first);
-        (sends || connection.paced.is_some()).then(|| Sending {
+        let sending = Sending {
             flow: abi::flow(&socket.flow),
+            opened,
             seen_for: Nanos(seen.now),
             window: Nanos(seen.window),
             buffer: Nanos(seen.buffer),
-            connection,
-        })
+            resent: seen.resent,
+            in_vain: seen.dsacks,
+            reordered: seen.reordered,
+            connection: record::connection(&socket.connection)?,
+        };
+        (seen.sends > 0 || sending.goes_on()).then_some(sending)
     }
 
     /// Correct what this look alone has shown.

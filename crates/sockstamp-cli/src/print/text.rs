@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
@@ -13,8 +12,9 @@ use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Resent, Summ
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
+use crate::print::findings::Shown;
 use crate::print::paragraph::wrapped;
-use crate::print::{findings, interfaces, listeners};
+use crate::print::{interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -25,7 +25,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 pub(crate) fn table(
     output: &mut dyn Write,
     summary: &Summary,
-    diagnosis: &Diagnosis,
+    findings: &Shown<'_>,
     places: &Places,
     brush: Brush,
 ) -> io::Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn table(
     listeners::lines(output, &summary.listeners, places.home, &places.names)?;
     interfaces::summary(output, &summary.interfaces, places.home, &places.names)?;
     losses(output, summary, brush)?;
-    findings::all(output, diagnosis, brush)?;
+    findings.print(output, brush)?;
     writeln!(output)
 }
 
@@ -616,11 +616,18 @@ mod tests {
     }
 
     fn printed(summary: &Summary) -> String {
+        printed_with(summary, false)
+    }
+
+    fn printed_with(summary: &Summary, why: bool) -> String {
         let mut text = Vec::new();
         table(
             &mut text,
             summary,
-            &Case::new(Scope::default()).diagnose(summary),
+            &Shown {
+                diagnosis: &Case::new(Scope::default()).diagnose(summary),
+                why,
+            },
             &Places::default(),
             Brush::default(),
         )
@@ -630,7 +637,9 @@ mod tests {
 
     #[test]
     fn no_line_of_the_table_is_wider_than_a_terminal() {
-        for line in printed(&crowded()).lines() {
+        let text = printed_with(&crowded(), true);
+        assert!(text.contains("\n   check: "), "{text}");
+        for line in text.lines() {
             assert!(
                 line.chars().count() <= WIDTH,
                 "{}: {line}",

@@ -23,8 +23,9 @@ use sockstamp_model::summary::Summary;
 use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::print::colour::{Brush, Color};
+use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
-use crate::print::{findings, output, text};
+use crate::print::{output, text};
 use crate::recordings::{Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use sockstamp_record::Detail;
@@ -126,7 +127,11 @@ fn print(
             text::nothing(output, summary, "the recording is empty")?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, diagnosis, places, brush)?;
+            let shown = Shown {
+                diagnosis,
+                why: false,
+            };
+            text::table(output, summary, &shown, places, brush)?;
             if let Some(groups) = &summary.groups {
                 crate::print::groups::table(output, groups, options.top)?;
             }

@@ -20,6 +20,7 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::slow::Slow;
 use crate::print::colour::{Brush, Color};
+use crate::print::findings::Shown;
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
 use crate::print::{findings, groups, output, text, waits};
@@ -67,6 +68,9 @@ pub struct Options {
     /// Print times from a read's RX stamp to each point on its path, under netstacklat's names
     #[arg(long)]
     pub cumulative: bool,
+    /// Below each diagnosis, print what stands behind it, how to check it, and its usual cure
+    #[arg(long)]
+    pub why: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -205,6 +209,10 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         waits,
     } = results;
     let brush = brush_of(options);
+    let shown = Shown {
+        diagnosis,
+        why: options.why,
+    };
     let waited = !waits.is_empty();
     let is_idle = text::is_empty(summary) && !waited;
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, is_idle) {
@@ -213,12 +221,12 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, why_nothing(options, waited))?;
-            findings::all(output, diagnosis, brush)?;
+            shown.print(output, brush)?;
             writeln!(output, " note: {OTHER_TRAFFIC}")?;
         }
-        (Format::Text, None) => text::table(output, summary, diagnosis, &Places::here(), brush)?,
+        (Format::Text, None) => text::table(output, summary, &shown, &Places::here(), brush)?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary, diagnosis, &Places::here(), brush)?;
+            text::table(output, summary, &shown, &Places::here(), brush)?;
             groups::table(output, groups, options.top)?;
             groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
         }

@@ -11,15 +11,21 @@ use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
 
 use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
+use super::descent::deepest;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
+use super::loss::Fates;
 use super::scope::Scope;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
 use super::tree::Node;
 use super::worth::Support;
-use super::{sums, telling, turn, yielding};
+use super::{readers, sums, telling, turn, workers, yielding};
+
+/// The first step of the timer of SYNs and of their answers (TCP_TIMEOUT_INIT, include/net/tcp.h,
+/// v6.18), less what a timer may be early.
+const SYN_TIMEOUT: u64 = 950_000_000;
 
 /// Room for this many waits: 16 MB.
 const MOST: usize = 1 << 15;
@@ -60,16 +66,19 @@ impl Case {
 
     /// Add the waits that a message shows, if they are slow. Its name should be the process'.
     pub fn message(&mut self, message: &Message) {
-        for wait in of_message(message) {
+        for mut wait in of_message(message) {
             self.see_round_trip(&wait);
-            if wait.time() >= self.scope.slow.0 && self.counts(message, &wait) {
+            if !self.counts(message, &wait) {
+                wait.keep_only(Node::ReadMissing);
+            }
+            if wait.time() >= self.scope.slow.0 {
                 self.keep(wait);
             }
         }
     }
 
     /// Unread bytes count at a service, or before the first byte of an answer is read: who reads
-    /// an answer slowly waits for itself, and is asked about or not.
+    /// an answer slowly waits for itself, and is asked about or not. Missing segments always count.
     fn counts(&self, message: &Message, wait: &Slow) -> bool {
         use sockstamp_model::stage::Stage;
         wait.key.root != Node::Read
@@ -130,6 +139,11 @@ impl Case {
 
     fn attempts(&mut self, attempts: &Attempts) {
         let key = attempts_key(attempts);
+        if key.root == Node::Connect && attempts.failed == 0 && attempts.count > 0 {
+            let known = self.round_trips.entry(key.service.ip());
+            let known = known.or_insert(attempts.min_ns.0);
+            *known = attempts.min_ns.0.min(*known);
+        }
         self.tried.entry(key).or_default().add(attempts);
     }
 
@@ -170,15 +184,20 @@ impl Case {
     #[must_use]
     pub fn diagnose(&self, summary: &Summary) -> Diagnosis {
         let mut waits = self.waits.clone();
+        let fates = Fates::new(&self.sending);
         for wait in &mut waits {
             self.limit_path(wait);
             self.limit_sending(wait);
+            fates.turn(wait);
         }
+        readers::add(&mut waits, &self.sending);
         flows::join(&mut waits, self.scope.slow);
-        let open = flows::always_open(&waits);
+        let mut open = flows::always_open(&waits);
+        flows::work(&waits, &mut open);
         let served = flows::Served::new(&waits, &open);
         turn::divide(&mut waits, &served);
         cpu::divide(&mut waits, &self.cpus);
+        workers::divide(&mut waits, &open);
         let held = yielding::between(&waits);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
@@ -202,7 +221,8 @@ impl Case {
         }
         notes.extend(pushed.values().filter_map(|waits| telling::note(waits)));
         for ((key, _), account) in &mut accounts {
-            account.tried = self.tried.get(key).copied();
+            account.tried = self.tried.get(&attempts_of(key)).copied();
+            account.answered = self.answered(key, account);
         }
         let support = Support {
             scope: self.scope,
@@ -216,6 +236,12 @@ impl Case {
         let worth = merged(much).into_iter().chain(little);
         let mut findings = Vec::new();
         for account in worth {
+            let account = account
+                .root()
+                .map(|root| deepest(&account.parts(), root).node)
+                .and_then(|node| account.focused(node))
+                .filter(is_worth)
+                .unwrap_or(account);
             let siblings = self.siblings(&account);
             match telling::finding(&account, &siblings, summary) {
                 Some(finding) if self.is_note(&account, &finding) => notes.push(finding.sentence),
@@ -238,6 +264,15 @@ impl Case {
         if beyond > 0 {
             wait.parts.shift(Node::AnswerPath, Node::AnswerPeer, beyond);
         }
+        let late = wait
+            .parts
+            .of(Node::ConnectPath)
+            .saturating_sub(self.round_trip(wait));
+        let node = match late {
+            SYN_TIMEOUT.. => Node::ConnectAgain,
+            _ => Node::ConnectLate,
+        };
+        wait.parts.shift(Node::ConnectPath, node, late);
         if let Some(backlog) = self.backlogs.get(&(wait.flow.netns, wait.peer())) {
             wait.give_queue(backlog);
         }
@@ -255,7 +290,8 @@ impl Case {
     /// A rate that TCP chose itself gives its time to what limits the connection, by TCP's own
     /// clocks; if nothing does, that is the bandwidth.
     fn limit_sending(&self, wait: &mut Slow) {
-        let Some(sending) = self.sending.get(&wait.socket()) else {
+        let sending = self.sending.get(&wait.socket());
+        let Some(sending) = sending.filter(|sending| sending.goes_on()) else {
             return;
         };
         wait.seen.buffer_set |= sending.connection.buffer_set;
@@ -362,6 +398,14 @@ impl Case {
         telling::is_own_rate(account, finding) || (is_work && !self.scope.is_program)
     }
 
+    /// Return the number of answers that came from the service of a key without such a wait.
+    fn answered(&self, key: &Key, account: &Account<'_>) -> u64 {
+        let came = self.tried.get(&answers_of(key));
+        let came = came.map_or(0, |tried| tried.count.saturating_sub(tried.failed));
+        let ended = account.counted.iter().map(|counted| counted.wait.how);
+        came.saturating_sub(ended.filter(|how| *how == End::Data).count() as u64)
+    }
+
     /// Return the siblings of an account: other services that the same programs ask for the same.
     fn siblings(&self, account: &Account<'_>) -> Vec<(SocketAddr, Nanos, u64)> {
         let Some(root) = account.root() else {
@@ -390,6 +434,21 @@ fn is_same(known: &Slow, wait: &Slow) -> bool {
         && known.overlap(wait) * 2 > known.time().min(wait.time())
 }
 
+fn answers_of(key: &Key) -> Key {
+    Key {
+        root: Node::Answer,
+        ..key.clone()
+    }
+}
+
+/// Late parts of answers are held against all answers.
+fn attempts_of(key: &Key) -> Key {
+    match (key.root, key.role) {
+        (Node::Read, Role::Asks) => answers_of(key),
+        _ => key.clone(),
+    }
+}
+
 fn attempts_key(attempts: &Attempts) -> Key {
     let key = &attempts.key;
     let (root, role) = match key.kind {
@@ -409,8 +468,11 @@ fn attempts_key(attempts: &Attempts) -> Key {
 /// Go up where siblings lose alike: accounts of one program, or of one service, with the same
 /// deepest node are one, unless one of them carries four fifths.
 fn merged(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
-    let by_program =
-        |account: &Account<'_>| account.programs.iter().next().map(ToString::to_string);
+    let by_program = |account: &Account<'_>| {
+        let port = account.services.iter().next().map(SocketAddr::port);
+        let program = account.programs.iter().next();
+        program.map(|program| format!("{program} {port:?}"))
+    };
     let by_service =
         |account: &Account<'_>| account.services.iter().next().map(ToString::to_string);
     merged_by(merged_by(accounts, by_program), by_service)
@@ -424,7 +486,7 @@ fn merged_by<'a>(
     let mut alike = BTreeMap::<Alike, Vec<Account<'a>>>::new();
     for account in accounts {
         let root = account.root();
-        let node = root.map(|root| super::descent::deepest(&account.parts(), root).node);
+        let node = root.map(|root| deepest(&account.parts(), root).node);
         let role = account.counted.first().map(|counted| counted.wait.key.role);
         let failure = account.failure.map(|failure| failure.to_string());
         let key = (node, failure, role, shared(&account));

@@ -14,8 +14,10 @@ pub struct Cpu {
     pub since: Timestamp<Monotonic>,
     /// The time that its tasks were on a CPU since.
     pub ran: Nanos,
-    /// The time that its tasks waited for a CPU since, held by a quota included.
+    /// The time that its tasks waited for a CPU since.
     pub waited: Nanos,
+    /// The time that the quota of its cgroup held its tasks since.
+    pub held: Nanos,
 }
 
 /// Say what processes did in the part of their services that is not known, where a bound tells.
@@ -24,14 +26,15 @@ pub(super) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32, Cpu>) {
         let is_of = |wait: &Slow| {
             wait.key.root == Node::Service && wait.pid == pid && wait.begin >= cpu.since.as_nanos()
         };
-        // A process that is throttled neither runs nor waits by these clocks.
-        let is_held = |wait: &Slow| is_of(wait) && wait.parts.of(Node::ServiceThrottled) > 0;
-        if waits.iter().any(is_held) {
-            continue;
-        }
+        let is_held = |wait: &&Slow| is_of(wait) && wait.parts.of(Node::ServiceThrottled) > 0;
+        let held = waits.iter().filter(is_held).count();
         let spans = waits.iter().filter(|wait| is_of(wait));
         let open = union(spans.map(|wait| (wait.begin, wait.end)).collect());
-        if let Some(node) = cpu.bound(open) {
+        let bound = match held {
+            0 => cpu.bound(open),
+            _ => cpu.quota(open),
+        };
+        if let Some(node) = bound {
             for wait in waits.iter_mut().filter(|wait| is_of(wait)) {
                 wait.parts.give(|node| node == Node::ServiceUnknown, node);
             }
@@ -40,6 +43,14 @@ pub(super) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32, Cpu>) {
 }
 
 impl Cpu {
+    /// A task that sleeps behind one that is held waits for the quota, too: the process had its CPU
+    /// time for most of the time with a request open, or was held.
+    fn quota(&self, open: u64) -> Option<Node> {
+        let busy = self.ran.0 + self.waited.0 + self.held.0;
+        let is_most = busy.saturating_mul(5) >= open.saturating_mul(4);
+        (is_most && self.held > self.waited).then_some(Node::ServiceThrottled)
+    }
+
     /// Its tasks slept if all of their time is a quarter of the time with a request open; four
     /// fifths are most of it.
     fn bound(&self, open: u64) -> Option<Node> {
@@ -53,7 +64,7 @@ impl Cpu {
 }
 
 /// Return the time in which any of these goes on.
-fn union(mut spans: Vec<(u64, u64)>) -> u64 {
+pub(super) fn union(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     let (mut sum, mut last) = (0, 0);
     for (begin, end) in spans {

@@ -73,6 +73,34 @@ pub struct Finding {
     pub sentence: String,
     /// The command that tells more.
     pub next: String,
+    /// What stands behind it, and what to do.
+    #[serde(flatten)]
+    pub why: Why,
+}
+
+/// What stands behind a finding, and what to do: of its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// What of these waits was seen.
+    pub evidence: &'static str,
+    /// What looks the same from this host.
+    pub alike: &'static str,
+    /// Ways to confirm it.
+    pub check: &'static str,
+    /// Its usual cure.
+    pub cure: &'static str,
+}
+
+impl Why {
+    pub(super) const fn of(node: Node) -> Self {
+        let about = node.about();
+        Self {
+            evidence: about.proof,
+            alike: about.alike,
+            check: about.check,
+            cure: about.cure,
+        }
+    }
 }
 
 /// The findings of a measurement.

@@ -6,6 +6,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::wait::End;
 
+use super::cpu::union;
 use super::slow::Slow;
 use super::tree::Node;
 
@@ -147,7 +148,52 @@ fn is_always(waits: &[Slow], found: &[usize]) -> bool {
     }
     let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
     let whole = waits[last].end.saturating_sub(waits[first].begin);
-    u128::from(open) * 10 >= u128::from(whole) * 9
+    let is_open = |part: u128, of: u128| u128::from(open) * of >= u128::from(whole) * part;
+    is_open(9, 10) || (is_open(3, 4) && asks_again_at_once(waits, found))
+}
+
+/// The next one mostly begins within a tenth of the time that one takes, also where some between
+/// them are not known: who confirms what is pushed looks like that.
+fn asks_again_at_once(waits: &[Slow], found: &[usize]) -> bool {
+    const LEAST: usize = 4;
+    let pairs = found.windows(2).filter_map(|pair| match *pair {
+        [one, next] => Some(waits[next].begin.saturating_sub(waits[one].end)),
+        _ => None,
+    });
+    let gap = median(pairs.collect());
+    let time = median(found.iter().map(|&of| waits[of].time()).collect());
+    found.len() >= LEAST && gap.saturating_mul(10) <= time
+}
+
+fn median(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
+/// Take back what looks like a subscription at a service whose process works on its requests: it
+/// asks others all the while, more than one after the other for each request, and has more requests
+/// than questions. Who passes news on has one question for them, or one for each.
+pub(super) fn work(waits: &[Slow], open: &mut [bool]) {
+    let mut processes = BTreeMap::<u32, [Vec<usize>; 2]>::new();
+    for (of, wait) in waits.iter().enumerate().filter(|(_, wait)| wait.pid != 0) {
+        let [requests, questions] = processes.entry(wait.pid).or_default();
+        match wait.key.root {
+            Node::Service if open[of] => requests.push(of),
+            Node::Answer if !wait.how.is_failure() => questions.push(of),
+            _ => {}
+        }
+    }
+    let times = |of: &[usize]| of.iter().map(|&of| waits[of].time()).collect::<Vec<_>>();
+    for [requests, questions] in processes.values() {
+        let (all, asked) = (times(requests), times(questions));
+        let (sum, asking) = (all.iter().sum::<u64>(), asked.iter().sum::<u64>());
+        let spans = requests.iter().map(|&of| (waits[of].begin, waits[of].end));
+        let busy = asking.saturating_mul(5) >= union(spans.collect()).saturating_mul(4);
+        let one_after_the_other = median(asked).saturating_mul(2) <= median(all);
+        if !requests.is_empty() && busy && one_after_the_other && asking <= sum / 2 {
+            requests.iter().for_each(|&of| open[of] = false);
+        }
+    }
 }
 
 /// The socket was made for this question: a new connection, or one of UDP that got an answer.

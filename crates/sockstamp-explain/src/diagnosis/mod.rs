@@ -13,6 +13,8 @@ mod finding;
 mod flows;
 #[cfg(test)]
 mod generated;
+mod loss;
+mod readers;
 mod scope;
 mod sentence;
 mod slow;
@@ -24,6 +26,7 @@ mod telling;
 mod tests;
 pub mod tree;
 mod turn;
+mod workers;
 mod worth;
 mod yielding;
 
@@ -31,7 +34,7 @@ pub use backlog::Backlog;
 pub use case::Case;
 pub use contrast::Unlike;
 pub use cpu::Cpu;
-pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION};
+pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};
 pub use scope::Scope;
 pub use slow::Role;
 pub use sums::{full_queue, of_group};

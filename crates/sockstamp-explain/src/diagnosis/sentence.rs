@@ -11,7 +11,7 @@ use sockstamp_model::wait::End;
 use super::backlog::Backlog;
 use super::descent::Deepest;
 use super::finding::Finding;
-use super::slow::Role;
+use super::slow::{Role, Seen};
 use super::tally::Account;
 use super::tree::Node;
 
@@ -93,7 +93,11 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
     let (asker, server) = (programs(finding), server(finding));
     let service = services(finding);
     let until = match finding.node {
-        Node::DeliveryLoss | Node::DeliveryUnheard | Node::DeliveryPath => "it is acknowledged",
+        Node::DeliveryLoss
+        | Node::DeliveryBack
+        | Node::DeliveryOvertaken
+        | Node::DeliveryUnheard
+        | Node::DeliveryPath => "it is acknowledged",
         _ => "it leaves",
     };
     match (finding.node.root(), finding.role) {
@@ -121,6 +125,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         }
         (Node::Delivery, Role::Asks) => {
             format!("data of {asker} for {service} waits {time} until {until}")
+        }
+        (Node::Read, Role::Asks) if finding.node == Node::ReadMissing => {
+            format!("data of {service} reaches {asker} {time} late")
         }
         (Node::Read, Role::Serves) => format!("{server} reads requests {time} late"),
         (Node::Read, Role::Asks) => format!("{asker} reads data of {service} {time} late"),
@@ -260,6 +267,22 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 false => format!(": {again}"),
             })
         }
+        Node::AnswerBack | Node::AnswerOvertaken | Node::DeliveryBack | Node::DeliveryOvertaken => {
+            let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
+            let again = (again > 0).then(|| counted(again, "segment"))?;
+            Some(format!(
+                ": {again} sent again, and DSACKs say of most that they had come"
+            ))
+        }
+        Node::DeliveryWindow => {
+            let others = seen().map(|seen| seen.others).max()?;
+            (others > 0).then(|| format!("; {others} other connections have room"))
+        }
+        Node::ReadTurn => {
+            let workers = seen().map(|seen| seen.workers).max()?;
+            let workers = counted(workers as u64, "request");
+            Some(format!(" (it has at most {workers} at a time)"))
+        }
         Node::AnswerDevice => {
             let backlog = seen().find_map(|seen| seen.backlog.clone())?;
             let Backlog {
@@ -310,8 +333,12 @@ fn only_large(account: &Account<'_>) -> bool {
         .filter(|wait| wait.parts.iter().any(|(node, _)| is_loss(node)))
         .map(|wait| &wait.seen)
         .peekable();
-    lost.peek().is_some() && lost.all(|seen| seen.is_large && seen.resent > 0 && seen.heard_since)
+    let comes = |seen: &Seen| seen.heard_since || account.answered >= OTHERS;
+    lost.peek().is_some() && lost.all(|seen| seen.is_large && seen.resent > 0 && comes(seen))
 }
+
+/// As many answers to others show that what is small arrives.
+const OTHERS: u64 = 3;
 
 /// What became of questions that nobody answered.
 fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {

@@ -114,6 +114,10 @@ pub(super) struct Seen {
     pub(super) age: u64,
     /// Questions of a chain.
     pub(super) members: u32,
+    /// Other connections of the service whose peers have room.
+    pub(super) others: usize,
+    /// The most requests of the service that were read and not answered at one moment.
+    pub(super) workers: usize,
 }
 
 impl Slow {
@@ -155,6 +159,13 @@ impl Slow {
         if self.parts.of(Node::AnswerDevice) > 0 {
             self.seen.backlog = Some(backlog.clone());
         }
+    }
+
+    /// Forget the time after that of a node, which is its first.
+    pub(super) fn keep_only(&mut self, node: Node) {
+        let time = self.parts.of(node);
+        self.parts = Parts::divide(time, [], node);
+        self.end = self.begin + time;
     }
 
     /// Return true if at least half of its time is a node's.

@@ -10,7 +10,7 @@ use sockstamp_model::verdict::Verdict;
 use sockstamp_model::wait::End;
 
 use super::descent::deepest;
-use super::finding::{Finding, Grade};
+use super::finding::{Finding, Grade, Why};
 use super::scope::Scope;
 use super::slow::{Key, Role, Slow};
 use super::source::{Kind, of_group as of_group_by_kind};
@@ -51,6 +51,7 @@ fn finding(node: Node, role: Role, count: u64, lost: Nanos, sentence: String) ->
         grade: Grade::Is,
         sentence,
         next: node.about().next.to_owned(),
+        why: Why::of(node),
     }
 }
 

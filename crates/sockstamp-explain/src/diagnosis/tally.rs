@@ -51,6 +51,8 @@ pub(super) struct Account<'a> {
     pub(super) services: BTreeSet<SocketAddr>,
     /// All attempts of its keys, where they were counted.
     pub(super) tried: Option<Tried>,
+    /// Answers of its services that came otherwise.
+    pub(super) answered: u64,
 }
 
 impl<'a> Account<'a> {
@@ -64,6 +66,7 @@ impl<'a> Account<'a> {
         self.counted.extend(other.counted);
         self.programs.extend(other.programs);
         self.services.extend(other.services);
+        self.answered = self.answered.saturating_add(other.answered);
         self.tried = match (self.tried, other.tried) {
             (Some(mine), Some(more)) => Some(Tried {
                 count: mine.count.saturating_add(more.count),
@@ -72,6 +75,19 @@ impl<'a> Account<'a> {
             }),
             _ => None,
         };
+    }
+
+    /// Return those waits that have most of their lost time at a node, if they carry four fifths of
+    /// the whole.
+    pub(super) fn focused(&self, node: Node) -> Option<Self> {
+        let is_mostly = |counted: &&Counted<'_>| counted.lost.of(node) * 2 >= counted.lost.whole();
+        let counted: Vec<_> = self.counted.iter().filter(is_mostly).cloned().collect();
+        let focused = Self {
+            counted,
+            ..self.clone()
+        };
+        let carries = u128::from(focused.lost()) * 5 >= u128::from(self.lost()) * 4;
+        carries.then_some(focused)
     }
 
     /// Return the lost time; failures count as a second each.
@@ -132,6 +148,18 @@ impl<'a> Account<'a> {
             .collect()
     }
 
+    /// Return the number of connections that it is about: those that were there before, and of new
+    /// ones as many as waited at one moment.
+    pub(super) fn connections(&self) -> usize {
+        let waits = || self.counted.iter().map(|counted| counted.wait);
+        let old: BTreeSet<_> = waits()
+            .filter(|wait| !wait.is_new)
+            .map(Slow::socket)
+            .collect();
+        let new = waits().filter(|wait| wait.is_new);
+        (old.len() + most_at_once(new.map(|wait| (wait.begin, wait.end)))).max(1)
+    }
+
     /// Return true if a tenth of its waits begins while another one goes on.
     pub(super) fn is_crowded(&self) -> bool {
         let beside = self.counted.len() - self.occasions().len();
@@ -148,6 +176,23 @@ impl<'a> Account<'a> {
         times.sort_unstable();
         times
     }
+}
+
+/// Return how many of these go on at one moment, at most.
+pub(super) fn most_at_once(spans: impl Iterator<Item = (u64, u64)>) -> usize {
+    let mut changes: Vec<_> = spans
+        .flat_map(|(begin, end)| [(begin, true), (end, false)])
+        .collect();
+    changes.sort_unstable();
+    let open = changes.into_iter().scan(0_usize, |open, (_, begins)| {
+        *open = if begins {
+            *open + 1
+        } else {
+            open.saturating_sub(1)
+        };
+        Some(*open)
+    });
+    open.max().unwrap_or(0)
 }
 
 /// Return what a number of failures counts as.

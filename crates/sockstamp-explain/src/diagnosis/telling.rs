@@ -7,7 +7,7 @@ use sockstamp_model::summary::Summary;
 
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
-use super::finding::{Finding, Grade};
+use super::finding::{Finding, Grade, Why};
 use super::sentence;
 use super::slow::{Role, Slow};
 use super::tally::Account;
@@ -54,6 +54,7 @@ pub(super) fn finding(
         grade: grade(account, &deepest),
         sentence: String::new(),
         next: String::new(),
+        why: Why::of(deepest.node),
     };
     finding.next = next(&finding);
     finding.sentence = sentence::of(&finding, account, &deepest, summary);

@@ -256,6 +256,20 @@ fn each_cause_of_waiting_has_its_words() {
     }
 }
 
+fn sending(flow: Flow, connection: Connection) -> Sending {
+    Sending {
+        flow,
+        opened: Opened::Accepted,
+        seen_for: Nanos(5_000 * MS),
+        window: Nanos(0),
+        buffer: Nanos(0),
+        resent: 0,
+        in_vain: 0,
+        reordered: 0,
+        connection,
+    }
+}
+
 /// Who sets the rate is not known: the program, or TCP itself.
 #[test]
 fn a_rate_that_nobody_is_known_to_set_is_a_note() {
@@ -267,11 +281,8 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
     assert_eq!(diagnosis.findings, []);
     assert!(diagnosis.notes[0].contains("pacing"), "{diagnosis:?}");
     let sending = |connection| Sending {
-        flow: to,
-        seen_for: Nanos(5_000 * MS),
-        window: Nanos(0),
         buffer: Nanos(2_000 * MS),
-        connection,
+        ..sending(to, connection)
     };
     let of = |connection: Connection| {
         let mut case = Case::new(Scope::default());
@@ -291,6 +302,7 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
         "{paced}"
     );
     let own = of(Connection {
+        unacknowledged: 1,
         buffer_set: true,
         ..Connection::default()
     });
@@ -395,6 +407,7 @@ fn the_clock_of_a_process_bounds_what_it_did() {
             since: Timestamp::from_nanos(0),
             ran: Nanos(ran * MS),
             waited: Nanos(waited * MS),
+            held: Nanos::ZERO,
         };
         case.cpu(20, cpu);
         case.diagnose(&summary())
@@ -633,4 +646,329 @@ fn only_what_found_a_queue_full_makes_it_full() {
     let sentence = full_queue(&listener(Some(7))).unwrap();
     let expected = "the accept queue of 10.0.0.1:80 is full (0 of 4";
     assert!(sentence.starts_with(expected), "{sentence}");
+}
+
+/// As an answer that is lost: the question is sent again, too, and a DSACK says that it had come.
+#[test]
+fn what_came_twice_was_lost_on_the_way_back() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:80");
+    let told = |in_vain, reordered| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut again = sent(to, of * 900, Part::Other, 0);
+            again.retransmits = 1;
+            again.stages[Stage::TxNetwork] = Some(Nanos(260 * MS));
+            again.stamps.snd = at(of * 900);
+            again.stamps.snd_last = at(of * 900 + 240);
+            case.message(&again);
+        }
+        case.waits(&Waits {
+            sending: vec![Sending {
+                resent: 5,
+                in_vain,
+                reordered,
+                ..sending(to, Connection::default())
+            }],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings.remove(0)
+    };
+    let there = told(0, 0);
+    assert_eq!(there.node, Node::DeliveryLoss, "{there:?}");
+    assert_eq!(told(4, 3).node, Node::DeliveryOvertaken);
+    let back = told(4, 0);
+    assert_eq!(back.node, Node::DeliveryBack);
+    assert!(
+        back.sentence.contains("on the way back")
+            && back
+                .sentence
+                .contains("5 segments sent again, and DSACKs say"),
+        "{back:?}"
+    );
+}
+
+/// A service that sends alike to several clients; some take so much of the time to read.
+fn pushed(windows: &[u64]) -> Diagnosis {
+    let client = |of: usize| flow("10.0.0.1:8080", &format!("10.0.0.{}:50000", of + 2));
+    let with_cookie = |of: usize| Flow {
+        cookie: SocketCookie(of as u64 + 1),
+        ..client(of)
+    };
+    let clocks = windows.iter().enumerate().map(|(of, window)| Sending {
+        window: Nanos(*window * MS),
+        ..sending(with_cookie(of), Connection::default())
+    });
+    let mut room = wait(Kind::Room, End::Open, 4_500, 500);
+    room.opened = Some(Opened::Accepted);
+    room.flow = with_cookie(0);
+    let mut case = Case::new(Scope::default());
+    case.waits(&Waits {
+        list: vec![room],
+        sending: clocks.collect(),
+        ..Waits::default()
+    });
+    case.diagnose(&summary())
+}
+
+#[test]
+fn one_of_many_that_reads_slowly_is_named() {
+    let one = pushed(&[4_800, 0, 10, 0]);
+    assert_eq!(
+        one.findings[0].sentence,
+        "data of app at :8080 for 10.0.0.2 waits 4.80 s until it leaves (1 wait): the peer's full \
+         receive window (rwnd): its program reads too slowly, or its receive buffer is small; 3 \
+         other connections have room"
+    );
+    for common in [&[4_800][..], &[4_800, 4_000, 10, 3_000], &[4_800, 0]] {
+        assert_eq!(pushed(common).findings, [], "{common:?}");
+    }
+}
+
+/// Small questions on other connections are answered.
+#[test]
+fn only_large_questions_vanish_where_small_ones_are_answered() {
+    let vanished = |answered| {
+        let open = (0..3).map(|of| {
+            let mut wait = wait(Kind::Answer, End::Open, of * 10, 2_000);
+            wait.opened = Some(Opened::Connected);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait.evidence.connection = Some(Connection {
+                min_rtt: Some(Nanos(10 * MS)),
+                unacknowledged: 20_000,
+                backoff: 3,
+                segment: 1_448,
+                ..Connection::default()
+            });
+            wait
+        });
+        let tried = tried(Kind::Answer, "10.0.0.2:6379", answered, 0);
+        told_of(open.collect(), vec![tried]).findings[0]
+            .sentence
+            .clone()
+    };
+    assert!(vanished(40).contains("MTU"), "{}", vanished(40));
+    assert!(!vanished(0).contains("MTU"), "{}", vanished(0));
+}
+
+/// Those that are slow for another reason neither count nor set what is typical.
+#[test]
+fn a_finding_counts_the_waits_that_carry_it() {
+    let slow = (0..3).map(|of| {
+        let mut wait = wait(Kind::Service, End::Data, of * 900, 400);
+        wait.evidence.tasks = Some(Tasks {
+            throttled: Nanos(400 * MS),
+            ..Tasks::default()
+        });
+        wait
+    });
+    let others = (0..9).map(|of| {
+        let mut other = wait(Kind::Service, End::Data, of * 300, 25);
+        other.flow.cookie = SocketCookie(100 + of);
+        other
+    });
+    let finding = &told_of(slow.chain(others).collect(), Vec::new()).findings[0];
+    assert_eq!(finding.node, Node::ServiceThrottled);
+    assert_eq!((finding.count, finding.typical), (3, Nanos(400 * MS)));
+}
+
+#[test]
+fn who_sleeps_behind_a_task_that_is_held_waits_for_the_quota() {
+    let told = |held| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut service = wait(Kind::Service, End::Data, of * 900, 100);
+            service.evidence.tasks = None;
+            service.pid = 20;
+            case.waits(&Waits {
+                list: vec![service],
+                ..Waits::default()
+            });
+            let here = flow("10.0.0.1:80", "10.0.0.2:50000");
+            let mut message = sent(here, of * 900 + 450, Part::Other, 0);
+            message.opened = Some(Opened::Accepted);
+            message.stages[Stage::AppService] = Some(Nanos(100 * MS));
+            message.parts[Part::ServiceThrottled] = Some(Nanos(30 * MS));
+            message.pid = 20;
+            case.message(&message);
+        }
+        case.cpu(
+            20,
+            Cpu {
+                since: Timestamp::from_nanos(0),
+                ran: Nanos(200 * MS),
+                waited: Nanos(10 * MS),
+                held: Nanos(held * MS),
+            },
+        );
+        case.diagnose(&summary())
+    };
+    let node = |held| told(held).findings[0].node;
+    assert_eq!(node(900), Node::ServiceThrottled);
+    assert_eq!(node(20), Node::ServiceUnknown);
+}
+
+#[test]
+fn fast_answers_of_others_stand_beside_slow_ones() {
+    let slow = (0..5).map(|of| wait(Kind::Answer, End::Data, of * 900, 120));
+    let counted = vec![
+        tried(Kind::Answer, "10.0.0.2:6379", 50, 0),
+        tried(Kind::Answer, "10.0.0.3:6379", 900, 0),
+    ];
+    let finding = &told_of(slow.collect(), counted).findings[0];
+    assert_eq!(finding.tried, Some(50));
+    assert!(
+        finding
+            .sentence
+            .contains("while 10.0.0.3:6379 takes 1.00 ms"),
+        "{finding:?}"
+    );
+}
+
+/// A subscriber confirms each piece of news at once; some confirmations belong to nothing known.
+#[test]
+fn who_confirms_what_is_pushed_asks_nothing() {
+    let news = (0..12).filter(|of| of % 4 != 3);
+    let confirmed = news.map(|of| wait(Kind::Answer, End::Data, of * 700, 695));
+    let mut loose = told_of(confirmed.collect(), Vec::new());
+    assert_eq!(loose.findings, []);
+    assert_eq!(loose.notes.len(), 1);
+    // With pauses of its own, it asks.
+    let asked = (0..8).map(|of| wait(Kind::Answer, End::Data, of * 900, 600));
+    loose = told_of(asked.collect(), Vec::new());
+    assert_eq!(loose.findings.len(), 1);
+}
+
+/// Requests of clients that ask again at once, and questions of the same process.
+fn behind_a_pool(questions: impl Iterator<Item = (u64, u64)>) -> Diagnosis {
+    let mut list = Vec::new();
+    for of in 0..48 {
+        let mut request = wait(Kind::Service, End::Data, (of / 8) * 200 + of % 8, 199);
+        request.flow = flow("10.0.0.1:8000", &format!("10.0.0.9:{}", 50_000 + of % 8));
+        request.flow.cookie = SocketCookie(100 + of % 8);
+        request.opened = Some(Opened::Accepted);
+        request.pid = 20;
+        list.push(request);
+    }
+    for (since, lasted) in questions {
+        let mut question = wait(Kind::Answer, End::Data, since, lasted);
+        question.pid = 20;
+        list.push(question);
+    }
+    // Others are answered at once.
+    let mut others = tried(Kind::Service, "10.0.0.1:8000", 1_000, 0);
+    others.key.pid = 20;
+    told_of(list, vec![others])
+}
+
+#[test]
+fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
+    let one_by_one = behind_a_pool((0..48).map(|of| (of * 25, 24)));
+    let turn = &one_by_one.findings[0];
+    assert_eq!(turn.node, Node::ServiceTurn, "{one_by_one:#?}");
+    assert!(turn.sentence.contains("wait for their turn"), "{turn:?}");
+    // Who passes news on has one question as long as the requests.
+    assert_eq!(behind_a_pool((0..6).map(|of| (of * 200, 199))).findings, []);
+}
+
+#[test]
+fn segments_that_miss_count_in_the_rest_of_an_answer_too() {
+    let from = flow("10.0.0.1:40000", "10.0.0.2:80");
+    let part = |of: u64, hol, app| {
+        let mut read = fixture::message(Direction::Rx);
+        read.flow = from;
+        read.comm = "curl".into();
+        read.stages[Stage::RxHol] = Some(Nanos(hol * MS));
+        read.stages[Stage::RxApp] = Some(Nanos(app * MS));
+        read.stamps.read = at(1_000 + of * 900);
+        read
+    };
+    let held: Vec<_> = (0..6).map(|of| part(of, 210, 300)).collect();
+    let finding = &told(&held).findings[0];
+    assert_eq!(
+        (finding.node, finding.typical),
+        (Node::ReadMissing, Nanos(210 * MS))
+    );
+    assert!(
+        finding
+            .sentence
+            .starts_with("data of 10.0.0.2:80 reaches curl 210 ms late"),
+        "{finding:?}"
+    );
+    let slow_reader: Vec<_> = (0..6).map(|of| part(of, 0, 300)).collect();
+    assert_eq!(told(&slow_reader).findings, []);
+}
+
+/// The peer's own timer sends the answer to a SYN again, before the SYN itself is.
+#[test]
+fn a_handshake_costs_a_round_trip_and_no_more() {
+    let connects = |lasted| {
+        let slow = (0..4).map(|of| {
+            let mut wait = wait(Kind::Connect, End::Data, of * 1_900, lasted);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait
+        });
+        let counted = tried(Kind::Connect, "10.0.0.2:6379", 30, 0);
+        told_of(slow.collect(), vec![counted]).findings[0].node
+    };
+    assert_eq!(connects(1_010), Node::ConnectAgain);
+    assert_eq!(connects(300), Node::ConnectLate);
+}
+
+#[test]
+fn two_questions_that_cost_seconds_are_enough() {
+    let failed = |count: u64, lasted| {
+        let given_up = (0..count).map(|of| wait(Kind::Answer, End::GivenUp, of * 3_100, lasted));
+        told_of(
+            given_up.collect(),
+            vec![tried(Kind::Answer, "10.0.0.2:6379", 9, count)],
+        )
+    };
+    assert_eq!(failed(2, 2_000).findings.len(), 1);
+    assert_eq!(failed(2, 500).findings, []);
+    assert_eq!(failed(1, 2_000).findings, []);
+}
+
+/// As the connection of a program to itself, which has nothing to say.
+#[test]
+fn an_idle_connection_that_spoke_last_is_no_question() {
+    let idle = |receives| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 6_000);
+        wait.opened = Some(Opened::Connected);
+        wait.evidence.connection = Some(Connection {
+            sends: 2,
+            receives,
+            received_ago: Some(Nanos(6_000 * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new()).findings.len()
+    };
+    assert_eq!(idle(1), 0);
+    assert_eq!(idle(0), 1);
+}
+
+/// Two threads serve six clients.
+#[test]
+fn late_reads_wait_for_the_requests_that_have_all_workers() {
+    let mut list = Vec::new();
+    for of in 0..20 {
+        let begin = of / 2 * 300;
+        let mut served = wait(Kind::Service, End::Data, begin, 60);
+        served.flow.cookie = SocketCookie(of % 6 + 1);
+        served.opened = Some(Opened::Accepted);
+        let mut late = wait(Kind::Read, End::Data, begin + 1, 58);
+        late.flow.cookie = SocketCookie((of + 2) % 6 + 1);
+        late.opened = Some(Opened::Accepted);
+        list.extend([served, late]);
+    }
+    let diagnosis = told_of(list, Vec::new());
+    let late = diagnosis
+        .findings
+        .iter()
+        .find(|finding| finding.node.root() == Node::Read);
+    let late = late.unwrap_or_else(|| panic!("{diagnosis:#?}"));
+    assert_eq!(late.node, Node::ReadTurn);
+    assert!(
+        late.sentence.contains("at most 2 requests at a time"),
+        "{late:?}"
+    );
 }

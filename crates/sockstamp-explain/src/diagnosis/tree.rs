@@ -78,17 +78,25 @@ tree! {
         is: "the connection takes that long to open",
         proof: "connect(), or the first SYN, until the connection is established or has failed.",
         alike: "Nothing: both ends of it are events of this socket.",
-        check: "The verdict in [stages.md](stages.md); `sockstamp trace`: the peer; there `ss -lnt`.",
+        check: "The verdicts of `sockstamp stat`; `sockstamp trace`: the peer; there `ss -lnt`.",
         cure: "A service that listens, a firewall that lets it answer; otherwise that of the part below it.",
         next: "stat --by peer,port --sort conn.handshake",
     }
     ConnectAgain in Some(Connect), "connect.again" {
-        is: "SYNs are sent again: they are lost, or the accept queue of the peer is full (conn.handshake, syn-again)",
-        proof: "The last SYN left after the first (`syn-again`), by whole steps of its timer.",
+        is: "SYNs are sent again: they or their answers are lost, or the accept queue of the peer is full (conn.handshake, syn-again)",
+        proof: "The last SYN left after the first (`syn-again`), by whole steps of its timer; or its answer came that late: the peer has such a timer, too.",
         alike: "A lost SYN, a lost SYN-ACK and a full accept queue at a remote peer.",
         check: "`nstat -az TcpExtTCPSynRetrans`; at the peer `nstat -az TcpExtListenOverflows`, `ss -lnt`.",
         cure: "A longer accept queue or more accepting tasks at the peer; a path that loses less.",
         next: "trace --slow 500ms",
+    }
+    ConnectLate in Some(Connect), "connect.late" {
+        is: "the answer to the SYN comes late: a queue on the path, or a busy peer",
+        proof: "From the last SYN to its answer, beyond the smallest round trip of that address.",
+        alike: "A queue on the way there or back, and a host that is busy.",
+        check: "`ss -ti`: rtt, minrtt; `sockstamp ping PEER`.",
+        cure: "That of the path or the peer.",
+        next: "ping PEER",
     }
     ConnectPath in Some(Connect), "connect.path" {
         is: "handshakes: each new connection costs a round trip (conn.handshake)",
@@ -136,6 +144,22 @@ tree! {
         alike: "A peer whose network card or host stood still.",
         check: "`ss -ti`: retrans, rto; `nstat -az TcpRetransSegs TcpExtTCPDSACKRecv`.",
         cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    AnswerBack in Some(Answer), "answer.back" {
+        is: "answers or acknowledgements are lost, or late, on the way back",
+        proof: "Segments of the question were sent again, and DSACKs say that the first ones had arrived.",
+        alike: "Loss on the way back, and a way back that is late by more than the timeout.",
+        check: "`nstat -az TcpRetransSegs TcpExtTCPDSACKRecv`; at the peer `ss -ti`: retrans.",
+        cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    AnswerOvertaken in Some(Answer), "answer.overtaken" {
+        is: "packets overtake each other, or are late, on the way there, and are sent again in vain",
+        proof: "DSACKs say that what was sent again had arrived, while TCP saw packets out of order.",
+        alike: "A path that is late by more than the timeout.",
+        check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
+        cure: "One path for each connection (no balancing by packet); a link that delays alike.",
         next: "stat --by peer --sort tx.network",
     }
     AnswerPath in Some(Answer), "answer.path" {
@@ -235,9 +259,9 @@ tree! {
         next: "stat --by peer,port --sort peer.answer",
     }
     ServiceAsleep in Some(Service), "service.asleep" {
-        is: "its tasks sleep: a lock, a disk, a timer, a child, or too few workers",
+        is: "its tasks sleep: a lock, a disk, a timer, a pipe, a child, a service behind a Unix socket, or too few workers",
         proof: "No task of the process was on a CPU, ready, or asking others.",
-        alike: "A lock, a disk, a timer, a worker that is kept by an idle client.",
+        alike: "A lock, a disk, a timer, a full pipe, a service behind a Unix socket, a worker that is kept by an idle client.",
         check: "`strace -p PID`, `/proc/PID/stack`.",
         cure: "Asynchronous work, or more tasks; otherwise that of the lock or the disk.",
         next: "explain",
@@ -288,6 +312,22 @@ tree! {
         alike: "Strong reordering, until a DSACK comes.",
         check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts TcpExtTCPDSACKRecv`; `ip -s link`; `tc -s qdisc`.",
         cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad cable or radio link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    DeliveryBack in Some(Delivery), "delivery.back" {
+        is: "answers or acknowledgements are lost, or late, on the way back",
+        proof: "Segments were sent again, and DSACKs say that the first ones had arrived.",
+        alike: "Loss on the way back, and a way back that is late by more than the timeout.",
+        check: "`nstat -az TcpRetransSegs TcpExtTCPDSACKRecv`; at the peer `ss -ti`: retrans.",
+        cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad link.",
+        next: "stat --by peer --sort tx.network",
+    }
+    DeliveryOvertaken in Some(Delivery), "delivery.overtaken" {
+        is: "packets overtake each other, or are late, on the way there, and are sent again in vain",
+        proof: "DSACKs say that what was sent again had arrived, while TCP saw packets out of order.",
+        alike: "A path that is late by more than the timeout.",
+        check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
+        cure: "One path for each connection (no balancing by packet); a link that delays alike.",
         next: "stat --by peer --sort tx.network",
     }
     DeliveryUnheard in Some(Delivery), "delivery.unheard" {
@@ -427,12 +467,20 @@ tree! {
         next: "explain",
     }
     ReadAsleep in Some(Read), "read.asleep" {
-        is: "its task sleeps: a lock, a disk, a timer, or another service (rx.app, blocked)",
+        is: "its task sleeps: a lock, a disk, a timer, a pipe, or another service (rx.app, blocked)",
         proof: "The task that read slept meanwhile.",
         alike: "A lock, a disk, a timer, another service, a full pipe.",
         check: "`strace -p PID`, `/proc/PID/stack`.",
         cure: "Asynchronous work, or more tasks; otherwise that of the lock, the disk or the service.",
         next: "explain",
+    }
+    ReadTurn in Some(Read), "read.turn" {
+        is: "its workers are taken by other requests",
+        proof: "As many requests of this service were read and not answered at that moment as ever were.",
+        alike: "Whatever keeps those requests is said of them.",
+        check: "The number of its workers (threads, processes); `sockstamp stat --by port --sort app.service`.",
+        cure: "More workers, or that of what they do for so long.",
+        next: "stat --by port --sort app.service",
     }
     ReadUnknown in Some(Read), "read.unknown" {
         is: "cause not known (rx.app, unknown)",

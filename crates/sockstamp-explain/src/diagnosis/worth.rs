@@ -51,20 +51,13 @@ impl Support {
             .tried
             .map(|tried| tried.count)
             .or_else(|| counted(summary, account.root()?));
-        let mut flows: Vec<_> = account
-            .counted
-            .iter()
-            .map(|counted| (counted.wait.flow.netns, counted.wait.flow.cookie))
-            .collect();
-        flows.sort_unstable();
-        flows.dedup();
-        let asked = u128::from(self.duration.0) * flows.len() as u128;
+        let asked = u128::from(self.duration.0) * account.connections() as u128;
         let lost = u128::from(account.lost()) * u128::from(SLOW);
         all.is_some_and(|all| slow * SLOW >= all) || lost >= asked
     }
 
-    /// Three and one in twenty, or all of at least two; the only one of a command is all that it
-    /// asked for.
+    /// Three and one in twenty, or all of at least two; or two that took longer than a second each,
+    /// and one in ten. The only one of a command is all that it asked for.
     fn is_failing(&self, account: &Account<'_>, summary: &Summary) -> bool {
         let failed = account.counted.len() as u64;
         let ended = account.root().and_then(|root| counted(summary, root));
@@ -73,7 +66,9 @@ impl Support {
             |tried| tried.count.max(failed),
         );
         let is_all = failed == all && (failed >= 2 || self.scope.is_command);
-        is_all || (failed >= 3 && failed * FAILED >= all)
+        let are_long = account.times().first().is_some_and(|least| *least > LONG);
+        let cost_time = are_long && failed >= 2 && failed * SLOW >= all;
+        is_all || cost_time || (failed >= 3 && failed * FAILED >= all)
     }
 }
 

@@ -130,7 +130,7 @@ pub struct Waits {
     pub lost: u64,
     /// Attempts of keys that found no room.
     pub untold: u64,
-    /// Connections with data under way, or with a rate of their own, at the last look.
+    /// Connections that sent data since the first look, or have a rate of their own.
     pub sending: Vec<Sending>,
 }
 
@@ -139,14 +139,31 @@ pub struct Waits {
 pub struct Sending {
     /// Its socket.
     pub flow: Flow,
+    /// The end that opened the connection.
+    pub opened: Opened,
     /// Time between the first look at it and the last.
     pub seen_for: Nanos,
     /// Part of that in which the peer's window held data back.
     pub window: Nanos,
     /// Part of that in which the send buffer was full, and all of it in flight.
     pub buffer: Nanos,
+    /// Segments that it sent again meanwhile.
+    pub resent: u32,
+    /// Segments of which a DSACK said meanwhile that they had come before.
+    pub in_vain: u32,
+    /// Reorderings that TCP saw meanwhile.
+    pub reordered: u32,
     /// The connection at the last look.
     pub connection: Connection,
+}
+
+impl Sending {
+    /// Return true if it has data under way, or a rate of its own.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        let connection = &self.connection;
+        connection.unacknowledged > 0 || connection.unsent > 0 || connection.paced.is_some()
+    }
 }
 
 impl Waits {

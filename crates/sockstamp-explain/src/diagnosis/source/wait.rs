@@ -41,13 +41,26 @@ pub(in super::super) fn of_wait(wait: &Wait) -> Slow {
         key: Key::new(root(wait.kind), wait.comm.clone(), role, &wait.flow),
         flow: wait.flow,
         pid: wait.pid,
-        is_new: wait.opened.is_some(),
+        is_new: is_new(wait),
         begin: end.saturating_sub(wait.inside.0),
         end,
         weight: 1,
         parts,
         how: wait.end,
         seen: seen(wait),
+    }
+}
+
+/// A look at a socket knows who opened it, and not when: nothing has come, if it is for one answer.
+fn is_new(wait: &Wait) -> bool {
+    let receives = wait
+        .evidence
+        .connection
+        .as_ref()
+        .map(|known| known.receives);
+    match (wait.kind, receives) {
+        (Kind::Answer, Some(receives)) if wait.is_open() => receives == 0,
+        _ => wait.opened.is_some(),
     }
 }
 
@@ -89,6 +102,8 @@ fn seen(wait: &Wait) -> Seen {
         paced: of(|connection| connection.paced),
         age: wait.lasted.0,
         members: wait.members.max(1),
+        others: 0,
+        workers: 0,
     }
 }
 
