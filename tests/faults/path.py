@@ -19,6 +19,7 @@ words = argparse.ArgumentParser()
 words.add_argument("--delay", type=float, default=0, help="seconds, each way")
 words.add_argument("--loss", type=float, default=0, help="of packets on the way there")
 words.add_argument("--loss-back", type=float, default=0, help="of packets on the way back")
+words.add_argument("--synack-loss", type=float, default=0, help="of answers to SYNs, there")
 words.add_argument("--most", type=int, default=65535, help="longer packets vanish on the way there")
 words.add_argument("--rate", type=float, default=0, help="bytes a second on the way there")
 given = words.parse_args()
@@ -38,6 +39,11 @@ def tun(host, address):
     return device
 
 
+def is_synack(packet):
+    ipv4, header, tcp = packet[0] >> 4 == 4, (packet[0] & 15) * 4, packet[9] == 6
+    return ipv4 and tcp and packet[header + 13] & 0x12 == 0x12
+
+
 ends = [tun("here", "10.77.0.1/24"), tun("there", "10.77.0.2/24")]
 print("ready", flush=True)
 packets, count, free = [], 0, 0.0
@@ -47,6 +53,8 @@ while True:
         packet = os.read(device, 65536)
         there = device == ends[0]
         loss = given.loss if there else given.loss_back
+        if not there and is_synack(packet):
+            loss = given.synack_loss
         if there and len(packet) > given.most or random.random() < loss:
             continue
         now = time.monotonic()
