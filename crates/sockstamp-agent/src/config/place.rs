@@ -21,9 +21,10 @@ pub(super) fn key_at(text: &str, at: usize) -> Option<&str> {
     let (key, _) = line.rsplit_once('=')?;
     let is_of_key =
         |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
-    let key = key.trim_end();
-    let begin = key.rfind(|character| !is_of_key(character));
-    let key = &key[begin.map_or(0, |end| end + 1)..];
+    let key = key
+        .trim_end()
+        .rsplit(|character| !is_of_key(character))
+        .next()?;
     (!key.is_empty()).then_some(key)
 }
 
@@ -58,5 +59,8 @@ mod tests {
         assert_eq!(key("\"x\"]"), None);
         assert_eq!(key("[[rule"), None);
         assert_eq!(key_at(text, 1000), None);
+        // Bytes before a key that are no whole character.
+        let odd = "by = [\"äb=c\", x]";
+        assert_eq!(key_at(odd, odd.find("x]").unwrap()), Some("b"));
     }
 }
