@@ -36,7 +36,8 @@ struct waiter {
 	__u32 runs; /* how often it had got one */
 	__u32 first; /* serial numbers of these arrivals */
 	__u32 last;
-	__u32 asleep; /* and not only about to sleep, or about to check for data */
+	__u16 asleep; /* and not only about to sleep, or about to check for data */
+	__u16 reads; /* it waits inside the read call */
 	struct reader reader;
 };
 
@@ -185,9 +186,12 @@ static __always_inline const struct task_struct *uring_waiter(const struct wait_
 	return uring_deferred((const struct io_ring_ctx *)ring) ? NULL : woken_remember(ring, task);
 }
 
+/* In the address of a waiting task: it waits inside a read call. */
+#define WAITER_READS 1ULL
+
 /*
- * Return the address of the task that an entry of a socket's queue wakes; 0 if it is unknown. A
- * global function, so the verifier walks it once, not once per entry.
+ * Return the address of the task that an entry of a socket's queue wakes, with WAITER_READS; 0 if
+ * it is unknown. A global function, so the verifier walks it once, not once per entry.
  */
 __noinline __u64 entry_waiter(__u64 link)
 {
@@ -197,7 +201,7 @@ __noinline __u64 entry_waiter(__u64 link)
 	if (function == setting_wake_epoll)
 		return (__u64)epoll_waiter(entry);
 	if (function == setting_wake_stream || function == setting_wake_datagram)
-		return (__u64)entry_private(entry);
+		return (__u64)entry_private(entry) | WAITER_READS;
 	/* __pollwait(), fs/select.c */
 	if (function == setting_wake_poll)
 		return word_at(&((const struct poll_wqueues *)entry_private(entry))->polling_task);
@@ -209,8 +213,11 @@ __noinline __u64 entry_waiter(__u64 link)
 /* The number of entries of a socket's queue that are examined: there are rarely two. */
 #define WAITERS_MAX 4
 
-/* Return the first waiting task. The queue may change meanwhile: every read is safe. */
-static __always_inline const struct task_struct *sock_waiter(const struct sock *sk)
+/*
+ * Return the first waiting task as entry_waiter() does. The queue may change meanwhile: every read
+ * is safe.
+ */
+static __always_inline __u64 sock_waiter(const struct sock *sk)
 {
 	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
 	const struct list_head *head = &queue->wait.head;
@@ -220,10 +227,10 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
 		task = entry_waiter(link);
 		if (task)
-			return (const struct task_struct *)task;
+			return task;
 		link = word_at(&((const struct list_head *)link)->next);
 	}
-	return NULL;
+	return 0;
 }
 
 /*
@@ -298,6 +305,7 @@ static __always_inline void sched_note_waiter(const struct sock *sk, struct wait
 {
 	struct reader *reader = &waiter->reader;
 	const struct task_struct *task;
+	__u64 found;
 	__u32 runs;
 
 	if (!setting_sched)
@@ -310,7 +318,8 @@ static __always_inline void sched_note_waiter(const struct sock *sk, struct wait
 		quota_note(task, arrival, 0, now);
 		return;
 	}
-	task = sock_waiter(sk);
+	found = sock_waiter(sk);
+	task = (const struct task_struct *)(found & ~WAITER_READS);
 	if (!task) {
 		/* The task that reads this socket has other work. */
 		task = (const struct task_struct *)reader->last;
@@ -330,35 +339,20 @@ static __always_inline void sched_note_waiter(const struct sock *sk, struct wait
 	}
 	waiter->last = arrival;
 	waiter->asleep = task_asleep(task);
+	/* Or inside a send call, for room. */
+	waiter->reads = found & WAITER_READS && !sk->sk_write_pending;
 }
 
 /*
- * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
- * arrival. If it got a CPU more than once, the scheduler no longer knows the first time, but still
- * knows the whole time in run queues. That time is also used if the scheduler's clock is unknown.
+ * Return true if the scheduler does not know when the task got its CPU. A wake-up that makes the
+ * scheduler run at once leaves its clock as it was (rq_clock_skip_update(), kernel/sched/core.c,
+ * v6.18), while the CPU still ends the interrupt, or the send call, that woke the task. By that
+ * clock the task has not waited at all.
  */
-static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
-					  const struct task_struct *task, __u32 arrival,
-					  __u64 ready, __u64 now)
+static __always_inline bool task_preempted_others(const struct waiter *waiter,
+						  const struct task_struct *task)
 {
-	__s64 waited;
-	__u32 runs;
-
-	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
-		return STAGE_ABSENT;
-	if ((__u64)task != waiter->task)
-		return STAGE_ABSENT;
-	runs = task_runs(task) - waiter->runs;
-	/* The task had not gone to sleep yet. */
-	if (!runs)
-		return 0;
-	if (runs == 1 && run_clock_known(now))
-		waited = run_clock_time(task->sched_info.last_arrival) - ready;
-	else
-		waited = task->sched_info.run_delay - waiter->run_delay;
-	if (waited < 0)
-		return 0;
-	return (__u64)waited < now - ready ? waited : now - ready;
+	return task->sched_info.run_delay == waiter->run_delay;
 }
 
 #define SPENT_UNKNOWN (~0ULL)
@@ -371,7 +365,41 @@ struct spent {
 	__u64 running; /* SPENT_UNKNOWN: all of it is unknown */
 	__u64 runnable; /* waiting for a CPU, or for the quota */
 	__u64 quota; /* time that the cgroup was held in both stages; QUOTA_UNKNOWN */
+	__u64 copied; /* given: when the call had copied, or soon after that */
 };
+
+/*
+ * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
+ * arrival. If it got a CPU more than once, the scheduler no longer knows the first time, but still
+ * knows the whole time in run queues. That time is also used if the scheduler's clock is unknown.
+ * A task that waited inside the read call has only to copy once it runs.
+ */
+static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
+					  const struct task_struct *task, __u32 arrival,
+					  __u64 ready, __u64 now, __u64 copied)
+{
+	__s64 waited;
+	__u32 runs;
+
+	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
+		return STAGE_ABSENT;
+	if ((__u64)task != waiter->task)
+		return STAGE_ABSENT;
+	runs = task_runs(task) - waiter->runs;
+	/* The task had not gone to sleep yet. */
+	if (!runs)
+		return 0;
+	if (runs == 1 && waiter->reads && task_preempted_others(waiter, task) && copied > ready &&
+	    copied <= now)
+		return copied - ready;
+	if (runs == 1 && run_clock_known(now))
+		waited = run_clock_time(task->sched_info.last_arrival) - ready;
+	else
+		waited = task->sched_info.run_delay - waiter->run_delay;
+	if (waited < 0)
+		return 0;
+	return (__u64)waited < now - ready ? waited : now - ready;
+}
 
 static __always_inline bool spent_known(const struct spent *spent)
 {
@@ -486,7 +514,8 @@ static __always_inline void sched_split_app(struct waiter *waiter, const struct 
 
 /*
  * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. `spent` must
- * be zero. A global function, so the verifier walks it once, not once per path through the read.
+ * be zero but for `copied`. A global function, so the verifier walks it once, not once per path
+ * through the read.
  */
 __noinline __u64 sched_split_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
 				  struct spent *spent)
@@ -501,7 +530,7 @@ __noinline __u64 sched_split_read(struct waiter *waiter, __u32 arrival, __u64 re
 	if (!setting_sched || !waiter)
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();
-	wakeup = sched_wakeup(waiter, task, arrival, ready, now);
+	wakeup = sched_wakeup(waiter, task, arrival, ready, now, spent->copied);
 	if (wakeup != STAGE_ABSENT)
 		spent->app -= wakeup;
 	sched_split_app(waiter, task, arrival, now, wakeup, spent);

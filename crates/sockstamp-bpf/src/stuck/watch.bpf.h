@@ -66,10 +66,12 @@ static __always_inline void watch_note(struct stuck_socket *found, const struct 
 	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
 	const struct list_head *head = &queue->wait.head;
 	__u64 link = word_at(&head->next);
+	__u64 task;
 
 	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
 		found->watch |= entry_watch(link);
-		watch_note_waiter(found, (const struct task_struct *)entry_waiter(link));
+		task = entry_waiter(link) & ~WAITER_READS;
+		watch_note_waiter(found, (const struct task_struct *)task);
 		link = word_at(&((const struct list_head *)link)->next);
 	}
 }

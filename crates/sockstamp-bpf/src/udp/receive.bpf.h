@@ -218,6 +218,7 @@ static __always_inline void udp_account_read(struct bank *bank, struct udp_flow 
 	const struct udp_arrival *arrival = &read->arrival;
 	__u64 total = arrival->lag + (read->now - arrival->time);
 
+	read->spent.copied = read->now;
 	read->wakeup = sched_split_read(&flow->waiter, read->counter, arrival->time, read->now,
 					&read->spent);
 	sched_split_quota(&read->spent, read->counter, read->wakeup, read->now);

@@ -393,6 +393,9 @@ static __always_inline void rx_measure_read(const struct sock *sk, struct bank *
 	if (!read->now)
 		read->now = bpf_ktime_get_ns();
 	rx_service_begins(flow, read->now);
+	/* tcp_rcv_space_adjust() has read the clock after the copy (net/ipv4/tcp_input.c, v6.18).
+	 */
+	read->spent.copied = tcp_of(sk)->tcp_clock_cache;
 	read->weight = stream_take(&flow->rx.sampler, read->end - read->start) * window_weight();
 	if (flow_in_gap(flow))
 		verdict = VERDICT_WINDOW;
