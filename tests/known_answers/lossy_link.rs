@@ -71,4 +71,14 @@ fn check(family: Family) {
         );
     }
     assert_eq!(measured.report["tx"]["bytes"], SENDS * SEND_BYTES);
+    // A segment may lie in two messages.
+    let of_messages: u64 = sent
+        .iter()
+        .map(|message| number(&message["retransmits"]))
+        .sum();
+    let of_data = counted - number(&measured.report["tx"]["resent"]["syns"]);
+    assert!(
+        of_messages >= of_data,
+        "messages have {of_messages} of {of_data} segments that were sent again"
+    );
 }

@@ -65,7 +65,9 @@ struct sender {
 	};
 	__u32 tid; /* 0: free */
 	__u32 pid;
-	__u32 flags; /* SENDER_, MESSAGE_UNPAIRED, MESSAGE_THROTTLED, and NO_PAIR() */
+	__u16 retransmits; /* of bytes that its call has queued so far */
+	__u8 flags; /* SENDER_, MESSAGE_UNPAIRED, MESSAGE_THROTTLED */
+	__u8 unpaired; /* NO_PAIR() */
 	__u32 start; /* write_seq when its call began */
 	__u32 turn; /* write_seq when its last turn began */
 	union {
@@ -89,9 +91,9 @@ enum crowded {
 #define MESSAGE_HELD	  (1 << 6) /* a cause has held it: `waited` is not all 0 */
 #define MESSAGE_UNPAIRED  (1 << 7) /* `service` is NO_PAIR() of the reason why it has none */
 
-#define SENDER_MORE	      (1 << 16) /* MSG_MORE */
-#define SENDER_NOWAIT	      (1 << 17) /* MSG_DONTWAIT */
-#define SENDER_UNPAIRED_SHIFT 24
+/* Beside MESSAGE_UNPAIRED and MESSAGE_THROTTLED. */
+#define SENDER_MORE   (1 << 0) /* MSG_MORE */
+#define SENDER_NOWAIT (1 << 1) /* MSG_DONTWAIT */
 
 /* A flow's packets pass few devices: those of other slots with this bit are hardly among them. */
 #define DEVICE_BIT(slot) (1U << ((slot) % 16))

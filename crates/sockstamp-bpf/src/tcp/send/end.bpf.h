@@ -406,6 +406,13 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 		.segments = segments,
 	};
 
+	/* Those of a call that still queues bytes become its message's. */
+	for (int i = 0; i < SENDERS; i++) {
+		struct sender *sender = &flow->tx.senders[i];
+
+		if (sender->tid && seq_after(resent.end_seq, sender->start))
+			sender->retransmits += segments;
+	}
 	bpf_loop(TX_INFLIGHT_MAX, tx_mark_retransmitted_step, &resent, 0);
 }
 

@@ -90,7 +90,7 @@ static __always_inline void tx_note_service(const struct sock *sk, struct flow *
 		return;
 	doubt = service_doubt(sk, &flow->exchange);
 	if (doubt) {
-		sender->flags |= (__u32)doubt << SENDER_UNPAIRED_SHIFT;
+		sender->unpaired = doubt;
 		return;
 	}
 	if (seq_after(tcp_of(sk)->copied_seq, flow->rx.seq + 1))
@@ -118,8 +118,10 @@ static __always_inline void entry_begin(const struct sock *sk, struct flow *flow
 	sender->full = 0;
 	sender->sndbuf = 0;
 	sender->flags = 0;
+	sender->unpaired = 0;
 	sender->start = tcp_of(sk)->write_seq;
 	sender->asked = 0;
+	sender->retransmits = 0;
 	tx_note_service(sk, flow, sender);
 }
 

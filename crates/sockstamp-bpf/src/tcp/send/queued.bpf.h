@@ -133,7 +133,7 @@ static __always_inline void tx_refuse_first_after_gap(const struct sock *sk, str
 static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 				       struct sender *sender, __u32 length, __u64 now)
 {
-	__u8 unpaired = sender->flags >> SENDER_UNPAIRED_SHIFT;
+	__u8 unpaired = sender->unpaired;
 
 	if (unpaired || sender->service != STAGE_ABSENT)
 		unpaired = service_answered(&flow->exchange, unpaired, sender->service);
@@ -159,6 +159,7 @@ static __always_inline void tx_fill(struct tx_message *message, const struct sen
 	message->flags = sender->flags & (MESSAGE_UNPAIRED | MESSAGE_THROTTLED);
 	message->bytes = sender->bytes;
 	message->seq_last = key;
+	message->retransmits = sender->retransmits;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
 	if (setting_record)
 		comm_read(message->comm);
