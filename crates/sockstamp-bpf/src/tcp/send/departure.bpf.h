@@ -15,7 +15,9 @@
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/slots.bpf.h"
 
-#define TCPCB_EVER_RETRANS 0x80 /* include/net/tcp.h, v6.18: in tcp_skb_cb::sacked */
+/* include/net/tcp.h, v6.18: in tcp_skb_cb::sacked. */
+#define TCPCB_SACKED_ACKED 0x01
+#define TCPCB_EVER_RETRANS 0x80
 #define SK_PACING_FQ	   2 /* include/net/sock.h */
 
 /* Height of a red-black tree of 64 k packets; none of sndbuf's size has more. */
@@ -35,6 +37,18 @@ struct rtx_search {
 	__u64 seq;
 	struct sent_packet *found;
 };
+
+/*
+ * Return true if the packet's time is that of its bytes. SACK merges packets, and keeps the time of
+ * the first (tcp_shifted_skb(), net/ipv4/tcp_input.c, v6.18): that comes too late to matter only
+ * where each segment is looked at before.
+ */
+static __always_inline bool sent_time_known(const struct tcp_skb_cb *cb)
+{
+	if (cb->sacked & TCPCB_EVER_RETRANS)
+		return false;
+	return setting_causes || !(cb->sacked & TCPCB_SACKED_ACKED);
+}
 
 static long rtx_descend(__u32 index, struct rtx_search *search)
 {
@@ -59,7 +73,7 @@ static long rtx_descend(__u32 index, struct rtx_search *search)
 	}
 	found->bytes.first = cb->seq;
 	found->bytes.last = cb->end_seq - 1;
-	if (!(cb->sacked & TCPCB_EVER_RETRANS))
+	if (sent_time_known(cb))
 		found->time = skb->skb_mstamp_ns;
 	return 1;
 }
