@@ -237,13 +237,18 @@ fn without_the_option_rates_alone_are_lowered() {
 fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<(), String> {
     let all = of_direction(messages, direction);
     let side = &report[direction];
-    let (found, measured) = (number(&side["messages"]), number(&side["measured"]));
-    assert_eq!(found, measured * WINDOWS, "{side}");
-    // Cycles of 2 s that differ by 40 % (schedule.rs): six of them, and three errors.
+    let (estimate, measured) = (number(&side["messages"]), number(&side["measured"]));
+    let found = measured * WINDOWS;
+    // Of two windows without a message in common there is no interval. Six errors of those that
+    // state one: sixty thousand million runs.
     let truth = all.len() as u64;
+    let allowed = side["messages_error"]
+        .as_u64()
+        .map(|error| 3 * error + truth / 50);
     assert!(
-        (truth / 2..=truth * 3 / 2).contains(&found),
-        "{found} messages are estimated for {truth}"
+        allowed.is_none_or(|allowed| truth.abs_diff(estimate) <= allowed),
+        "{estimate} messages are estimated for {truth}: {}",
+        side["messages_error"]
     );
     // A machine may run no program for a packet, while one of its tasks runs (guarded.rs).
     let expected = ["valid", "window", "in-flight"];

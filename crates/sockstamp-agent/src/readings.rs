@@ -5,14 +5,15 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
 use sockstamp_metrics::catalogue::{
-    ABSENT, COST, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP, RELOADS,
-    WINDOWS_ONE_OF,
+    ABSENT, COST, DROPPED_CLIENTS, ESTIMATE_ERROR, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP,
+    RELOADS, WINDOWS_ONE_OF,
 };
 use sockstamp_metrics::counters::{Count, Counters};
 use sockstamp_metrics::ledger::{Ledger, Limits, Naming, Reading};
 use sockstamp_metrics::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
 use sockstamp_run::session::give_back;
 
@@ -169,6 +170,15 @@ impl Readings {
             Labels::new(),
             Value::Count(u64::from(one_of)),
         );
+        for direction in Direction::ALL {
+            let part = self.summary.direction(direction);
+            let error = part.estimate.and_then(|estimate| estimate.messages_error);
+            if let Some(error) = error.filter(|_| part.messages > 0) {
+                let labels = vec![("direction".into(), direction.name().to_owned())];
+                let ratio = error as f64 / part.messages as f64;
+                exposition.add(&ESTIMATE_ERROR, labels, Value::Real(ratio));
+            }
+        }
         let Some(cost) = &self.summary.cost else {
             return;
         };

@@ -11,6 +11,7 @@ use crate::abi::raw::{
     group as Group, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
 };
 use crate::abi::{Bank, Record};
+use crate::window::Tally;
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
 #[derive(Debug)]
@@ -63,12 +64,30 @@ impl Banks {
         }
     }
 
+    /// Return the counts of each direction, without a copy of the banks.
+    pub(crate) fn tally(&self) -> [Tally; 2] {
+        Direction::ALL.map(|way| Tally {
+            messages: self.of(way, offset_of!(Bank, messages)),
+            bytes: self.of(way, offset_of!(Bank, bytes)),
+            datagrams: self.of(way, offset_of!(Bank, datagrams)),
+            datagram_bytes: self.of(way, offset_of!(Bank, datagram_bytes)),
+        })
+    }
+
+    /// Return the bytes that connections have moved in each direction, as far as they are counted.
+    pub(crate) fn moved(&self) -> [u64; 2] {
+        Direction::ALL.map(|way| self.of(way, offset_of!(Bank, moved)))
+    }
+
     /// Return the sum of a count of both directions.
     fn both(&self, offset: usize) -> u64 {
-        let first = offset / size_of::<u64>();
-        let words =
-            (0..self.count).flat_map(|bank| Direction::ALL.map(|way| (bank, first + way as usize)));
-        words.map(|(bank, word)| self.word(bank, word)).sum()
+        Direction::ALL.map(|way| self.of(way, offset)).iter().sum()
+    }
+
+    /// Return a count of one direction.
+    fn of(&self, way: Direction, offset: usize) -> u64 {
+        let word = offset / size_of::<u64>() + way as usize;
+        (0..self.count).map(|bank| self.word(bank, word)).sum()
     }
 
     fn word(&self, bank: usize, word: usize) -> u64 {

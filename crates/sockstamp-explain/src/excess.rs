@@ -3,8 +3,9 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
+use sockstamp_model::student::below;
 
-use crate::chance::{Least, Spread, WRONG, below};
+use crate::chance::{Least, Spread, WRONG};
 use crate::clusters::{Cluster, Clusters};
 use crate::component::{Component, Kind};
 use crate::episode::Episode;

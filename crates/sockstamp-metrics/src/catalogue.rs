@@ -315,6 +315,10 @@ metrics! {
         "sockstamp_windows_one_of",
         "Inverse of the fraction of the time in which messages are measured; above 1, counts of messages are estimates.",
     );
+    ESTIMATE_ERROR = gauge(
+        "sockstamp_estimate_error_ratio",
+        "Half of the 95 % interval around the count of messages since the settings changed, as a fraction of it, while windows are used; absent while too few have met messages to tell.",
+    ).by(&["direction"]);
     PROGRAM_RUNS = counter(
         "sockstamp_program_runs",
         "Runs of a BPF program, counted while kernel.bpf_stats_enabled is 1.",

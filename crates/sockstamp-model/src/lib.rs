@@ -22,6 +22,7 @@
 //! | [`summary`] | the timelines of many messages, and its JSON |
 //! | [`line_limit`] | how many lines of a log a cause may have |
 //! | [`percent`] | shares as text |
+//! | [`student`] | Student's t, for intervals of estimates |
 //! | [`wait`] | stretches in which a program cannot go on, also those that nothing ends |
 //!
 //! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display`
@@ -51,6 +52,7 @@ pub mod percent;
 pub mod service;
 pub mod size;
 pub mod stage;
+pub mod student;
 pub mod summary;
 mod unknown_name;
 pub mod unpaired;

@@ -154,6 +154,9 @@ struct bank {
 	__u64 resent[RESENT_COUNT]; /* add up to these */
 	__u64 needless; /* of these, as duplicates that peers reported tell (D-SACK) */
 	__u64 segments; /* with data, of flows that have ended or were given back */
+	__u64 moved[DIRECTION_COUNT]; /* bytes of these by TCP's own counters */
+	__u64 datagrams[DIRECTION_COUNT]; /* of `messages`, where there may be windows */
+	__u64 datagram_bytes[DIRECTION_COUNT];
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */
 	__u64 unpaired[DIRECTION_COUNT][UNPAIRED_COUNT]; /* no app.service, no peer.answer */

@@ -51,18 +51,18 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_ker
 
 static __always_inline void flow_close(const struct sock *sk)
 {
-	struct flow *flow = flow_lookup(sk);
+	struct mark *mark = flow_mark_lookup(sk);
 	struct bank *bank = this_bank();
 	const struct sock *closed;
 	const struct tcp_sock *tp;
-	struct mark *mark;
+	struct flow *flow;
 	bool read;
 
+	if (mark)
+		flow_count_traffic(mark, sk, tcp_of(sk), true);
+	flow = flow_lookup(sk);
 	if (!flow || !bank)
 		return;
-	mark = flow_mark_lookup(sk);
-	if (mark)
-		flow_count_segments(mark, sk, tcp_of(sk));
 	/* The other programs may be gone: what became of messages in flight is not known. */
 	if (stopping)
 		return;

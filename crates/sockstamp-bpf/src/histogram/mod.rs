@@ -117,6 +117,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         messages: sum(banks, |bank| bank.messages[index]),
         measured: sum(banks, |bank| bank.measured[index]),
         bytes: sum(banks, |bank| bank.bytes[index]),
+        estimate: None,
         retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
         resent: (direction == Direction::Tx).then(|| resent(banks)),
         segments: None,

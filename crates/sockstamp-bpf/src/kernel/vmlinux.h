@@ -640,6 +640,8 @@ struct tcp_sock {
 	u32 snd_una;
 	u32 copied_seq;
 	u32 rcv_nxt;
+	u64 bytes_received;
+	u64 bytes_acked;
 	u64 tcp_clock_cache;
 	u8 bpf_sock_ops_cb_flags;
 	u16 tcp_header_len;

@@ -12,6 +12,7 @@
 #include "group/group.bpf.h"
 #include "histogram/histogram.bpf.h"
 #include "sched/sched.bpf.h"
+#include "window/window.bpf.h"
 
 /* Count messages of a selected flow, measured or not, with `bytes` bytes each. */
 static __always_inline void account_messages(struct bank *bank, __u32 group,
@@ -20,6 +21,16 @@ static __always_inline void account_messages(struct bank *bank, __u32 group,
 	count(&bank->messages[direction], messages);
 	count(&bank->bytes[direction], (__u64)bytes * messages);
 	group_messages(group, direction, bytes, messages);
+}
+
+/* Count how many of these are datagrams: the bytes of a connection are known without windows. */
+static __always_inline void account_datagrams(struct bank *bank, enum direction direction,
+					      __u32 bytes, __u32 messages)
+{
+	if (!setting_windows)
+		return;
+	count(&bank->datagrams[direction], messages);
+	count(&bank->datagram_bytes[direction], (__u64)bytes * messages);
 }
 
 /* Count a message of this weight whose stamps are taken. */

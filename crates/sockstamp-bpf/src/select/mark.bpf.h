@@ -67,7 +67,8 @@ struct mark {
 	__u8 holds; /* a connected UDP socket: no hook but those of its packets shows its sends */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 needless; /* ... of those that were needless: flow_needless() */
-	__u32 segments; /* data_segs_out when the flow was selected */
+	__u32 segments; /* how much of data_segs_out is in ours, or is from before */
+	__u64 moved[DIRECTION_COUNT]; /* ... of the bytes written, and read */
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */

@@ -98,6 +98,8 @@ pub struct Session {
     started: Instant,
     /// The marks are off the sockets.
     deselected: bool,
+    /// Every connection's own counts are in ours: all marks came off.
+    is_whole: bool,
     processes: Processes,
     // Held, so that its inode is no other namespace's.
     _netns: Option<netns::Held>,
@@ -251,7 +253,9 @@ impl Session {
         };
         let (banks, plan) = (&self.banks, &self.plan);
         let in_flight = || histogram::summary(&banks.read(), plan).in_flight;
-        let run = windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight);
+        let counted = || banks.tally();
+        let standby = &mut self.standby;
+        let run = windows.run(&mut self.skeleton, plan, standby, in_flight, counted);
         // Earlier results remain right: continue without this window.
         if let (Err(error), false) = (run, self.refused) {
             self.refusal = Some(error);
@@ -399,6 +403,9 @@ impl Session {
         summary.tags = self.tags.then(|| histogram::tags(&banks));
         summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
+        if let Some(windows) = &self.windows {
+            windows.state_errors(&mut summary, self.banks.tally());
+        }
         summary.adopted = self.adopted.connections;
         let unreached = self.windows.as_ref().map_or(0, Windows::missed);
         summary.lost.not_adopted = self.adopted.missed + unreached;
@@ -524,6 +531,7 @@ impl Session {
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
             ended = flow::deselect(&programs.deselect_flows, self.netns, &mut visited);
+            self.is_whole = ended.is_ok();
             #[cfg(feature = "series")]
             if self.plan.datagrams_call_back() {
                 let datagrams = &programs.deselect_datagram_sockets;
@@ -541,6 +549,7 @@ impl Session {
     /// Those of [`Session::poll`], for the remaining records.
     pub fn stop(mut self, on_message: &mut impl FnMut(Message)) -> Result<Summary, Error> {
         let duration = Nanos::from(self.started.elapsed());
+        let now = clock::monotonic_now();
         self.detach();
         if let Some(ring) = &self.ring {
             hand_over(|take| ring.empty(take), self.offset, on_message)?;
@@ -552,6 +561,10 @@ impl Session {
         let segments = || self.banks.read().iter().map(|bank| bank.segments).sum();
         summary.tx.segments = self.plan.uses_bit().then(segments);
         summary.duration = duration;
+        if let Some(windows) = &self.windows {
+            let moved = self.is_whole.then(|| self.banks.moved());
+            windows.settle(&mut summary, self.banks.tally(), moved, now);
+        }
         let groups = self.groups.as_mut();
         summary.groups = groups
             .map(|groups| groups.finish(&self.skeleton.maps, &self.plan))

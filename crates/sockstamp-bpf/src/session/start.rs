@@ -157,6 +157,7 @@ impl Session {
             plan,
             started: Instant::now(),
             deselected: false,
+            is_whole: false,
             processes: Processes::default(),
             _netns: options.target.held.clone(),
         };

@@ -10,13 +10,12 @@
 
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "tcp/flows/moved.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 
-/* enum sock_flags, include/net/sock.h */
-#define SOCK_DONE   1 /* the peer's FIN has come */
-#define SOCK_LINGER 4
+#define SOCK_LINGER 4 /* enum sock_flags, include/net/sock.h */
 
 #define PF_EXITING 0x4 /* include/linux/sched.h */
 

@@ -284,6 +284,7 @@ static __noinline int udp_count_read(struct udp_flow *flow, const struct sock *s
 		return false;
 	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_messages(bank, read->group, DIRECTION_RX, read->length, window_weight());
+	account_datagrams(bank, DIRECTION_RX, read->length, window_weight());
 	udp_sample_refresh(&flow->rx_sampler, read->now, read->group);
 	/* Less of it may have been asked for. */
 	length = read->arrival.length ?: read->length;

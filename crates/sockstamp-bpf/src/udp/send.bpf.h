@@ -626,6 +626,7 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 	group = slot == UDP_NO_SLOT ? group_of_task(&flow->group, sk) :
 				      udp_group(flow, sk, &send->remote);
 	account_messages(bank, group, DIRECTION_TX, result, window_weight());
+	account_datagrams(bank, DIRECTION_TX, result, window_weight());
 	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns(), group);
 	if (datagram_skip(&flow->tx_sampler, slot == UDP_NO_SLOT ? 0 : send->number, result)) {
 		if (slot != UDP_NO_SLOT)

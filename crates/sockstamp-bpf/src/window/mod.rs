@@ -2,6 +2,7 @@
 //! time, and detached in between (`window.bpf.h`).
 
 mod course;
+mod estimate;
 mod release;
 mod schedule;
 
@@ -11,9 +12,11 @@ use std::time::Duration;
 
 use libbpf_rs::Link;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::summary;
+use sockstamp_model::summary::{self, Summary};
 
 use self::course::{Course, LENGTH, NO_END};
+pub(crate) use self::estimate::Tally;
+use self::estimate::{Estimates, Stretch};
 use self::release::Release;
 pub(crate) use self::release::Walks;
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
@@ -50,6 +53,7 @@ pub(crate) const OVERHEAD: f64 = (LEAD + ATTACHING) as f64 / LENGTH as f64;
 enum Phase {
     /// They are attached, for a window that opens or has opened.
     Attached {
+        opens: u64,
         closes: u64,
     },
     /// The window is closed: they are attached as long as messages are in flight.
@@ -79,6 +83,7 @@ pub(crate) struct Windows {
     release: Release,
     attaching: u64,
     summary: summary::Windows,
+    estimates: Estimates,
 }
 
 impl Windows {
@@ -95,6 +100,7 @@ impl Windows {
             release: Release::new(options.target.netns, options.windows.is_some()),
             attaching: ATTACHING,
             summary: summary::Windows::default(),
+            estimates: Estimates::default(),
         })
     }
 
@@ -105,7 +111,9 @@ impl Windows {
                 data.window.length = u64::MAX;
                 data.window.weight = 1;
             }
-            self.phase = Phase::Attached { closes: u64::MAX };
+            let opens = monotonic_now();
+            let closes = u64::MAX;
+            self.phase = Phase::Attached { opens, closes };
         } else {
             self.open(skeleton);
         }
@@ -158,10 +166,51 @@ impl Windows {
         })
     }
 
+    /// State the errors of the counts so far.
+    pub(crate) fn state_errors(&self, summary: &mut Summary, counted: [Tally; 2]) {
+        if summary.windows.is_some() {
+            let parts = [&mut summary.tx, &mut summary.rx];
+            let estimates = self.estimates_with(counted, monotonic_now());
+            estimates.state(summary.duration.as_nanos(), parts);
+        }
+    }
+
+    /// Replace the counts of the whole measurement, which ended at `now`, by estimates of what
+    /// they should be. `moved`: the bytes of connections in each direction, where these are known.
+    pub(crate) fn settle(
+        &self,
+        summary: &mut Summary,
+        counted: [Tally; 2],
+        moved: Option<[u64; 2]>,
+        now: u64,
+    ) {
+        if summary.windows.is_some() {
+            let parts = [&mut summary.tx, &mut summary.rx];
+            let estimates = self.estimates_with(counted, now);
+            estimates.settle(summary.duration.as_nanos(), moved, parts);
+        }
+    }
+
+    /// Return what windows have shown, the present one among them.
+    fn estimates_with(&self, counted: [Tally; 2], now: u64) -> Estimates {
+        let mut estimates = self.estimates;
+        if let Phase::Attached { opens, closes } = self.phase {
+            estimates.add(self.stretch(opens, closes.min(now)), counted);
+        }
+        estimates
+    }
+
+    fn stretch(&self, opens: u64, closes: u64) -> Stretch {
+        Stretch {
+            length: closes.saturating_sub(opens),
+            weight: self.course.one_of().get(),
+        }
+    }
+
     /// Return the time until the next action.
     pub(crate) fn until_run(&self) -> Duration {
         let due = match self.phase {
-            Phase::Attached { closes } => closes,
+            Phase::Attached { closes, .. } => closes,
             Phase::Tail { look, .. } => look.min(self.attach_at()),
             Phase::Gone => self.attach_at(),
         };
@@ -178,13 +227,15 @@ impl Windows {
         plan: &Plan,
         standby: &mut Standby,
         in_flight: impl Fn() -> u64,
+        counted: impl Fn() -> [Tally; 2],
     ) -> Result<(), Error> {
         let now = monotonic_now();
         if self.course.turns().is_some_and(|turns| now >= turns) {
-            self.turn(skeleton, now);
+            self.turn(skeleton, now, &counted);
         }
         match self.phase {
-            Phase::Attached { closes } if now >= closes => {
+            Phase::Attached { opens, closes } if now >= closes => {
+                self.estimates.add(self.stretch(opens, closes), counted());
                 self.course.draw_next(now);
                 self.phase = Phase::Tail {
                     look: now,
@@ -219,9 +270,16 @@ impl Windows {
 
     /// Continue with another part of the time. No window is open until programs that count by the
     /// old one have ended and messages can be followed from their beginning.
-    fn turn(&mut self, skeleton: &mut SockstampSkel<'static>, now: u64) {
-        if let Phase::Attached { .. } = self.phase {
+    fn turn(
+        &mut self,
+        skeleton: &mut SockstampSkel<'static>,
+        now: u64,
+        counted: &impl Fn() -> [Tally; 2],
+    ) {
+        if let Phase::Attached { opens, closes } = self.phase {
             close(skeleton, now);
+            let stretch = self.stretch(opens, closes.min(now));
+            self.estimates.add(stretch, counted());
             self.phase = Phase::Tail {
                 look: now,
                 ends: now + TAIL,
@@ -243,7 +301,7 @@ impl Windows {
             data.window.opens = opens;
         }
         self.summary.count += 1;
-        self.phase = Phase::Attached { closes };
+        self.phase = Phase::Attached { opens, closes };
     }
 
     fn come(

@@ -71,7 +71,7 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let items = [
         format!("measured in {} windows{late}{failed}", windows.count),
         format!("1/{} of the time at the end", windows.one_of),
-        "counts are estimates".to_owned(),
+        "counts of stages are sums of weights".to_owned(),
     ];
     writeln!(output, "{}", wrapped(" windows:", items, ";"))
 }
@@ -242,9 +242,19 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
         Direction::Tx if are_lives(summary) => "lives",
         direction => direction.name(),
     };
+    let (messages, bytes) = match part.estimate {
+        Some(errors) => (
+            estimated(part.messages, errors.messages_error, "message"),
+            estimated(part.bytes, errors.bytes_error, "byte"),
+        ),
+        None => (
+            counted(part.messages, "message"),
+            counted(part.bytes, "byte"),
+        ),
+    };
     let mut figures = vec![
-        counted(part.messages, "message"),
-        format!("{} in {}", counted(part.bytes, "byte"), summary.duration),
+        messages,
+        format!("{bytes} in {}", summary.duration),
         match direction {
             Direction::Tx => retransmits(part),
             Direction::Rx => format!("{} out of order", part.out_of_order),
@@ -272,6 +282,33 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
+}
+
+/// Return an estimate with its noun and, in percent, half of the interval around it.
+fn estimated(count: u64, error: Option<u64>, noun: &str) -> String {
+    let Some(error) = error else {
+        return format!(
+            "~ {} {noun}s, by too few windows to tell the error",
+            scaled(count)
+        );
+    };
+    if error == 0 {
+        return counted(count, noun);
+    }
+    let percent = 100.0 * error as f64 / count.max(1) as f64;
+    let digits = usize::from(percent < 1.0);
+    format!("~ {} {noun}s ± {percent:.digits$} %", scaled(count))
+}
+
+/// Return a number by its first digits.
+fn scaled(count: u64) -> String {
+    let number = count as f64;
+    let units = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")];
+    match units.into_iter().find(|&(least, _)| number >= least) {
+        Some((_, " k")) => format!("{:.1} k", number / 1e3),
+        Some((unit, name)) => format!("{:.2}{name}", number / unit),
+        None => count.to_string(),
+    }
 }
 
 /// Return the segments sent again, and of how many where that is known. Segments without data, such

@@ -11,12 +11,10 @@
 //! flicker noise is, whose differences between neighbours do not shrink as these grow longer.
 
 mod spread;
-mod student;
 
 pub(crate) use spread::{
     EIGHTHS, Spread, Sums, of_flows, of_time, spread_of_flows, spread_of_times,
 };
-pub(crate) use student::{below, critical};
 
 /// The chance that any of all claims is wrong.
 pub(crate) const WRONG: f64 = 0.05;

@@ -1,6 +1,6 @@
 //! Estimate how far a figure would lie from that of another measurement.
 
-use super::student::critical;
+use sockstamp_model::student::critical;
 
 /// The stretches of time that are compared with each other.
 pub(crate) const EIGHTHS: usize = 8;

@@ -1,6 +1,8 @@
 //! A quantile of one stage on both sides, and what chance makes of it.
 
-use crate::chance::{Spread, below, critical};
+use sockstamp_model::student::{below, critical};
+
+use crate::chance::Spread;
 
 use super::figure::Figure;
 use super::measure::Measure;

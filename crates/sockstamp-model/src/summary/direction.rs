@@ -8,6 +8,7 @@ use crate::histogram::Histogram;
 use crate::message::Message;
 use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, StageMap};
+use crate::summary::Estimate;
 use crate::unpaired::{Unpaired, UnpairedCounts};
 
 /// The figures of one distribution. The quantiles are those of [`Histogram::quantile`], with its
@@ -138,6 +139,8 @@ pub struct DirectionSummary {
     pub measured: u64,
     /// Bytes of all messages.
     pub bytes: u64,
+    /// The errors of `messages` and `bytes`, if both are estimates.
+    pub estimate: Option<Estimate>,
     /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
     /// for RX.
     pub retransmits: u64,
@@ -289,10 +292,15 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 14)?;
+        let errors = if self.estimate.is_some() { 2 } else { 0 };
+        let mut object = serializer.serialize_struct("DirectionSummary", 14 + errors)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
+        if let Some(estimate) = &self.estimate {
+            object.serialize_field("messages_error", &estimate.messages_error)?;
+            object.serialize_field("bytes_error", &estimate.bytes_error)?;
+        }
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("resent", &self.resent)?;
         object.serialize_field("segments", &self.segments)?;

@@ -85,6 +85,16 @@ pub struct Windows {
     pub detaching: Nanos,
 }
 
+/// How far counts may be from the truth where messages were measured in windows: half of an
+/// interval that holds in 95 of 100 measurements. `None`: too few windows have met messages to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Estimate {
+    /// Of the number of messages.
+    pub messages_error: Option<u64>,
+    /// Of the number of bytes.
+    pub bytes_error: Option<u64>,
+}
+
 /// The cost of a measurement by its last samples, in millionths of one core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {

@@ -14,6 +14,7 @@
 #include "select/asked.bpf.h"
 #include "select/select.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "tcp/flows/moved.bpf.h"
 #include "tcp/send/resent.bpf.h"
 
 /* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */
@@ -28,19 +29,38 @@ static __always_inline void mark_flow_selected(struct mark *mark, const struct t
 	mark->retransmits = tp->total_retrans;
 	mark->needless = flow_needless(tp);
 	mark->segments = tp->data_segs_out;
+	mark->moved[DIRECTION_TX] =
+		tcp_bytes_written(tp, ((const struct sock *)tp)->__sk_common.skc_state);
+	mark->moved[DIRECTION_RX] = tcp_bytes_read((const struct sock *)tp, tp, false);
+}
+
+static __always_inline void flow_count_moved(struct bank *bank, struct mark *mark,
+					     const struct sock *sk, const struct tcp_sock *tp,
+					     bool closes)
+{
+	const struct sock *plain = untrusted(sk, struct sock);
+	__u64 written = tcp_bytes_written(tp, plain->__sk_common.skc_state);
+	__u64 read = tcp_bytes_read(plain, tp, closes);
+
+	if (mark_measures(mark, DIRECTION_TX))
+		count(&bank->moved[DIRECTION_TX], written - mark->moved[DIRECTION_TX]);
+	if (mark_measures(mark, DIRECTION_RX))
+		count(&bank->moved[DIRECTION_RX], read - mark->moved[DIRECTION_RX]);
 }
 
 /*
  * Count what a selected flow has sent, once: when it closes, or at the end of the measurement. So
  * no packet pays for it.
  */
-static __always_inline void flow_count_segments(struct mark *mark, const struct sock *sk,
-						const struct tcp_sock *tp)
+static __always_inline void flow_count_traffic(struct mark *mark, const struct sock *sk,
+					       const struct tcp_sock *tp, bool closes)
 {
 	struct bank *bank = this_bank();
 
 	if (!bank || mark->kind != MARK_SELECTED || !mark->directions)
 		return;
+	if (setting_windows)
+		flow_count_moved(bank, mark, sk, tp, closes);
 	if (!mark_measures(mark, DIRECTION_TX))
 		return;
 	count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
@@ -183,6 +203,7 @@ static __always_inline void flow_active_established(const struct sock *sk)
 		return;
 	connection_ends(mark, sk, VERDICT_VALID);
 	mark->tx_seq = tcp_of(sk)->write_seq;
+	mark->moved[DIRECTION_TX] = tcp_bytes_written(tcp_of(sk), TCP_ESTABLISHED);
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
 		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN, 1);
 }

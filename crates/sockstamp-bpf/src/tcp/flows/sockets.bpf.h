@@ -160,7 +160,7 @@ static __always_inline void deselect_flow(struct sock_common *common)
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || !(mark->asked || mark->released))
 		return;
-	flow_count_segments(mark, (const struct sock *)tp, tp);
+	flow_count_traffic(mark, (const struct sock *)tp, tp, false);
 	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
 	tcp_callbacks_give_back(tp, tp, asked);

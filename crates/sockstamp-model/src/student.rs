@@ -17,7 +17,8 @@ fn whole(freedom: f64) -> u32 {
 }
 
 /// Return the chance that a figure is less than so many of its estimated deviations above its mean.
-pub(crate) fn below(deviations: f64, freedom: f64) -> f64 {
+#[must_use]
+pub fn below(deviations: f64, freedom: f64) -> f64 {
     let freedom = whole(freedom);
     let angle = (deviations / f64::from(freedom).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
@@ -40,7 +41,8 @@ pub(crate) fn below(deviations: f64, freedom: f64) -> f64 {
 }
 
 /// Return how many of its estimated deviations a figure exceeds, on either side, with this chance.
-pub(crate) fn critical(chance: f64, freedom: f64) -> f64 {
+#[must_use]
+pub fn critical(chance: f64, freedom: f64) -> f64 {
     let tail = 1.0 - chance.clamp(0.0, 1.0) / 2.0;
     // A tangent reaches all tails, the widest of which is that of one degree of freedom.
     let (mut least, mut most) = (0.0, PI / 2.0);
