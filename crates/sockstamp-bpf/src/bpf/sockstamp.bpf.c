@@ -235,9 +235,6 @@ static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 		udp_sendmsg_begins(sk, NULL);
 	} else if (ctx->op == setting_ready_callback) {
 		udp_datagram_arrives(sk, NULL, skb, sk);
-	} else if (ctx->op == setting_read_callback) {
-		if (!ctx->args[1])
-			udp_datagram_consumed(sk, skb, ctx->args[0]);
 	} else if (demand_met(DEMAND_DATAGRAMS)) {
 		if (ctx->op == BPF_SOCK_OPS_TSTAMP_SCHED_CB)
 			udp_packet_to_qdisc(sk, skb);
@@ -254,6 +251,15 @@ static __noinline int on_datagram_end(struct bpf_sock_ops *ctx)
 
 	if (udp_selectable(kern->sk))
 		udp_send_call_ends(kern->sk, ctx->args[0]);
+	return 0;
+}
+
+static __noinline int on_datagram_consumed(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	if (udp_selectable(kern->sk) && !ctx->args[1])
+		udp_datagram_consumed(kern->sk, kern->skb, ctx->args[0]);
 	return 0;
 }
 
@@ -318,6 +324,8 @@ int on_series(struct bpf_sock_ops *ctx)
 			on_datagram_end(ctx);
 		else if (ctx->op == setting_bound_callback)
 			on_datagram_bound(ctx);
+		else if (ctx->op == setting_read_callback)
+			on_datagram_consumed(ctx);
 		else
 			on_datagram_callback(ctx);
 	} else if (is_stamp(ctx)) {
