@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# The disk of [hindsight], and that of record, fills up and has room again. Each message is in a file or counted.
+# The disk of [hindsight], and that of record, fills up and has room again. Each message is in a
+# file or counted.
 . "$(dirname "$0")/lib.sh"
 before
 mkdir -m 700 "$WORK/disk"

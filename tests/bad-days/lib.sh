@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Sourced by each bad day: a host, programs that count what they do, and a look at what stays behind.
+# Sourced by each bad day: a host, programs that count what they do, and a look at what stays
+# behind.
 # $SOCKSTAMP is the binary; $SECONDS_OF_ONE is how long the bad time lasts.
 set -u
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -119,13 +120,15 @@ metric() {
 	# Scrapes within 200 ms share a reading.
 	sleep 0.25
 	curl -sf "http://$PORT/metrics" | awk -v name="$1" -v label="${2:-}" '
-		index($0, name) == 1 && substr($0, length(name) + 1, 1) ~ /[{ ]/ && index($0, label) { sum += $NF }
+		index($0, name) == 1 && substr($0, length(name) + 1, 1) ~ /[{ ]/ &&
+			index($0, label) { sum += $NF }
 		END { printf "%d\n", sum }'
 }
 # agent_counted: the agent counted each message of the programs
 agent_counted() {
 	local sent read
-	sent=$(metric sockstamp_messages_total 'direction="tx"'); read=$(metric sockstamp_messages_total 'direction="rx"')
+	sent=$(metric sockstamp_messages_total 'direction="tx"')
+	read=$(metric sockstamp_messages_total 'direction="rx"')
 	[ "$sent" = "$SENT" ] && [ "$read" = "$READ" ] ||
 		fail "the agent counted $sent sends and $read reads of $SENT and $READ"
 	echo "$DAY: $SENT sends and $READ reads, all counted by the agent"

@@ -40,7 +40,8 @@ echo 1000 >"/proc/$AGENT/oom_score_adj"
 until_so 30 sh -c "! kill -0 $AGENT"
 wait "$AGENT"; [ $? = 137 ] || fail "the agent was not killed"
 after
-# One that has too little to start ends with a reason, or is killed; nothing stays behind either way.
+# One that has too little to start ends with a reason, or is killed; nothing stays behind either
+# way.
 limit 12
 "${IN[@]}" "$SOCKSTAMP" stat --duration 1s --netns "$HOST" >"$WORK/stat" 2>"$WORK/stat.err" && fail "12 MB are enough"
 echo "$DAY: with 12 MB: status $?, $(head -c 300 "$WORK/stat.err")"

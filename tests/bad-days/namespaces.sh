@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Very many network namespaces, with a connection in one: $NAMESPACES of them, 2000 unless it says otherwise.
+# Very many network namespaces, with a connection in one: $NAMESPACES of them, 2000 unless it says
+# otherwise.
 . "$(dirname "$0")/lib.sh"
 MANY=${NAMESPACES:-2000}
 clean_up() { ip netns list | grep -o "^$HOST-[0-9]*" | sed 's/^/netns del /' | ip -batch - 2>/dev/null; }

@@ -14,7 +14,10 @@ echo "$SETTINGS" >"$WORK/check.toml"
 said=$("$SOCKSTAMP" agent --check --config "$WORK/check.toml" 2>&1) && fail "--check accepts it: $said"
 grep -q 'Read-only file system' <<<"$said" || fail "--check says: $said"
 # Without [hindsight] nothing is written.
-READ_ONLY='for at in /var /run; do mount --rbind $at $at && mount -o remount,bind,ro $at; done; exec "$@"'
+READ_ONLY='for at in /var /run; do
+	mount --rbind $at $at && mount -o remount,bind,ro $at
+done
+exec "$@"'
 IN=(unshare --mount sh -c "$READ_ONLY" sh)
 agent <<<""
 talk
@@ -27,7 +30,8 @@ mount -o remount,rw "$WORK/disk"
 agent <<<"$SETTINGS"
 talk
 until_so 30 compgen -G "$WORK/disk/var/recent/*"
-# A file that is written keeps a disk from becoming read-only by a remount; an error of the disk does not ask.
+# A file that is written keeps a disk from becoming read-only by a remount; an error of the disk
+# does not ask.
 mount -o remount,ro "$WORK/disk" 2>/dev/null || echo "$DAY: a recording keeps the disk writable"
 sleep "$BAD"
 hushed

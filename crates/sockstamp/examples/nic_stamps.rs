@@ -1,5 +1,5 @@
-//! Print how long datagrams took from the driver to the wire, by the stamps of a NIC, with the bound
-//! of the comparison of its clock. Root.
+//! Print how long datagrams took from the driver to the wire, by the stamps of a NIC, with the
+//! bound of the comparison of its clock. Root.
 //!
 //!     cargo run -p sockstamp --example nic_stamps -- eth0 192.0.2.1:7 [COUNT]
 

@@ -100,8 +100,8 @@ impl HardwareStamping {
 
 /// Has a NIC stamp as long as this exists, and then as before.
 ///
-/// The setting is the host's: all sockets, and ptp4l(8), share it. If another program has changed it
-/// meanwhile, the end leaves it as it is. It belongs to the network namespace in which this was
+/// The setting is the host's: all sockets, and ptp4l(8), share it. If another program has changed
+/// it meanwhile, the end leaves it as it is. It belongs to the network namespace in which this was
 /// made, whatever namespace the thread is in at the end.
 ///
 /// Source: SIOCSHWTSTAMP in Documentation/networking/timestamping.rst, `dev_set_hwtstamp()` in

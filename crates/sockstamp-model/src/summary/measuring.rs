@@ -86,7 +86,8 @@ pub struct Windows {
 }
 
 /// How far counts may be from the truth where messages were measured in windows: half of an
-/// interval that holds in 95 of 100 measurements. `None`: too few windows have met messages to tell.
+/// interval that holds in 95 of 100 measurements. `None`: too few windows have met messages to
+/// tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Estimate {
     /// Of the number of messages.

@@ -9,8 +9,8 @@ use super::reading::PhcReading;
 /// Readings that are kept: a line goes through them.
 const READINGS: usize = 16;
 
-/// The fastest change of the offset that is none of a step, in parts per billion. Clocks of Ethernet
-/// keep within ±100 ppm (IEEE 802.3), and the kernel slews its own by at most 500 ppm
+/// The fastest change of the offset that is none of a step, in parts per billion. Clocks of
+/// Ethernet keep within ±100 ppm (IEEE 802.3), and the kernel slews its own by at most 500 ppm
 /// (`MAXFREQ`, include/linux/timex.h, v6.18).
 const FASTEST: u64 = 600_000;
 
@@ -144,8 +144,9 @@ impl PhcTrack {
         })
     }
 
-    /// Bound the error at a stamp between two readings. The offset cannot leave the line there by
-    /// more than at these readings, and as far as it moves from it in half of the time between them.
+    /// Bound the error at a stamp between two readings. The offset cannot leave the line there
+    /// by more than at these readings, and as far as it moves from it in half of the time between
+    /// them.
     fn bound(&self, line: &Line, stamp: Timestamp<Phc>) -> Nanos {
         let Some(last) = self.readings.back() else {
             return Nanos::MAX;
@@ -345,14 +346,16 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the offset, the drift, the steering once a second, and the place of each reading
-        /// in its bracket: the truth is within the bound.
+        /// Whatever the offset, the drift, the steering once a second, and the place of each
+        /// reading in its bracket: the truth is within the bound.
         #[test]
         fn the_truth_is_within_the_bound(
             offset in SECOND..60 * SECOND,
             rate in -100_000..100_000_i64,
             steering in prop::collection::vec(-2_000..2_000_i64, 6),
-            readings in prop::collection::vec((20..5_000_i64, 0..=100_i64, 0..50_000_000_i64), 3..24),
+            readings in prop::collection::vec(
+                (20..5_000_i64, 0..=100_i64, 0..50_000_000_i64), 3..24,
+            ),
             place in 0..1_000_i64,
         ) {
             let mut clock = Simulated::new(offset, rate);
