@@ -56,9 +56,10 @@ present() {
 }
 before() { ip netns add "$HOST" && ip -n "$HOST" link set lo up; present | sort >"$WORK/before"; }
 is_gone() { present | sort | comm -13 "$WORK/before" - | grep -v '^[0-9]*$' | { ! grep -q .; }; }
-# after: nothing is there that was not before
+# after: nothing is there that was not before. Other steps may run sockstamp beside this one: wait
+# for a moment without them.
 after() {
-	local left=$((${1:-30} * 4))
+	local left=$((${1:-120} * 4))
 	until is_gone; do
 		[ $((left--)) -gt 0 ] || fail "left behind: $(present | sort | comm -13 "$WORK/before" - | tr '\n' ' ')"
 		sleep 0.25
