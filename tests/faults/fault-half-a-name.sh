@@ -12,7 +12,7 @@ while True:
     if question[-3] == 1:
         server.sendto(question[:2] + b"\x81\x80" + question[4:], client)
 PY
-start there python3 "$WORK/names.py"
+start there python3 "$WORK/names.py"; listening there 53
 program ask.py <<'PY'
 import socket, time
 NAME = b"\x03api\x04test\0"

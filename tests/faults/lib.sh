@@ -37,7 +37,7 @@ start() { ip netns exec "$@" >>"$WORK/log" 2>&1 & STARTED+=($!); LAST=$!; }
 listening() {
 	local try
 	for try in $(seq 100); do
-		on "$1" ss -Hlnt "sport = $2" | grep -q . && return
+		on "$1" ss -Hlntu "sport = $2" | grep -q . && return
 		sleep 0.05
 	done
 	echo "nothing listens on $2 of $1"; cat "$WORK/log"; exit 1
