@@ -57,7 +57,8 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   waits, or of the time of the connections that have them. A command's time is one occasion, if a
   quarter of it is lost.
 - *Failures* cost no time. Three that are 5 % of the attempts are worth saying, or all of at least
-  two. A connect that fails at once, and succeeds as often at another address, is a detour.
+  two. A connect that fails at once, and succeeds as often at another address, is a detour. A
+  question to a name server fails if it is asked again after ten times as long as answers take.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
   sibling is ten times faster, or somebody waits for it: a command, or a request that its program

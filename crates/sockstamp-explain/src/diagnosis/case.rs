@@ -189,6 +189,7 @@ impl Case {
             self.limit_path(wait);
             self.limit_sending(wait);
             fates.turn(wait);
+            wait.seen.in_vain = self.is_in_vain(wait);
         }
         readers::add(&mut waits, &self.sending);
         flows::join(&mut waits, self.scope.slow);
@@ -214,7 +215,7 @@ impl Case {
             let Some(counted) = self.count(wait, summary) else {
                 continue;
             };
-            let failure = Some(wait.how).filter(|how| how.is_failure());
+            let failure = wait.is_failure().then_some(wait.how);
             let account = accounts.entry((wait.key.clone(), failure)).or_default();
             account.failure = failure;
             account.add(&wait.key, counted);
@@ -222,6 +223,7 @@ impl Case {
         notes.extend(pushed.values().filter_map(|waits| telling::note(waits)));
         for ((key, _), account) in &mut accounts {
             account.tried = self.tried.get(&attempts_of(key)).copied();
+            account.try_again();
             account.answered = self.answered(key, account);
         }
         let support = Support {
@@ -307,10 +309,17 @@ impl Case {
         }
     }
 
+    /// Return true for a question that was asked again after ten times as long as answers take: one
+    /// after another on a socket, to a slow server, looks the same otherwise.
+    fn is_in_vain(&self, wait: &Slow) -> bool {
+        let mean = self.tried.get(&wait.key).and_then(Tried::mean);
+        wait.asks_name_again() && mean.is_some_and(|mean| mean.0.saturating_mul(10) <= wait.time())
+    }
+
     /// Return a wait with what it lost, if that is enough, or if it failed.
     fn count<'a>(&self, wait: &'a Slow, summary: &Summary) -> Option<Counted<'a>> {
         let lost = wait.lost(self.scope.slow, self.round_trip(wait));
-        match wait.how.is_failure() {
+        match wait.is_failure() {
             true => (!self.is_detour(wait, summary)).then_some(Counted { wait, lost }),
             false => (lost.whole() >= self.scope.slow.0).then_some(Counted { wait, lost }),
         }

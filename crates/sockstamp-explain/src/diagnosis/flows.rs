@@ -118,7 +118,7 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
         for root in [Node::Answer, Node::Service] {
             let of_root = found.iter().copied();
             let of_root: Vec<_> = of_root
-                .filter(|&of| waits[of].key.root == root && !waits[of].how.is_failure())
+                .filter(|&of| waits[of].key.root == root && !waits[of].is_failure())
                 .collect();
             if is_always(waits, &of_root) {
                 if let [first, _, ..] = of_root[..] {

@@ -385,7 +385,7 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         _ => String::new(),
     };
     let after = match how {
-        End::GivenUp | End::TimedOut => format!(" after {}", finding.typical),
+        End::GivenUp | End::TimedOut | End::AskedAgain => format!(" after {}", finding.typical),
         _ => String::new(),
     };
     let befell = match (finding.node.root(), how) {
@@ -408,6 +408,7 @@ pub(super) const fn failure(how: End) -> &'static str {
         End::Unreachable => "had no way there (unreachable)",
         End::Denied => "were not let out by this host: no route, or a firewall",
         End::TimedOut => "were never answered (timed out)",
-        End::Open | End::Data | End::AskedAgain => "went on",
+        End::AskedAgain => "got no answer and were asked again",
+        End::Open | End::Data => "went on",
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::Serialize;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::{Flow, NetnsInode, SocketCookie, canonical};
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
@@ -116,6 +116,8 @@ pub(super) struct Seen {
     pub(super) members: u32,
     /// Other connections of the service whose peers have room.
     pub(super) others: usize,
+    /// It was asked again, long after its answer was due.
+    pub(super) in_vain: bool,
     /// The most requests of the service that were read and not answered at one moment.
     pub(super) workers: usize,
 }
@@ -128,6 +130,18 @@ impl Slow {
     /// The address at the other end.
     pub(super) fn peer(&self) -> IpAddr {
         canonical(self.flow.remote).ip()
+    }
+
+    /// Return true if what it waited for never came.
+    pub(super) const fn is_failure(&self) -> bool {
+        self.how.is_failure() || self.seen.in_vain
+    }
+
+    /// Return true for a question to a name server that was asked again: nobody pushes names.
+    pub(super) fn asks_name_again(&self) -> bool {
+        const DNS: u16 = 53;
+        let is_dns = self.flow.protocol == Protocol::Udp && self.flow.remote.port() == DNS;
+        is_dns && self.how == End::AskedAgain
     }
 
     /// Return the socket that it waits on.

@@ -62,6 +62,16 @@ impl<'a> Account<'a> {
         self.counted.push(counted);
     }
 
+    /// Count questions that were asked again among those that were tried: the answer that comes
+    /// then may be that to either, and is not counted.
+    pub(super) fn try_again(&mut self) {
+        let again = self.counted.len() as u64;
+        if let (Some(End::AskedAgain), Some(tried)) = (self.failure, &mut self.tried) {
+            tried.count = tried.count.saturating_add(again);
+            tried.failed = tried.failed.saturating_add(again);
+        }
+    }
+
     pub(super) fn merge(&mut self, other: Self) {
         self.counted.extend(other.counted);
         self.programs.extend(other.programs);

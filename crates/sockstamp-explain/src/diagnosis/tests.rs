@@ -546,6 +546,39 @@ fn requests_without_an_answer_are_a_finding() {
     );
 }
 
+/// A measurement of some questions to a name server that were asked again after so many ms.
+fn asked_again(after: u64, mean: u64) -> Diagnosis {
+    let asked = (0..4).map(|of| {
+        let mut wait = wait(Kind::Answer, End::AskedAgain, of * 1_500, after);
+        wait.flow = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:53");
+        wait.flow.protocol = Protocol::Udp;
+        wait
+    });
+    let mut all = tried(Kind::Answer, "10.0.0.2:53", 20, 0);
+    all.sum_ns = u128::from(20 * mean * MS);
+    told_of(asked.collect(), vec![all])
+}
+
+#[test]
+fn names_that_are_asked_for_again_got_no_answer() {
+    let diagnosis = asked_again(1_000, 1);
+    assert_eq!(
+        diagnosis.findings[0].sentence,
+        "4 of 24 requests of app to 10.0.0.2:53 (DNS) got no answer and were asked again after 1.00 s"
+    );
+    assert_eq!(diagnosis.notes, [""; 0]);
+}
+
+#[test]
+fn questions_to_a_slow_name_server_may_follow_each_other() {
+    let diagnosis = asked_again(100, 250);
+    let mut told = diagnosis.findings.iter();
+    assert!(
+        !told.any(|finding| finding.failure.is_some()),
+        "{diagnosis:?}"
+    );
+}
+
 #[test]
 fn a_refusal_followed_by_success_elsewhere_is_a_detour() {
     let refused = || (0..4).map(|of| wait(Kind::Connect, End::Refused, of * 500, 0));

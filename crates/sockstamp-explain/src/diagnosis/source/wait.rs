@@ -103,6 +103,7 @@ fn seen(wait: &Wait) -> Seen {
         age: wait.lasted.0,
         members: wait.members.max(1),
         others: 0,
+        in_vain: false,
         workers: 0,
     }
 }
