@@ -343,10 +343,11 @@ fn a_service_answers_what_was_read_last_or_nothing() {
     proxy.write_all(b"answer").unwrap();
     client.read_exact(&mut bytes[..6]).unwrap();
 
-    // The client sends no more, and nothing is unread.
+    // A while after its request the client ends its side, and nothing is unread.
     let (mut closing, mut served) = pair(&host);
     closing.write_all(&[b'x'; 100]).unwrap();
     served.read_exact(&mut bytes[..100]).unwrap();
+    thread::sleep(50 * MS);
     closing.shutdown(Shutdown::Write).unwrap();
     thread::sleep(50 * MS);
     served.write_all(b"answer").unwrap();

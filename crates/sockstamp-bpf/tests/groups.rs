@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{GroupDirection, GroupSummary, Groups};
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::{DirectionSummary, Summary};
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE};
 
 /// Answers each request, connection after connection.
 struct Echo {
@@ -340,18 +341,25 @@ fn groups_that_change_places_under_load_stay_exact() {
         idle: Duration::ZERO,
         ..by("flow")
     });
-    let end = Instant::now() + Duration::from_secs(4);
+    let begun = Instant::now();
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut client = echo.ask(0);
-                while Instant::now() < end {
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
                     request(&mut client);
                     thread::sleep(Duration::from_micros(100));
                 }
             });
         }
-        poll(&mut session, end - Instant::now());
+        let mut ended = 0;
+        while begun.elapsed() < Duration::from_secs(4) || (ended < 2 && begun.elapsed() < PATIENCE)
+        {
+            poll(&mut session, Duration::from_secs(1));
+            ended = session.groups().unwrap().unwrap().ended_groups;
+        }
+        over.store(true, Ordering::Relaxed);
     });
     let (summary, groups) = finish(session);
     assert!(groups.ended_groups >= 2, "{}", groups.ended_groups);

@@ -283,6 +283,7 @@ static __always_inline void question_was_asked(const struct tcp_sock *tp, const 
 static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
 					   __u32 start, __u32 end, __u64 ready)
 {
+	const struct sock *sk = (const struct sock *)tp;
 	struct exchange *exchange = &flow->exchange;
 	__u32 now = ready / HEARD_NS;
 	__u64 gap = (__u64)(now - flow->rx.heard) * HEARD_NS;
@@ -290,6 +291,9 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 
 	flow->rx.heard = now;
 	if (!exchange->asks) {
+		/* A FIN alone asks nothing: tcp_data_queue() reports it as if it were a byte. */
+		if (end - start == 1 && sk->sk_shutdown & RCV_SHUTDOWN)
+			return;
 		if (!exchange->open)
 			exchange_rest(exchange, ready - exchange->asked);
 		exchange_asked(exchange, tp->rtt_min.s[0].v, end - start, ready, false);
