@@ -11,7 +11,6 @@ use crate::abi::raw::{
     group as Group, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
 };
 use crate::abi::{Bank, Record};
-use crate::window::Tally;
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
 #[derive(Debug)]
@@ -25,6 +24,34 @@ pub struct Banks {
 pub(crate) struct Traffic {
     pub(crate) messages: u64,
     pub(crate) measured: u64,
+}
+
+/// What the banks have counted of one direction, by weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    /// The part of these that went over UDP.
+    pub(crate) datagrams: u64,
+    pub(crate) datagram_bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            messages: self.messages - before.messages,
+            bytes: self.bytes - before.bytes,
+            datagrams: self.datagrams - before.datagrams,
+            datagram_bytes: self.datagram_bytes - before.datagram_bytes,
+        }
+    }
+
+    pub(crate) fn of_tcp(self) -> (f64, f64) {
+        (
+            (self.messages - self.datagrams) as f64,
+            (self.bytes - self.datagram_bytes) as f64,
+        )
+    }
 }
 
 const BANK_WORDS: usize = size_of::<Bank>() / size_of::<u64>();

@@ -10,7 +10,7 @@
 
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
-#include "tcp/flows/moved.bpf.h"
+#include "tcp/moved.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"

@@ -10,39 +10,13 @@ use sockstamp_model::stage::Direction;
 use sockstamp_model::student::critical;
 use sockstamp_model::summary::{DirectionSummary, Estimate};
 
+use crate::map_view::Tally;
+
 /// The chance that the truth is outside of an interval.
 const OUTSIDE: f64 = 0.05;
 
 /// Fewer windows tell nothing of the spread between them.
 const LEAST_WINDOWS: f64 = 1.5;
-
-/// What the banks have counted of one direction, by weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tally {
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-    /// The part of these that went over UDP.
-    pub(crate) datagrams: u64,
-    pub(crate) datagram_bytes: u64,
-}
-
-impl Tally {
-    fn since(self, before: Self) -> Self {
-        Self {
-            messages: self.messages - before.messages,
-            bytes: self.bytes - before.bytes,
-            datagrams: self.datagrams - before.datagrams,
-            datagram_bytes: self.datagram_bytes - before.datagram_bytes,
-        }
-    }
-
-    fn of_tcp(self) -> (f64, f64) {
-        (
-            (self.messages - self.datagrams) as f64,
-            (self.bytes - self.datagram_bytes) as f64,
-        )
-    }
-}
 
 /// A stretch in which messages counted.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,6 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::{self, Summary};
 
 use self::course::{Course, LENGTH, NO_END};
-pub(crate) use self::estimate::Tally;
 use self::estimate::{Estimates, Stretch};
 use self::release::Release;
 pub(crate) use self::release::Walks;
@@ -23,6 +22,7 @@ use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
 use crate::error::Error;
+use crate::map_view::Tally;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;

@@ -14,7 +14,7 @@
 #include "select/asked.bpf.h"
 #include "select/select.bpf.h"
 #include "tcp/flow.bpf.h"
-#include "tcp/flows/moved.bpf.h"
+#include "tcp/moved.bpf.h"
 #include "tcp/send/resent.bpf.h"
 
 /* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */

@@ -3,8 +3,8 @@
  * Count the bytes that a connection moves from TCP's own counters: exact, whatever part of the time
  * is measured, and at no cost to its messages.
  */
-#ifndef SOCKSTAMP_TCP_FLOWS_MOVED_BPF_H
-#define SOCKSTAMP_TCP_FLOWS_MOVED_BPF_H
+#ifndef SOCKSTAMP_TCP_MOVED_BPF_H
+#define SOCKSTAMP_TCP_MOVED_BPF_H
 
 #include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
