@@ -45,7 +45,6 @@ use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use sockstamp_model::name::shows;
 use sockstamp_run::command::CannotRun;
@@ -140,8 +139,7 @@ fn refuse(error: clap::Error) -> Cli {
         std::process::exit(error.exit_code());
     }
     let text = error.render().to_string();
-    let is_of_words = error.use_stderr() && error.kind() != ErrorKind::UnknownArgument;
-    let hint = is_of_words.then(hints::of_arguments).flatten();
+    let hint = error.use_stderr().then(hints::of_arguments).flatten();
     if let Some(hint) = hint {
         escape::complain_lines(&text);
         escape::complain_lines(&format!("\nhint: {hint}"));

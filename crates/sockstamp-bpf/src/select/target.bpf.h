@@ -69,17 +69,18 @@ static __always_inline bool netns_selected(const struct sock *sk)
 
 /*
  * Return true if this is a process of a sockstamp, whose traffic is made by measuring. Anybody may
- * take the name; holding CAP_BPF in the first user namespace, as a sockstamp that measures does (it
- * drops it from the effective set alone), needs no name to hide from BPF programs. A frame of its
- * own: sockops programs have no room for the name.
+ * take the name; holding CAP_BPF in the first user namespace, as the first thread of a sockstamp
+ * that measures does (it drops it from the effective set alone; other threads have none), needs no
+ * name to hide from BPF programs. A frame of its own: sockops programs have no room for the name.
  */
 static __noinline bool task_is_sockstamp(const struct task_struct *task)
 {
-	const struct cred *cred = task->cred;
+	const struct task_struct *leader = task->group_leader;
+	const struct cred *cred = leader->cred;
 	char comm[COMM_LENGTH] = {};
 	__u64 permitted = 0;
 
-	bpf_probe_read_kernel_str(comm, sizeof(comm), task->group_leader->comm);
+	bpf_probe_read_kernel_str(comm, sizeof(comm), leader->comm);
 	if (bpf_strncmp(comm, sizeof(comm), "sockstamp"))
 		return false;
 	BPF_CORE_READ_INTO(&permitted, cred, cap_permitted);

@@ -85,7 +85,8 @@ fn hint(
     ))
 }
 
-/// Return the index of the first argument that is neither an option nor the value of one.
+/// Return the index of the first argument that is neither an option nor the value of one, if all
+/// options before it are known.
 fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
     let mut command = Cli::command();
     command.build();
@@ -95,30 +96,35 @@ fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
         .get(index)
         .filter(|argument| argument.starts_with('-'))
     {
-        index += 1 + usize::from(has_value_behind(command, argument));
+        index += 1 + usize::from(has_value_behind(command, argument)?);
     }
     (index < arguments.len()).then_some(index)
 }
 
-/// Return true if the argument after this option is its value.
-fn has_value_behind(command: &Command, option: &str) -> bool {
+/// Return true if the argument after this option is its value; `None` for an unknown option.
+fn has_value_behind(command: &Command, option: &str) -> Option<bool> {
     let needs_value = |arg: &Arg| {
         arg.get_num_args()
             .is_some_and(|values| values.min_values() > 0)
     };
     if let Some(long) = option.strip_prefix("--") {
-        return command
-            .get_arguments()
-            .any(|arg| arg.get_long() == Some(long) && needs_value(arg));
+        let (name, value) = long
+            .split_once('=')
+            .map_or((long, None), |(name, value)| (name, Some(value)));
+        let mut arguments = command.get_arguments();
+        let found = arguments.find(|arg| arg.get_long() == Some(name))?;
+        return Some(value.is_none() && needs_value(found));
     }
     // Short flags may be one word, and the last may have a value: -vp. One before has it in there.
     let mut letters = option[1..].chars();
-    let valued = letters.find(|letter| {
-        command
-            .get_arguments()
-            .any(|arg| arg.get_short() == Some(*letter) && needs_value(arg))
-    });
-    valued.is_some() && letters.next().is_none()
+    while let Some(letter) = letters.next() {
+        let mut arguments = command.get_arguments();
+        let found = arguments.find(|arg| arg.get_short() == Some(letter))?;
+        if needs_value(found) {
+            return Some(letters.next().is_none());
+        }
+    }
+    Some(false)
 }
 
 /// Return true if a shell would find the program.
@@ -242,6 +248,7 @@ mod tests {
             "stat --duration nginx",
             "stat --duration 2s port x",
             "stat --nonsense",
+            "stat --nonsense nginx",
             "ping nginx",
             "stat nginx -- true",
             "explain a.parquet --duration 1s",
