@@ -355,6 +355,9 @@ static __always_inline bool task_preempted_others(const struct waiter *waiter,
 	return task->sched_info.run_delay == waiter->run_delay;
 }
 
+/* A task that preempts others runs when the interrupt or the call has ended that woke it. */
+#define PREEMPTS_NS 1000000
+
 #define SPENT_UNKNOWN (~0ULL)
 
 /*
@@ -372,7 +375,8 @@ struct spent {
  * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
  * arrival. If it got a CPU more than once, the scheduler no longer knows the first time, but still
  * knows the whole time in run queues. That time is also used if the scheduler's clock is unknown.
- * A task that waited inside the read call has only to copy once it runs.
+ * A task that waited inside the read call has only to copy once it runs: the first arrival since
+ * then, as what came later may be the next call's, after whatever the task does before that.
  */
 static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 					  const struct task_struct *task, __u32 arrival,
@@ -389,8 +393,8 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 	/* The task had not gone to sleep yet. */
 	if (!runs)
 		return 0;
-	if (runs == 1 && waiter->reads && task_preempted_others(waiter, task) && copied > ready &&
-	    copied <= now)
+	if (runs == 1 && waiter->reads && arrival == waiter->first && copied > ready &&
+	    copied - ready < PREEMPTS_NS && copied <= now && task_preempted_others(waiter, task))
 		return copied - ready;
 	if (runs == 1 && run_clock_known(now))
 		waited = run_clock_time(task->sched_info.last_arrival) - ready;
