@@ -6,7 +6,7 @@ pub(crate) mod options;
 mod print;
 mod tally;
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,6 +20,7 @@ pub use options::Options;
 use crate::ping::follow::{Listener, Signals, follow};
 use crate::ping::hosts::{self, Host};
 use crate::ping::{self, index, options as ping_options};
+use crate::print::output::Reported;
 use print::{Names, Time};
 use tally::{Span, Tally};
 
@@ -122,12 +123,11 @@ struct Report<'a> {
     told: Vec<bool>,
     /// Charts that netdata knows.
     charts: Vec<netdata::Charts>,
-    output: BufWriter<Stdout>,
+    output: Reported,
     began: Instant,
     /// Summaries of `-Q` so far.
     summaries: u32,
     other_icmp: u64,
-    unread: bool,
 }
 
 impl<'a> Report<'a> {
@@ -140,11 +140,10 @@ impl<'a> Report<'a> {
             tallies: hosts.iter().map(|_| Tally::new(times)).collect(),
             told: vec![false; hosts.len()],
             charts: vec![netdata::Charts::default(); hosts.len()],
-            output: BufWriter::new(io::stdout()),
+            output: Reported::new(),
             began: Instant::now(),
             summaries: 0,
             other_icmp: 0,
-            unread: false,
         }
     }
 
@@ -186,7 +185,7 @@ impl<'a> Report<'a> {
             let all = &self.tallies[host].all;
             print::probe(&mut self.output, &self.names, host, seq, answer, all)
         });
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     fn stamp(&mut self) -> io::Result<()> {
@@ -227,7 +226,7 @@ impl<'a> Report<'a> {
             Some(time) => writeln!(self.output, "{line} ({} ms)", Time(time)),
             None => writeln!(self.output, "{line}"),
         };
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     /// The summary of the last seconds.
@@ -256,7 +255,7 @@ impl<'a> Report<'a> {
             tally.recent = Span::default();
         }
         let printed = self.output.write_all(&text);
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     /// Print what is known at the end.
@@ -277,10 +276,10 @@ impl<'a> Report<'a> {
                 self.output,
                 "{word} hosts reachable (required: {required}, reachable: {alive})"
             );
-            self.written(printed)?;
+            printed.context("cannot write")?;
         }
         let flushed = self.output.flush();
-        self.written(flushed)?;
+        flushed.context("cannot write")?;
         let mut text = Vec::new();
         if self.options.counts() {
             self.summary(&mut text)?;
@@ -347,17 +346,6 @@ impl<'a> Report<'a> {
             _ => ExitCode::from(UNKNOWN),
         }
     }
-
-    /// A reader that has seen enough is no failure.
-    fn written(&mut self, result: io::Result<()>) -> Result<()> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.unread = true;
-                Ok(())
-            }
-            result => result.context("cannot write"),
-        }
-    }
 }
 
 impl Listener for Report<'_> {
@@ -395,7 +383,7 @@ impl Listener for Report<'_> {
             self.interval(every)?;
         }
         let flushed = self.output.flush();
-        self.written(flushed)
+        flushed.context("cannot write")
     }
 
     fn asked(&self) {
@@ -406,6 +394,6 @@ impl Listener for Report<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.unread
+        self.output.is_unread()
     }
 }

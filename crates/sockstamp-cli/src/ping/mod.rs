@@ -17,7 +17,7 @@ mod statistics;
 mod summary;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ pub use options::Options;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
 
+use crate::print::output::Reported;
 use follow::{Listener, Signals, follow};
 use hosts::Host;
 use spread::Spread;
@@ -80,12 +81,10 @@ struct Report<'a> {
     options: &'a Options,
     hosts: Vec<Host>,
     statistics: Statistics,
-    output: BufWriter<Stdout>,
+    output: Reported,
     /// The sources of stamps printed so far.
     told: Vec<Stamps>,
     failed: bool,
-    /// The output has no reader any more.
-    unread: bool,
     /// The time of the last line of `--every`.
     asked_for: Instant,
 }
@@ -96,16 +95,15 @@ impl<'a> Report<'a> {
             options,
             statistics: Statistics::new(hosts.len()),
             hosts,
-            output: BufWriter::new(io::stdout()),
+            output: Reported::new(),
             told: Vec::new(),
             failed: false,
-            unread: false,
             asked_for: Instant::now(),
         }
     }
 
     fn is_silent(&self) -> bool {
-        self.options.quiet || self.lists() || self.unread
+        self.options.quiet || self.lists() || self.output.is_unread()
     }
 
     /// Return true if only addresses are printed.
@@ -114,7 +112,7 @@ impl<'a> Report<'a> {
     }
 
     fn head(&mut self, sockets: &BTreeSet<String>) -> Result<()> {
-        if self.options.json || self.lists() || self.unread {
+        if self.options.json || self.lists() || self.output.is_unread() {
             return Ok(());
         }
         let sockets: Vec<_> = sockets.iter().map(String::as_str).collect();
@@ -124,7 +122,7 @@ impl<'a> Report<'a> {
             several => format!("PING {} targets by {sockets}", several.len()),
         };
         let printed = writeln!(self.output, "{head}");
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     fn heard(&mut self, event: &Event) -> Result<()> {
@@ -181,7 +179,7 @@ impl<'a> Report<'a> {
             let time = self.time();
             let object = json::Line::outcome(&self.hosts[target], seq, outcome).at(time);
             let printed = write_object(&mut self.output, &object);
-            return self.written(printed);
+            return printed.context("cannot write");
         }
         if let Outcome::Answered(answer) = outcome {
             self.tell_stamps(answer)?;
@@ -200,7 +198,7 @@ impl<'a> Report<'a> {
         }
         self.told.push(stamps);
         let printed = writeln!(self.output, "stamps: {}", line::stamps(stamps));
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     /// An answer that is no outcome.
@@ -219,7 +217,7 @@ impl<'a> Report<'a> {
             let time = self.time();
             let object = json::Line::event(&self.hosts[target], seq, answer, what).at(time);
             let printed = write_object(&mut self.output, &object);
-            return self.written(printed);
+            return printed.context("cannot write");
         }
         self.text(|output, hosts| line::answered(output, &hosts[target], seq, answer, remark))
     }
@@ -234,7 +232,7 @@ impl<'a> Report<'a> {
             let time = self.time();
             let object = json::Line::late_refusal(&self.hosts[target], seq, refusal).at(time);
             let printed = write_object(&mut self.output, &object);
-            return self.written(printed);
+            return printed.context("cannot write");
         }
         self.text(|output, hosts| line::refused(output, &hosts[target], seq, refusal, " (late)"))
     }
@@ -255,7 +253,7 @@ impl<'a> Report<'a> {
     }
 
     fn summary(&mut self, engine: &Engine, duration: Nanos) -> Result<()> {
-        if self.unread {
+        if self.output.is_unread() {
             return Ok(());
         }
         let (lateness, counters) = (engine.lateness(), engine.counters());
@@ -274,7 +272,7 @@ impl<'a> Report<'a> {
             summary.print(&mut self.output)
         };
         let printed = printed.and_then(|()| self.output.flush());
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     /// Print the addresses that answered, or did not, one per line, as fping(8) does.
@@ -320,7 +318,7 @@ impl<'a> Report<'a> {
             None => Ok(()),
         };
         let printed = stamped.and_then(|()| print(&mut self.output, &self.hosts));
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     fn object(&mut self, object: &impl serde::Serialize) -> Result<()> {
@@ -328,7 +326,7 @@ impl<'a> Report<'a> {
             return Ok(());
         }
         let printed = write_object(&mut self.output, object);
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     /// Return CLOCK_REALTIME, with -D.
@@ -336,17 +334,6 @@ impl<'a> Report<'a> {
         let now = || clock_gettime(ClockId::CLOCK_REALTIME).ok();
         let now = self.options.timestamps.then(now).flatten()?;
         Some(Duration::from(now).into())
-    }
-
-    /// A reader that has seen enough is no failure.
-    fn written(&mut self, result: io::Result<()>) -> Result<()> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.unread = true;
-                Ok(())
-            }
-            result => result.context("cannot write"),
-        }
     }
 }
 
@@ -365,7 +352,7 @@ impl Listener for Report<'_> {
             self.asked();
         }
         let flushed = self.output.flush();
-        self.written(flushed)
+        flushed.context("cannot write")
     }
 
     /// Print a line so far to standard error, as ping(8) does at SIGQUIT.
@@ -384,7 +371,7 @@ impl Listener for Report<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.unread
+        self.output.is_unread()
     }
 }
 

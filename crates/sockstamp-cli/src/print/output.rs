@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,56 @@ pub enum Format {
     Text,
     /// JSON, all times in nanoseconds
     Json,
+}
+
+/// Standard output as long as somebody reads it: a reader that has seen enough is no failure.
+/// Measuring ends once nobody reads.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    output: BufWriter<Stdout>,
+    unread: bool,
+}
+
+impl Reported {
+    pub(crate) fn new() -> Self {
+        Self {
+            output: BufWriter::new(io::stdout()),
+            unread: false,
+        }
+    }
+
+    /// True once the reader has gone.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.unread
+    }
+
+    fn seen<T>(&mut self, result: io::Result<T>, otherwise: T) -> io::Result<T> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.unread = true;
+                Ok(otherwise)
+            }
+            result => result,
+        }
+    }
+}
+
+impl Write for Reported {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.unread {
+            return Ok(bytes.len());
+        }
+        let written = self.output.write(bytes);
+        self.seen(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.unread {
+            return Ok(());
+        }
+        let flushed = self.output.flush();
+        self.seen(flushed, ())
+    }
 }
 
 /// Open the file that `-o` names. An earlier one keeps its content until something is written.

@@ -6,7 +6,7 @@ mod print;
 mod screen;
 
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ use sockstamp_ping::{
     TargetId,
 };
 use sockstamp_run::escape::complain;
+
+use crate::print::output::Reported;
 
 use super::follow::{Listener, Signals, follow};
 use super::hosts::{self, Host};
@@ -73,10 +75,9 @@ struct Walk<'a> {
     last: Option<u8>,
     is_reached: bool,
     search: Search,
-    output: BufWriter<Stdout>,
+    output: Reported,
     screen: Option<Screen>,
     drawn: Instant,
-    unread: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -97,10 +98,9 @@ impl<'a> Walk<'a> {
             hops: Vec::new(),
             last: None,
             is_reached: false,
-            output: BufWriter::new(io::stdout()),
+            output: Reported::new(),
             screen: is_live.then(Screen::open).flatten(),
             drawn: Instant::now(),
-            unread: false,
         }
     }
 
@@ -242,7 +242,7 @@ impl<'a> Walk<'a> {
     fn object(&mut self, number: u8, seq: u64, outcome: &Outcome) -> Result<()> {
         let line = json::Line::outcome(&self.host, seq, outcome).at_hop(number);
         let printed = write_object(&mut self.output, &line);
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     fn draw(&mut self) -> Result<()> {
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
             Some(screen) => screen.draw(&text),
             None => Ok(()),
         };
-        self.written(drawn)
+        drawn.context("cannot write")
     }
 
     fn report(&self) -> print::Report<'_> {
@@ -283,7 +283,7 @@ impl<'a> Walk<'a> {
 
     fn end(&mut self) -> Result<()> {
         self.screen = None;
-        if self.unread {
+        if self.output.is_unread() {
             return Ok(());
         }
         let mut text = Vec::new();
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
             .output
             .write_all(&text)
             .and_then(|()| self.output.flush());
-        self.written(printed)
+        printed.context("cannot write")
     }
 
     fn exit_code(&self) -> ExitCode {
@@ -304,16 +304,6 @@ impl<'a> Walk<'a> {
             (true, _) => ExitCode::SUCCESS,
             (false, true) => ExitCode::from(UNANSWERED),
             (false, false) => ExitCode::from(FAILED),
-        }
-    }
-
-    fn written(&mut self, result: io::Result<()>) -> Result<()> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.unread = true;
-                Ok(())
-            }
-            result => result.context("cannot write"),
         }
     }
 }
@@ -348,7 +338,7 @@ impl Listener for Walk<'_> {
     fn rest(&mut self, _engine: &mut Engine) -> Result<()> {
         self.draw()?;
         let flushed = self.output.flush();
-        self.written(flushed)
+        flushed.context("cannot write")
     }
 
     fn asked(&self) {
@@ -358,7 +348,7 @@ impl Listener for Walk<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.unread || self.roles.is_empty()
+        self.output.is_unread() || self.roles.is_empty()
     }
 }
 
