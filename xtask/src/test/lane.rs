@@ -250,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_a_step_know_nothing_of_xtasks_package() {
+        static LISTS: Step = Step {
+            run: &[Run::Script("! env | grep -E '^CARGO_(PKG|MANIFEST)_'")],
+            ..STEP
+        };
+        assert_eq!(run_one(&LISTS, |_| {}).outcome, Outcome::Passed);
+    }
+
+    #[test]
     fn a_step_whose_need_is_not_met_is_skipped_with_the_reason() {
         static NEEDS: Step = Step {
             name: "needs",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::child::End;
 use super::groups::{self, Group, PLACES, ROOTED};
-use super::runner::{PATIENCE, Runner};
+use super::runner::{self, PATIENCE, Runner};
 use crate::root::root;
 
 /// A test program, as cargo has built it.
@@ -123,6 +123,7 @@ fn build(groups: &[Group]) -> Vec<&'static str> {
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(root());
+    runner::forget_own_package(&mut command);
     command
 }
 

@@ -1,5 +1,6 @@
 //! Run the commands of one step.
 
+use std::env;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -55,9 +56,26 @@ impl Runner<'_> {
         if self.idle {
             command = idle(&command);
         }
+        forget_own_package(&mut command);
         command.env("BUILT", self.built);
         let end = self.end;
         child::run(command, Limits { end, patience }, self.log)
+    }
+}
+
+/// Remove what cargo has set for xtask itself, and what no command has of its own. The build script
+/// of `ring` runs again where these differ: a build beside live tests would then replace the
+/// program that they start.
+pub(super) fn forget_own_package(command: &mut Command) {
+    let of_package =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    let foreign: Vec<_> = env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.to_str().is_some_and(of_package))
+        .filter(|name| !command.get_envs().any(|(own, _)| own == name))
+        .collect();
+    for name in foreign {
+        command.env_remove(name);
     }
 }
 

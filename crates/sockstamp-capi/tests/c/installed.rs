@@ -77,7 +77,15 @@ pub(crate) fn profile() -> PathBuf {
 }
 
 fn cargo(arguments: &[&str]) {
-    run(Command::new(env!("CARGO"))
+    let mut command = Command::new(env!("CARGO"));
+    // The build script of `ring` runs again where these differ.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    run(command
         .args(arguments)
         .args(["--quiet", "--locked", "--target-dir"])
         .arg(profile().parent().unwrap())
