@@ -1,6 +1,8 @@
 //! Serve HTTP, with or without encryption, and a page.
 
+mod credentials;
 pub(crate) mod local;
+mod own_host;
 pub(crate) mod page;
 pub(crate) mod question;
 mod seats;

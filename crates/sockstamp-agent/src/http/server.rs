@@ -4,10 +4,8 @@
 //! taken, one that waits for its client makes room ([`Seats`]). The measuring thread answers one
 //! request at a time, and many from the same reading of the counters.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::fs;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -22,8 +20,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
-    HeaderMap, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
+    HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -37,6 +35,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::credentials;
+use super::own_host;
 use super::page;
 use super::question::{Answer, Answered, Question, Refusal, Want};
 use super::seats::{Seats, Turn, Watched};
@@ -180,7 +180,7 @@ impl Asker {
             return true;
         };
         let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        let given = value.and_then(given).unwrap_or_default();
+        let given = value.and_then(credentials::token).unwrap_or_default();
         let differing = token
             .bytes()
             .zip(&*given)
@@ -195,53 +195,6 @@ impl Asker {
         let _ = (&self.waker).write(&[0]);
         answered.await.ok()
     }
-}
-
-/// Return the token in a value of `Authorization`: a program gives it as such, a browser as the
-/// password of a user, whatever its name (RFC 7617).
-fn given(value: &[u8]) -> Option<Cow<'_, [u8]>> {
-    if let Some(token) = credentials(value, "Bearer") {
-        return Some(token.into());
-    }
-    let pair = from_base64(credentials(value, "Basic")?)?;
-    let colon = pair.iter().position(|&byte| byte == b':')?;
-    Some(pair[colon + 1..].to_vec().into())
-}
-
-/// Return the rest of a value that begins with this scheme, in any case (RFC 9110, section 11.1).
-fn credentials<'a>(value: &'a [u8], scheme: &str) -> Option<&'a [u8]> {
-    let (begin, rest) = value.split_at_checked(scheme.len())?;
-    let rest = rest.strip_prefix(b" ")?.trim_ascii_start();
-    begin
-        .eq_ignore_ascii_case(scheme.as_bytes())
-        .then_some(rest)
-}
-
-/// Decode what was encoded by RFC 4648, section 4.
-fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
-    let end = text
-        .iter()
-        .rposition(|&byte| byte != b'=')
-        .map_or(0, |last| last + 1);
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for &digit in &text[..end] {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count).to_le_bytes()[0]);
-        }
-    }
-    Some(bytes)
 }
 
 /// The places where clients come in.
@@ -372,7 +325,7 @@ async fn respond(request: &Request<Incoming>, asker: &Asker, trust: Trust) -> Re
     if !is_probe && !is_owner && !asker.admits(headers) {
         return unauthorized();
     }
-    if !is_owner && asker.relies_on_the_address() && !is_to_this_host(request) {
+    if !is_owner && asker.relies_on_the_address() && !own_host::is_asked_by(request) {
         return reply(StatusCode::MISDIRECTED_REQUEST, TEXT, MISDIRECTED);
     }
     let Some(resource) = Resource::at(path, headers) else {
@@ -460,34 +413,6 @@ fn not_allowed(methods: &'static str) -> Response<Answer> {
     response
 }
 
-/// Return true if the client has asked for an address, or for a name of this host. Browsers always
-/// say it; clients of HTTP 1.0 need not.
-fn is_to_this_host(request: &Request<Incoming>) -> bool {
-    let target = request.uri().authority();
-    let mut hosts = request.headers().get_all(HOST).iter();
-    target.is_none_or(|target| is_of_this_host(target.as_str()))
-        && hosts.all(|host| host.to_str().is_ok_and(is_of_this_host))
-}
-
-/// Return true for an address, and for a name of this host; a port may follow.
-fn is_of_this_host(host: &str) -> bool {
-    let host = match host.rsplit_once(':') {
-        // The colons of an address are in brackets.
-        Some((name, port)) if !port.ends_with(']') => name,
-        _ => host,
-    };
-    let address = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let is_address = address.unwrap_or(host).parse::<IpAddr>().is_ok();
-    is_address || host.eq_ignore_ascii_case("localhost") || is_own_name(host)
-}
-
-fn is_own_name(host: &str) -> bool {
-    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    !host.is_empty() && host.eq_ignore_ascii_case(own.trim_end())
-}
-
 async fn ask(asker: &Asker, want: Want, kind: &'static str) -> Response<Answer> {
     match asker.ask(want).await {
         Some(Ok(body)) => reply(StatusCode::OK, kind, body),
@@ -531,6 +456,7 @@ fn accepted(headers: &HeaderMap) -> Format {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::fs;
     use std::io::Read;
     use std::net::{Shutdown, SocketAddr, TcpStream};
     use std::time::Instant;
@@ -810,25 +736,6 @@ mod tests {
             get(address, "/healthz", "").ends_with("ok\n")
                 && get(address, "/readyz", "").contains("Ready")
         );
-    }
-
-    /// RFC 4648, section 10.
-    #[test]
-    fn base64_is_decoded_as_its_standard_has_it() {
-        for (text, bytes) in [
-            ("", ""),
-            ("Zg==", "f"),
-            ("Zm8=", "fo"),
-            ("Zm9v", "foo"),
-            ("Zm9vYg==", "foob"),
-            ("Zm9vYmE=", "fooba"),
-            ("Zm9vYmFy", "foobar"),
-        ] {
-            assert_eq!(from_base64(text.as_bytes()).unwrap(), bytes.as_bytes());
-        }
-        assert_eq!(from_base64(b"+/+/").unwrap(), [0xfb, 0xff, 0xbf]);
-        assert_eq!(from_base64(b"Zm 9v"), None);
-        assert_eq!(from_base64(b"=Zm9v"), None);
     }
 
     #[test]
