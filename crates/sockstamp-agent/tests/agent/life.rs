@@ -373,7 +373,9 @@ fn a_service_manager_is_notified_of_the_start_and_then_regularly() {
     let hear = || {
         let mut word = [0; 64];
         let length = manager.recv(&mut word).unwrap();
-        String::from_utf8_lossy(&word[..length]).into_owned()
+        String::from_utf8_lossy(&word[..length])
+            .trim_end()
+            .to_owned()
     };
     assert_eq!(hear(), "READY=1");
     for _ in 0..3 {
