@@ -129,8 +129,13 @@ pub(crate) trait Observer {
     /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
 
-    /// Take waits, if they were requested.
+    /// Take waits, if they were requested: at the end, those that are open among them.
     fn waits(&mut self, _: &Waits) {}
+
+    /// Return true if waits are wanted once they have ended.
+    fn wants_ended_waits(&self) -> bool {
+        false
+    }
 
     /// Return true if the containers of messages are wanted.
     fn wants_containers(&self) -> bool {
@@ -172,6 +177,10 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn waits(&mut self, waits: &Waits) {
         self.0.waits(waits);
         self.1.waits(waits);
+    }
+
+    fn wants_containers(&self) -> bool {
+        self.0.wants_containers() | self.1.wants_containers()
     }
 }
 
@@ -275,6 +284,12 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         }
         if last_look.is_due() {
             session.look()?;
+        }
+        if observer.wants_ended_waits() {
+            observer.waits(&Waits {
+                list: session.ended_waits(),
+                ..Waits::default()
+            });
         }
         let ends = session.has_outlived_its_target() && !measurement.target.keep;
         Ok(observer.round_is_over() && !ends)

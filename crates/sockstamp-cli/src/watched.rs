@@ -1,21 +1,19 @@
 //! Collects slow messages while a measurement runs, under the names of their processes.
 
-use std::collections::HashMap;
-use std::fs;
+use std::ffi::OsString;
 
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
-use sockstamp_model::name::Name;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_run::process_names::ProcessNames;
 
 use crate::cpu_times::CpuTimes;
 use crate::measure::Observer;
+use crate::options::target::Target;
 use crate::queues::Queues;
-
-/// Most processes whose names are kept.
-const MOST_NAMES: usize = 4096;
 
 /// Collects slow messages.
 #[derive(Debug)]
@@ -23,12 +21,21 @@ pub(crate) struct Watched {
     case: Case,
     /// Those that no message shows whole.
     waits: Vec<Wait>,
-    /// By process; `None` of those that were gone.
-    names: HashMap<u32, Option<Name>>,
+    names: ProcessNames,
     queues: Queues,
     cpu_times: CpuTimes,
     /// Somebody waited for a peer since the queues were looked at.
     waited: bool,
+}
+
+/// Return what is slow, and whose time is asked about.
+pub(crate) fn scope(target: &Target, command: &[OsString], slow: Nanos) -> Scope {
+    let is_command = !command.is_empty();
+    Scope {
+        slow,
+        is_command,
+        is_program: is_command || !target.pids.is_empty() || !target.comms.is_empty(),
+    }
 }
 
 impl Watched {
@@ -36,7 +43,7 @@ impl Watched {
         Self {
             case: Case::new(scope),
             waits: Vec::new(),
-            names: HashMap::new(),
+            names: ProcessNames::default(),
             queues: Queues::open(),
             cpu_times: CpuTimes::default(),
             waited: false,
@@ -51,26 +58,12 @@ impl Watched {
     pub(crate) fn waits(&self) -> &[Wait] {
         &self.waits
     }
-
-    /// Return the name of a process; a message has that of the thread that called.
-    fn name(&mut self, pid: u32) -> Option<Name> {
-        if pid == 0 || self.names.len() >= MOST_NAMES {
-            return self.names.get(&pid).cloned().flatten();
-        }
-        let name = self.names.entry(pid).or_insert_with(|| {
-            let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
-            Some(Name::from(comm.trim_ascii_end()))
-        });
-        name.clone()
-    }
 }
 
 impl Observer for Watched {
     fn message(&mut self, message: &Message) {
         let mut message = message.clone();
-        if let Some(name) = self.name(message.pid) {
-            message.comm = name;
-        }
+        self.names.rename(&mut message);
         self.waited |= message.stages[Stage::PeerAnswer].is_some();
         if message.stages[Stage::AppService].is_some() {
             self.cpu_times.add(message.pid);
@@ -87,16 +80,7 @@ impl Observer for Watched {
 
     fn waits(&mut self, waits: &Waits) {
         let mut waits = waits.clone();
-        for wait in &mut waits.list {
-            if let Some(name) = self.name(wait.pid) {
-                wait.comm = name;
-            }
-        }
-        for attempts in &mut waits.attempts {
-            if let Some(name) = self.name(attempts.key.pid) {
-                attempts.comm = name;
-            }
-        }
+        self.names.rename_waits(&mut waits);
         self.case.waits(&waits);
         self.waits.extend(waits.list);
         for (pid, cpu) in self.cpu_times.since() {

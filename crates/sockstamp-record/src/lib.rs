@@ -10,6 +10,7 @@
 //! | [`writer`] | batches into a file |
 //! | [`reader`] | messages out of a file |
 //! | [`packets`] | packets beside messages: their columns, into a file and out of it |
+//! | [`waits`] | waits beside messages, in the same way |
 //! | [`recover`] | the end of a file that was cut off |
 //! | [`pcapng`] | packets into a file for Wireshark |
 
@@ -34,6 +35,7 @@ mod rows;
 pub mod schema;
 mod stamps;
 mod table;
+pub mod waits;
 pub mod writer;
 
 pub use batch::Batch;
@@ -42,9 +44,12 @@ pub use footer::GROUPS;
 pub use packets::{PacketReader, Packets};
 pub use reader::{Detail, Reader};
 pub use rows::Rows;
+pub use waits::{WaitReader, WaitRows, Waited};
 pub use writer::FileWriter;
 
 /// The file of a recording, while it is written.
 pub type Writer = FileWriter<Batch>;
 /// The file of its packets, while it is written.
 pub type PacketWriter = FileWriter<Packets>;
+/// The file of its waits, while it is written.
+pub type WaitWriter = FileWriter<WaitRows>;

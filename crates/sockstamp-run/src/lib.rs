@@ -9,6 +9,7 @@
 //! | [`signals`] | signals as something to wait for together with the rest |
 //! | [`capabilities`] | those of threads beside the one that measures |
 //! | [`containers`] | the containers of messages |
+//! | [`process_names`] | the names of processes |
 //! | [`directory`] | directories that nobody else can change |
 //! | [`max_cost`] | the part of a core that measuring may cost |
 //! | [`duration`], [`utc`] | times as users write them, and as files are named by them |
@@ -28,6 +29,7 @@ pub mod duration;
 pub mod escape;
 pub mod life;
 pub mod max_cost;
+pub mod process_names;
 pub mod session;
 pub mod signals;
 pub mod target;

@@ -19,7 +19,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Waits;
+use sockstamp_model::wait::{Wait, Waits};
 
 use crate::abi::{self, Record};
 use crate::clock;
@@ -336,6 +336,12 @@ impl Session {
 
     fn fetch_waits(&mut self) -> Result<(), Error> {
         self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
+    }
+
+    /// Return the waits that have ended since the last call of this or of [`waits`](Self::waits).
+    pub fn ended_waits(&mut self) -> Vec<Wait> {
+        let waiting = self.waiting.as_mut();
+        waiting.map_or_else(Vec::new, Waiting::take_ended)
     }
 
     /// Return the waits that came since the last call, and those that are open, if

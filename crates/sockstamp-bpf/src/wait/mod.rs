@@ -101,10 +101,15 @@ impl Waiting {
         }
     }
 
+    /// Take the waits that have ended, and were fetched.
+    pub(crate) fn take_ended(&mut self) -> Vec<Wait> {
+        std::mem::take(&mut self.held)
+    }
+
     /// Take the waits that were fetched, and the attempts so far. `lost`: those that the ring had
     /// no room for.
     pub(crate) fn take(&mut self, maps: &SockstampMaps<'_>, lost: u64) -> Result<Waits, Error> {
-        let mut list = std::mem::take(&mut self.held);
+        let mut list = self.take_ended();
         let now = Timestamp::from_nanos(monotonic_now());
         list.extend(self.closing.take(now, self.began));
         Ok(Waits {

@@ -20,7 +20,7 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::measuring;
 use crate::options::slow::SlowOnly;
-use crate::recordings::PACKETS;
+use crate::recordings::{PACKETS, WAITS};
 
 use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;
@@ -30,6 +30,9 @@ const ROTATE_SIZE: u64 = 256;
 const ROTATE_TIME: Duration = Duration::from_secs(3600);
 /// Row groups of a file in a directory.
 const GROUPS: usize = 100;
+
+/// What waits for this long waits, unless `--slow` says otherwise: as for `stat`.
+const SLOW: Duration = Duration::from_millis(10);
 
 /// Options of `record`.
 #[derive(Debug, Args)]
@@ -113,19 +116,23 @@ fn refuse_rotation(options: &Options) -> Result<()> {
     bail!("{option} is for a directory, and {path} is a single file: write -o {path}/")
 }
 
+/// Refuse a file of messages whose name the files beside it have.
+fn refuse_names_of_others(options: &Options) -> Result<()> {
+    let has = |name: &str| {
+        let extension = options.output.extension();
+        extension.is_some_and(|extension| extension == name)
+    };
+    let others = [(PACKETS, options.packets), (WAITS, true)];
+    let Some((other, _)) = others.into_iter().find(|(name, made)| *made && has(name)) else {
+        return Ok(());
+    };
+    let path = options.output.display();
+    bail!("{path} would be the file of {other}: choose another name for the file of messages")
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     refuse_rotation(options)?;
-    if options.packets
-        && options
-            .output
-            .extension()
-            .is_some_and(|extension| extension == PACKETS)
-    {
-        bail!(
-            "{} would be the file of packets: choose another name for the file of messages",
-            options.output.display()
-        );
-    }
+    refuse_names_of_others(options)?;
     let mut recorder = start(options)?;
     let measurement = Measurement {
         target: &options.live.target,
@@ -133,7 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.live.duration,
         measuring: &options.live.measuring,
         recorded: Recorded::slower_than(options.slow_only),
-        waits: None,
+        waits: Some(options.slow_only.slow.unwrap_or(SLOW).into()),
         groups: None,
         tag: options.tag,
     };
@@ -168,7 +175,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Say how many rows were measured, but not written.
 fn tell_missing(missing: Missing) {
-    for (count, what) in [(missing.messages, "messages"), (missing.packets, "packets")] {
+    for (count, what) in [
+        (missing.messages, "messages"),
+        (missing.packets, "packets"),
+        (missing.waits, "waits"),
+    ] {
         if count > 0 {
             escape::complain(format_args!(
                 "{count} {what} are not in the recording: they came after it had to end"

@@ -12,14 +12,16 @@ use sockstamp_bpf::packets;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
-use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows};
+use sockstamp_model::wait::Attempts;
+use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows, WaitRows};
 use sockstamp_run::directory::{self, Trusted};
 use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
 use crate::recordings::{
-    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside,
+    ATTEMPTS, LOST, LOST_PACKETS, LOST_WAITS, MESSAGES, PROCESSES, RECORDING, SLOW_ONLY, UNWRITTEN,
+    WAITS, of_attempts, packets_beside, waits_beside,
 };
 
 /// The limits of a recording.
@@ -55,6 +57,7 @@ impl Written {
 pub(crate) struct Missing {
     pub(crate) messages: u64,
     pub(crate) packets: u64,
+    pub(crate) waits: u64,
 }
 
 /// The choice of messages, for their readers.
@@ -66,7 +69,7 @@ pub(crate) struct Choice {
     pub(crate) slow_only: Option<Duration>,
 }
 
-/// The file that is written, and those before it. With packets, there are two of the same name.
+/// The file that is written, and those before it. Those of packets and of waits have the same name.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
@@ -82,6 +85,7 @@ pub(crate) struct Place {
     finished: VecDeque<Finished>,
     pub(crate) messages: Written,
     pub(crate) packets: Option<Written>,
+    pub(crate) waits: Written,
     pub(crate) missing: Missing,
 }
 
@@ -89,27 +93,36 @@ pub(crate) struct Place {
 struct Current {
     messages: FileWriter<Batch>,
     packets: Option<FileWriter<Packets>>,
+    /// The file begins with the first wait: most recordings have few of them, or none.
+    waits: Option<FileWriter<WaitRows>>,
     /// Since 1970.
     hour: u64,
 }
 
 impl Current {
     fn bytes(&self) -> u64 {
-        self.messages.bytes() + self.packets.as_ref().map_or(0, FileWriter::bytes)
+        self.messages.bytes()
+            + self.packets.as_ref().map_or(0, FileWriter::bytes)
+            + self.waits.as_ref().map_or(0, FileWriter::bytes)
     }
 
-    /// The bytes of both files once they are finished.
+    /// The bytes of all files once they are finished.
     fn length(&self) -> u64 {
-        self.messages.length() + self.packets.as_ref().map_or(0, FileWriter::length)
+        self.messages.length()
+            + self.packets.as_ref().map_or(0, FileWriter::length)
+            + self.waits.as_ref().map_or(0, FileWriter::length)
     }
 
     fn rows(&self) -> u64 {
-        self.messages.rows() + self.packets.as_ref().map_or(0, FileWriter::rows)
+        self.messages.rows()
+            + self.packets.as_ref().map_or(0, FileWriter::rows)
+            + self.waits.as_ref().map_or(0, FileWriter::rows)
     }
 
     fn groups(&self) -> usize {
         let packets = self.packets.as_ref().map_or(0, FileWriter::groups);
-        self.messages.groups().max(packets)
+        let waits = self.waits.as_ref().map_or(0, FileWriter::groups);
+        self.messages.groups().max(packets).max(waits)
     }
 }
 
@@ -119,7 +132,8 @@ type Files = (FileWriter<Batch>, Option<FileWriter<Packets>>);
 #[derive(Debug)]
 struct Finished {
     messages: PathBuf,
-    packets: Option<PathBuf>,
+    /// Files beside it.
+    others: Vec<PathBuf>,
     bytes: u64,
 }
 
@@ -143,6 +157,7 @@ impl Place {
             finished: VecDeque::new(),
             messages: Written::default(),
             packets: has_packets.then(Written::default),
+            waits: Written::default(),
             missing: Missing::default(),
         };
         if !place.is_directory {
@@ -172,21 +187,39 @@ impl Place {
 
     /// Append messages.
     pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
-        let written = self.append(batch, |current| {
-            let others = current.packets.as_ref().map_or(0, FileWriter::length);
-            Some((&mut current.messages, others))
-        });
+        let written = self.append(batch, |current| Some(&mut current.messages));
         written.inspect_err(|_| self.miss_messages(batch))?;
         self.keep_below_limit()
     }
 
     /// Append packets.
     pub(crate) fn write_packets(&mut self, batch: &Packets) -> Result<()> {
-        let written = self.append(batch, |current| {
-            Some((current.packets.as_mut()?, current.messages.length()))
-        });
+        let written = self.append(batch, |current| current.packets.as_mut());
         written.inspect_err(|_| self.miss_packets(batch))?;
         self.keep_below_limit()
+    }
+
+    /// Append waits.
+    pub(crate) fn write_waits(&mut self, batch: &WaitRows) -> Result<()> {
+        let written = self
+            .begin_waits()
+            .and_then(|()| self.append(batch, |current| current.waits.as_mut()));
+        written.inspect_err(|_| self.miss_waits(batch))?;
+        self.keep_below_limit()
+    }
+
+    /// Begin the file of waits, if there is none.
+    fn begin_waits(&mut self) -> Result<()> {
+        self.make_ready()?;
+        let facts = self.facts();
+        if let Some(current) = &mut self.current
+            && current.waits.is_none()
+        {
+            let path = waits_beside(current.messages.path());
+            current.waits = Some(FileWriter::create(&path, &facts)?);
+            self.waits.files += 1;
+        }
+        Ok(())
     }
 
     /// Count messages that are not written.
@@ -199,16 +232,23 @@ impl Place {
         self.missing.packets += batch.len() as u64;
     }
 
-    /// Append a batch to one of the current files; `file` returns it, and the length of the other.
+    /// Count waits that are not written.
+    pub(crate) fn miss_waits(&mut self, batch: &WaitRows) {
+        self.missing.waits += batch.len() as u64;
+    }
+
+    /// Append a batch to one of the current files, which `file` returns.
     fn append<T: Rows>(
         &mut self,
         batch: &T,
-        file: impl FnOnce(&mut Current) -> Option<(&mut FileWriter<T>, u64)>,
+        file: impl FnOnce(&mut Current) -> Option<&mut FileWriter<T>>,
     ) -> Result<()> {
         self.make_ready()?;
-        let Some((file, others)) = self.current.as_mut().and_then(file) else {
+        let all = self.current.as_ref().map_or(0, Current::length);
+        let Some(file) = self.current.as_mut().and_then(file) else {
             return Ok(());
         };
+        let others = all.saturating_sub(file.length());
         // In a directory, older files make room.
         let limit = self.limits.all_bytes.filter(|_| !self.is_directory);
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
@@ -247,6 +287,21 @@ impl Place {
         }
     }
 
+    /// Note what is known of waits without a row: all attempts, the number of those that are
+    /// missing, and the names of processes.
+    pub(crate) fn note_waits(&mut self, attempts: &[Attempts], lost: u64, processes: String) {
+        let missing = self.missing.waits.saturating_add(lost);
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let file = &mut current.messages;
+        file.add_fact(LOST_WAITS, missing.to_string());
+        file.add_fact(PROCESSES, processes);
+        if let Ok(attempts) = of_attempts(attempts) {
+            file.add_fact(ATTEMPTS, attempts);
+        }
+    }
+
     /// Return true if no row was written.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.files <= 1 && self.current.as_ref().map_or(0, Current::rows) == 0
@@ -268,6 +323,10 @@ impl Place {
         if let Some(written) = &mut self.packets {
             written.files -= 1;
         }
+        if let Some(waits) = files.waits {
+            let _ = waits.discard();
+            self.waits.files -= 1;
+        }
     }
 
     /// Finish the last files.
@@ -280,19 +339,24 @@ impl Place {
 
     fn finish(&mut self, current: Current) -> Result<()> {
         let path = current.messages.path().to_owned();
-        let path_of_packets = current.packets.as_ref().map(|file| file.path().to_owned());
-        // Both are finished, whichever fails.
+        let packets = current.packets.as_ref().map(|file| file.path().to_owned());
+        let waits = current.waits.as_ref().map(|file| file.path().to_owned());
+        let others = packets.into_iter().chain(waits).collect();
+        // All are finished, whichever fails.
         let messages = current.messages.finish();
         let packets = current.packets.map(FileWriter::finish).transpose();
-        let (messages, packets) = (messages?, packets?);
+        let waits = current.waits.map(FileWriter::finish).transpose();
+        let (messages, packets, waits) = (messages?, packets?, waits?);
         self.messages.add(messages);
         if let (Some(written), Some(packets)) = (&mut self.packets, packets) {
             written.add(packets);
         }
+        waits.into_iter().for_each(|waits| self.waits.add(waits));
+        let bytes = [Some(messages), packets, waits].into_iter().flatten();
         self.finished.push_back(Finished {
             messages: path,
-            packets: path_of_packets,
-            bytes: messages.1 + packets.map_or(0, |(_, bytes)| bytes),
+            others,
+            bytes: bytes.map(|(_, bytes)| bytes).sum(),
         });
         Ok(())
     }
@@ -345,19 +409,29 @@ impl Place {
         self.current = Some(Current {
             messages,
             packets,
+            waits: None,
             hour: seconds / HOUR,
         });
         Ok(())
     }
 
-    /// Create a file of messages, and one of packets beside it.
-    fn create(&self, path: &Path) -> Result<Files, Error> {
-        let beside = packets_beside(path);
-        let mut facts = vec![
+    /// Return the facts that all files have.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![
             ("host", self.host.clone()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             (RECORDING, self.began.to_string()),
-        ];
+        ]
+    }
+
+    /// Create a file of messages, and one of packets beside it.
+    fn create(&self, path: &Path) -> Result<Files, Error> {
+        let beside = packets_beside(path);
+        let waits = waits_beside(path);
+        if waits.exists() {
+            return Err(Error::Exists { path: waits });
+        }
+        let mut facts = self.facts();
         let packets = match self.has_packets {
             true => Some(FileWriter::create(&beside, &facts)?),
             // Readers would take them for those of these messages.
@@ -443,10 +517,7 @@ impl Place {
     }
 
     fn remove(&mut self, files: &Finished) -> Result<()> {
-        for path in [Some(&files.messages), files.packets.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        for path in [&files.messages].into_iter().chain(&files.others) {
             match fs::remove_file(path) {
                 // Somebody else has removed it, or moved it away to keep it.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -459,6 +530,8 @@ impl Place {
         if let Some(written) = &mut self.packets {
             written.removed += 1;
         }
+        let of_waits = |path: &&PathBuf| path.extension().is_some_and(|name| name == WAITS);
+        self.waits.removed += files.others.iter().filter(of_waits).count() as u64;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Collect messages and packets, and write them on a thread of its own: the kernel's ring is read
-//! meanwhile.
+//! Collect messages, packets and waits, and write them on a thread of its own: the kernel's ring is
+//! read meanwhile.
 
 use std::fmt;
 use std::mem;
@@ -7,21 +7,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use sockstamp_bpf::packets;
-use sockstamp_model::clock::{Realtime, Timestamp};
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 use sockstamp_model::summary::Lost;
-use sockstamp_record::{Batch, Packets, Rows};
+use sockstamp_model::wait::{Attempts, Wait, Waits};
+use sockstamp_record::{Batch, Packets, Rows, WaitRows, Waited};
+use sockstamp_run::escape;
+use sockstamp_run::process_names::ProcessNames;
 
 use super::patience::Patience;
 use super::place::{Missing, Place, Written};
 use super::turn::Turn;
-use crate::measure::Observer;
+use crate::measure::{self, Observer};
 use crate::print::lost_packets::tell_lost;
+use crate::recordings::of_processes;
 use crate::ways::Ways;
 
 /// Batches that wait to be written. With those that are filled and the one that is written, they
@@ -32,10 +36,13 @@ const WAITING: usize = 1;
 enum Order {
     Messages(Box<Batch>),
     Packets(Box<Packets>),
+    Waits(Box<WaitRows>),
     /// Begin the next files, for rows of this time, in seconds since 1970.
     Next(u64),
     /// Note what the recording lacks: messages, and packets.
     Lost(Lost, packets::Lost),
+    /// Note the attempts of waits, the number of waits that came too fast, and names of processes.
+    OfWaits(Vec<Attempts>, u64, String),
     /// The measurement has failed: what the recording lacks is unknown.
     Failed,
 }
@@ -88,10 +95,19 @@ struct OfPackets {
     lost: packets::Lost,
 }
 
-/// Take messages, and packets if they are wanted.
+/// Waits, and what is told of them at the end.
+struct OfWaits {
+    waiting: Waiting<WaitRows>,
+    attempts: Vec<Attempts>,
+    lost: u64,
+}
+
+/// Take messages, waits, and packets if they are wanted.
 pub(super) struct Recorder {
     messages: Waiting<Batch>,
     packets: Option<OfPackets>,
+    waits: OfWaits,
+    names: ProcessNames,
     patience: Patience,
     /// The time of the files; `None` for a single one.
     turn: Option<Turn>,
@@ -143,6 +159,7 @@ impl Recorder {
         let (orders, received) = sync_channel(WAITING);
         let (messages, empty) = channel();
         let (packets, empty_of_packets) = channel();
+        let (waits, empty_of_waits) = channel();
         let patience = Patience {
             is_single: !place.is_directory(),
         };
@@ -156,11 +173,24 @@ impl Recorder {
         let has_failed = Arc::clone(&failed);
         let writer = thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write(place, &received, &messages, &packets, &has_failed))
+            .spawn(move || {
+                let emptied = Emptied {
+                    messages,
+                    packets,
+                    waits,
+                };
+                write(place, &received, &emptied, &has_failed)
+            })
             .context("cannot start the writer thread")?;
         Ok(Self {
             messages: Waiting::new(empty),
             packets: of_packets,
+            waits: OfWaits {
+                waiting: Waiting::new(empty_of_waits),
+                attempts: Vec::new(),
+                lost: 0,
+            },
+            names: ProcessNames::default(),
             patience,
             turn,
             begun: Instant::now(),
@@ -177,6 +207,12 @@ impl Recorder {
         let rest = self.packets.as_mut().map(|packets| packets.ways.rest());
         self.push_packets(rest.unwrap_or_default());
         self.hand_over_packets();
+        self.hand_over_waits();
+        if lost.is_some() {
+            let attempts = mem::take(&mut self.waits.attempts);
+            let processes = of_processes(self.names.known());
+            self.order(Order::OfWaits(attempts, self.waits.lost, processes));
+        }
         let packets = self.packets.as_ref().map(|packets| packets.lost);
         self.order(match lost {
             Some(lost) => Order::Lost(lost, packets.unwrap_or_default()),
@@ -211,6 +247,12 @@ impl Recorder {
         }
     }
 
+    fn hand_over_waits(&mut self) {
+        if let Some(batch) = self.waits.waiting.take() {
+            self.order(Order::Waits(batch));
+        }
+    }
+
     /// Begin the next files if a row of this time does not belong to the last ones. The rows that
     /// wait do.
     fn make_way(&mut self, time: Timestamp<Realtime>) {
@@ -218,6 +260,7 @@ impl Recorder {
         if let Some(seconds) = next {
             self.hand_over_messages();
             self.hand_over_packets();
+            self.hand_over_waits();
             self.order(Order::Next(seconds));
         }
     }
@@ -233,6 +276,41 @@ impl Recorder {
             }
         }
     }
+
+    fn push_wait(&mut self, row: Waited) {
+        self.names.of(row.wait.pid);
+        self.make_way(row.time);
+        if self.waits.waiting.push(|batch| batch.push(row)) {
+            self.hand_over_waits();
+        }
+    }
+}
+
+/// Return a wait with the time at which it ended, or was looked at, by these clocks.
+fn ended(wait: &Wait, now: Now) -> Waited {
+    let end = wait.since.as_nanos().saturating_add(wait.lasted.0);
+    let ago = now.monotonic.saturating_sub(end);
+    Waited {
+        time: Timestamp::from_nanos(now.realtime.saturating_sub(ago)),
+        wait: wait.clone(),
+    }
+}
+
+/// One moment by two clocks.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    monotonic: u64,
+    realtime: u64,
+}
+
+impl Now {
+    fn read() -> Option<Self> {
+        let realtime = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        Some(Self {
+            monotonic: measure::now().ok()?.as_nanos(),
+            realtime: Nanos::from(realtime).0,
+        })
+    }
 }
 
 impl Observer for Recorder {
@@ -243,6 +321,7 @@ impl Observer for Recorder {
         if let Some(packets) = &mut self.packets {
             packets.ways.message(message);
         }
+        self.names.of(message.pid);
         self.make_way(message.time);
         if self.messages.push(|batch| batch.push(message)) {
             self.hand_over_messages();
@@ -263,11 +342,34 @@ impl Observer for Recorder {
         {
             self.hand_over_packets();
         }
+        if is_late || self.waits.waiting.is_over(self.patience, self.begun) {
+            self.hand_over_waits();
+        }
         !self.stopped && !self.failed.load(Ordering::Relaxed)
     }
 
     fn wants_containers(&self) -> bool {
         true
+    }
+
+    fn wants_ended_waits(&self) -> bool {
+        true
+    }
+
+    fn waits(&mut self, waits: &Waits) {
+        self.waits.attempts.extend(waits.attempts.iter().cloned());
+        self.waits.lost += waits.lost;
+        if waits.lost > 0 {
+            escape::complain(format_args!(
+                "{} waits are not in the recording: it could not keep up with them",
+                waits.lost
+            ));
+        }
+        let without = waits.list.iter().filter(|wait| wait.is_without_message());
+        let Some(now) = Now::read().filter(|_| !self.stopped) else {
+            return;
+        };
+        without.for_each(|wait| self.push_wait(ended(wait, now)));
     }
 
     fn wants_packets(&self) -> bool {
@@ -288,12 +390,18 @@ impl Observer for Recorder {
     }
 }
 
+/// Take batches back that were written.
+struct Emptied {
+    messages: Sender<Box<Batch>>,
+    packets: Sender<Box<Packets>>,
+    waits: Sender<Box<WaitRows>>,
+}
+
 /// Carry out orders until their end. After an error, rows are only counted.
 fn write(
     mut place: Place,
     orders: &Receiver<Order>,
-    messages: &Sender<Box<Batch>>,
-    packets: &Sender<Box<Packets>>,
+    emptied: &Emptied,
     has_failed: &AtomicBool,
 ) -> Ended {
     let mut failure = None;
@@ -308,7 +416,7 @@ fn write(
                     Some(_) => place.miss_messages(&batch),
                 }
                 batch.clear();
-                let _ = messages.send(batch);
+                let _ = emptied.messages.send(batch);
             }
             Order::Packets(mut batch) => {
                 match failure {
@@ -316,11 +424,22 @@ fn write(
                     Some(_) => place.miss_packets(&batch),
                 }
                 batch.clear();
-                let _ = packets.send(batch);
+                let _ = emptied.packets.send(batch);
+            }
+            Order::Waits(mut batch) => {
+                match failure {
+                    None => done = place.write_waits(&batch),
+                    Some(_) => place.miss_waits(&batch),
+                }
+                batch.clear();
+                let _ = emptied.waits.send(batch);
             }
             Order::Next(seconds) if failure.is_none() => done = place.begin_next(seconds),
             Order::Next(_) => {}
             Order::Lost(messages, packets) => place.note_lost(messages, packets),
+            Order::OfWaits(attempts, lost, processes) => {
+                place.note_waits(&attempts, lost, processes);
+            }
             Order::Failed => is_measured = false,
         }
         if let Err(error) = done {
@@ -341,7 +460,11 @@ fn write(
         what: "packets",
         written,
     });
-    let all = [messages].into_iter().chain(packets);
+    let waits = Recorded {
+        what: "waits",
+        written: place.waits,
+    };
+    let all = [messages].into_iter().chain(packets).chain([waits]);
     Ended {
         recorded: all.filter(|recorded| recorded.written.files > 0).collect(),
         missing: place.missing,
@@ -377,7 +500,12 @@ mod tests {
         }
         drop(sender);
         let has_failed = AtomicBool::new(false);
-        let ended = write(place, &received, &channel().0, &channel().0, &has_failed);
+        let emptied = Emptied {
+            messages: channel().0,
+            packets: channel().0,
+            waits: channel().0,
+        };
+        let ended = write(place, &received, &emptied, &has_failed);
         assert_eq!(has_failed.load(Ordering::Relaxed), ended.failure.is_some());
         ended
     }
@@ -464,7 +592,7 @@ mod tests {
         assert!(told.contains("has reached --max-size"), "{told}");
         let missing = Missing {
             messages: 12,
-            packets: 0,
+            ..Missing::default()
         };
         assert_eq!(ended.missing, missing);
         let file = Reader::open(&path).unwrap();

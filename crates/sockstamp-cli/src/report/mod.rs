@@ -12,21 +12,22 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
-use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_explain::diagnosis::{Diagnosis, Scope};
 use sockstamp_host::places::Places;
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Wait;
 
 use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::print::colour::{Brush, Color};
 use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
-use crate::print::{output, text};
-use crate::recordings::{Recordings, SlowOnly, all_files};
+use crate::print::{output, text, waits};
+use crate::recordings::{Findings, Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
@@ -120,17 +121,23 @@ fn print(
         series,
         slow_only,
         diagnosis,
+        waits,
         places,
     } = report;
+    let shown = Shown {
+        diagnosis,
+        why: false,
+    };
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
-            text::nothing(output, summary, "the recording is empty")?;
+            let why = match waits[..] {
+                [] => "the recording is empty",
+                _ => "none was sent or read whole, but something waited",
+            };
+            text::nothing(output, summary, why)?;
+            shown.print(output, brush)?;
         }
         (Format::Text, series) => {
-            let shown = Shown {
-                diagnosis,
-                why: false,
-            };
             text::table(output, summary, &shown, places, brush)?;
             if let Some(groups) = &summary.groups {
                 crate::print::groups::table(output, groups, options.top)?;
@@ -152,6 +159,7 @@ fn print(
                 recorded_slower_than_ns,
                 series,
                 diagnosis: findings::Json::new(diagnosis, Scope::default().slow),
+                waits: waits.iter().map(waits::Json::from).collect(),
             };
             escape::json(&mut *output, &json)?;
             writeln!(output)?;
@@ -171,19 +179,21 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<series::Json<'a>>,
     diagnosis: findings::Json<'a>,
+    waits: Vec<waits::Json<'a>>,
 }
 
-/// The messages of all files.
+/// The messages and waits of all files.
 struct Report {
     summary: Summary,
     series: Option<Series>,
     slow_only: Option<SlowOnly>,
     diagnosis: Diagnosis,
+    waits: Vec<Wait>,
     places: Places,
 }
 
 impl Report {
-    /// The duration is the time from the first message to the last.
+    /// The duration is the time from the first row to the last.
     fn of(options: &Options, files: &[PathBuf]) -> Result<Self> {
         let by = Grouping::new(options.by.iter().copied());
         let interval = options
@@ -193,8 +203,7 @@ impl Report {
         let intervals = interval.map(|interval| intervals(&recordings, interval));
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), intervals.transpose()?.flatten());
-        let mut times = Times::default();
-        let mut case = Case::new(Scope::default());
+        let mut findings = Findings::new(&recordings)?;
         // A diagnosis needs stamps, and no column of CSV has one.
         let detail = match options.format {
             Format::Csv => Detail::Dimensions,
@@ -203,12 +212,10 @@ impl Report {
         recordings.each(detail, |message| {
             aggregate.record(message);
             sums.add(message);
-            times.add(message);
-            case.message(message);
+            findings.message(message);
             Ok(())
         })?;
-        let duration = times.0.and_then(|(first, last)| last.since(first));
-        let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
+        let mut summary = aggregate.summary(findings.duration());
         summary.lost = recordings.lost();
         let mut intervals = sums.finish();
         for (_, groups) in &mut intervals {
@@ -225,8 +232,10 @@ impl Report {
                 intervals,
             }),
         };
+        let (diagnosis, waits) = findings.finish(&summary);
         Ok(Self {
-            diagnosis: case.diagnose(&summary),
+            diagnosis,
+            waits,
             summary,
             series,
             slow_only: recordings.slow_only(),

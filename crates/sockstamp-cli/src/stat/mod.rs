@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use sockstamp_explain::diagnosis::{Diagnosis, Scope};
+use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
@@ -24,7 +24,7 @@ use crate::print::findings::Shown;
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
 use crate::print::{findings, groups, output, text, waits};
-use crate::watched::Watched;
+use crate::watched::{self, Watched};
 
 /// Options of `stat`.
 #[derive(Debug, Args)]
@@ -103,7 +103,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         _ => None,
     };
     let mut waits = Waits::default();
-    let mut watched = Watched::new(scope(options));
+    let live = &options.live;
+    let scope = watched::scope(&live.target, &live.command, options.slow.slow.into());
+    let mut watched = Watched::new(scope);
     let mut measured = match options.live.command[..] {
         [] => measure::run(&measurement, &mut watched)?,
         _ => measure::run(&measurement, &mut (&mut waits, &mut watched))?,
@@ -159,17 +161,6 @@ fn recorded(options: &Options) -> Recorded {
         _ if !options.live.command.is_empty() => Recorded::All,
         Format::Text | Format::Json if !options.cumulative => Recorded::Notable(options.slow.slow),
         _ => Recorded::None,
-    }
-}
-
-/// Return what is slow, and whose time was asked about.
-fn scope(options: &Options) -> Scope {
-    let target = &options.live.target;
-    let is_command = !options.live.command.is_empty();
-    Scope {
-        slow: options.slow.slow.into(),
-        is_command,
-        is_program: is_command || !target.pids.is_empty() || !target.comms.is_empty(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a program waits for, and how that ends.
 
+use std::str::FromStr;
+
 use crate::named::named;
+use crate::unknown_name::{UnknownName, find};
 
 named! {
     /// The thing that a program waits for.
@@ -59,5 +62,54 @@ impl End {
     #[must_use]
     pub const fn is_failure(self) -> bool {
         !matches!(self, Self::Open | Self::Data | Self::AskedAgain)
+    }
+}
+
+impl Kind {
+    /// Return true if a stage of a message or of a connection is the wait, once data has ended it.
+    #[must_use]
+    pub const fn has_stage(self) -> bool {
+        match self {
+            Self::Connect
+            | Self::Accept
+            | Self::Answer
+            | Self::Rest
+            | Self::Service
+            | Self::Room
+            | Self::Read => true,
+            Self::Greeting | Self::Request | Self::Acknowledgement => false,
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        find("kind of wait", Self::ALL, Self::name, name)
+    }
+}
+
+impl FromStr for End {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        find("end of a wait", Self::ALL, Self::name, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        for end in End::ALL {
+            assert_eq!(end.name().parse(), Ok(end));
+        }
+        assert!("sleep".parse::<Kind>().is_err());
     }
 }

@@ -182,6 +182,12 @@ impl Wait {
     pub fn is_open(&self) -> bool {
         self.end == End::Open
     }
+
+    /// Return true if no message shows it whole: no data ended it, or it is no stage of one.
+    #[must_use]
+    pub fn is_without_message(&self) -> bool {
+        self.end != End::Data || !self.kind.has_stage()
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sockstamp_explain::Kind;
-use sockstamp_explain::diagnosis::{Case, Diagnosis, Finding, Scope};
+use sockstamp_explain::diagnosis::{Diagnosis, Finding};
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, Grouping};
@@ -27,7 +27,7 @@ use self::markup::Text;
 use self::view::{Life, Lives, View};
 use crate::print::line::time_of_day;
 use crate::print::output;
-use crate::recordings::{Recordings, SlowOnly};
+use crate::recordings::{Findings, Recordings, SlowOnly};
 use sockstamp_record::Detail;
 use sockstamp_run::utc::utc;
 
@@ -50,7 +50,8 @@ pub(super) fn run(files: &[PathBuf], by: &[Dimension], path: &Path) -> Result<()
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let slow_only = recordings.slow_only();
-    let page = Page::of(by, slow_only, |take| {
+    let findings = Findings::new(&recordings)?;
+    let page = Page::of(by, slow_only, findings, |take| {
         recordings.each(Detail::All, |message| {
             take(message);
             Ok(())
@@ -82,6 +83,7 @@ impl Page {
     fn of(
         by: Grouping,
         slow_only: Option<SlowOnly>,
+        mut findings: Findings,
         each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
     ) -> Result<Self> {
         let mut census = Census::new(by);
@@ -104,14 +106,13 @@ impl Page {
             diagnosis: Diagnosis::default(),
         };
         let mut aggregate = Aggregate::new();
-        let mut case = Case::new(Scope::default());
         each(&mut |message| {
             page.add(message);
             aggregate.record(message);
-            case.message(message);
+            findings.message(message);
         })?;
-        let Shown { first, last, .. } = page.shown;
-        page.diagnosis = case.diagnose(&aggregate.summary(Nanos(last - first)));
+        let summary = aggregate.summary(findings.duration());
+        (page.diagnosis, _) = findings.finish(&summary);
         page.refused
             .retain(|(verdict, count)| !verdict.is_valid() && *count > 0);
         page.sections
@@ -170,7 +171,7 @@ impl Page {
         };
         let messages: u64 = self.shown.named().map(|(_, count)| count).sum();
         *html += &match messages {
-            0 => "The recording is empty.".to_owned(),
+            0 => "The recording has no messages.".to_owned(),
             _ => format!(
                 "{messages} messages and connections from {} to {} UTC ({})",
                 moment(first),
@@ -195,17 +196,24 @@ impl Page {
     /// Print what `report` ends with.
     fn findings(&self, html: &mut String) {
         let (printed, others) = self.diagnosis.printed();
-        if printed.is_empty() {
+        let notes = &self.diagnosis.notes;
+        if printed.is_empty() && notes.is_empty() {
             return;
         }
-        *html += "<section aria-labelledby=findings><h2 id=findings>Findings</h2><ol>";
-        for finding in printed {
-            let Finding { sentence, next, .. } = finding;
-            *html += &format!("<li>{} → <code>{}</code></li>", Text(sentence), Text(next));
+        *html += "<section aria-labelledby=findings><h2 id=findings>Findings</h2>";
+        if !printed.is_empty() {
+            *html += "<ol>";
+            for finding in printed {
+                let Finding { sentence, next, .. } = finding;
+                *html += &format!("<li>{} → <code>{}</code></li>", Text(sentence), Text(next));
+            }
+            *html += "</ol>";
         }
-        *html += "</ol>";
         if others > 0 {
             *html += &format!("<p>And {others} more.</p>");
+        }
+        for note in notes {
+            *html += &format!("<p>Note: {}</p>", Text(note));
         }
         *html += "</section>";
     }

@@ -1,5 +1,8 @@
 //! The files of a recording.
 
+mod findings;
+mod waits;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +19,11 @@ use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
 use crate::print::progress::Progress;
+
+pub(crate) use findings::Findings;
+pub(crate) use waits::{
+    ATTEMPTS, LOST_WAITS, PROCESSES, WAITS, of_attempts, of_processes, waits_beside,
+};
 
 /// The extension of files with messages.
 pub(crate) const MESSAGES: &str = "parquet";
@@ -173,14 +181,19 @@ pub(crate) fn lost_packets(recording: &PacketReader) -> packets::Lost {
 
 /// Return the file of packets beside a file of messages, which may be named itself.
 pub(crate) fn packets_beside(messages: &Path) -> PathBuf {
+    beside(messages, PACKETS)
+}
+
+/// Return the file of this extension beside a file of messages, which may be named itself.
+fn beside(messages: &Path, wanted: &str) -> PathBuf {
     match messages.extension() {
-        Some(extension) if extension == PACKETS => messages.to_owned(),
-        Some(extension) if extension == MESSAGES => messages.with_extension(PACKETS),
+        Some(extension) if extension == wanted => messages.to_owned(),
+        Some(extension) if extension == MESSAGES => messages.with_extension(wanted),
         // Names that differ after a dot only are those of different recordings.
         _ => {
             let mut path = messages.as_os_str().to_owned();
             path.push(".");
-            path.push(PACKETS);
+            path.push(wanted);
             path.into()
         }
     }

@@ -1,0 +1,167 @@
+//! Where the time of recordings was lost: the engine of `stat`, fed by rows.
+
+use anyhow::Result;
+use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_model::aggregate::Aggregate;
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::message::Message;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_record::Detail;
+
+use super::Recordings;
+use super::waits::Processes;
+
+/// Collects what recordings show of slow waits. CPU times, and queues of the host's devices, are in
+/// none.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    case: Case,
+    processes: Processes,
+    waits: Waits,
+    /// The first moment and the last.
+    span: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
+}
+
+impl Findings {
+    /// Begin with the waits of recordings.
+    pub(crate) fn new(recordings: &Recordings) -> Result<Self> {
+        let mut findings = Self {
+            case: Case::new(Scope::default()),
+            processes: recordings.processes(),
+            waits: Waits::default(),
+            span: None,
+        };
+        let mut span = None;
+        findings.waits = recordings.waits(|row| {
+            let begin = row.time.as_nanos().saturating_sub(row.wait.inside.0);
+            extend(&mut span, Timestamp::from_nanos(begin));
+            extend(&mut span, row.time);
+        })?;
+        findings.span = span;
+        Ok(findings)
+    }
+
+    pub(crate) fn message(&mut self, message: &Message) {
+        extend(&mut self.span, message.time);
+        match self.processes.renamed(message) {
+            Some(renamed) => self.case.message(&renamed),
+            None => self.case.message(message),
+        }
+    }
+
+    /// The time from the first row to the last.
+    pub(crate) fn duration(&self) -> Nanos {
+        let duration = self.span.and_then(|(first, last)| last.since(first));
+        duration.unwrap_or(Nanos::ZERO)
+    }
+
+    /// Find where time was lost, once all messages are in; return the waits, too.
+    pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Vec<Wait>) {
+        self.case.waits(&self.waits);
+        (self.case.diagnose(summary), self.waits.list)
+    }
+}
+
+fn extend(span: &mut Option<(Timestamp<Realtime>, Timestamp<Realtime>)>, to: Timestamp<Realtime>) {
+    let (first, last) = span.unwrap_or((to, to));
+    *span = Some((first.min(to), last.max(to)));
+}
+
+impl Recordings {
+    /// Find where time was lost.
+    pub(crate) fn diagnose(&self) -> Result<Diagnosis> {
+        let mut findings = Findings::new(self)?;
+        let mut aggregate = Aggregate::new();
+        self.each(Detail::All, |message| {
+            aggregate.record(message);
+            findings.message(message);
+            Ok(())
+        })?;
+        let summary = aggregate.summary(findings.duration());
+        Ok(findings.finish(&summary).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
+    use sockstamp_model::name::Name;
+    use sockstamp_model::wait::{End, Evidence, Kind};
+    use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
+    use tempfile::tempdir;
+
+    use super::super::{PROCESSES, of_processes, waits_beside};
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn unanswered(number: u64) -> Waited {
+        let since = number * 10 * SECOND;
+        let wait = Wait {
+            kind: Kind::Answer,
+            flow: Flow {
+                netns: NetnsInode(1),
+                protocol: Protocol::Tcp,
+                local: "10.0.0.1:40000".parse().unwrap(),
+                remote: "10.0.0.2:5432".parse().unwrap(),
+                cookie: SocketCookie(number),
+            },
+            opened: Some(Opened::Connected),
+            cgroup: CgroupId(0),
+            pid: 7,
+            comm: Name::from("worker-3"),
+            since: Timestamp::from_nanos(since),
+            lasted: Nanos(5 * SECOND),
+            inside: Nanos(5 * SECOND),
+            end: End::GivenUp,
+            members: 1,
+            bytes: 40,
+            evidence: Evidence::default(),
+        };
+        Waited {
+            time: Timestamp::from_nanos(1_700_000_000 * SECOND + since),
+            wait,
+        }
+    }
+
+    fn recorded(path: PathBuf, rows: u64) -> Recordings {
+        let names = [(7, Name::from("postgres-app"))];
+        let fact = of_processes(names.iter().map(|(pid, name)| (*pid, name)));
+        let writer = Writer::create(&path, &[(PROCESSES, fact)]).unwrap();
+        writer.finish().unwrap();
+        let mut file = FileWriter::<WaitRows>::create(&waits_beside(&path), &[]).unwrap();
+        let mut batch = WaitRows::default();
+        (0..rows).for_each(|number| batch.push(unanswered(number)));
+        file.write(&batch).unwrap();
+        file.finish().unwrap();
+        Recordings::open(&[path]).unwrap()
+    }
+
+    #[test]
+    fn waits_without_any_message_are_found_under_the_name_of_their_process() {
+        let directory = tempdir().unwrap();
+        let recordings = recorded(directory.path().join("a.parquet"), 4);
+        let findings = Findings::new(&recordings).unwrap();
+        // From the first begin to the last end.
+        assert_eq!(findings.duration(), Nanos(35 * SECOND));
+        let diagnosis = recordings.diagnose().unwrap();
+        let sentence = &diagnosis.findings[0].sentence;
+        assert!(sentence.contains("postgres-app"), "{sentence}");
+        assert!(sentence.contains("10.0.0.2:5432"), "{sentence}");
+        assert_eq!(diagnosis.findings[0].failure, Some(End::GivenUp));
+        assert_eq!(diagnosis.findings[0].count, 4);
+    }
+
+    #[test]
+    fn a_recording_without_waits_has_no_file_of_them_and_no_finding() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        Writer::create(&path, &[]).unwrap().finish().unwrap();
+        let recordings = Recordings::open(&[path]).unwrap();
+        assert_eq!(recordings.waits(|_| ()).unwrap(), Waits::default());
+        assert_eq!(recordings.diagnose().unwrap(), Diagnosis::default());
+    }
+}
