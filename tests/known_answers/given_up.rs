@@ -2,10 +2,14 @@
 //! that resets, that closes, that does not listen, and ports that are used up. The witness is the
 //! program, by its own counts and clock. One that waits for nobody does the same, and is silent.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::Value;
-use testbed::{Host, within_attempts};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::expected::{ms, within};
-use with::{number, stat_command};
+use with::{hooks, number, run, sockstamp, stat_command};
 
 /// Serves `port`: each connection to it has a fate of its own.
 const FATES: &str = "
@@ -110,6 +114,64 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
         );
         within("the wait", number(&silent["ns"]), ms(890)..=waited)
     });
+}
+
+/// Return what a command prints about a recording.
+fn told(words: &[&str], file: &Path) -> String {
+    let mut command = Command::new(sockstamp());
+    run(command.args(words).arg(file))
+}
+
+/// Return the sentence of a finding as it is in text, where lines are broken.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_recording_has_the_waits_that_no_data_ended() {
+    let host = Host::new("recorded").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fates.parquet");
+    let mut command = host.command(sockstamp());
+    command.args(["record", "--every", "-o"]).arg(&file);
+    command.args(hooks()).args(["--", "python3", "-c"]);
+    command.arg(format!("{FATES}{ASKS}"));
+    let mut process = Process::spawn(command).unwrap();
+    assert!(process.wait_status(PATIENCE).unwrap().success());
+    let stdout = process.stdout();
+    let met: Vec<u64> = stdout
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let [given_up, reset, closed, refused, waited] = met[..] else {
+        panic!("{stdout} {}", process.stderr());
+    };
+    let report = told(&["report", "--format", "json"], &file);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let expected = [
+        ("closed-by-peer", "127.0.0.1:8003", closed),
+        ("given-up", "127.0.0.1:8001", given_up),
+        ("refused", "127.0.0.1:8004", refused),
+        ("reset", "127.0.0.1:8002", reset),
+    ];
+    assert_eq!(failures(&report), expected);
+    let waits = report["waits"].as_array().unwrap();
+    let silent = waits.iter().filter(|wait| wait["end"] == "given-up");
+    let silent: u64 = silent.map(|wait| number(&wait["lasted_ns"])).sum();
+    // The program's clock begins before its connect, and ends after its timeout.
+    assert!((ms(890)..=waited).contains(&silent), "{silent} {waited}");
+    // All that reads a recording tells the same in the same words.
+    let sentence = report["diagnosis"]["findings"][0]["sentence"].as_str();
+    let sentence = in_one_line(sentence.unwrap());
+    let finding = format!("diagnosis: {sentence}");
+    let report = in_one_line(&told(&["report"], &file));
+    assert!(report.contains(&finding), "{report}");
+    let explained = in_one_line(&told(&["explain"], &file));
+    assert!(explained.starts_with(&finding), "{explained}");
+    let page = directory.path().join("page.html");
+    told(&["report", "--html", "-o", page.to_str().unwrap()], &file);
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(page.contains(&format!("<ol><li>{sentence} → ")), "{page}");
 }
 
 #[test]

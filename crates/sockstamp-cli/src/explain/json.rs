@@ -11,6 +11,7 @@ use sockstamp_run::escape;
 use super::causes::Explained;
 use super::failed::Failed;
 use super::told::Told;
+use crate::print::findings;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 2;
@@ -20,6 +21,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     let all = All {
         version: VERSION,
         recorded_slower_than_ns: told.slow_only.map(|slow_only| slow_only.limit.0),
+        diagnosis: findings::Json::new(&told.diagnosis, told.slow),
         explanations,
         failed: &told.failed,
         listeners: &told.listeners,
@@ -34,6 +36,7 @@ struct All<'a> {
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded_slower_than_ns: Option<u64>,
+    diagnosis: findings::Json<'a>,
     explanations: Vec<Explanation<'a>>,
     failed: &'a Failed,
     listeners: &'a [ListenerSummary],

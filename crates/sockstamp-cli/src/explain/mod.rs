@@ -1,4 +1,4 @@
-//! `sockstamp explain`: the stages that make slow messages slow.
+//! `sockstamp explain`: where time is lost, and the stages that make slow messages slow.
 
 mod border;
 mod causes;
@@ -18,6 +18,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_explain::Border;
+use sockstamp_explain::diagnosis::Scope;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
@@ -29,6 +31,7 @@ use crate::options::source::Source;
 use crate::print::listeners::Listeners;
 use crate::print::output::Format;
 use crate::recordings::Recordings;
+use crate::watched::{self, Watched};
 
 use kept::Kept;
 use told::Told;
@@ -72,17 +75,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         _ => None,
     };
     let mut kept = Kept::default();
+    let slow = slow_of(options.slow);
+    let mut watched = Watched::new(watched::scope(&source.target, &options.command, slow));
     let measurement = Measurement {
         target: &source.target,
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
         recorded: Recorded::All,
-        waits: None,
+        waits: Some(slow),
         groups: None,
         tag: false,
     };
-    let measured = measure::run(&measurement, &mut kept)?;
+    let measured = measure::run(&measurement, &mut (&mut kept, &mut watched))?;
     let listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     let lost = measured.summary.lost.ring;
     if lost > 0 {
@@ -100,6 +105,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let (explained, failed) = causes::of(options.slow, options.least.into(), each)?;
     let told = Told {
+        diagnosis: watched.diagnose(&measured.summary),
+        slow,
         explained,
         failed,
         slow_only: None,
@@ -115,6 +122,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
+/// Return what is slow for the findings: the time that the user has named, else that of `stat`.
+fn slow_of(border: Border) -> Nanos {
+    match border {
+        Border::Time(time) => time,
+        Border::Percentile(_) => Scope::default().slow,
+    }
+}
+
 fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
     let (border, least) = (options.slow, options.least.into());
     let recordings = Recordings::open(files)?;
@@ -125,6 +140,8 @@ fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
         })
     })?;
     Ok(Told {
+        diagnosis: recordings.diagnose()?,
+        slow: Scope::default().slow,
         explained,
         failed,
         slow_only: recordings.slow_only(),

@@ -12,6 +12,8 @@ use super::causes::Explained;
 use super::failed::Failed;
 use super::told::Told;
 use super::waterfall;
+use crate::print::colour::Brush;
+use crate::print::findings::Shown;
 use crate::print::line::time_of_day;
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;
@@ -22,6 +24,11 @@ const MOST_NEEDED: f64 = 100.0;
 const LISTED: f64 = 0.05;
 
 pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
+    let shown = Shown {
+        diagnosis: &told.diagnosis,
+        why: false,
+    };
+    shown.print(output, Brush::default())?;
     if told.explained.is_empty() {
         writeln!(output, " no messages")?;
     }

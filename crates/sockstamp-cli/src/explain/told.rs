@@ -1,5 +1,7 @@
 //! The content of a report.
 
+use sockstamp_explain::diagnosis::Diagnosis;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::listener::ListenerSummary;
 
 use super::causes::Explained;
@@ -8,6 +10,10 @@ use crate::recordings::SlowOnly;
 
 /// The whole report.
 pub(super) struct Told {
+    /// Where time is lost, as `stat` has it.
+    pub(super) diagnosis: Diagnosis,
+    /// What counts as slow for that.
+    pub(super) slow: Nanos,
     pub(super) explained: Vec<Explained>,
     pub(super) failed: Failed,
     /// Other messages were not recorded.
