@@ -20,7 +20,8 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::measuring;
 use crate::options::slow::SlowOnly;
-use crate::recordings::{PACKETS, WAITS};
+use crate::recordings::PACKETS;
+use crate::recordings::waits::WAITS;
 
 use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;

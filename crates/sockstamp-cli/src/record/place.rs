@@ -19,9 +19,9 @@ use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
+use crate::recordings::waits::{ATTEMPTS, LOST_WAITS, PROCESSES, WAITS, of_attempts, waits_beside};
 use crate::recordings::{
-    ATTEMPTS, LOST, LOST_PACKETS, LOST_WAITS, MESSAGES, PROCESSES, RECORDING, SLOW_ONLY, UNWRITTEN,
-    WAITS, of_attempts, packets_beside, waits_beside,
+    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside,
 };
 
 /// The limits of a recording.

@@ -25,7 +25,7 @@ use super::place::{Missing, Place, Written};
 use super::turn::Turn;
 use crate::measure::{self, Observer};
 use crate::print::lost_packets::tell_lost;
-use crate::recordings::of_processes;
+use crate::recordings::waits::of_processes;
 use crate::ways::Ways;
 
 /// Batches that wait to be written. With those that are filled and the one that is written, they

@@ -93,7 +93,7 @@ mod tests {
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
-    use super::super::{PROCESSES, of_processes, waits_beside};
+    use super::super::waits::{PROCESSES, of_processes, waits_beside};
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;

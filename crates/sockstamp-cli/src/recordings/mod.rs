@@ -1,7 +1,7 @@
 //! The files of a recording.
 
-mod findings;
-mod waits;
+pub(crate) mod findings;
+pub(crate) mod waits;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,11 +19,6 @@ use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
 use crate::print::progress::Progress;
-
-pub(crate) use findings::Findings;
-pub(crate) use waits::{
-    ATTEMPTS, LOST_WAITS, PROCESSES, WAITS, of_attempts, of_processes, waits_beside,
-};
 
 /// The extension of files with messages.
 pub(crate) const MESSAGES: &str = "parquet";

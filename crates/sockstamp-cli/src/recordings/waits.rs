@@ -76,7 +76,7 @@ fn processes(fact: &str) -> impl Iterator<Item = (u32, Name)> {
 }
 
 impl Recordings {
-    /// Return the waits that the recordings have, under the names of their processes; pass each row.
+    /// Return the waits of the recordings, under the names of their processes; pass each row.
     pub(crate) fn waits(&self, mut see: impl FnMut(&Waited)) -> Result<Waits> {
         let names = self.processes();
         let mut waits = Waits::default();

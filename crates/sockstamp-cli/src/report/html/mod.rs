@@ -27,7 +27,8 @@ use self::markup::Text;
 use self::view::{Life, Lives, View};
 use crate::print::line::time_of_day;
 use crate::print::output;
-use crate::recordings::{Findings, Recordings, SlowOnly};
+use crate::recordings::findings::Findings;
+use crate::recordings::{Recordings, SlowOnly};
 use sockstamp_record::Detail;
 use sockstamp_run::utc::utc;
 
