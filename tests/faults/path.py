@@ -22,6 +22,8 @@ words.add_argument("--loss-back", type=float, default=0, help="of packets on the
 words.add_argument("--synack-loss", type=float, default=0, help="of answers to SYNs, there")
 words.add_argument("--most", type=int, default=65535, help="longer packets vanish on the way there")
 words.add_argument("--rate", type=float, default=0, help="bytes a second on the way there")
+words.add_argument("--overtake", type=float, default=0, help="of packets, later ones overtake them")
+words.add_argument("--by", type=float, default=0.005, help="seconds by which they are overtaken")
 given = words.parse_args()
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, CLONE_NEWNET = 0x400454CA, 0x0001, 0x1000, 0x40000000
@@ -61,6 +63,8 @@ while True:
         if there and given.rate:
             free = max(free, now) + len(packet) / given.rate
             now = free
+        if random.random() < given.overtake:
+            now += given.by
         count += 1
         heapq.heappush(packets, (now + given.delay, count, ends[1 if there else 0], packet))
     while packets and packets[0][0] <= time.monotonic():

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sockstamp_explain::diagnosis::Backlog;
+use sockstamp_explain::diagnosis::{Backlog, Neighbour};
 use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
 use sockstamp_host::{netns, queue};
 use sockstamp_model::clock::Nanos;
@@ -71,6 +71,19 @@ impl Queues {
             ))
         };
         peers.iter().filter_map(on_the_way).collect()
+    }
+
+    /// Return the next hops on the way to each peer that do not answer to their addresses.
+    pub(crate) fn silent(&self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, Neighbour> {
+        let found = |&(from, peer): &Peer| {
+            let silent = self.sockets.silent_neighbour(from, peer)?;
+            let neighbour = Neighbour {
+                address: silent.address,
+                device: self.name(silent.device)?,
+            };
+            Some(((from, peer), neighbour))
+        };
+        peers.iter().filter_map(found).collect()
     }
 
     fn name(&self, device: Device) -> Option<Name> {

@@ -89,5 +89,8 @@ impl Observer for Watched {
         for ((from, peer), backlog) in self.queues.backlogs(&self.case.peers()) {
             self.case.backlog(from, peer, backlog);
         }
+        for ((from, peer), neighbour) in self.queues.silent(&self.case.unheard()) {
+            self.case.neighbour(from, peer, neighbour);
+        }
     }
 }

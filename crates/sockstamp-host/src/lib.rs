@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod connection;
 pub mod container;
 pub mod listener;
+pub mod neighbour;
 mod netlink;
 pub mod netns;
 pub mod places;

@@ -1,14 +1,16 @@
 //! Listening TCP sockets, their accept queues and what they dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::netns;
-use crate::sock_diag::{self, Entry, INET_DIAG_SKMEMINFO, TCP_LISTEN};
+use crate::sock_diag::{
+    self, Entry, INET_DIAG_INFO, INET_DIAG_SKMEMINFO, TCP_LISTEN, TCP_SYN_RECV,
+};
 
 /// A listening socket, as the kernel has it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +44,52 @@ pub struct Listeners {
     pub each: BTreeMap<Key, Listener>,
     /// `ListenOverflows` of nstat(8) of each network namespace; none where it cannot be read.
     pub overflows: BTreeMap<NetnsInode, u64>,
+    /// SYNs of each network namespace that found the queue of half-open handshakes full:
+    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8).
+    pub refused: BTreeMap<NetnsInode, u64>,
+}
+
+/// Half-open handshakes: their peers, by the address and port that they are for.
+pub type HalfOpen = Vec<(SocketAddr, IpAddr)>;
+
+/// Return the half-open handshakes of a network namespace. The kernel walks over all of its
+/// connections for them.
+///
+/// # Errors
+///
+/// If the kernel does not list them, or the host is short of tasks.
+pub fn half_open(of: NetnsInode) -> Result<HalfOpen> {
+    let mut all = HalfOpen::new();
+    for (_, found) in netns::in_each(Some(of), half_open_here) {
+        all.extend(found??);
+    }
+    Ok(all)
+}
+
+fn half_open_here() -> Result<HalfOpen> {
+    let mut found = HalfOpen::new();
+    sock_diag::each(&[TCP_SYN_RECV], INET_DIAG_INFO, &mut |entry| {
+        let peer = entry.remote().map(|peer| peer.ip());
+        found.extend(entry.local().zip(peer));
+    })?;
+    Ok(found)
+}
+
+/// Return the number of those for a listener, and of the addresses that they come from.
+#[must_use]
+pub fn half_open_at(local: SocketAddr, handshakes: &HalfOpen) -> (u32, u32) {
+    let is_for = |to: &SocketAddr| {
+        let any = local.ip().is_unspecified();
+        to.port() == local.port() && (any || to.ip().to_canonical() == local.ip().to_canonical())
+    };
+    let peers: Vec<_> = handshakes
+        .iter()
+        .filter(|(to, _)| is_for(to))
+        .map(|(_, peer)| *peer)
+        .collect();
+    let addresses: BTreeSet<_> = peers.iter().collect();
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    (number(peers.len()), number(addresses.len()))
 }
 
 /// Return the listeners of this network namespace and of all others that can be entered, or of one.
@@ -52,12 +100,16 @@ pub struct Listeners {
 pub fn all(only: Option<NetnsInode>) -> Result<Listeners> {
     let mut all = Listeners::default();
     for (netns, found) in netns::in_each(only, here) {
-        let (listeners, overflows) = found??;
+        let (listeners, counters) = found??;
         let keyed = listeners.into_iter();
         all.each
             .extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
+        let counter = |name| counter(&counters, name);
         all.overflows
-            .extend(overflows.map(|overflows| (netns, overflows)));
+            .extend(counter("ListenOverflows").map(|count| (netns, count)));
+        let refused = ["TCPReqQFullDrop", "TCPReqQFullDoCookies"].map(counter);
+        let refused = refused.into_iter().flatten().reduce(u64::wrapping_add);
+        all.refused.extend(refused.map(|count| (netns, count)));
     }
     Ok(all)
 }
@@ -65,25 +117,22 @@ pub fn all(only: Option<NetnsInode>) -> Result<Listeners> {
 /// Listeners with their cookies.
 type Found = Vec<(u64, Listener)>;
 
-/// Return the listeners of the calling thread's network namespace, and its count of overflows.
-fn here() -> Result<(Found, Option<u64>)> {
+/// Return the listeners of the calling thread's network namespace, and its counters; none of these
+/// where they cannot be read.
+fn here() -> Result<(Found, String)> {
     let mut found = Vec::new();
     sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
         found.extend(listener(entry));
     })?;
     let counters = fs::read_to_string("/proc/thread-self/net/netstat");
-    Ok((found, counters.ok().as_deref().and_then(overflows)))
+    Ok((found, counters.unwrap_or_default()))
 }
 
 /// Find a counter in a line of values, which follows one of names: `netstat_seq_show()`,
 /// net/ipv4/proc.c, v6.18.
-fn overflows(counters: &str) -> Option<u64> {
+fn counter(counters: &str, wanted: &str) -> Option<u64> {
     let mut lines = counters.lines();
-    let place = lines.find_map(|names| {
-        names
-            .split_whitespace()
-            .position(|name| name == "ListenOverflows")
-    })?;
+    let place = lines.find_map(|names| names.split_whitespace().position(|name| name == wanted))?;
     lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
@@ -140,13 +189,28 @@ mod tests {
     }
 
     #[test]
-    fn overflows_are_found_by_their_name() {
+    fn counters_are_found_by_their_name() {
         let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 22 333\n\
                     IpExt: InNoRoutes\nIpExt: 4\n";
+        let overflows = |text| counter(text, "ListenOverflows");
         assert_eq!(overflows(text), Some(22));
         assert_eq!(overflows("IpExt: InNoRoutes\nIpExt: 4\n"), None);
         assert_eq!(overflows("TcpExt: ListenOverflows\n"), None);
         let here = all(Some(netns::own().unwrap())).unwrap();
-        assert_eq!(here.overflows.len(), 1);
+        assert_eq!((here.overflows.len(), here.refused.len()), (1, 1));
+    }
+
+    #[test]
+    fn half_open_handshakes_belong_to_the_listener_at_their_address() {
+        let to = |local: &str, peer: &str| (local.parse().unwrap(), peer.parse().unwrap());
+        let all = vec![
+            to("10.0.0.1:80", "198.18.0.1"),
+            to("10.0.0.1:80", "198.18.0.1"),
+            to("10.0.0.2:80", "198.18.0.2"),
+            to("10.0.0.1:81", "198.18.0.3"),
+        ];
+        assert_eq!(half_open_at("0.0.0.0:80".parse().unwrap(), &all), (3, 2));
+        assert_eq!(half_open_at("10.0.0.1:80".parse().unwrap(), &all), (2, 1));
+        assert_eq!(half_open_at("10.0.0.3:80".parse().unwrap(), &all), (0, 0));
     }
 }

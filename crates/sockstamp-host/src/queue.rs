@@ -38,7 +38,7 @@ const MOST: usize = 256;
 pub struct Device {
     /// Its network namespace.
     pub netns: NetnsInode,
-    index: u32,
+    pub(crate) index: u32,
 }
 
 /// The packet scheduler of a device at one moment.
@@ -52,7 +52,7 @@ pub struct Queue {
 
 /// Sockets to the kernel of every namespace that could be entered.
 #[derive(Debug)]
-pub struct Queues(BTreeMap<NetnsInode, OwnedFd>);
+pub struct Queues(pub(crate) BTreeMap<NetnsInode, OwnedFd>);
 
 impl Queues {
     /// Open them; later calls need no privilege.
@@ -87,7 +87,7 @@ impl Queues {
     }
 
     /// Return the way of a namespace to an address.
-    fn route(&self, netns: NetnsInode, to: IpAddr) -> Option<Route> {
+    pub(crate) fn route(&self, netns: NetnsInode, to: IpAddr) -> Option<Route> {
         let socket = self.0.get(&netns)?;
         let answer = netlink::ask(socket, RTM_GETROUTE, &route_request(to)).ok()?;
         Route::of(&answer)
@@ -121,11 +121,11 @@ impl Queues {
 
 /// A way of a namespace to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Route {
-    device: Option<u32>,
-    gateway: Option<IpAddr>,
+pub(crate) struct Route {
+    pub(crate) device: Option<u32>,
+    pub(crate) gateway: Option<IpAddr>,
     /// The address is its own.
-    is_local: bool,
+    pub(crate) is_local: bool,
 }
 
 impl Route {

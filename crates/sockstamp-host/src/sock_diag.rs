@@ -15,6 +15,7 @@ pub(crate) const INET_DIAG_INFO: u16 = 2;
 pub(crate) const INET_DIAG_SKMEMINFO: u16 = 7;
 pub(crate) const INET_DIAG_CGROUP_ID: u16 = 21;
 pub(crate) const TCP_ESTABLISHED: u8 = 1;
+pub(crate) const TCP_SYN_RECV: u8 = 3;
 pub(crate) const TCP_LISTEN: u8 = 10;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;

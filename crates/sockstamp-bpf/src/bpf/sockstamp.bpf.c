@@ -10,6 +10,7 @@
 #include "tcp/send/by_packets.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "tcp/tag/tag.bpf.h"
+#include "tcp/silence.bpf.h"
 #include "tcp/unanswered.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
@@ -551,6 +552,7 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 static __noinline int on_state(const struct sock *sk, int before, int state)
 {
 	questions_settle(sk, state);
+	silence_settles(sk, before, state);
 	linger_settles(sk, before, state);
 	return 0;
 }

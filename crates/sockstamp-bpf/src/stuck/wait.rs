@@ -66,6 +66,7 @@ struct Clocks {
     dsacks: u32,
     reordered: u32,
     sends: u32,
+    receives: u32,
 }
 
 impl Clocks {
@@ -78,6 +79,7 @@ impl Clocks {
             dsacks: socket.connection.dsacks,
             reordered: socket.connection.reordered,
             sends: socket.connection.sends,
+            receives: socket.connection.receives,
         }
     }
 
@@ -90,6 +92,7 @@ impl Clocks {
             dsacks: self.dsacks.saturating_sub(before.dsacks),
             reordered: self.reordered.saturating_sub(before.reordered),
             sends: self.sends.saturating_sub(before.sends),
+            receives: self.receives.saturating_sub(before.receives),
         }
     }
 }
@@ -159,6 +162,8 @@ impl History {
             resent: seen.resent,
             in_vain: seen.dsacks,
             reordered: seen.reordered,
+            sends: seen.sends,
+            receives: seen.receives,
             connection: record::connection(&socket.connection)?,
         };
         (seen.sends > 0 || sending.goes_on()).then_some(sending)

@@ -12,7 +12,7 @@ use sockstamp_bpf::Target as Resolved;
 use sockstamp_host::listener::{self, Key, Listener, Listeners as Known};
 use sockstamp_host::netns;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
-use sockstamp_model::listener::ListenerSummary;
+use sockstamp_model::listener::{HalfOpen, ListenerSummary};
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
 use sockstamp_run::escape::complain;
@@ -65,9 +65,12 @@ impl Listeners {
             limit: listener.limit,
             dropped: since.dropped(*key),
             overflowed: since.overflowed(*key),
+            half_open: since.half_open(key.0, listener),
         });
         let mut listeners: Vec<_> = summaries
-            .filter(|listener| listener.dropped > 0 || listener.queue > 0)
+            .filter(|listener| {
+                listener.dropped > 0 || listener.queue > 0 || listener.half_open.is_some()
+            })
             .collect();
         listeners.sort_by_key(|listener| {
             let ListenerSummary {
@@ -122,6 +125,9 @@ struct Since {
     /// Overflows of a network namespace; none of those where a listener has ended since: its drops
     /// are unknown.
     overflows: BTreeMap<NetnsInode, u64>,
+    /// SYNs of a network namespace that found too many half-open handshakes, and those that it has
+    /// now.
+    half_open: BTreeMap<NetnsInode, (u64, listener::HalfOpen)>,
 }
 
 impl Since {
@@ -140,10 +146,27 @@ impl Since {
             let before = before.overflows.get(netns)?;
             (!ended.contains(netns)).then_some((*netns, now.wrapping_sub(*before)))
         });
+        let refused = now.refused.iter().filter_map(|(netns, now)| {
+            let refused = now.wrapping_sub(*before.refused.get(netns)?);
+            let handshakes = (refused > 0).then(|| listener::half_open(*netns))?;
+            Some((*netns, (refused, handshakes.ok()?)))
+        });
         Self {
             drops: drops.collect(),
             overflows: overflows.collect(),
+            half_open: refused.collect(),
         }
+    }
+
+    /// Return the half-open handshakes of a listener, where SYNs found too many of them.
+    fn half_open(&self, netns: NetnsInode, listener: &Listener) -> Option<HalfOpen> {
+        let (refused, handshakes) = self.half_open.get(&netns)?;
+        let (count, addresses) = listener::half_open_at(listener.local, handshakes);
+        (count > 0).then_some(HalfOpen {
+            refused: *refused,
+            count,
+            addresses,
+        })
     }
 
     fn dropped(&self, of: Key) -> u64 {
@@ -250,6 +273,7 @@ mod tests {
             limit: 1,
             dropped,
             overflowed: Some(dropped / 3),
+            half_open: None,
         }
     }
 
@@ -338,6 +362,7 @@ mod tests {
                 })
                 .collect(),
             overflows: BTreeMap::from([(here, overflows)]),
+            ..Known::default()
         };
         let since = |drops, overflows| {
             let since = Since::between(&of([100, 100], 1000), &of(drops, overflows));

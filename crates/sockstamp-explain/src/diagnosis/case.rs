@@ -15,6 +15,7 @@ use super::descent::deepest;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
 use super::loss::Fates;
+use super::neighbour::{self, Neighbour, Neighbours};
 use super::scope::Scope;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
@@ -44,6 +45,8 @@ pub struct Case {
     sending: BTreeMap<Socket, Sending>,
     /// Queues of this host on the way to an address.
     backlogs: BTreeMap<(NetnsInode, IpAddr), Backlog>,
+    /// Next hops on the way to an address that do not answer.
+    neighbours: Neighbours,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
 }
@@ -60,6 +63,7 @@ impl Case {
             round_trips: BTreeMap::new(),
             sending: BTreeMap::new(),
             backlogs: BTreeMap::new(),
+            neighbours: Neighbours::new(),
             cpus: BTreeMap::new(),
         }
     }
@@ -132,6 +136,20 @@ impl Case {
         self.backlogs.insert((from, peer), backlog);
     }
 
+    /// Return the peers elsewhere of whom nothing has come to what waits for them, with the
+    /// namespaces that wait.
+    #[must_use]
+    pub fn unheard(&self) -> BTreeSet<(NetnsInode, IpAddr)> {
+        let unheard = self.waits.iter().filter(|wait| neighbour::is_unheard(wait));
+        let peers = unheard.map(|wait| (wait.flow.netns, wait.peer()));
+        peers.filter(|(_, peer)| !peer.is_loopback()).collect()
+    }
+
+    /// Add a next hop on the way from a namespace to a peer that does not answer to its address.
+    pub fn neighbour(&mut self, from: NetnsInode, peer: IpAddr, neighbour: Neighbour) {
+        self.neighbours.insert((from, peer), neighbour);
+    }
+
     /// Add the CPU time of a process that serves.
     pub fn cpu(&mut self, pid: u32, cpu: Cpu) {
         self.cpus.insert(pid, cpu);
@@ -184,16 +202,19 @@ impl Case {
     #[must_use]
     pub fn diagnose(&self, summary: &Summary) -> Diagnosis {
         let mut waits = self.waits.clone();
-        let fates = Fates::new(&self.sending);
+        let fates = Fates::new(&self.sending, summary);
         for wait in &mut waits {
             self.limit_path(wait);
             self.limit_sending(wait);
             fates.turn(wait);
             wait.seen.in_vain = self.is_in_vain(wait);
         }
+        neighbour::give(&mut waits, &self.neighbours);
         readers::add(&mut waits, &self.sending);
         flows::join(&mut waits, self.scope.slow);
         let mut open = flows::always_open(&waits);
+        let quick = self.quick(&waits, summary);
+        flows::irregular(&waits, &mut open, &self.sending, &quick);
         flows::work(&waits, &mut open);
         let served = flows::Served::new(&waits, &open);
         turn::divide(&mut waits, &served);
@@ -252,6 +273,7 @@ impl Case {
         }
         findings.extend(sums::findings(summary, self.scope, &self.waits));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
+        let findings = varied(findings);
         notes.extend(sums::notes(summary));
         Diagnosis { findings, notes }
     }
@@ -275,8 +297,19 @@ impl Case {
             _ => Node::ConnectLate,
         };
         wait.parts.shift(Node::ConnectPath, node, late);
+        self.limit_recovery(wait);
         if let Some(backlog) = self.backlogs.get(&(wait.flow.netns, wait.peer())) {
             wait.give_queue(backlog);
+        }
+    }
+
+    /// What was sent again and is acknowledged later than a round trip waits for the recovery.
+    fn limit_recovery(&self, wait: &mut Slow) {
+        let path = self.round_trip(wait);
+        let late = wait.parts.of(Node::DeliveryPath).saturating_sub(path);
+        if path > 0 && wait.seen.resent > 0 {
+            wait.parts
+                .shift(Node::DeliveryPath, Node::DeliveryLoss, late);
         }
     }
 
@@ -320,9 +353,20 @@ impl Case {
     fn count<'a>(&self, wait: &'a Slow, summary: &Summary) -> Option<Counted<'a>> {
         let lost = wait.lost(self.scope.slow, self.round_trip(wait));
         match wait.is_failure() {
-            true => (!self.is_detour(wait, summary)).then_some(Counted { wait, lost }),
+            true => {
+                let counts = !self.is_detour(wait, summary) && !self.may_be_unused(wait);
+                counts.then_some(Counted { wait, lost })
+            }
             false => (lost.whole() >= self.scope.slow.0).then_some(Counted { wait, lost }),
         }
+    }
+
+    /// Return true for a connection that ended without a word, unless others to the same service
+    /// got its greeting: its program may have had no use for it.
+    fn may_be_unused(&self, wait: &Slow) -> bool {
+        let greeted = self.tried.get(&wait.key);
+        let greeted = greeted.is_some_and(|tried| tried.count > tried.failed);
+        wait.key.root == Node::Greeting && !greeted
     }
 
     fn failed_at_once(&self, wait: &Slow) -> bool {
@@ -382,6 +426,31 @@ impl Case {
         slow >= 3 && all * 5 <= slow * 6
     }
 
+    /// Return the answers of services that were not slow, by key. At a service, those of others of
+    /// this measurement are among them.
+    fn quick(&self, waits: &[Slow], summary: &Summary) -> BTreeMap<Key, u64> {
+        use sockstamp_model::stage::Stage;
+        let mut slow = BTreeMap::<Key, u64>::new();
+        let roots = [Node::Answer, Node::Service];
+        for wait in waits.iter().filter(|wait| roots.contains(&wait.key.root)) {
+            *slow.entry(wait.key.clone()).or_default() += u64::from(wait.weight);
+        }
+        let at_services = slow.iter().filter(|(key, _)| key.root == Node::Service);
+        let at_services: u64 = at_services.map(|(_, slow)| slow).sum();
+        let served = summary.tx.stages[Stage::AppService].as_ref();
+        let served = served
+            .map_or(0, |all| all.count())
+            .saturating_sub(at_services);
+        let quick = |(key, slow): (Key, u64)| match key.root {
+            Node::Service => (key, served),
+            _ => {
+                let all = self.tried.get(&key).map_or(0, |tried| tried.count);
+                (key, all.saturating_sub(slow))
+            }
+        };
+        slow.into_iter().map(quick).collect()
+    }
+
     /// Siblings that are ten times faster show that it is slow.
     fn has_fast_siblings(&self, wait: &Slow) -> bool {
         let Some(mean) = self.tried.get(&wait.key).and_then(Tried::mean) else {
@@ -429,6 +498,26 @@ impl Case {
             .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))
             .collect()
     }
+}
+
+/// Put what is said of a service first before what else is said of the same: with two faults at
+/// once each is among the first.
+fn varied(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut told = BTreeSet::new();
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for finding in findings {
+        let is_known = finding
+            .services
+            .iter()
+            .all(|service| told.contains(service));
+        told.extend(finding.services.iter().copied());
+        match is_known && !finding.services.is_empty() {
+            true => again.push(finding),
+            false => first.push(finding),
+        }
+    }
+    first.extend(again);
+    first
 }
 
 /// Return true for what TCP's congestion control sets itself.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
-use sockstamp_model::wait::End;
+use sockstamp_model::wait::{End, Sending};
 
 use super::cpu::union;
-use super::slow::Slow;
+use super::slow::{Key, Slow, Socket};
 use super::tree::Node;
 
 /// The shortest timeout after which TCP starts slowly again (TCP_RTO_MIN, include/net/tcp.h,
@@ -36,7 +36,9 @@ pub(super) fn join(waits: &mut Vec<Slow>, slow: Nanos) {
     for found in flows.values() {
         restart(waits, found);
         joined.extend(chain(waits, found, slow));
+        joined.extend(pieces(waits, found, slow));
     }
+    joined.extend(streams(waits, &joined));
     joined.sort_unstable();
     for of in joined.into_iter().rev() {
         waits.swap_remove(of);
@@ -74,6 +76,52 @@ fn chain(waits: &mut [Slow], found: &[usize], slow: Nanos) -> Option<usize> {
         whole.key.root = Node::Connect;
     }
     Some(connect)
+}
+
+/// Make the pauses within one answer one wait; return the places of those after the first.
+fn pieces(waits: &mut [Slow], found: &[usize], slow: Nanos) -> Vec<usize> {
+    let mut joined = Vec::new();
+    let mut first: Option<usize> = None;
+    let of_root = |of: &&usize| waits[**of].key.root == Node::Rest;
+    let rests: Vec<_> = found.iter().filter(of_root).copied().collect();
+    for of in rests {
+        let goes_on = |&first: &usize| waits[of].begin <= waits[first].end.saturating_add(slow.0);
+        let Some(to) = first.filter(goes_on) else {
+            first = Some(of);
+            continue;
+        };
+        let piece = waits[of].clone();
+        let whole = &mut waits[to];
+        whole.end = whole.end.max(piece.end);
+        whole.parts.merge(&piece.parts);
+        whole.seen.members += 1;
+        joined.push(of);
+    }
+    joined
+}
+
+/// Return the places of pauses that may be those of a stream: the only ones on a connection, which
+/// was there before or is one of few.
+fn streams(waits: &[Slow], joined: &[usize]) -> Vec<usize> {
+    const LEAST: usize = 3;
+    let joined: BTreeSet<_> = joined.iter().collect();
+    let mut alone = BTreeMap::<Key, Vec<usize>>::new();
+    let mut streams = Vec::new();
+    for found in by_flow(waits).values() {
+        let rests = found.iter().copied();
+        let mut rests =
+            rests.filter(|of| waits[*of].parts.of(Node::RestPeer) > 0 && !joined.contains(of));
+        let (Some(only), None) = (rests.next(), rests.next()) else {
+            continue;
+        };
+        match waits[only].is_new {
+            true => alone.entry(waits[only].key.clone()).or_default().push(only),
+            false => streams.push(only),
+        }
+    }
+    let few = alone.into_values().filter(|found| found.len() < LEAST);
+    streams.extend(few.flatten());
+    streams
 }
 
 /// Tell slow start after a pause from that of a new connection.
@@ -135,6 +183,50 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
         open[only] |= always.contains(&waits[only].key);
     }
     open
+}
+
+/// Connections of a service that mostly wait, for times of all lengths, while it answers others at
+/// once: they take work from a queue, or poll for news. `quick`: its other answers, by key.
+pub(super) fn irregular(
+    waits: &[Slow],
+    open: &mut [bool],
+    sending: &BTreeMap<Socket, Sending>,
+    quick: &BTreeMap<Key, u64>,
+) {
+    for found in by_flow(waits).values() {
+        for root in [Node::Answer, Node::Service] {
+            let of_root = found
+                .iter()
+                .copied()
+                .filter(|&of| waits[of].key.root == root && !waits[of].is_failure());
+            let of_root: Vec<_> = of_root.collect();
+            let Some(&first) = of_root.first().filter(|_| of_root.len() >= 3) else {
+                continue;
+            };
+            let asked = sending.get(&waits[first].socket()).map(|one| match root {
+                Node::Service => one.receives,
+                _ => one.sends,
+            });
+            let slow = of_root.len() as u64;
+            if asked.is_some_and(|asked| slow * 2 >= u64::from(asked))
+                && quick
+                    .get(&waits[first].key)
+                    .is_some_and(|quick| *quick >= slow)
+                && is_irregular(waits, &of_root)
+            {
+                of_root.into_iter().for_each(|of| open[of] = true);
+            }
+        }
+    }
+}
+
+/// Open for half of the time, and one three times as long as another.
+fn is_irregular(waits: &[Slow], found: &[usize]) -> bool {
+    let times = || found.iter().map(|&of| waits[of].time());
+    let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
+    let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
+    times().sum::<u64>() * 2 >= end.saturating_sub(begin) && least.saturating_mul(3) <= most
 }
 
 /// Nine tenths of the time from the first to the last; one alone, if nothing shows its connection

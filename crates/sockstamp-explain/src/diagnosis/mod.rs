@@ -14,6 +14,7 @@ mod flows;
 #[cfg(test)]
 mod generated;
 mod loss;
+mod neighbour;
 mod readers;
 mod scope;
 mod sentence;
@@ -35,6 +36,7 @@ pub use case::Case;
 pub use contrast::Unlike;
 pub use cpu::Cpu;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};
+pub use neighbour::Neighbour;
 pub use scope::Scope;
 pub use slow::Role;
 pub use sums::{full_queue, of_group};

@@ -11,6 +11,7 @@ use sockstamp_model::wait::End;
 use super::backlog::Backlog;
 use super::descent::Deepest;
 use super::finding::Finding;
+use super::neighbour::Neighbour;
 use super::slow::{Role, Seen};
 use super::tally::Account;
 use super::tree::Node;
@@ -97,6 +98,7 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         | Node::DeliveryBack
         | Node::DeliveryOvertaken
         | Node::DeliveryUnheard
+        | Node::DeliveryNeighbour
         | Node::DeliveryPath => "it is acknowledged",
         _ => "it leaves",
     };
@@ -251,6 +253,10 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 .filter(|rtt| *rtt > 100_000)?;
             Some(format!(", of which the path is at least {}", Nanos(path)))
         }
+        Node::RestPeer => {
+            let most = seen().map(|seen| seen.members + 1).max()?;
+            Some(format!(", up to {most} of an answer"))
+        }
         Node::ConnectPath if is_chain(account) => Some(format!(
             ": {} for as many requests",
             counted(finding.count, "connect")
@@ -262,9 +268,12 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 1 => "1 segment was sent again".to_owned(),
                 again => format!("{again} segments were sent again"),
             };
-            Some(match only_large(account) {
-                true => format!(": {again}, and {ONLY_LARGE}"),
-                false => format!(": {again}"),
+            Some(if only_large(account) {
+                format!(": {again}, and {ONLY_LARGE}")
+            } else if seen().any(|seen| seen.some_in_vain) {
+                format!(": {again}, some of them in vain, as DSACKs say")
+            } else {
+                format!(": {again}")
             })
         }
         Node::AnswerBack | Node::AnswerOvertaken | Node::DeliveryBack | Node::DeliveryOvertaken => {
@@ -295,6 +304,9 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 bytes / 1000
             ))
         }
+        Node::ConnectNeighbour | Node::AnswerNeighbour | Node::DeliveryNeighbour => {
+            Some(format!(": {}", silent_neighbour(account)?))
+        }
         Node::DeliveryDevice => {
             let device = seen().find_map(|seen| seen.device.clone())?;
             Some(format!(" of {device} (tx.qdisc)"))
@@ -321,6 +333,13 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
     }
 }
 
+/// The next hop that does not answer, where it was seen.
+fn silent_neighbour(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let Neighbour { address, device } = seen.find_map(|seen| seen.neighbour.clone())?;
+    Some(format!("{address} on {device}"))
+}
+
 const ONLY_LARGE: &str =
     "only full-size segments vanish, while smaller ones arrive (MTU): nothing tells this host so";
 
@@ -342,6 +361,10 @@ const OTHERS: u64 = 3;
 
 /// What became of questions that nobody answered.
 fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
+    if let Some(neighbour) = silent_neighbour(account) {
+        let is = finding.node.about().is;
+        return format!(": {is}: {neighbour}");
+    }
     match (how, finding.node) {
         (End::GivenUp | End::TimedOut, Node::AnswerLoss) if only_large(account) => {
             format!(": {ONLY_LARGE}")
@@ -359,9 +382,9 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
 fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     let what = match finding.node.root() {
         Node::Connect => "connects",
-        Node::Answer | Node::Greeting | Node::Rest => "requests",
+        Node::Answer | Node::Rest => "requests",
         Node::Delivery => "sends",
-        Node::Accept => "connections",
+        Node::Accept | Node::Greeting => "connections",
         _ => "waits",
     };
     let count = match finding.tried {
@@ -392,6 +415,9 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         // The other reasons show otherwise, or not at all.
         (Node::Connect, End::Denied) => "found no local port: all are in use, or in TIME_WAIT",
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
+        (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
+        (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",
+        (Node::Greeting, End::Reset) => "were reset before the greeting that others got",
         _ => failure(how),
     };
     let fate = fate(finding, account, how);

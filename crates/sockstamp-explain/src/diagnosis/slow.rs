@@ -9,6 +9,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::backlog::Backlog;
+use super::neighbour::Neighbour;
 use super::tree::Node;
 
 /// The part that a program of this host has in a connection.
@@ -90,6 +91,8 @@ pub(super) struct Seen {
     pub(super) rtt: Option<u64>,
     /// Segments sent again that no DSACK took back.
     pub(super) resent: u32,
+    /// DSACKs said of some segments of its connection, or of others, that they had come before.
+    pub(super) some_in_vain: bool,
     /// It was acknowledged, or something else came from the peer.
     pub(super) heard: bool,
     /// Something came from the peer since it began, whatever it was.
@@ -106,6 +109,8 @@ pub(super) struct Seen {
     pub(super) device: Option<Name>,
     /// The queue of a device on the way there.
     pub(super) backlog: Option<Backlog>,
+    /// The next hop on the way there, which does not answer to its address.
+    pub(super) neighbour: Option<Neighbour>,
     /// The program set the size of the send buffer.
     pub(super) buffer_set: bool,
     /// Bytes a second that the program allows.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupSummary;
-use sockstamp_model::listener::ListenerSummary;
+use sockstamp_model::listener::{HalfOpen, ListenerSummary};
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 use sockstamp_model::wait::End;
@@ -21,7 +21,8 @@ use super::tree::Node;
 const LEAST: u64 = 3;
 
 pub(super) fn findings(summary: &Summary, scope: Scope, waits: &[Slow]) -> Vec<Finding> {
-    let listeners = summary.listeners.iter().filter_map(queue);
+    let listeners = summary.listeners.iter();
+    let listeners = listeners.flat_map(|one| [queue(one), flood(one)].into_iter().flatten());
     let others = [
         dropped(summary),
         evicted(summary),
@@ -87,6 +88,35 @@ pub fn full_queue(listener: &ListenerSummary) -> Option<String> {
              handshakes were dropped, each delays a client by 1 s or more"
         )
     })
+}
+
+/// The kernel counts SYNs that find too many half-open handshakes; their senders are seen at the
+/// end.
+fn flood(listener: &ListenerSummary) -> Option<Finding> {
+    let HalfOpen {
+        refused,
+        count,
+        addresses,
+    } = listener.half_open?;
+    if refused < LEAST {
+        return None;
+    }
+    let from = match addresses {
+        1 => "one address".to_owned(),
+        addresses => format!("{addresses} addresses"),
+    };
+    let local = listener.local;
+    let sentence = format!(
+        "half-open handshakes fill the queue of {local}, {count} from {from} at the end: {}: \
+         {refused} SYNs found no room and were dropped, or answered by SYN cookies",
+        Node::AcceptHalfOpen.about().is
+    );
+    let lost = failures(refused);
+    let node = Node::AcceptHalfOpen;
+    let mut found = finding(node, Role::Serves, refused, lost, sentence);
+    found.services.push(local);
+    found.grade = Grade::Both;
+    Some(found)
 }
 
 /// One in a hundred, and five.

@@ -67,7 +67,9 @@ fn grade(account: &Account<'_>, deepest: &Deepest) -> Grade {
     }
     match deepest.node {
         node if node.parent().is_none() && !deepest.several.is_empty() => Grade::CauseNotKnown,
-        Node::AnswerPeer | Node::ConnectAgain | Node::DeliveryUnheard => Grade::Both,
+        Node::AnswerPeer | Node::RestPeer | Node::ConnectAgain | Node::DeliveryUnheard => {
+            Grade::Both
+        }
         node if node.is_rest() => Grade::CauseNotKnown,
         _ if deepest.percent < 95 => Grade::MostOf,
         _ => Grade::Is,

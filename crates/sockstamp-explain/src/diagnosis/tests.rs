@@ -3,10 +3,11 @@ use std::net::SocketAddr;
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::fixture;
 use sockstamp_model::flow::{Flow, NetnsInode, Opened, Protocol, SocketCookie};
+use sockstamp_model::listener::{HalfOpen, ListenerSummary};
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::Summary;
+use sockstamp_model::summary::{Resent, Summary};
 use sockstamp_model::wait::{
     Attempts, Connection, End, Evidence, Key, Kind, Sending, Tasks, Wait, Waits,
 };
@@ -266,6 +267,8 @@ fn sending(flow: Flow, connection: Connection) -> Sending {
         resent: 0,
         in_vain: 0,
         reordered: 0,
+        sends: 0,
+        receives: 0,
         connection,
     }
 }
@@ -666,19 +669,251 @@ fn a_quota_of_others_never_speaks() {
 
 #[test]
 fn only_what_found_a_queue_full_makes_it_full() {
-    let listener = |overflowed| sockstamp_model::listener::ListenerSummary {
+    let listener = |overflowed| ListenerSummary {
         local: "10.0.0.1:80".parse().unwrap(),
         netns: NetnsInode(1),
         queue: 0,
         limit: 4,
         dropped: 7,
         overflowed,
+        half_open: None,
     };
     assert_eq!(full_queue(&listener(None)), None);
     assert_eq!(full_queue(&listener(Some(0))), None);
     let sentence = full_queue(&listener(Some(7))).unwrap();
     let expected = "the accept queue of 10.0.0.1:80 is full (0 of 4";
     assert!(sentence.starts_with(expected), "{sentence}");
+}
+
+/// As a mail server that looks up the names of its clients before it greets them.
+#[test]
+fn a_late_greeting_is_a_finding_and_a_connection_without_a_word_is_none() {
+    let greeted = |end, lasted| {
+        let list = (0..4).map(|of| {
+            let mut wait = wait(Kind::Greeting, end, of * 2_000, lasted);
+            wait.opened = Some(Opened::Connected);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait
+        });
+        list.collect::<Vec<_>>()
+    };
+    let tried = |count| vec![tried(Kind::Greeting, "10.0.0.2:6379", count, 4)];
+    let first = |list, attempts| {
+        let findings = told_of(list, attempts).findings.into_iter();
+        findings.map(|finding| finding.sentence).next()
+    };
+    assert_eq!(
+        first(greeted(End::Data, 1_200), Vec::new()).unwrap(),
+        "10.0.0.2:6379 greets app 1.20 s late (4 waits, at most 1.20 s): the peer speaks first, and is \
+         silent until then"
+    );
+    assert_eq!(
+        first(greeted(End::GivenUp, 1_000), tried(9)).unwrap(),
+        "4 of 9 connections of app to 10.0.0.2:6379 got no greeting, which others got, and were given \
+         up after 1.00 s"
+    );
+    // Nobody knows that the peer speaks first.
+    assert_eq!(first(greeted(End::GivenUp, 1_000), tried(4)), None);
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_is_named_in_place_of_losses() {
+    let mut open = wait(Kind::Answer, End::Open, 0, 4_000);
+    open.opened = Some(Opened::Connected);
+    open.evidence.connection = Some(Connection {
+        unacknowledged: 200,
+        backoff: 3,
+        segment: 1_448,
+        ..Connection::default()
+    });
+    let given_up = |of: u64| {
+        let mut wait = wait(Kind::Connect, End::GivenUp, of * 1_000, 700);
+        wait.flow.cookie = SocketCookie(of + 9);
+        wait
+    };
+    let told = |list, is_silent| {
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list,
+            ..Waits::default()
+        });
+        let peers = case.unheard().into_iter();
+        for (from, peer) in peers.filter(|_| is_silent) {
+            let neighbour = Neighbour {
+                address: "10.0.0.254".parse().unwrap(),
+                device: "eth0".into(),
+            };
+            case.neighbour(from, peer, neighbour);
+        }
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let silent = told(vec![open.clone()], true);
+    let expected = "the next hop does not answer to its address (ARP, neighbour discovery): \
+                    10.0.0.254 on eth0";
+    assert!(silent.ends_with(expected), "{silent}");
+    let lost = told(vec![open], false);
+    assert!(lost.contains("lost on the way there"), "{lost}");
+    let connects = told((0..4).map(given_up).collect(), true);
+    assert!(connects.ends_with(expected), "{connects}");
+}
+
+#[test]
+fn half_open_handshakes_are_no_full_accept_queue() {
+    let told = |half_open| {
+        let listener = ListenerSummary {
+            local: "10.0.0.1:80".parse().unwrap(),
+            netns: NetnsInode(1),
+            queue: 0,
+            limit: 4,
+            dropped: 90,
+            overflowed: Some(0),
+            half_open,
+        };
+        let mut summary = summary();
+        summary.listeners.push(listener);
+        let diagnosis = Case::new(Scope::default()).diagnose(&summary);
+        let mut findings = diagnosis.findings.into_iter();
+        findings.next().map(|finding| finding.sentence)
+    };
+    let of = |refused, addresses| {
+        told(Some(HalfOpen {
+            refused,
+            count: 64,
+            addresses,
+        }))
+    };
+    assert_eq!(told(None), None);
+    assert_eq!(of(2, 60), None);
+    assert_eq!(
+        of(90, 60).unwrap(),
+        "half-open handshakes fill the queue of 10.0.0.1:80, 64 from 60 addresses at the end: a \
+         flood of SYNs, or the answers to them are lost: 90 SYNs found no room and were dropped, or \
+         answered by SYN cookies"
+    );
+}
+
+/// As a download over paths of which one is longer: its bytes leave once, and the last
+/// acknowledgement waits for those that are sent again in vain.
+#[test]
+fn what_is_acknowledged_late_after_it_was_sent_again_waits_for_that() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |resent, room| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut message = sent(to, of * 900, Part::Sndbuf, room);
+            message.retransmits = 4;
+            message.stages[Stage::TxQueue] = Some(Nanos(room * MS));
+            message.parts[Part::Retransmit] = Some(Nanos(room * MS));
+            message.stages[Stage::TxNetwork] = Some(Nanos(160 * MS));
+            message.min_rtt = Some(Nanos(20 * MS));
+            case.message(&message);
+        }
+        let mut summary = summary();
+        summary.tx.resent = resent;
+        case.diagnose(&summary).findings[0].node
+    };
+    assert_eq!(told(None, 0), Node::DeliveryLoss);
+    assert_eq!(told(None, 200), Node::DeliveryLoss);
+    let in_vain = Resent {
+        fast: 20,
+        needless: 18,
+        ..Resent::default()
+    };
+    assert_eq!(told(Some(in_vain), 0), Node::DeliveryOvertaken);
+    assert_eq!(told(Some(in_vain), 200), Node::DeliveryOvertaken);
+}
+
+#[test]
+fn pauses_within_an_answer_are_one_wait_and_a_stream_is_none() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:8000");
+    let piece = |end| {
+        let mut message = fixture::message(Direction::Rx);
+        message.flow = to;
+        message.comm = "app".into();
+        message.stages[Stage::PeerRest] = Some(Nanos(150 * MS));
+        message.stages[Stage::RxApp] = Some(Nanos(10_000));
+        (message.stamps.ready, message.stamps.read) = (at(end), at(end));
+        message
+    };
+    let answers = [500, 2_500, 4_500].map(|begin| [150, 300, 450].map(|of| piece(begin + of)));
+    assert_eq!(
+        sentence(&answers.concat()),
+        "answers of 10.0.0.2:8000 take app 450 ms to their last byte (3 waits, at most 450 ms): the \
+         peer sends it in pieces, with pauses between them (peer.rest), up to 4 of an answer"
+    );
+    let stream: Vec<_> = (1..13).map(|of| piece(of * 150)).collect();
+    assert_eq!(told(&stream).findings, []);
+}
+
+/// As workers that wait for jobs of a queue, which answers its other clients at once.
+#[test]
+fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
+    let here = flow("10.0.0.1:6379", "10.0.0.2:50000");
+    let told = |times: [u64; 5], received| {
+        let mut case = Case::new(Scope::default());
+        let mut begin = 200;
+        for time in times {
+            let mut service = sent(here, begin + time, Part::Other, 0);
+            service.opened = Some(Opened::Accepted);
+            service.stages[Stage::AppService] = Some(Nanos(time * MS));
+            service.pid = 20;
+            case.message(&service);
+            begin += time + 100;
+        }
+        case.waits(&Waits {
+            sending: vec![Sending {
+                receives: received,
+                ..sending(here, Connection::default())
+            }],
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    };
+    let irregular = [90, 400, 700, 60, 250];
+    let worker = told(irregular, 5);
+    assert_eq!(worker.findings, []);
+    assert!(
+        worker.notes[0].contains("has a request open all the time"),
+        "{worker:?}"
+    );
+    // Most of what this connection asks is answered at once; or it always takes as long.
+    assert_eq!(told(irregular, 20).findings.len(), 1);
+    assert_eq!(told([300; 5], 5).findings.len(), 1);
+}
+
+/// As downloads of a connection each over paths of which one is longer: no look sees them.
+#[test]
+fn what_came_before_it_was_sent_again_was_not_lost() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |fast, timeouts, needless| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut message = sent(to, of * 900, Part::Retransmit, 80);
+            message.retransmits = 4;
+            case.message(&message);
+        }
+        let mut summary = summary();
+        summary.tx.resent = Some(Resent {
+            fast,
+            timeouts,
+            needless,
+            ..Resent::default()
+        });
+        case.diagnose(&summary).findings[0].clone()
+    };
+    let lost = told(20, 0, 0);
+    assert_eq!(lost.node, Node::DeliveryLoss);
+    assert!(
+        lost.sentence.contains("20 segments were sent again;"),
+        "{lost:?}"
+    );
+    let doubted = told(20, 0, 5).sentence;
+    assert!(
+        doubted.contains("some of them in vain, as DSACKs say"),
+        "{doubted}"
+    );
+    assert_eq!(told(20, 2, 15).node, Node::DeliveryOvertaken);
+    assert_eq!(told(2, 20, 15).node, Node::DeliveryBack);
 }
 
 /// As an answer that is lost: the question is sent again, too, and a DSACK says that it had come.

@@ -98,6 +98,14 @@ tree! {
         cure: "That of the path or the peer.",
         next: "ping PEER",
     }
+    ConnectNeighbour in Some(Connect), "connect.neighbour" {
+        is: "the next hop does not answer to its address (ARP, neighbour discovery)",
+        proof: "The kernel asked for the link address of the next hop on the way there, and has no answer (INCOMPLETE, FAILED).",
+        alike: "A host that is off, an address that nobody has, and a link or VLAN that loses the questions.",
+        check: "`ip neigh show`; `ip route get PEER`; `tcpdump -n arp or icmp6`.",
+        cure: "That of the host or link; the right address or route.",
+        next: "trace --slow 200ms",
+    }
     ConnectPath in Some(Connect), "connect.path" {
         is: "handshakes: each new connection costs a round trip (conn.handshake)",
         proof: "From the last SYN to its answer, up to the smallest round trip of that address.",
@@ -122,10 +130,18 @@ tree! {
         cure: "More tasks that accept, or less work between accepts; a longer queue (listen(2), net.core.somaxconn) for bursts.",
         next: "stat --by port --sort conn.accept",
     }
+    AcceptHalfOpen in Some(Accept), "accept.half_open" {
+        is: "a flood of SYNs, or the answers to them are lost",
+        proof: "SYNs found as many half-open handshakes as may be, by the kernel's count; those of the listener and their addresses are looked at in the end.",
+        alike: "A flood of SYNs from false addresses, and clients whom the answers do not reach.",
+        check: "`nstat -az TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies`; `ss -nt state syn-recv`.",
+        cure: "SYN cookies (net.ipv4.tcp_syncookies=1); a filter before the service; a way back for the answers.",
+        next: "stat --by port --sort conn.accept",
+    }
     Greeting in None, "greeting" {
-        is: "the peer, which speaks first, is silent",
-        proof: "Established, and no first byte, where other connections to the port got one.",
-        alike: "A greeting that is lost.",
+        is: "the peer speaks first, and is silent until then",
+        proof: "Established, and no first byte; on a connection that has ended only where others to the port got one.",
+        alike: "A greeting that is lost, and a peer that has nothing to say.",
         check: "`sockstamp trace` of a new connection; at the peer `ss -lnt`.",
         cure: "That of the peer: DNS look-ups of its clients, a full accept queue, too few workers.",
         next: "trace --slow 10ms",
@@ -161,6 +177,14 @@ tree! {
         check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
         cure: "One path for each connection (no balancing by packet); a link that delays alike.",
         next: "stat --by peer --sort tx.network",
+    }
+    AnswerNeighbour in Some(Answer), "answer.neighbour" {
+        is: "the next hop does not answer to its address (ARP, neighbour discovery)",
+        proof: "The kernel asked for the link address of the next hop on the way there, and has no answer (INCOMPLETE, FAILED).",
+        alike: "A host that is off, an address that nobody has, and a link or VLAN that loses the questions.",
+        check: "`ip neigh show`; `ip route get PEER`; `tcpdump -n arp or icmp6`.",
+        cure: "That of the host or link; the right address or route.",
+        next: "trace --slow 200ms",
     }
     AnswerPath in Some(Answer), "answer.path" {
         is: "the path: round trips",
@@ -201,6 +225,22 @@ tree! {
         check: "`sockstamp trace`: gaps between the reads of one answer.",
         cure: "That of the sender or the path.",
         next: "trace --slow 10ms",
+    }
+    RestHeld in Some(Rest), "rest.held" {
+        is: "it waits behind missing segments: packets to this host are lost or reordered",
+        proof: "Segments of the rest were here, behind a missing one.",
+        alike: "Loss and reordering on the way here.",
+        check: "`nstat -az TcpExtTCPOFOQueue`; retransmits at the peer.",
+        cure: "As for loss, at the peer or on the path.",
+        next: "stat --by peer --sort rx.hol",
+    }
+    RestPeer in Some(Rest), "rest.peer" {
+        is: "the peer sends it in pieces, with pauses between them (peer.rest)",
+        proof: "All that had come of an answer was read, and the reader waited longer than a round trip for more of it.",
+        alike: "A peer that works between the pieces, a queue or loss on the way here, and a stream: one such stretch on a connection that was there before counts for nothing.",
+        check: "`sockstamp trace`: `peer.rest`; at the peer `ss -ti`, `strace -p PID`.",
+        cure: "That of the peer, or of the path.",
+        next: "stat --by peer,port --sort peer.rest",
     }
     Request in None, "request" {
         is: "requests come in slowly",
@@ -329,6 +369,14 @@ tree! {
         check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
         cure: "One path for each connection (no balancing by packet); a link that delays alike.",
         next: "stat --by peer --sort tx.network",
+    }
+    DeliveryNeighbour in Some(Delivery), "delivery.neighbour" {
+        is: "the next hop does not answer to its address (ARP, neighbour discovery)",
+        proof: "The kernel asked for the link address of the next hop on the way there, and has no answer (INCOMPLETE, FAILED).",
+        alike: "A host that is off, an address that nobody has, and a link or VLAN that loses the questions.",
+        check: "`ip neigh show`; `ip route get PEER`; `tcpdump -n arp or icmp6`.",
+        cure: "That of the host or link; the right address or route.",
+        next: "trace --slow 200ms",
     }
     DeliveryUnheard in Some(Delivery), "delivery.unheard" {
         is: "nothing acknowledges it",
@@ -544,7 +592,11 @@ impl Node {
     pub const fn is_rest(self) -> bool {
         matches!(
             self,
-            Self::AnswerPeer | Self::ServiceUnknown | Self::DeliveryOther | Self::ReadUnknown
+            Self::AnswerPeer
+                | Self::RestPeer
+                | Self::ServiceUnknown
+                | Self::DeliveryOther
+                | Self::ReadUnknown
         )
     }
 }

@@ -290,9 +290,11 @@ mod tests {
             limit: 1,
             dropped: 9,
             overflowed: Some(4),
+            half_open: None,
         });
         let expected = serde_json::json!([{
-            "local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9, "overflowed": 4
+            "local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9, "overflowed": 4,
+            "half_open": null
         }]);
         assert_eq!(json(&summary)["listeners"], expected);
     }

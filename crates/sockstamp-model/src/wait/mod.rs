@@ -153,6 +153,10 @@ pub struct Sending {
     pub in_vain: u32,
     /// Reorderings that TCP saw meanwhile.
     pub reordered: u32,
+    /// Segments with data that it sent meanwhile.
+    pub sends: u32,
+    /// Segments with data that it received meanwhile.
+    pub receives: u32,
     /// The connection at the last look.
     pub connection: Connection,
 }

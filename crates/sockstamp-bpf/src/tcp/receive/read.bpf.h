@@ -18,6 +18,7 @@
 #include "tcp/answer.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
+#include "tcp/silence.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/wait.bpf.h"
 
@@ -91,6 +92,8 @@ static __always_inline void rx_data_ready(const struct sock *sk)
 		return;
 	ready = bpf_ktime_get_ns();
 	start = rx->serial ? rx->end : rx->seq;
+	if (!rx->serial)
+		silence_meets_data(sk, end - start, ready);
 	answer_arrived(tp, flow, start, end, ready);
 	waited = setting_hol != HOL_UNSEEN && hol_may_have_waited(tp, rx);
 	grown = arrivals_prepare(rx, waited ? rx_room_wanted(rx) : 1, tp->copied_seq, ready);

@@ -16,10 +16,10 @@ pub(in super::super) fn of_message(message: &Message) -> Vec<Slow> {
         return Vec::new();
     }
     let found = match (message.is_connection(), message.direction) {
-        (true, Direction::Tx) => [connect(message), None],
-        (true, Direction::Rx) => [accept(message), None],
-        (false, Direction::Rx) => [answer(message), read(message)],
-        (false, Direction::Tx) => [service(message), delivery(message)],
+        (true, Direction::Tx) => [connect(message), None, None],
+        (true, Direction::Rx) => [accept(message), None, None],
+        (false, Direction::Rx) => [answer(message), rest(message), read(message)],
+        (false, Direction::Tx) => [service(message), delivery(message), None],
     };
     found.into_iter().flatten().collect()
 }
@@ -140,6 +140,15 @@ fn answer(message: &Message) -> Option<Slow> {
     Some(slow)
 }
 
+/// The reader waited for more of an answer until this message could be read.
+fn rest(message: &Message) -> Option<Slow> {
+    let whole = message.stages[Stage::PeerRest]?.0;
+    let end = at(message.stamps.ready)?;
+    let held = nanos(message.stages[Stage::RxHol]);
+    let parts = Parts::divide(whole, [(Node::RestHeld, held)], Node::RestPeer);
+    slow(message, Role::Asks, end.checked_sub(whole)?, end, parts)
+}
+
 fn read(message: &Message) -> Option<Slow> {
     let end = at(message.stamps.read)?;
     let whole = message.time().0;
@@ -204,7 +213,8 @@ fn delivered(message: &Message, whole: u64) -> Parts {
 
 /// Give the time of nodes to what sets their limit, where that was seen in the same wait.
 pub(super) fn yields(parts: &mut Parts, is_full: bool) {
-    const LIMITS: [Node; 4] = [
+    const LIMITS: [Node; 5] = [
+        Node::DeliveryLoss,
         Node::DeliveryCongestion,
         Node::DeliveryWindow,
         Node::DeliveryPacing,

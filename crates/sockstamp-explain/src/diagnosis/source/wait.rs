@@ -85,6 +85,7 @@ fn seen(wait: &Wait) -> Seen {
     Seen {
         rtt: of(|connection| connection.min_rtt.map(|rtt| rtt.0)),
         resent: resent(evidence),
+        some_in_vain: false,
         heard: evidence.acknowledged.is_some() || evidence.arrived.is_some(),
         heard_since: of(|connection| connection.heard_ago.map(|ago| ago.0))
             .is_some_and(|ago| ago < wait.lasted.0),
@@ -98,6 +99,7 @@ fn seen(wait: &Wait) -> Seen {
         bytes: wait.bytes,
         device: None,
         backlog: None,
+        neighbour: None,
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
         paced: of(|connection| connection.paced),
         age: wait.lasted.0,
@@ -143,7 +145,7 @@ fn parts(wait: &Wait) -> Parts {
         Kind::Acknowledgement => acknowledgement(whole, evidence),
         Kind::Accept => Parts::divide(whole, [], Node::Accept),
         Kind::Greeting => Parts::divide(whole, [], Node::Greeting),
-        Kind::Rest => Parts::divide(whole, [], Node::Rest),
+        Kind::Rest => Parts::divide(whole, [], Node::RestHeld),
         Kind::Request => Parts::divide(whole, [], Node::Request),
     }
 }
