@@ -15,12 +15,13 @@ use super::descent::deepest;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
 use super::loss::Fates;
-use super::neighbour::{self, Neighbour, Neighbours};
+use super::neighbour::Neighbour;
 use super::scope::Scope;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
 use super::tree::Node;
+use super::unheard::{self, Neighbours};
 use super::worth::Support;
 use super::{readers, sums, telling, turn, workers, yielding};
 
@@ -140,7 +141,7 @@ impl Case {
     /// namespaces that wait.
     #[must_use]
     pub fn unheard(&self) -> BTreeSet<(NetnsInode, IpAddr)> {
-        let unheard = self.waits.iter().filter(|wait| neighbour::is_unheard(wait));
+        let unheard = self.waits.iter().filter(|wait| unheard::is_unheard(wait));
         let peers = unheard.map(|wait| (wait.flow.netns, wait.peer()));
         peers.filter(|(_, peer)| !peer.is_loopback()).collect()
     }
@@ -209,7 +210,7 @@ impl Case {
             fates.turn(wait);
             wait.seen.in_vain = self.is_in_vain(wait);
         }
-        neighbour::give(&mut waits, &self.neighbours);
+        unheard::give(&mut waits, &self.neighbours);
         readers::add(&mut waits, &self.sending);
         flows::join(&mut waits, self.scope.slow);
         let mut open = flows::always_open(&waits);

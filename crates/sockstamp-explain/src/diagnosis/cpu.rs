@@ -43,12 +43,13 @@ pub(super) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32, Cpu>) {
 }
 
 impl Cpu {
-    /// A task that sleeps behind one that is held waits for the quota, too: the process had its CPU
-    /// time for most of the time with a request open, or was held.
+    /// A task that sleeps behind one that is held waits for the quota, too: the process ran for
+    /// most of the time with a request open, or was held, and was held for half of it. The time
+    /// that its tasks waited for a CPU contains that in which they were held.
     fn quota(&self, open: u64) -> Option<Node> {
-        let busy = self.ran.0 + self.waited.0 + self.held.0;
+        let busy = self.ran.0.saturating_add(self.held.0);
         let is_most = busy.saturating_mul(5) >= open.saturating_mul(4);
-        (is_most && self.held > self.waited).then_some(Node::ServiceThrottled)
+        (is_most && self.held.0.saturating_mul(2) >= open).then_some(Node::ServiceThrottled)
     }
 
     /// Its tasks slept if all of their time is a quarter of the time with a request open; four

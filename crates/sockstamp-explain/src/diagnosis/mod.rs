@@ -27,6 +27,7 @@ mod telling;
 mod tests;
 pub mod tree;
 mod turn;
+mod unheard;
 mod workers;
 mod worth;
 mod yielding;

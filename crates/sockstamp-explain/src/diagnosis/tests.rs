@@ -1041,7 +1041,7 @@ fn a_finding_counts_the_waits_that_carry_it() {
 
 #[test]
 fn who_sleeps_behind_a_task_that_is_held_waits_for_the_quota() {
-    let told = |held| {
+    let told = |waited, held| {
         let mut case = Case::new(Scope::default());
         for of in 0..5 {
             let mut service = wait(Kind::Service, End::Data, of * 900, 100);
@@ -1064,15 +1064,17 @@ fn who_sleeps_behind_a_task_that_is_held_waits_for_the_quota() {
             Cpu {
                 since: Timestamp::from_nanos(0),
                 ran: Nanos(200 * MS),
-                waited: Nanos(10 * MS),
+                waited: Nanos(waited * MS),
                 held: Nanos(held * MS),
             },
         );
         case.diagnose(&summary())
     };
-    let node = |held| told(held).findings[0].node;
-    assert_eq!(node(900), Node::ServiceThrottled);
-    assert_eq!(node(20), Node::ServiceUnknown);
+    let node = |waited, held| told(waited, held).findings[0].node;
+    assert_eq!(node(10, 900), Node::ServiceThrottled);
+    // Several tasks wait while they are held.
+    assert_eq!(node(2_000, 900), Node::ServiceThrottled);
+    assert_eq!(node(10, 20), Node::ServiceUnknown);
 }
 
 #[test]
