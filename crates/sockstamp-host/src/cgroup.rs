@@ -15,6 +15,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use sockstamp_model::container::{Container, container_of};
 use sockstamp_model::name::Name;
 
+use crate::mounts::{self, Mount};
+
 /// Directories that one walk of the hierarchy should come to. Any user with a cgroup may make more
 /// in it.
 pub const DIRECTORIES: usize = 16_384;
@@ -82,9 +84,9 @@ pub fn container_at(root: &Path, path: &[u8]) -> Option<Container> {
 /// sees such a path.
 #[must_use]
 pub fn mount() -> Option<PathBuf> {
-    let mounts = fs::read("/proc/self/mounts").ok()?;
     // Another file system may be mounted over it.
-    parse(&mounts).find(|path| is_cgroup2(path)).or_else(|| {
+    let mut paths = hierarchies(mounts::mounts());
+    paths.find(|path| is_cgroup2(path)).or_else(|| {
         static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
         let mount = DETACHED.get_or_init(|| detached().ok()).as_ref()?;
         Some(format!("/proc/self/fd/{}", mount.as_raw_fd()).into())
@@ -102,14 +104,9 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Parse bytes: a user's own mounts are listed too (fusermount3(1)), at paths of any name.
-fn parse(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
-    mounts.split(|byte| *byte == b'\n').filter_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ').skip(1);
-        let (path, kind) = (fields.next()?, fields.next()?);
-        let path = (kind == b"cgroup2").then(|| str::from_utf8(path).ok())??;
-        Some(path.replace("\\040", " ").into())
-    })
+fn hierarchies(mounts: Vec<Mount>) -> impl Iterator<Item = PathBuf> {
+    let mounts = mounts.into_iter().filter(|mount| mount.is("cgroup2"));
+    mounts.map(|mount| mount.path)
 }
 
 /// Return whether `path` is a directory of a cgroup2 file system.
@@ -240,7 +237,7 @@ mod tests {
     }
 
     fn parsed(mounts: &[u8]) -> Vec<PathBuf> {
-        parse(mounts).collect()
+        hierarchies(mounts::parse(mounts)).collect()
     }
 
     /// A walk sees directories alone, so that any hierarchy of them will do.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Throttled;
 
-use crate::cgroup;
+use crate::{cgroup, mounts};
 
 /// More cgroups than most hosts have. Reading one takes some 20 µs.
 const MOST: usize = 4096;
@@ -136,14 +136,12 @@ impl Hierarchy {
 }
 
 fn hierarchies() -> Vec<Hierarchy> {
-    let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
-    let first = String::from_utf8_lossy(&mounts).lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-        let cpu = kind == "cgroup" && options.split(',').any(|option| option == "cpu");
-        cpu.then(|| PathBuf::from(path.replace("\\040", " ")))
+    let mut mounts = mounts::mounts().into_iter();
+    let first = mounts.find(|mount| mount.is("cgroup") && mount.has("cpu"));
+    let first = first.map(|mount| Hierarchy {
+        mount: mount.path,
+        first: true,
     });
-    let first = first.map(|mount| Hierarchy { mount, first: true });
     let second = cgroup::mount().map(|mount| Hierarchy {
         mount,
         first: false,
