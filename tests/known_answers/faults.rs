@@ -144,7 +144,8 @@ fn a_neighbour_on_the_cpu_is_diagnosed() {
     let process = redis.server.id().to_string();
     let _neighbours = busy_neighbours(&host);
     within_attempts(|| {
-        let line = last_line_while(&["-p", &process], || {
+        // Half of the waits are about as long as the default of --slow.
+        let line = last_line_while(&["-p", &process, "--slow", "2ms"], || {
             run(&host, &redis.client("-r 15 -i 0.04 ping"));
         });
         tells(line, "it waits for a CPU (rx.wakeup)")
