@@ -91,8 +91,10 @@ impl Position {
             fence(Ordering::Acquire);
             let still_there = oldest::<LENGTH>(written.load(Ordering::Relaxed));
             if index >= still_there {
-                each(index, words);
                 index += 1;
+                // A panic of `each` leaves the elements behind this one for the next time.
+                self.next = index;
+                each(index - 1, words);
             } else {
                 let resumed = still_there.min(count);
                 self.lost = self.lost.saturating_add(resumed - index);
@@ -366,6 +368,24 @@ mod tests {
         assert_eq!((ranges, reader.lost()), (vec![0], 1));
         assert_eq!(read(&mut reader, &area).len(), layout::RANGES_LENGTH - 1);
         assert_eq!((reader.position.next, reader.lost()), (100, 68));
+    }
+
+    #[test]
+    fn a_panic_leaves_the_ranges_behind_it() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        (0..3).for_each(|id| put_range(&area, 2 * id, 2 * id));
+        let mut seen = Vec::new();
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            reader.read(&area, |range| {
+                seen.push(range.first);
+                assert_eq!(range.first, 0, "the second is too much");
+            });
+        }));
+        assert!(panics.is_err());
+        assert_eq!(seen, [0, 2]);
+        assert_eq!(read(&mut reader, &area), [(4, 4)]);
+        assert_eq!(reader.lost(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 
-use super::report::{Report, Unreported};
+use super::report::{Report, Unreported, ZeroCopyRange};
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 use crate::{Error, Result};
 
@@ -39,13 +39,15 @@ pub struct Counters {
     /// Stamps that came without a time: the socket requests that stamps be taken, but not delivered
     /// ([`Options::software`](crate::timestamping::Options::software)).
     pub without_time: u64,
+    /// Entries that are lost because the caller panicked at one that was taken together with them.
+    pub interrupted: u64,
 }
 
 impl Counters {
     /// Entries that were taken from a queue and not reported.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.truncated + self.malformed + self.without_time
+        self.truncated + self.malformed + self.without_time + self.interrupted
     }
 }
 
@@ -73,6 +75,9 @@ impl ErrorQueue {
     /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is
     /// repeated until one finds fewer than it had room for.
     ///
+    /// If `report` panics, up to 31 later entries are lost, and counted
+    /// ([`Counters::interrupted`]).
+    ///
     /// Source: recvmmsg(2) with MSG_ERRQUEUE and MSG_DONTWAIT.
     ///
     /// # Errors
@@ -84,11 +89,31 @@ impl ErrorQueue {
         socket: impl AsFd,
         mut report: impl FnMut(Report<'_>),
     ) -> Result<usize> {
+        self.drain_by(|queue, room| queue.take(&socket, room, &mut report))
+    }
+
+    /// Do the same, but pass each range of completions to `completed`, before the other entries
+    /// that were taken with it: a panic of `report` loses none.
+    pub(crate) fn drain_completions(
+        &mut self,
+        socket: impl AsFd,
+        mut completed: impl FnMut(ZeroCopyRange),
+        mut report: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        self.drain_by(|queue, room| {
+            queue.take_completions(&socket, room, &mut completed, &mut report)
+        })
+    }
+
+    fn drain_by(
+        &mut self,
+        mut take: impl FnMut(&mut Self, usize) -> Result<usize>,
+    ) -> Result<usize> {
         let mut taken = 0;
         // Free room shows that there were no more.
         let mut room = BATCH.min(self.expected + 1);
         loop {
-            let batch = self.take(&socket, room, &mut report)?;
+            let batch = take(self, room)?;
             taken += batch;
             if batch < room {
                 self.expect(taken);
@@ -141,15 +166,49 @@ impl ErrorQueue {
         room: usize,
         report: &mut impl FnMut(Report<'_>),
     ) -> Result<usize> {
+        let count = self.receive(socket, room)?;
+        self.hand_out_all(count, report);
+        Ok(count)
+    }
+
+    /// Do the same, as [`drain_completions`](Self::drain_completions) does.
+    pub(crate) fn take_completions(
+        &mut self,
+        socket: impl AsFd,
+        room: usize,
+        completed: &mut impl FnMut(ZeroCopyRange),
+        report: &mut impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        let count = self.receive(socket, room)?;
+        for (received, control) in self.received.iter().zip(&*self.control).take(count) {
+            if let Ok(Report::ZeroCopy(range)) = understand(*received, control) {
+                completed(range);
+            }
+        }
+        self.hand_out_all(count, &mut |entry| match entry {
+            Report::ZeroCopy(_) => {}
+            entry => report(entry),
+        });
+        Ok(count)
+    }
+
+    fn receive(&mut self, socket: impl AsFd, room: usize) -> Result<usize> {
         let buffers = self.control.iter_mut().take(room).map(|control| Buffers {
             control,
             ..Buffers::default()
         });
-        let count = taken(receive_many(socket, buffers, &mut self.received, FLAGS))?;
+        taken(receive_many(socket, buffers, &mut self.received, FLAGS))
+    }
+
+    fn hand_out_all(&mut self, count: usize, report: &mut impl FnMut(Report<'_>)) {
+        let mut left = Left {
+            queue: self,
+            entries: count,
+        };
         for index in 0..count {
-            self.hand_out(index, &mut *report);
+            left.entries -= 1;
+            left.queue.hand_out(index, &mut *report);
         }
-        Ok(count)
     }
 
     /// Report one of the entries that were taken.
@@ -161,6 +220,20 @@ impl ErrorQueue {
             Err(Unreported::Malformed) => self.counters.malformed += 1,
             Err(Unreported::WithoutTime) => self.counters.without_time += 1,
         }
+    }
+}
+
+/// Entries that were taken and not handed out. None are left, unless a panic ends this earlier.
+struct Left<'a> {
+    queue: &'a mut ErrorQueue,
+    entries: usize,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        let lost = self.entries as u64;
+        self.queue.counters.entries += lost;
+        self.queue.counters.interrupted += lost;
     }
 }
 
@@ -250,6 +323,22 @@ mod tests {
             );
             assert_eq!(seen[0].offender, Some(offender));
         }
+    }
+
+    #[test]
+    fn entries_behind_a_panic_are_counted() {
+        let (mut queue, socket) = (ErrorQueue::new(), refused("127.0.0.1:0", 3));
+        // Room for one entry and a look for more.
+        assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 3);
+        let socket = refused("127.0.0.1:0", 3);
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            queue.drain(&socket, |report| panic!("{report:?}"))
+        }));
+        assert!(panics.is_err());
+        let counters = queue.counters();
+        assert_eq!((counters.entries, counters.interrupted), (6, 2));
+        assert_eq!(counters.lost(), 2);
+        assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 0);
     }
 
     /// All three kinds of one socket, a send at a time so that none merges with the next.

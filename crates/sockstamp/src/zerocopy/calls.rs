@@ -258,7 +258,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     pub fn drain_queue(
         &mut self,
         queue: &mut ErrorQueue,
-        mut other: impl FnMut(Report<'_>),
+        other: impl FnMut(Report<'_>),
     ) -> Result<usize> {
         self.complete_returned();
         let (calls, ledger) = (&mut self.transport, &mut self.ledger);
@@ -266,10 +266,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
             memory.queue_is_read();
         }
         calls.counters.queue_reads += 1;
-        let entries = queue.drain(&calls.socket, |report| match report {
-            Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, ledger),
-            report => other(report),
-        })?;
+        let complete = |range| calls.counters.by_queue += calls.ids.complete(range, ledger);
+        let entries = queue.drain_completions(&calls.socket, complete, other)?;
         self.drained();
         Ok(entries)
     }
@@ -441,12 +439,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.counters.queue_reads += 1;
         loop {
             let (calls, ledger) = (&mut self.transport, &mut self.ledger);
-            let taken = queue.take(&calls.socket, room, &mut |report| match report {
-                Report::ZeroCopy(range) => {
-                    calls.counters.by_queue += calls.ids.complete(range, ledger)
-                }
-                report => other(report),
-            })?;
+            let mut complete = |range| calls.counters.by_queue += calls.ids.complete(range, ledger);
+            let taken = queue.take_completions(&calls.socket, room, &mut complete, other)?;
             entries += taken;
             let is_empty = taken < room;
             if is_empty {

@@ -1,7 +1,10 @@
 use std::net::UdpSocket;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use sockstamp::error_queue::ErrorQueue;
+use sockstamp::timestamping;
 use sockstamp::zerocopy::{How, Sent, ZeroCopySender};
-use testbed::Family;
+use testbed::{Family, PATIENCE};
 
 use crate::common::{
     LOOPBACKS, Network, Pool, all_back, always, fill, first_difference, send, udp_pair,
@@ -46,6 +49,29 @@ fn datagrams_arrive_while_buffers_are_used_again() {
             let (sender, receiver) = udp_pair(address);
             sends_and_receives(sender, &receiver, length);
         }
+    }
+}
+
+/// The kernel reports each completion once, in one call with stamps of others.
+#[test]
+fn buffers_come_back_although_the_reader_of_stamps_panics() {
+    for address in LOOPBACKS {
+        let (socket, _receiver) = udp_pair(address);
+        let stamps = timestamping::Options::new().tx_sched().id();
+        stamps.only_stamps().apply(&socket).unwrap();
+        let mut sender = ZeroCopySender::new(socket, always()).unwrap();
+        for _ in 0..5 {
+            assert_eq!(send(&mut sender, vec![0; 100], How::default()), None);
+        }
+        let mut queue = ErrorQueue::new();
+        let panics = catch_unwind(AssertUnwindSafe(|| {
+            sender.drain_queue(&mut queue, |other| panic!("{other:?}"))
+        }));
+        assert!(panics.is_err());
+        let idle = sender.wait_idle(&mut queue, PATIENCE, |_| {});
+        assert!(idle.unwrap(), "{:?}", sender.counters());
+        let returned = std::iter::from_fn(|| sender.next_returned()).count();
+        assert_eq!((returned, sender.in_flight()), (5, 0));
     }
 }
 
