@@ -454,6 +454,8 @@ fn fill(sender: &TcpStream) {
 fn three_capabilities_are_enough_for_the_service() {
     let copy = Unprivileged::new();
     let service = Service::start_by(copy.with_capabilities("-all,+bpf,+perfmon,+net_admin"), &[]);
+    let of_another_user = Completions::connect(service.path());
+    assert!(matches!(of_another_user, Err(Error::Untrusted { .. })));
     let fixture = Fixture::new();
     let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::{IoSlice, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Service {
     }
 
     pub fn connect(&self) -> Completions {
-        Completions::connect(self.path()).unwrap()
+        let user = fs::metadata(self.path()).unwrap().uid();
+        Completions::connect_to_user(self.path(), user).unwrap()
     }
 
     pub fn id(&self) -> u32 {

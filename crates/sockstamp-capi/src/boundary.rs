@@ -49,6 +49,7 @@ impl From<Error> for Errno {
             Error::Call { errno, .. } => errno.into(),
             Error::InterfaceName { .. } => Self::INVALID,
             Error::Refused { refusal, .. } => refused(refusal),
+            Error::Untrusted { .. } => Self(libc::EPERM),
             _ => Self(libc::EPROTO),
         }
     }

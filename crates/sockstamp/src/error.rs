@@ -36,6 +36,15 @@ pub enum Error {
         refusal: Refusal,
     },
 
+    /// Another user than expected listens where the server of completions should.
+    #[error("{server} is served by the user with id {user}, which is not trusted with sockets")]
+    Untrusted {
+        /// The path of its socket.
+        server: String,
+        /// The user.
+        user: u32,
+    },
+
     /// The server of completions has ended, or talks another version of the protocol.
     #[error("this version does not understand the answer of {server}")]
     NoAnswer {
@@ -73,6 +82,7 @@ impl From<Error> for io::Error {
             Error::Call { errno, .. } => errno.kind(),
             Error::InterfaceName { .. } => io::ErrorKind::InvalidInput,
             Error::Refused { .. } => io::ErrorKind::Other,
+            Error::Untrusted { .. } => io::ErrorKind::PermissionDenied,
             Error::NoAnswer { .. } => io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, error)

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, sendmsg,
-    setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt,
+    send, sendmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -30,7 +30,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    /// Connect to a service that runs as a user who is `trusted`.
+    pub(super) fn open(path: &Path, trusted: impl Fn(u32) -> bool) -> Result<Self> {
         let server = path.display().to_string();
         let socket = socket(
             AddressFamily::Unix,
@@ -45,6 +46,12 @@ impl Connection {
             .map_err(Error::call("setsockopt(SO_RCVTIMEO)", &server))?;
         let address = UnixAddr::new(path).map_err(Error::call("connect", &server))?;
         connect(socket.as_raw_fd(), &address).map_err(Error::call("connect", &server))?;
+        let listens = getsockopt(&socket, sockopt::PeerCredentials)
+            .map_err(Error::call("getsockopt(SO_PEERCRED)", &server))?;
+        let user = listens.uid();
+        if !trusted(user) {
+            return Err(Error::Untrusted { server, user });
+        }
         Ok(Self {
             server,
             socket,

@@ -14,8 +14,10 @@ pub mod area;
 mod connection;
 pub mod protocol;
 
+use std::fs::File;
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +26,7 @@ use area::{RangeReader, StampReader, layout};
 use connection::Connection;
 use protocol::{Registered, Reply, Request, Status};
 
+use nix::unistd::Uid;
 use sockstamp_clock::{ClockOffset, Realtime, Tai};
 
 use crate::error_queue::ZeroCopyRange;
@@ -49,21 +52,40 @@ struct Joined {
 }
 
 impl Completions {
-    /// Connect to the service that listens at `path`, and map this application's memory.
+    /// Connect to the service that listens at `path`, and map this application's memory. The
+    /// service gets the sockets that are registered: only root and this process's own user are
+    /// trusted with them.
     ///
     /// # Errors
     ///
     /// [`Error::Call`] if no service listens there (ENOENT, ECONNREFUSED) or this user may not
-    /// connect (EACCES), [`Error::Refused`] if the service is full, [`Error::NoAnswer`] if it is of
-    /// another version.
+    /// connect (EACCES), [`Error::Untrusted`] if another user listens there, [`Error::Refused`] if
+    /// the service is full, [`Error::NoAnswer`] if it is of another version.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self> {
-        let connection = Connection::open(path.as_ref())?;
+        let own = Uid::effective().as_raw();
+        Self::join(Connection::open(path.as_ref(), |user| {
+            [0, own].contains(&user)
+        })?)
+    }
+
+    /// Connect as [`connect`](Self::connect) does, to a service that runs as the user with this id
+    /// and as no other.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`connect`](Self::connect).
+    pub fn connect_to_user(path: impl AsRef<Path>, user: u32) -> Result<Self> {
+        Self::join(Connection::open(path.as_ref(), |is| is == user)?)
+    }
+
+    fn join(connection: Connection) -> Result<Self> {
         let (reply, map) = connection.ask(Request::Join, None)?;
         let (Reply::Joined { sockets }, Some(map)) = (reply, map) else {
             return Err(connection.no_answer());
         };
         let words = NonZeroUsize::new(sockets as usize * layout::AREA)
             .ok_or_else(|| connection.no_answer())?;
+        let map = stays_whole(map).ok_or_else(|| connection.no_answer())?;
         let memory =
             SharedMemory::map(map, words).map_err(Error::call("mmap", connection.server()))?;
         Ok(Self {
@@ -112,7 +134,7 @@ impl Completions {
 ///
 /// Those of [`Completions::connect`].
 pub fn status(path: impl AsRef<Path>) -> Result<Status> {
-    let connection = Connection::open(path.as_ref())?;
+    let connection = Connection::open(path.as_ref(), |_| true)?;
     match connection.ask(Request::Status, None)? {
         (Reply::Status(status), _) => Ok(status),
         _ => Err(connection.no_answer()),
@@ -157,7 +179,8 @@ impl Registration {
     /// Hand the stamps since the last time to `each`, from memory only and without waiting.
     ///
     /// A stamp may come again. Those of TCP without error-queue entries have ids as with OPT_ID_TCP
-    /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. They
+    /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. Those
+    /// that such a socket requests by SO_TIMESTAMPING are in the error queue alone. The former
     /// are read on CLOCK_TAI and converted by the offset at the registration, whole seconds that
     /// only leap seconds change.
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
@@ -221,6 +244,15 @@ impl Registration {
     }
 }
 
+/// Return the memory if it cannot shrink while it is mapped, which would end this process by
+/// SIGBUS. A BPF map cannot, and has no type of file, as no anonymous inode has
+/// (`anon_inode_getattr()`, fs/libfs.c, v6.18); what has a length in a file system may.
+fn stays_whole(map: OwnedFd) -> Option<File> {
+    let map = File::from(map);
+    let mode = map.metadata().ok()?.mode();
+    (mode & libc::S_IFMT == 0).then_some(map)
+}
+
 /// Make a program of the service run with the socket, which requests stamps: only a program can,
 /// and the service must not wait for the socket's lock. The kernel refuses the value afterwards,
 /// since no packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c, v6.18).
@@ -243,5 +275,57 @@ impl Drop for Registration {
             slot: self.at.slot,
             registration: self.at.registration,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::os::fd::AsRawFd;
+    use std::thread;
+
+    use nix::sys::socket::{
+        AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, accept,
+        bind, listen, sendmsg, socket,
+    };
+
+    use super::*;
+
+    /// Listen as the service does, and answer the first request with a file as the memory.
+    fn shares(file: &File, folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("socket");
+        let (seqpacket, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let listener = socket(AddressFamily::Unix, seqpacket, flags, None).unwrap();
+        bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        let file = file.try_clone().unwrap();
+        thread::spawn(move || {
+            let connection = accept(listener.as_raw_fd()).unwrap();
+            let reply = Reply::Joined { sockets: 64 }.to_bytes();
+            let passed = [file.as_raw_fd()];
+            let (parts, rights) = ([IoSlice::new(&reply)], [ControlMessage::ScmRights(&passed)]);
+            sendmsg::<()>(connection, &parts, &rights, MsgFlags::empty(), None).unwrap();
+        });
+        path
+    }
+
+    #[test]
+    fn memory_that_may_shrink_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let short = tempfile::tempfile().unwrap();
+        short.set_len(4096).unwrap();
+        let result = Completions::connect(shares(&short, folder.path()));
+        assert!(matches!(result, Err(Error::NoAnswer { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn a_service_of_another_user_gets_no_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = shares(&tempfile::tempfile().unwrap(), folder.path());
+        let another = Uid::effective().as_raw() + 1;
+        match Completions::connect_to_user(path, another) {
+            Err(Error::Untrusted { user, .. }) => assert_eq!(user + 1, another),
+            other => panic!("{other:?}"),
+        }
     }
 }
