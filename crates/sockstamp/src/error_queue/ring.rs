@@ -8,11 +8,13 @@ use crate::sys::stamp_ring::{self, Completion};
 use crate::timestamping::{TxKind, TxStamp, TxTime};
 use crate::{Error, Result};
 
-/// Stamps of sent messages by io_uring: they are read from memory, without a system call. Feature
+/// Stamps of sent messages of many sockets by io_uring: one system call reads those of all. Feature
 /// `io-uring`.
 ///
-/// The kernel takes the stamps of watched sockets out of their error queues as they come, and
-/// writes them into a ring that it shares with this process. Needs Linux 6.17; an older kernel ends
+/// The kernel takes the stamps of watched sockets out of their error queues, and writes them into a
+/// ring that it shares with this process, while the thread that made the ring
+/// [`read`](Self::read)s or [`wait`](Self::wait)s: only that thread can use it. Until then they are
+/// in the queues. Needs Linux 6.17; an older kernel ends
 /// each watch at once ([`RingReport::Ended`] with EOPNOTSUPP). Takes only stamps without their
 /// packets: the sockets must have [`only_stamps`](crate::timestamping::Options::only_stamps). Other
 /// entries stay in the error queue.
@@ -90,10 +92,16 @@ impl StampRing {
             .map_err(Error::call("io_uring_enter(ASYNC_CANCEL)", "a socket"))
     }
 
-    /// Give all stamps that have come to `report`; how many reports there were. Makes no system
-    /// call.
-    pub fn read(&mut self, mut report: impl FnMut(RingReport)) -> usize {
-        self.ring.read(|completion| report(understand(&completion)))
+    /// Give all stamps that have come to `report`; how many reports there were. One system call,
+    /// which never blocks; none if nothing has come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if the kernel refuses, for which there is no reason.
+    pub fn read(&mut self, mut report: impl FnMut(RingReport)) -> Result<usize> {
+        self.ring
+            .read(|completion| report(understand(&completion)))
+            .map_err(Error::call("io_uring_enter", "a ring for stamps"))
     }
 
     /// Wait for a report, at most `longest`.

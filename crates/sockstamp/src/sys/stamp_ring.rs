@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -16,9 +17,14 @@ const UNNAMED: u64 = u64::MAX;
 
 /// A ring whose completions have room for a time (IORING_SETUP_CQE32).
 ///
+/// The kernel writes completions when this thread asks for them (IORING_SETUP_DEFER_TASKRUN, since
+/// v6.1), and not when it likes, by interrupting the thread for each. Only the thread that made the
+/// ring may ask (IORING_SETUP_SINGLE_ISSUER).
+///
 /// Invariant: its submission queue is empty between calls.
 pub(crate) struct StampRing {
     ring: IoUring<squeue::Entry, cqueue::Entry32>,
+    _of_one_thread: PhantomData<*const ()>,
 }
 
 /// A completion.
@@ -44,9 +50,15 @@ impl StampRing {
     pub(crate) fn new(completions: u32) -> nix::Result<Self> {
         let ring = IoUring::<squeue::Entry, cqueue::Entry32>::builder()
             .setup_cqsize(completions.max(2))
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
             .build(1)
             .map_err(|error| errno(&error))?;
-        Ok(Self { ring })
+        Ok(Self {
+            ring,
+            _of_one_thread: PhantomData,
+        })
     }
 
     /// Request the stamps of `socket`. The kernel holds the socket until the watch ends.
@@ -81,8 +93,15 @@ impl StampRing {
         }
     }
 
-    /// Give each completion to `each`, and return how many there were, without a system call.
-    pub(crate) fn read(&mut self, mut each: impl FnMut(Completion)) -> usize {
+    /// Give each completion to `each`, and return how many there were. Makes a system call if the
+    /// kernel has some to write, and never waits.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(Completion)) -> nix::Result<usize> {
+        let submission = self.ring.submission();
+        let has_more = submission.taskrun() || submission.cq_overflow();
+        drop(submission);
+        if has_more {
+            done(self.ring.submit())?;
+        }
         let mut count = 0;
         for entry in self
             .ring
@@ -97,22 +116,26 @@ impl StampRing {
                 time: *entry.big_cqe(),
             });
         }
-        count
+        Ok(count)
     }
 
     /// Wait for a completion, at most `longest`.
     pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
-        let longest = types::Timespec::from(longest);
-        let arguments = types::SubmitArgs::new().timespec(&longest);
-        match self
-            .ring
-            .submitter()
-            .submit_with_args(1, &arguments)
-            .map_err(|error| errno(&error))
-        {
-            Ok(_) | Err(Errno::EINTR | Errno::ETIME | Errno::EBUSY) => Ok(()),
-            Err(errno) => Err(errno),
+        if self.ring.completion().is_empty() {
+            let longest = types::Timespec::from(longest);
+            let arguments = types::SubmitArgs::new().timespec(&longest);
+            done(self.ring.submitter().submit_with_args(1, &arguments))?;
         }
+        Ok(())
+    }
+}
+
+/// A call that was interrupted, or that found no completion or no room for it, is repeated by the
+/// next.
+fn done(entered: io::Result<usize>) -> nix::Result<()> {
+    match entered.map_err(|error| errno(&error)) {
+        Ok(_) | Err(Errno::EINTR | Errno::ETIME | Errno::EBUSY) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -16,7 +16,8 @@ fn read(ring: &mut StampRing, count: usize) -> Result<Vec<(u64, TxStamp)>, i32> 
         ring.read(|report| match report {
             RingReport::Stamp { key, stamp } => stamps.push((key, stamp)),
             RingReport::Ended { error, .. } => ended = error.raw_os_error(),
-        });
+        })
+        .unwrap();
         if stamps.len() < count && ended.is_none() {
             ring.wait(Duration::from_millis(100)).unwrap();
         }
@@ -98,7 +99,7 @@ fn stamps_of_unwatched_sockets_stay_in_the_error_queue() {
     ring.unwatch(3).unwrap();
     assert_eq!(read(&mut ring, 1), Err(libc::ECANCELED));
     sender.send(MessageOptions::new()).unwrap();
-    assert_eq!(ring.read(|report| panic!("{report:?}")), 0);
+    assert_eq!(ring.read(|report| panic!("{report:?}")).unwrap(), 0);
     assert_eq!(ErrorQueue::new().drain(&sender, |_| ()).unwrap(), 1);
 }
 
@@ -123,7 +124,8 @@ fn a_full_ring_loses_nothing() {
         ring.read(|report| match report {
             RingReport::Stamp { stamp, .. } => ids.push(stamp.id),
             RingReport::Ended { error, .. } => panic!("{error}"),
-        });
+        })
+        .unwrap();
         let report = |report: Report<'_>| match report {
             Report::Stamp { stamp, .. } => ids.push(stamp.id),
             other => panic!("{other:?}"),
