@@ -333,8 +333,8 @@ union sockstamp_address {
 /**
  * enum sockstamp_received_flag - properties of a received message
  * @SOCKSTAMP_RECEIVED_CUT: The datagram was longer than the buffer; its rest is lost.
- * @SOCKSTAMP_RECEIVED_STAMP_LOST: Control messages were cut: a missing stamp may have been among
- * them.
+ * @SOCKSTAMP_RECEIVED_STAMP_LOST: Control messages were cut, or are none: a missing stamp may have
+ * been among them.
  */
 enum sockstamp_received_flag {
 	SOCKSTAMP_RECEIVED_CUT = 1 << 0,
@@ -380,7 +380,8 @@ int sockstamp_receive(int fd, void *buffer, size_t size, struct sockstamp_receiv
  * @length: Their length.
  * @received: Where to put the result; from is none.
  *
- * Return: 0. Unknown control messages set SOCKSTAMP_RECEIVED_STAMP_LOST.
+ * Return: 0. Bytes that are no control message, or too few for its type, set
+ * SOCKSTAMP_RECEIVED_STAMP_LOST; control messages of other types are passed over.
  */
 int sockstamp_received_parse(const void *control, size_t length,
 			     struct sockstamp_received *received);
@@ -486,7 +487,7 @@ enum sockstamp_report_type {
 struct sockstamp_report {
 	enum sockstamp_report_type type;
 	uint32_t reserved;
-	union {
+	__extension__ union {
 		struct sockstamp_stamp stamp;
 		struct sockstamp_range zerocopy;
 		struct sockstamp_error error;
@@ -965,7 +966,8 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
  * struct sockstamp_sender_options - options of a sender
  * @buffer_size: Bytes of each buffer.
  * @buffers: The number of buffers.
- * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 32768.
+ * @threshold: Sends of fewer bytes are copied; 0 for SOCKSTAMP_THRESHOLD, which is 32768, and 1 for
+ * no copies.
  * @stop_when_copied: After this many sends in a row that the kernel copied after all, copy at once;
  * 0 for never.
  */

@@ -33,7 +33,10 @@ impl Sender {
         if options.buffer_size == 0 || options.buffers == 0 || options.reserved != 0 {
             return Err(Errno::INVALID);
         }
-        let mut how = Options::default().threshold(options.threshold as usize);
+        let mut how = Options::default();
+        if options.threshold != 0 {
+            how = how.threshold(options.threshold as usize);
+        }
         if let Some(sends) = NonZeroU32::new(options.stop_when_copied) {
             how = how.stop_when_copied(sends);
         }

@@ -17,6 +17,7 @@ fn clang() -> String {
 fn the_header_stands_alone_in_each_standard_and_in_cpp() {
     let include = installed().path("include");
     for (language, standard) in [
+        ("c", "c99"),
         ("c", "c11"),
         ("c", "gnu17"),
         ("c++", "c++11"),
