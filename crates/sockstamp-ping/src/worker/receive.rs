@@ -60,9 +60,7 @@ impl Worker {
         match port.stamp(stamp, |probe| of = Some(probe)) {
             timestamping::Outcome::Matched => {}
             timestamping::Outcome::Duplicate => self.outbox.counters.repeated_stamps += 1,
-            timestamping::Outcome::Past | timestamping::Outcome::Unknown => {
-                self.outbox.counters.unmatched_stamps += 1;
-            }
+            _ => self.outbox.counters.unmatched_stamps += 1,
         }
         let Some(probe) = of else { return };
         let Some(flight) = self.flight(probe) else {

@@ -25,9 +25,10 @@
 //! - **Entries wake `poll`**: a socket with a filled error queue has POLLERR (EPOLLERR), which no
 //!   poll can exclude. A loop that does not drain the queue spins. With EPOLLET it wakes once per
 //!   entry.
-//! - **Entries count against the receive buffer** (SO_RCVBUF). Entries that do not fit are dropped
-//!   silently (`sock_queue_err_skb()` in net/core/skbuff.c, v6.18): missing ids are the only sign.
-//!   Drain often, and request stamps without their packets
+//! - **Entries count against the receive buffer** (SO_RCVBUF), together with received data that
+//!   nobody has read. Entries that do not fit are dropped silently (`sock_queue_err_skb()` in
+//!   net/core/skbuff.c, v6.18): missing ids are the only sign. A program that sends and never reads
+//!   what comes back gets no stamps any more. Drain often, and request stamps without their packets
 //!   ([`only_stamps`](crate::timestamping::Options::only_stamps)).
 //! - **One queue, one reader.** Stamps, completions and errors come mixed, so a part of a program
 //!   that reads the queue for itself takes the others' entries away.

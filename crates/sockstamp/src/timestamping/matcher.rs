@@ -19,9 +19,19 @@ pub enum Origin {
 
 /// Joins stamps to the messages that they are of.
 ///
-/// Report each send to it right after the call, before the error queue is drained, and give it each
-/// stamp. It remembers the last messages, as many as its capacity, and allocates nothing after
-/// [`datagrams`](Self::datagrams) or [`stream`](Self::stream).
+/// Give it each send and each stamp. It remembers the last messages, as many as its capacity, and
+/// allocates nothing after it was made.
+///
+/// | made by | ids | a send is reported |
+/// |---|---|---|
+/// | [`chosen_ids`](Self::chosen_ids) | [the sender's own](super::MessageOptions::id) | [before](Self::sending) the call, by any thread |
+/// | [`datagrams`](Self::datagrams) | the kernel's count of stamped sends | [after](Self::sent) the call, before another send of the socket |
+/// | [`stream`](Self::stream) | bytes of TCP | [after](Self::sent) the call, before another send of the socket |
+///
+/// A count has two weak points, which own ids have not. Sends of several threads must be reported
+/// in the order in which the kernel counts them: hold one lock over the send *and* its report. And
+/// a datagram that fails may have been counted or not: see [`restarted`](Self::restarted). To miss
+/// either gives stamps to wrong messages. Own ids are of datagrams, since v6.13.
 ///
 /// | what happens | result |
 /// |---|---|
@@ -32,6 +42,7 @@ pub enum Origin {
 /// | a stamp is lost | the message is handed out by [`sent`](Self::sent) when its place is needed, and counted |
 /// | ids wrap at 2^32 | nothing: they are joined to the nearest message, up to 2^31 back |
 /// | a stamp of a forgotten message, or of one that was never told | [`Outcome::Past`], [`Outcome::Unknown`] |
+/// | a count began anew, and the id is of a message before and of one after | [`Outcome::Doubtful`] |
 ///
 /// ```
 /// use sockstamp::timestamping::{Matcher, Origin, TxKind};
@@ -44,6 +55,8 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Matcher<T> {
     sends: VecDeque<Send<T>>,
+    /// Those of counts that have ended, oldest first: [`restarted`](Self::restarted).
+    former: VecDeque<Send<T>>,
     capacity: usize,
     expected: Kinds,
     unit: Unit,
@@ -54,6 +67,7 @@ pub struct Matcher<T> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
+    Chosen,
     Datagrams,
     Bytes,
 }
@@ -100,6 +114,8 @@ pub enum Outcome {
     Past,
     /// The stamp is of no message that was reported as sent.
     Unknown,
+    /// Messages of two counts have this id: after [`Matcher::restarted`].
+    Doubtful,
 }
 
 /// Counters of a [`Matcher`]. They never decrease.
@@ -115,6 +131,8 @@ pub struct MatcherCounters {
     pub past: u64,
     /// [`Outcome::Unknown`].
     pub unknown: u64,
+    /// [`Outcome::Doubtful`].
+    pub doubtful: u64,
     /// Messages that were forgotten without all the stamps expected.
     pub unfinished: u64,
 }
@@ -129,6 +147,17 @@ impl<T> Matcher<T> {
     #[must_use]
     pub fn datagrams(capacity: usize, expected: &[TxKind]) -> Self {
         Self::new(capacity, expected, Unit::Datagrams, 0)
+    }
+
+    /// Create one for datagrams with [ids of the sender's choice](super::MessageOptions::id), which
+    /// rise by whatever steps and wrap. It is otherwise like [`datagrams`](Self::datagrams).
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0.
+    #[must_use]
+    pub fn chosen_ids(capacity: usize, expected: &[TxKind]) -> Self {
+        Self::new(capacity, expected, Unit::Chosen, 0)
     }
 
     /// Create one for TCP, whose ids count bytes from `origin`. It is otherwise like
@@ -150,6 +179,10 @@ impl<T> Matcher<T> {
         assert!(capacity > 0, "a matcher without memory matches nothing");
         Self {
             sends: VecDeque::with_capacity(capacity),
+            former: VecDeque::with_capacity(match unit {
+                Unit::Datagrams => capacity,
+                Unit::Chosen | Unit::Bytes => 0,
+            }),
             capacity,
             expected: Kinds::of(expected),
             unit,
@@ -159,26 +192,84 @@ impl<T> Matcher<T> {
     }
 
     /// Note a sent message that requested stamps. `bytes` is the result of the send call; 0 means
-    /// that nothing was sent on a stream. Not for datagrams with an
-    /// [id of their own](super::MessageOptions::id).
+    /// that nothing was sent on a stream.
     ///
     /// Returns the message that had to be forgotten for it, if that lacked an expected stamp.
+    ///
+    /// # Panics
+    ///
+    /// If the matcher is for [`chosen_ids`](Self::chosen_ids).
     pub fn sent(&mut self, bytes: usize, message: T) -> Option<T> {
+        assert_ne!(self.unit, Unit::Chosen, "these ids are chosen, not counted");
         if self.unit == Unit::Bytes && bytes == 0 {
             return None;
         }
         self.next += match self.unit {
-            Unit::Datagrams => 1,
             Unit::Bytes => bytes as u64,
+            Unit::Datagrams | Unit::Chosen => 1,
         };
         let forgotten = self.make_room();
-        self.sends.push_back(Send {
-            last: self.next - 1,
-            exact: Slots::default(),
-            merged: Slots::default(),
-            message,
-        });
+        self.sends.push_back(Send::new(self.next - 1, message));
         forgotten
+    }
+
+    /// Note a datagram that will be sent with this `id`. Ids of several threads may come in any
+    /// order, as long as they are near each other. If the send fails, [`unsent`](Self::unsent)
+    /// takes the message back.
+    ///
+    /// Returns the message that had to be forgotten for it, if that lacked an expected stamp.
+    ///
+    /// # Panics
+    ///
+    /// If the matcher is not for [`chosen_ids`](Self::chosen_ids).
+    pub fn sending(&mut self, id: u32, message: T) -> Option<T> {
+        assert_eq!(self.unit, Unit::Chosen, "these ids are counted, not chosen");
+        let last = self.nearest(id);
+        let forgotten = self.make_room();
+        let later = self.sends.iter().rev().take_while(|send| send.last > last);
+        let place = self.sends.len() - later.count();
+        self.sends.insert(place, Send::new(last, message));
+        self.next = self.next.max(last + 1);
+        forgotten
+    }
+
+    /// Forget the datagram of this `id`, whose send failed. `None` if it is not remembered.
+    pub fn unsent(&mut self, id: u32) -> Option<T> {
+        let last = self.extended(id)??;
+        let index = self.sends.binary_search_by_key(&last, |send| send.last);
+        self.sends.remove(index.ok()?).map(|send| send.message)
+    }
+
+    /// Note that a send of a datagram failed, then the error queue was read to its end, and then
+    /// [`restart_ids`](super::restart_ids) was called.
+    ///
+    /// It is unknown whether the kernel has counted the datagram: a firewall, a full queue and a
+    /// wrong size of segments refuse it after that, other errors come before (`__ip_append_data()`
+    /// in net/ipv4/ip_output.c, v6.18). So the count begins anew. Stamps of earlier messages still
+    /// find them, unless a later message has the same id: [`Outcome::Doubtful`]. A stamp that comes
+    /// again (a second device) is of the later message then, if it comes as late.
+    ///
+    /// # Panics
+    ///
+    /// If the matcher is not for [`datagrams`](Self::datagrams).
+    pub fn restarted(&mut self) {
+        let counts = self.unit == Unit::Datagrams;
+        assert!(counts, "only datagrams lose their count");
+        self.former.append(&mut self.sends);
+        self.next = 0;
+    }
+
+    /// The extension of a chosen id beyond 32 bits that is nearest to the newest id, with room for
+    /// earlier ones below the first.
+    fn nearest(&self, id: u32) -> u64 {
+        const FIRST: u64 = 1 << 32;
+        match self.next.checked_sub(1) {
+            None => FIRST + u64::from(id),
+            Some(newest) => {
+                let ahead = id.wrapping_sub(low(newest)).cast_signed();
+                newest.saturating_add_signed(ahead.into())
+            }
+        }
     }
 
     /// Bytes were sent on a stream without asking for stamps. Datagrams without stamps are not
@@ -190,10 +281,10 @@ impl<T> Matcher<T> {
     }
 
     fn make_room(&mut self) -> Option<T> {
-        if self.sends.len() < self.capacity {
+        if self.former.len() + self.sends.len() < self.capacity {
             return None;
         }
-        let oldest = self.sends.pop_front()?;
+        let oldest = self.former.pop_front().or_else(|| self.sends.pop_front())?;
         let unfinished = !oldest.exact.and(oldest.merged).has_all(self.expected);
         self.counters.unfinished += u64::from(unfinished);
         unfinished.then_some(oldest.message)
@@ -202,17 +293,51 @@ impl<T> Matcher<T> {
     /// Give `stamp` to its message, and on a stream to all earlier ones that lack it, oldest
     /// first.
     pub fn stamp(&mut self, stamp: &TxStamp, matched: impl FnMut(Match<'_, T>)) -> Outcome {
-        let outcome = match self.extended(stamp.id) {
-            None => Outcome::Unknown,
-            Some(id) => self.stamp_at(id, stamp, matched),
+        let current = self.extended(stamp.id);
+        let outcome = match (self.former_of(stamp), current) {
+            (Former::None, None) => Outcome::Unknown,
+            (Former::None, Some(id)) => self.stamp_at(id, stamp, matched),
+            (Former::Complete, None | Some(None)) => Outcome::Duplicate,
+            (Former::Complete, Some(id)) => self.stamp_at(id, stamp, matched),
+            (Former::One(index), None | Some(None)) => self.stamp_former(index, stamp, matched),
+            (Former::One(_), Some(Some(_))) | (Former::Several, _) => Outcome::Doubtful,
         };
         match outcome {
             Outcome::Matched => {}
             Outcome::Duplicate => self.counters.duplicate += 1,
             Outcome::Past => self.counters.past += 1,
             Outcome::Unknown => self.counters.unknown += 1,
+            Outcome::Doubtful => self.counters.doubtful += 1,
         }
         outcome
+    }
+
+    /// The messages of ended counts that may have the stamp.
+    fn former_of(&self, stamp: &TxStamp) -> Former {
+        let slot = Slots::of(stamp);
+        let with_id = |(_, send): &(usize, &Send<T>)| low(send.last) == stamp.id;
+        let mut found = Former::None;
+        for (index, send) in (0..).zip(&self.former).filter(with_id) {
+            found = match found {
+                _ if send.exact.has(slot) => found.or_complete(),
+                Former::None | Former::Complete => Former::One(index),
+                Former::One(_) | Former::Several => Former::Several,
+            };
+        }
+        found
+    }
+
+    fn stamp_former(
+        &mut self,
+        index: usize,
+        stamp: &TxStamp,
+        mut matched: impl FnMut(Match<'_, T>),
+    ) -> Outcome {
+        let send = &mut self.former[index];
+        send.exact = send.exact.and(Slots::of(stamp));
+        self.counters.matched += 1;
+        matched(send.matching(stamp, Coverage::Exact));
+        Outcome::Matched
     }
 
     fn stamp_at(
@@ -229,19 +354,14 @@ impl<T> Matcher<T> {
         }
         let index = self.sends.partition_point(|send| send.last < id);
         let own = self.sends.get(index).is_some_and(|send| send.last == id);
-        if !own && self.unit == Unit::Datagrams {
+        if !own && self.unit != Unit::Bytes {
             return Outcome::Unknown;
         }
         let slot = Slots::of(stamp);
         let mut any = false;
         let mut give = |send: &mut Send<T>, coverage| {
             any = true;
-            matched(Match {
-                message: &mut send.message,
-                kind: stamp.kind,
-                time: stamp.time,
-                coverage,
-            });
+            matched(send.matching(stamp, coverage));
         };
         if self.unit == Unit::Bytes {
             // A stamp was given to all before it, so those without it are together, right before
@@ -279,8 +399,7 @@ impl<T> Matcher<T> {
     /// one before the origin.
     fn extended(&self, id: u32) -> Option<Option<u64>> {
         let newest = self.next.checked_sub(1)?;
-        let [a, b, c, d, ..] = newest.to_le_bytes();
-        let back = u32::from_le_bytes([a, b, c, d]).wrapping_sub(id);
+        let back = low(newest).wrapping_sub(id);
         (back <= u32::MAX / 2).then(|| newest.checked_sub(back.into()))
     }
 
@@ -293,8 +412,54 @@ impl<T> Matcher<T> {
     /// The messages remembered that lack an expected stamp, oldest first.
     pub fn unfinished(&self) -> impl Iterator<Item = &T> {
         let lacks = |send: &&Send<T>| !send.exact.and(send.merged).has_all(self.expected);
-        self.sends.iter().filter(lacks).map(|send| &send.message)
+        let all = self.former.iter().chain(&self.sends);
+        all.filter(lacks).map(|send| &send.message)
     }
+}
+
+/// The messages of ended counts with the id of a stamp.
+enum Former {
+    None,
+    /// They have the stamp.
+    Complete,
+    /// One of them lacks it.
+    One(usize),
+    Several,
+}
+
+impl Former {
+    fn or_complete(self) -> Self {
+        match self {
+            Self::None => Self::Complete,
+            found => found,
+        }
+    }
+}
+
+impl<T> Send<T> {
+    fn new(last: u64, message: T) -> Self {
+        Self {
+            last,
+            exact: Slots::default(),
+            merged: Slots::default(),
+            message,
+        }
+    }
+
+    fn matching(&mut self, stamp: &TxStamp, coverage: Coverage) -> Match<'_, T> {
+        Match {
+            message: &mut self.message,
+            kind: stamp.kind,
+            time: stamp.time,
+            coverage,
+        }
+    }
+}
+
+/// The 32 bits that the kernel has.
+fn low(id: u64) -> u32 {
+    let [a, b, c, d, ..] = id.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// Kinds of stamps, a bit each.
@@ -407,6 +572,60 @@ mod tests {
             given(&mut matcher, 159, TxKind::Snd),
             (Outcome::Matched, vec![(7, Coverage::Exact)])
         );
+    }
+
+    #[test]
+    fn chosen_ids_come_in_any_order_and_a_failed_send_moves_none() {
+        let mut matcher = Matcher::chosen_ids(4, &[TxKind::Snd]);
+        for (id, message) in [(u32::MAX, 0), (1, 2), (0, 1), (5, 3)] {
+            assert_eq!(matcher.sending(id, message), None);
+        }
+        assert_eq!(matcher.unsent(1), Some(2));
+        assert_eq!(matcher.unsent(1), None);
+        for (id, outcome, message) in [
+            (5, Outcome::Matched, Some(3)),
+            (0, Outcome::Matched, Some(1)),
+            (1, Outcome::Unknown, None),
+            (u32::MAX, Outcome::Matched, Some(0)),
+            (0, Outcome::Duplicate, None),
+            (6, Outcome::Unknown, None),
+        ] {
+            let given = given(&mut matcher, id, TxKind::Snd);
+            let messages = message.map(|message| (message, Coverage::Exact));
+            assert_eq!(given, (outcome, messages.into_iter().collect()), "{id}");
+        }
+        assert_eq!(matcher.sending(9, 4), None);
+        assert_eq!(matcher.sending(8, 5), None, "the oldest had its stamp");
+        assert_eq!(matcher.unfinished().collect::<Vec<_>>(), [&5, &4]);
+    }
+
+    #[test]
+    fn ids_of_two_counts_are_told_apart_or_doubted() {
+        let mut matcher = Matcher::datagrams(8, &[TxKind::Snd]);
+        (0..3).for_each(|message| assert_eq!(matcher.sent(1, message), None));
+        matcher.restarted();
+        let exact = |message| (Outcome::Matched, vec![(message, Coverage::Exact)]);
+        let without = |outcome| (outcome, vec![]);
+        assert_eq!(given(&mut matcher, 2, TxKind::Snd), exact(2));
+        assert_eq!(
+            given(&mut matcher, 2, TxKind::Snd),
+            without(Outcome::Duplicate)
+        );
+        matcher.sent(1, 10);
+        matcher.sent(1, 11);
+        assert_eq!(
+            given(&mut matcher, 0, TxKind::Snd),
+            without(Outcome::Doubtful)
+        );
+        assert_eq!(
+            given(&mut matcher, 3, TxKind::Snd),
+            without(Outcome::Unknown)
+        );
+        (12..18).for_each(|message| {
+            matcher.sent(1, message);
+        });
+        assert_eq!(given(&mut matcher, 0, TxKind::Snd), exact(10));
+        assert_eq!(matcher.counters().doubtful, 1);
     }
 
     #[test]

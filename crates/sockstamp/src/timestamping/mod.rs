@@ -21,11 +21,17 @@
 //! - **TCP merges stamps**: of sends that share a packet, only the last one's stamp comes. A stamp
 //!   therefore covers all sends before it; the [`Matcher`] handles that.
 //! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from
-//!   the oldest that is not acknowledged with [`id`](Options::id). They begin when the option is
-//!   set first; to set it again changes nothing. Ids of datagrams count the sends that requested a
-//!   stamp. Both wrap at 2^32.
+//!   the oldest that is not acknowledged with [`id`](Options::id). Ids of datagrams count sends that
+//!   requested a stamp. Both begin when the option is set on a socket without it, and wrap at
+//!   2^32: to set it again changes nothing, to clear and set it begins anew ([`restart_ids`]).
+//! - **A datagram that fails may keep its id**: a firewall, a full queue or a wrong segment size
+//!   refuses it after the kernel has counted it, other errors come before. So the ids of later
+//!   datagrams are in doubt, unless each has [its own](MessageOptions::id)
+//!   ([`Matcher::restarted`]).
+//! - **A datagram put together of several sends** (MSG_MORE) has the id of its first.
 //! - **Stamps of sent messages come by the error queue**, which always wakes poll(2), and silently
-//!   drops stamps when the receive buffer is full ([`error_queue`](crate::error_queue)).
+//!   drops stamps when the receive buffer is full, be it of received data that nobody has read
+//!   ([`error_queue`](crate::error_queue)).
 //! - **A datagram that is cut** has the stamps of its first packet, be it fragments of IP or
 //!   segments of UDP GSO.
 //! - **Virtual devices stamp as well**: SCHED and SND come again on each device that the packet
@@ -45,7 +51,7 @@ mod support;
 
 pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
 pub use message::{Destination, MessageOptions, send};
-pub use options::Options;
+pub use options::{Options, restart_ids};
 pub use receive::{ReceiveBatch, Received, receive};
 pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;

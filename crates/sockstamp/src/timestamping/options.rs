@@ -250,6 +250,27 @@ impl Options {
     }
 }
 
+/// Begin the count of a datagram socket's [ids](Options::id) anew, at 0, after a failed send:
+/// nobody knows whether that was counted ([`Matcher::restarted`](super::Matcher::restarted)).
+///
+/// Nothing may be sent by the socket meanwhile. Do nothing if it has no ids.
+///
+/// Source: `sock_set_timestamping()` in net/core/sock.c, v6.18: the count begins when the option is
+/// set on a socket without it.
+///
+/// # Errors
+///
+/// Those of [`Options::apply`].
+pub fn restart_ids(socket: impl AsFd) -> Result<()> {
+    let options = Options::of(&socket)?;
+    if !options.has(Flag::OptId) {
+        return Ok(());
+    }
+    let without = options.limited(|flag| ![Flag::OptId, Flag::OptIdTcp].contains(&flag), true);
+    without.apply(&socket)?;
+    options.apply(&socket)
+}
+
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names = f.debug_set();
