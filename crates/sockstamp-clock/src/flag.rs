@@ -111,6 +111,16 @@ impl Flag {
         }
     }
 
+    /// Return true if sent messages with this flag are stamped, and numbered with
+    /// [`OptId`](Self::OptId).
+    #[must_use]
+    pub const fn stamps_sends(self) -> bool {
+        matches!(
+            self,
+            Self::TxHardware | Self::TxSoftware | Self::TxSched | Self::TxAck | Self::TxCompletion
+        )
+    }
+
     /// Return the flags of a set of bits.
     pub fn all_in(bits: u32) -> impl Iterator<Item = Self> {
         Self::ALL

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ReceiveStamping`] | makes the kernel stamp received packets for as long as it is held |
 //! | [`interface`] | which stamps a network interface can give |
+//! | [`stamped`] | sockets whose sends and stamps belong together: begin here |
 //! | [`timestamping`] | stamps of sent and received messages, of any socket |
 //! | [`zerocopy`] | sends that own their buffers until the kernel is done with them, receives that borrow its pages |
 //! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
@@ -33,6 +34,7 @@ mod receive_stamping;
 mod refusal;
 mod socket;
 pub mod socket_options;
+pub mod stamped;
 #[expect(
     unsafe_code,
     reason = "the one place for system calls that have no safe wrapper"

@@ -12,8 +12,14 @@ use crate::sys::polling;
 /// The error queue of one socket, for tasks of tokio. Feature `tokio`.
 ///
 /// It has its own descriptor of the socket, so it can be used together with tokio's `TcpStream` or
-/// `UdpSocket` for the same socket. Entries in the queue (EPOLLERR) wake its task; they also wake
-/// tokio's socket, once per entry, which then sleeps again.
+/// `UdpSocket` for the same socket. Entries in the queue (EPOLLERR) wake its task.
+///
+/// **They also make tokio's socket writable for ever**: mio takes EPOLLERR with EPOLLOUT for a
+/// closed peer (`is_write_closed()`), and tokio never forgets that. A task that waits for room, as
+/// `write_all` does when the peer reads slowly, then tries again without rest and takes a whole
+/// processor. Tasks that read are not concerned. Where a writer may have to wait, use
+/// [`AsyncStampedSocket`](crate::stamped::AsyncStampedSocket) or
+/// [`AsyncZeroCopySender`](crate::zerocopy::AsyncZeroCopySender).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -99,6 +99,27 @@ pub(crate) fn get<T: Plain>(
     Ok((value, written as usize))
 }
 
+/// Have calls fail with EAGAIN where they would block.
+#[cfg(feature = "tokio")]
+pub(crate) fn set_nonblocking(socket: impl AsFd) -> nix::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads one int at `on`, which is borrowed for the call, and keeps no
+    // pointer. The descriptor is open, as it is borrowed for the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONBIO, &raw const on) };
+    Errno::result(result).map(drop)
+}
+
+/// SIOCOUTQ of TCP: return how many bytes were written and not acknowledged.
+pub(crate) fn unacknowledged(socket: impl AsFd) -> nix::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int at `bytes`, which is alive and not otherwise borrowed, and
+    // keeps no pointer (`tcp_ioctl()`, net/ipv4/tcp.c). The descriptor is open, as it is borrowed
+    // for the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    Errno::result(result)?;
+    Ok(bytes.cast_unsigned())
+}
+
 const fn length<T>() -> libc::socklen_t {
     assert!(size_of::<T>() <= 4096, "no option is that large");
     #[expect(clippy::cast_possible_truncation, reason = "asserted above")]

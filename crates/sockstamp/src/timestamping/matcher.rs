@@ -32,6 +32,7 @@ pub enum Origin {
 /// in the order in which the kernel counts them: hold one lock over the send *and* its report. And
 /// a datagram that fails may have been counted or not: see [`restarted`](Self::restarted). To miss
 /// either gives stamps to wrong messages. Own ids are of datagrams, since v6.13.
+/// [`StampedSocket`](crate::stamped::StampedSocket) takes care of both.
 ///
 /// | what happens | result |
 /// |---|---|
@@ -257,6 +258,11 @@ impl<T> Matcher<T> {
         assert!(counts, "only datagrams lose their count");
         self.former.append(&mut self.sends);
         self.next = 0;
+    }
+
+    /// Return true if no message that was counted has this id.
+    pub(crate) fn is_ahead(&self, id: u32) -> bool {
+        self.unit != Unit::Chosen && self.extended(id).is_none()
     }
 
     /// The extension of a chosen id beyond 32 bits that is nearest to the newest id, with room for

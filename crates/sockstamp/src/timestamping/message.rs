@@ -82,6 +82,16 @@ impl MessageOptions {
         }
     }
 
+    pub(crate) const fn without_id(self) -> Self {
+        Self { id: None, ..self }
+    }
+
+    /// Return true if the message requests a stamp, on a socket with these options.
+    pub(crate) fn requests_stamps(self, socket: super::Options) -> bool {
+        let requested = self.flags.unwrap_or(socket.bits());
+        Flag::all_in(requested).any(Flag::stamps_sends)
+    }
+
     const fn with(self, flag: Flag) -> Self {
         let flags = match self.flags {
             Some(flags) => flags,

@@ -52,6 +52,8 @@ mod support;
 pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
 pub use message::{Destination, MessageOptions, send};
 pub use options::{Options, restart_ids};
+#[cfg(feature = "tokio")]
+pub(crate) use receive::receive_now;
 pub use receive::{ReceiveBatch, Received, receive};
 pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;

@@ -245,7 +245,7 @@ impl Options {
         })
     }
 
-    pub(super) const fn bits(self) -> u32 {
+    pub(crate) const fn bits(self) -> u32 {
         self.flags
     }
 }

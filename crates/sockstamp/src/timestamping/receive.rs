@@ -79,13 +79,23 @@ impl Received {
 ///
 /// A plain OS error, as from the standard library's `recv`.
 pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> io::Result<Received> {
+    receive_by(socket, payload, 0)
+}
+
+/// Do the same, and never block.
+#[cfg(feature = "tokio")]
+pub(crate) fn receive_now(socket: impl AsFd, payload: &mut [u8]) -> io::Result<Received> {
+    receive_by(socket, payload, libc::MSG_DONTWAIT)
+}
+
+fn receive_by(socket: impl AsFd, payload: &mut [u8], flags: i32) -> io::Result<Received> {
     let (mut address, mut control) = ([0; ADDRESS], [0; CONTROL]);
     let mut buffers = Buffers {
         payload,
         address: &mut address,
         control: &mut control,
     };
-    let received = message::receive(socket, &mut buffers, 0)?;
+    let received = message::receive(socket, &mut buffers, flags)?;
     Ok(Received::new(received, &address, &control))
 }
 
@@ -121,6 +131,8 @@ impl ReceiveBatch {
     /// Wait for a message, as the socket does, take the available ones, at most
     /// [`MESSAGES`](Self::MESSAGES), and pass each with its payload to `message`; return their
     /// number.
+    ///
+    /// If `message` panics, the messages behind it are lost, at most 31.
     ///
     /// Source: recvmmsg(2) with MSG_WAITFORONE.
     ///

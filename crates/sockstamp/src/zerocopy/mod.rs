@@ -61,6 +61,8 @@
 //!   completion that waits to be read counts against net.core.optmem_max. Beyond these the kernel
 //!   returns ENOBUFS, and the send is copied ([`Counters::refused`]).
 
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod calls;
 mod copy_back;
 mod held;
@@ -75,6 +77,8 @@ mod sender;
 mod transport;
 
 pub use crate::sys::zerocopy::StableBuffer;
+#[cfg(feature = "tokio")]
+pub use asynchronous::AsyncZeroCopySender;
 pub use calls::{Support, ZeroCopySender};
 pub use copy_back::copies_back;
 pub use held::Returned;

@@ -8,5 +8,6 @@ mod delay;
 mod ids;
 mod receive;
 mod ring;
+mod stamped;
 mod tcp;
 mod transmit;

@@ -1,0 +1,231 @@
+//! What a stamped socket knows of its sends.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::error_queue::{self, NetworkError, Report};
+use crate::timestamping::{Coverage, Matcher, MatcherCounters, TxKind, TxStamp};
+
+/// The name of one send of a [`StampedSocket`](super::StampedSocket). Later sends have greater
+/// ones; none comes twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// Its number: how many sends were tried before.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The id of a datagram with this token.
+    pub(super) fn id(self) -> u32 {
+        let [a, b, c, d, ..] = self.0.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A message that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Sent {
+    /// The name that its stamps will have.
+    pub token: Token,
+    /// How many bytes were taken: of a stream, maybe not all.
+    pub bytes: usize,
+}
+
+/// A stamp and the send that it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Stamped {
+    /// The send.
+    pub token: Token,
+    /// Point and time.
+    pub stamp: TxStamp,
+    /// Whether it is the send's own, or of a later one of the same stream.
+    pub coverage: Coverage,
+}
+
+/// Counters of a [`StampedSocket`](super::StampedSocket). They never decrease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Sends, failed ones among them.
+    pub tried: u64,
+    /// Sends that failed, those that had no room (EAGAIN) among them.
+    pub failed: u64,
+    /// Stamps and network errors that were dropped because nobody took them for too long.
+    pub dropped: u64,
+    /// Entries of the error queue that are neither stamps nor network errors.
+    pub others: u64,
+    /// What became of the stamps.
+    pub stamps: MatcherCounters,
+    /// What came out of the error queue.
+    pub queue: error_queue::Counters,
+}
+
+/// Waits for one stamp of one send.
+#[derive(Debug)]
+struct Waiter {
+    token: Token,
+    kind: TxKind,
+    stamp: Option<TxStamp>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) matcher: Matcher<Token>,
+    capacity: usize,
+    next: u64,
+    /// A send is under way that the kernel counts, and that the matcher does not know.
+    sending: bool,
+    /// Stamps that may be of that send.
+    early: Vec<TxStamp>,
+    stamps: VecDeque<Stamped>,
+    errors: VecDeque<NetworkError>,
+    waiters: Vec<Waiter>,
+    /// How many wait for news by the private epoll.
+    pub(super) sleepers: usize,
+    /// One of them is a thread.
+    pub(super) has_leader: bool,
+    /// A task is to be woken besides them.
+    pub(super) polls: bool,
+    pub(super) counters: Counters,
+}
+
+impl State {
+    pub(super) fn new(matcher: Matcher<Token>, capacity: usize) -> Self {
+        Self {
+            matcher,
+            capacity,
+            next: 0,
+            sending: false,
+            early: Vec::new(),
+            stamps: VecDeque::new(),
+            errors: VecDeque::new(),
+            waiters: Vec::new(),
+            sleepers: 0,
+            has_leader: false,
+            polls: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Name the next send, and keep its stamp of the kind that is awaited.
+    pub(super) fn name(&mut self, awaited: Option<TxKind>) -> Token {
+        let token = Token(self.next);
+        self.next += 1;
+        self.counters.tried += 1;
+        if let Some(kind) = awaited {
+            self.waiters.push(Waiter {
+                token,
+                kind,
+                stamp: None,
+            });
+        }
+        token
+    }
+
+    pub(super) fn begin_counted(&mut self) {
+        self.sending = true;
+    }
+
+    /// The matcher knows of the send. Return `true` if there is news for somebody.
+    pub(super) fn end_counted(&mut self) -> bool {
+        self.sending = false;
+        let early = std::mem::take(&mut self.early);
+        early
+            .into_iter()
+            .fold(false, |news, stamp| self.stamp(stamp) | news)
+    }
+
+    pub(super) fn fail(&mut self, token: Token) {
+        self.counters.failed += 1;
+        self.forget(token);
+    }
+
+    /// Nobody waits for a stamp of this send any more.
+    pub(super) fn forget(&mut self, token: Token) {
+        self.waiters.retain(|waiter| waiter.token != token);
+    }
+
+    /// The stamp that a waiter got.
+    pub(super) fn awaited(&mut self, token: Token) -> Option<TxStamp> {
+        let waiter = self.waiters.iter().find(|waiter| waiter.token == token);
+        waiter?.stamp
+    }
+
+    /// Keep what is reported. Return `true` if it is news for somebody.
+    pub(super) fn take(&mut self, report: &Report<'_>) -> bool {
+        match report {
+            Report::Stamp { stamp, .. } => return self.stamp(*stamp),
+            Report::Network(error) => {
+                self.counters.dropped += push(&mut self.errors, *error, self.capacity);
+                return true;
+            }
+            Report::ZeroCopy(_) | Report::Other(_) => self.counters.others += 1,
+        }
+        false
+    }
+
+    fn stamp(&mut self, stamp: TxStamp) -> bool {
+        if self.sending && self.matcher.is_ahead(stamp.id) && self.early.len() < self.capacity {
+            self.early.push(stamp);
+            return false;
+        }
+        let Self {
+            matcher,
+            stamps,
+            waiters,
+            counters,
+            capacity,
+            ..
+        } = self;
+        let mut news = false;
+        matcher.stamp(&stamp, |matched| {
+            news = true;
+            let token = *matched.message;
+            let waiter = waiters.iter_mut().find(|waiter| {
+                waiter.token == token && waiter.kind == stamp.kind && waiter.stamp.is_none()
+            });
+            match waiter {
+                Some(waiter) => waiter.stamp = Some(stamp),
+                None => {
+                    let stamped = Stamped {
+                        token,
+                        stamp,
+                        coverage: matched.coverage,
+                    };
+                    counters.dropped += push(stamps, stamped, *capacity);
+                }
+            }
+        });
+        news
+    }
+
+    /// Return the stamps that nobody took, if there are any.
+    pub(super) fn stamps(&mut self) -> Option<Vec<Stamped>> {
+        (!self.stamps.is_empty()).then(|| self.stamps.drain(..).collect())
+    }
+
+    pub(super) fn errors(&mut self) -> Vec<NetworkError> {
+        self.errors.drain(..).collect()
+    }
+}
+
+/// Return how many had to go for it.
+fn push<T>(queue: &mut VecDeque<T>, element: T, capacity: usize) -> u64 {
+    let full = queue.len() >= capacity;
+    if full {
+        queue.pop_front();
+    }
+    queue.push_back(element);
+    u64::from(full)
+}
