@@ -55,6 +55,42 @@ fn stamps_of_tcp_come_without_queue_entries() {
     }
 }
 
+/// The socket's own requests bring the same stamps: those are in the error queue.
+#[test]
+fn stamps_come_once_where_the_socket_requests_them_as_well() {
+    if probe::facts().tx_timestamping != Some(true) {
+        skip(
+            "stamps::stamps_come_once_where_the_socket_requests_them_as_well",
+            "BPF timestamping is from Linux 6.15 on",
+        );
+        return;
+    }
+    const MESSAGES: usize = 50;
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (mut sender, mut receiver) = fixture.tcp(Family::V4);
+    let mut registration = service.connect().register(&sender, true).unwrap();
+    assert!(registration.has_stamps());
+    let options = Options::new().tx_sched().tx_software().tx_ack();
+    options.tcp_id().only_stamps().apply(&sender).unwrap();
+    for _ in 0..MESSAGES {
+        sender.write_all(&[0; 100]).unwrap();
+        receiver.read_exact(&mut [0; 100]).unwrap();
+    }
+    let (mut stamps, mut queued) = (Vec::new(), 0);
+    let mut queue = ErrorQueue::new();
+    until(|| {
+        registration.stamps(|stamp| stamps.push((stamp.id, stamp.kind)));
+        queued += queue.drain(&sender, |_| ()).unwrap();
+        stamps.len() >= 3 * MESSAGES && queued >= 3 * MESSAGES
+    });
+    let different: BTreeSet<_> = stamps.iter().collect();
+    assert_eq!(
+        (stamps.len(), different.len()),
+        (3 * MESSAGES, 3 * MESSAGES)
+    );
+    assert_eq!(registration.lost(), 0);
+}
+
 #[test]
 fn stamps_of_udp_equal_those_in_the_queue() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));

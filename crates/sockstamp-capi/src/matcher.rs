@@ -72,7 +72,8 @@ impl Matcher {
         match outcome {
             Outcome::Matched | Outcome::Duplicate => Ok(&self.matches),
             Outcome::Past => Err(Errno(libc::ESTALE)),
-            Outcome::Unknown => Err(Errno(libc::ENOENT)),
+            // No count begins anew here, so none is doubtful.
+            Outcome::Unknown | Outcome::Doubtful => Err(Errno(libc::ENOENT)),
         }
     }
 

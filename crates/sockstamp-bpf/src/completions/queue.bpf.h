@@ -124,7 +124,10 @@ static __always_inline bool entry_grew(const struct completions_mark *mark,
 	return entry_is_range(entry) && mark->range_known && mark->range_first == entry->info;
 }
 
-/* Called under the lock. */
+/*
+ * Called under the lock. Stamps of a selected socket come without entries: those of its own
+ * requests are the same ones, with ids that may begin elsewhere.
+ */
 static __always_inline void entry_put(struct completions_mark *mark, struct area *area,
 				      const struct queue_entry *entry)
 {
@@ -132,7 +135,7 @@ static __always_inline void entry_put(struct completions_mark *mark, struct area
 
 	if (entry_is_range(entry)) {
 		area_put_range(mark, area, entry->info, entry->data, entry->code);
-	} else if (entry->origin == SO_EE_ORIGIN_TIMESTAMPING) {
+	} else if (entry->origin == SO_EE_ORIGIN_TIMESTAMPING && mark->kind != MARK_SELECTED) {
 		entry_stamp(entry, &stamp);
 		area_put_stamp(mark, area, &stamp);
 	}

@@ -274,7 +274,8 @@ static void network_errors(struct sockstamp_queue *queue)
  * done with a buffer. */
 static void datagram_sender(void)
 {
-	struct sockstamp_sender_options options = {.buffer_size = 9000, .buffers = 1};
+	struct sockstamp_sender_options options = {
+		.buffer_size = 9000, .buffers = 1, .threshold = 1};
 	struct sockstamp_how how = {.segment = 1000};
 	struct sockstamp_sender_counters counters;
 	struct sockstamp_report reports[8];
@@ -316,6 +317,18 @@ static void datagram_sender(void)
 	EXPECT(sockstamp_sender_acquire(sender, 0, &buffer), 0);
 	EXPECT(sockstamp_sender_submit(sender, buffer, 10, NULL), -EDESTADDRREQ);
 	EXPECT(sockstamp_sender_ask_again(sender), 0);
+	sockstamp_sender_free(sender);
+	close(fd);
+
+	/* 0 is the default. Another socket, as this one has had SO_ZEROCOPY. */
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	options.threshold = 0;
+	EXPECT(sockstamp_sender_create(&sender, fd, &options), 0);
+	EXPECT(sockstamp_sender_acquire(sender, 0, &buffer), 0);
+	EXPECT(sockstamp_sender_submit(sender, buffer, 3000, &how), 0);
+	EXPECT(sockstamp_sender_counters(sender, &counters), 0);
+	EXPECT(counters.lent, 0);
+	EXPECT(counters.below_threshold, 1);
 	sockstamp_sender_free(sender);
 	EXPECT(sockstamp_sender_create(&sender, 1, &options), -ENOTSOCK);
 	options.buffers = 0;

@@ -72,6 +72,16 @@ pub(crate) fn echo_server(address: &str) -> SocketAddr {
     address
 }
 
+/// As for a container without a C library.
+#[test]
+fn a_program_can_be_static_as_a_whole() {
+    let program = installed().path("udp_request-whole");
+    installed().compile(&example("udp_request"), Linkage::Static, &["-static"], &program);
+    let server = echo_server("127.0.0.1:0");
+    let output = run(Command::new(&program).args(["127.0.0.1", &server.port().to_string()]));
+    assert!(nanoseconds(&output, "driver at") > 0, "{output}");
+}
+
 /// The number before ` ns` in the line that begins so.
 pub(crate) fn nanoseconds(output: &str, line: &str) -> i64 {
     let line = output.lines().find_map(|found| found.strip_prefix(line));

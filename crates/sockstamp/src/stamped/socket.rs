@@ -309,6 +309,7 @@ impl<S: AsFd> StampedSocket<S> {
         lock(&self.state)
     }
 
+    #[cfg(feature = "tokio")]
     pub(super) fn watch(&self) -> &Watch {
         &self.watch
     }

@@ -1,7 +1,9 @@
 //! A private epoll for the entries of one socket's error queue.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
+#[cfg(feature = "tokio")]
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -57,6 +59,7 @@ impl Watch {
     }
 }
 
+#[cfg(feature = "tokio")]
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.0.as_fd()
