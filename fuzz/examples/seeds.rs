@@ -8,7 +8,7 @@ use std::path::Path;
 
 use sockstamp::completions::area::layout;
 use sockstamp::completions::protocol::{Refusal, Registered, Reply, Request, Status};
-use sockstamp::control::{Control, ExtendedError, Origin, PacketInfo, Stamps};
+use sockstamp::control::{Arrival, Control, ExtendedError, Origin, PacketInfo, Stamps};
 use sockstamp_fuzz::{attributes, written};
 use sockstamp_model::clock::Timestamp;
 use sockstamp_ping::fuzzing::{echo_request, syn};
@@ -46,7 +46,12 @@ fn entries() -> Vec<Vec<u8>> {
     });
     let statistics = statistics();
     let beside = [
-        Control::Interface(2),
+        Control::Arrival(Arrival {
+            interface: 2,
+            destination: [192, 0, 2, 1].into(),
+        }),
+        Control::TrafficClass(1),
+        Control::Segment(1200),
         Control::HopLimit(64),
         Control::TimestampingPacketInfo(PacketInfo {
             interface: 2,

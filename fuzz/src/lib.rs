@@ -5,7 +5,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use sockstamp::control::{Control, ExtendedError, Writer, space};
+use sockstamp::control::{Arrival, Control, ExtendedError, Writer, space};
 
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::fixture;
@@ -68,10 +68,27 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
         Control::TimestampingStatistics(attributes) => {
             (libc::SOL_SOCKET, STATISTICS, attributes.to_vec())
         }
-        Control::Interface(index) => (
+        Control::Arrival(Arrival {
+            interface,
+            destination: IpAddr::V4(address),
+        }) => (
             libc::IPPROTO_IP,
             libc::IP_PKTINFO,
-            [index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
+            [interface.to_ne_bytes(), [0; 4], address.octets()].concat(),
+        ),
+        Control::Arrival(Arrival {
+            interface,
+            destination: IpAddr::V6(address),
+        }) => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_PKTINFO,
+            [&address.octets()[..], &interface.to_ne_bytes()].concat(),
+        ),
+        Control::TrafficClass(class) => (libc::IPPROTO_IP, libc::IP_TOS, vec![class]),
+        Control::Segment(bytes) => (
+            libc::SOL_UDP,
+            libc::UDP_GRO,
+            u32::from(bytes).to_ne_bytes().to_vec(),
         ),
         Control::HopLimit(hops) => (
             libc::IPPROTO_IP,

@@ -707,8 +707,8 @@ void sockstamp_stamping_free(struct sockstamp_stamping *stamping);
  * last of them; for the earlier ones it is merged: a time by which they had passed.
  *
  * Several threads that send by one socket hold a lock over each send and its report. A failed send
- * of a datagram may have been counted by the kernel or not: make a new matcher then, and begin a new
- * count, by setting the options without SOCKSTAMP_OPT_ID and with it again.
+ * of a datagram may have been counted by the kernel or not: make a new matcher then, and begin a
+ * new count, by setting the options without SOCKSTAMP_OPT_ID and with it again.
  */
 
 /**

@@ -5,6 +5,10 @@
 //! |---|---|
 //! | [`time`] | durations and points in time that cannot be mixed up |
 //! | [`Flag`] | which stamps a socket takes, and how it gives them out |
+//! | [`MessageOptions`] | what one sent message requests, written to a control buffer |
+//! | [`Received`] | what one received message says of itself, read from a control buffer |
+//! | [`Report`] | an entry of the error queue, read from a control buffer: a stamp, above all |
+//! | [`matcher`] | which message a stamp is of |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`digits`] | numbers as text, put together in place |
 //!
@@ -16,7 +20,20 @@
 pub mod control;
 pub mod digits;
 mod flag;
+pub mod matcher;
+mod message;
+mod received;
+mod report;
+mod stamp;
+mod statistics;
 pub mod time;
 
 pub use flag::Flag;
+pub use message::{MessageOptions, Version};
+pub use received::Received;
+#[doc(hidden)]
+pub use report::CODE_ZEROCOPY_COPIED;
+pub use report::{NetworkError, Report, Unreported, ZeroCopyRange};
+pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
+pub use statistics::TcpStatistics;
 pub use time::{Clock, ClockOffset, Delta, Monotonic, Nanos, Of, Phc, Realtime, Tai, Timestamp};

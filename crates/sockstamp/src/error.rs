@@ -1,3 +1,5 @@
+use std::error;
+use std::fmt;
 use std::io;
 
 use crate::refusal::Refusal;
@@ -6,11 +8,10 @@ use crate::refusal::Refusal;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failed call: its name, its object and the kernel's answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("{call} on {on}: {errno}")]
     Call {
         /// The system call, with its request or option: `"ioctl(ETHTOOL_GET_TS_INFO)"`.
         call: &'static str,
@@ -21,14 +22,12 @@ pub enum Error {
     },
 
     /// No interface can have this name: it is empty, longer than 15 bytes or holds a zero byte.
-    #[error("{name:?} cannot be the name of a network interface")]
     InterfaceName {
         /// The name as it was given.
         name: String,
     },
 
     /// The server of completions refuses the request.
-    #[error("{server} refuses: {refusal}")]
     Refused {
         /// The path of its socket.
         server: String,
@@ -37,7 +36,6 @@ pub enum Error {
     },
 
     /// Another user than expected listens where the server of completions should.
-    #[error("{server} is served by the user with id {user}, which is not trusted with sockets")]
     Untrusted {
         /// The path of its socket.
         server: String,
@@ -46,12 +44,33 @@ pub enum Error {
     },
 
     /// The server of completions has ended, or talks another version of the protocol.
-    #[error("this version does not understand the answer of {server}")]
     NoAnswer {
         /// The path of its socket.
         server: String,
     },
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call { call, on, errno } => write!(f, "{call} on {on}: {errno}"),
+            Self::InterfaceName { name } => {
+                write!(f, "{name:?} cannot be the name of a network interface")
+            }
+            Self::Refused { server, refusal } => write!(f, "{server} refuses: {refusal}"),
+            Self::Untrusted { server, user } => write!(
+                f,
+                "{server} is served by the user with id {user}, which is not trusted with sockets"
+            ),
+            Self::NoAnswer { server } => {
+                write!(f, "this version does not understand the answer of {server}")
+            }
+        }
+    }
+}
+
+/// Their text has the text of what they hold, so they have no source.
+impl error::Error for Error {}
 
 impl Error {
     pub(crate) fn call(

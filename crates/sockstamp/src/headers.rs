@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::control::{
     Origin, PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO,
-    SO_TIMESTAMPING, SO_TIMESTAMPING_NEW,
+    SCM_TS_OPT_ID, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW,
 };
 use crate::error_queue::CODE_ZEROCOPY_COPIED;
 #[cfg(feature = "io-uring")]
@@ -19,7 +19,7 @@ use crate::sys::ring::{REPORT_USAGE, USAGE_COPIED};
 #[cfg(feature = "io-uring")]
 use crate::sys::stamp_ring::TX_TIMESTAMP;
 use crate::sys::zerocopy::TCP_ZEROCOPY_RECEIVE;
-use crate::timestamping::{Flag, SCM_TS_OPT_ID, TcpStatistics, TxKind};
+use crate::timestamping::{Flag, TcpStatistics, TxKind};
 
 const HEADERS: [&str; 7] = [
     // Others use its types and do not include it.

@@ -6,14 +6,7 @@ use std::os::fd::AsFd;
 use crate::sys::options::{get, set};
 use crate::{Error, Result};
 
-/// An IP version, of an option that has two names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Version {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
+pub use sockstamp_clock::Version;
 
 /// When packets may be fragmented, by Path MTU Discovery: IP_MTU_DISCOVER of ip(7), and
 /// IPV6_MTU_DISCOVER of ipv6(7).

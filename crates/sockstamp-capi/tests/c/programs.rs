@@ -76,7 +76,12 @@ pub(crate) fn echo_server(address: &str) -> SocketAddr {
 #[test]
 fn a_program_can_be_static_as_a_whole() {
     let program = installed().path("udp_request-whole");
-    installed().compile(&example("udp_request"), Linkage::Static, &["-static"], &program);
+    installed().compile(
+        &example("udp_request"),
+        Linkage::Static,
+        &["-static"],
+        &program,
+    );
     let server = echo_server("127.0.0.1:0");
     let output = run(Command::new(&program).args(["127.0.0.1", &server.port().to_string()]));
     assert!(nanoseconds(&output, "driver at") > 0, "{output}");

@@ -13,7 +13,8 @@ mod writer;
 pub use address::{Address, socket_address};
 pub use extended_error::{ExtendedError, Origin};
 pub use reader::{
-    Control, Malformed, Messages, PACKET_TX_TIMESTAMP, PacketInfo, SCM_TIMESTAMPING_OPT_STATS,
-    SCM_TIMESTAMPING_PKTINFO, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, Stamps, parse,
+    Arrival, Control, Malformed, Messages, PACKET_TX_TIMESTAMP, PacketInfo,
+    SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO, SCM_TS_OPT_ID, SO_TIMESTAMPING,
+    SO_TIMESTAMPING_NEW, Stamps, parse,
 };
 pub use writer::{NoSpace, Writer, space};

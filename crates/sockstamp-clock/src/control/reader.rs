@@ -1,7 +1,8 @@
 use std::error::Error;
 use std::fmt;
+use std::net::IpAddr;
 
-use super::bytes::{i32_at, i64_at, u32_at, usize_at};
+use super::bytes::{array_at, i32_at, i64_at, u8_at, u32_at, usize_at};
 use super::extended_error::ExtendedError;
 use crate::time::{Clock, Phc, Realtime, Timestamp};
 
@@ -15,6 +16,8 @@ pub const SO_TIMESTAMPING_NEW: i32 = 65;
 pub const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 /// SCM_TIMESTAMPING_PKTINFO, since v4.13.
 pub const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
+/// The sender's own id for the stamps of a message: include/uapi/asm-generic/socket.h, since v6.13.
+pub const SCM_TS_OPT_ID: i32 = 81;
 /// PACKET_TX_TIMESTAMP of include/uapi/linux/if_packet.h.
 pub const PACKET_TX_TIMESTAMP: i32 = 16;
 
@@ -28,8 +31,13 @@ pub enum Control<'a> {
     TimestampingPacketInfo(PacketInfo),
     /// SCM_TIMESTAMPING_OPT_STATS: netlink attributes TCP_NLA_*.
     TimestampingStatistics(&'a [u8]),
-    /// IP_PKTINFO or IPV6_PKTINFO: the index of the interface.
-    Interface(u32),
+    /// IP_PKTINFO or IPV6_PKTINFO: where the packet came in, and to which address.
+    Arrival(Arrival),
+    /// IP_TOS or IPV6_TCLASS: the traffic class that the packet came with; ECN is its lower two
+    /// bits.
+    TrafficClass(u8),
+    /// UDP_GRO: the bytes of each of the datagrams that were received as one.
+    Segment(u16),
     /// IP_TTL or IPV6_HOPLIMIT: the TTL or hop limit that the packet came with.
     HopLimit(u8),
     /// IP_RECVERR, IPV6_RECVERR or PACKET_TX_TIMESTAMP.
@@ -53,6 +61,15 @@ pub struct Stamps {
     /// Taken by the network interface, on its clock or on the virtual clock that the socket is
     /// bound to.
     pub hardware: Option<Timestamp<Phc>>,
+}
+
+/// `struct in_pktinfo` or `struct in6_pktinfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Arrival {
+    /// The index of the interface.
+    pub interface: u32,
+    /// The destination of the packet.
+    pub destination: IpAddr,
 }
 
 /// `struct scm_ts_pktinfo`.
@@ -180,12 +197,23 @@ fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
         | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => {
             Control::ExtendedError(ExtendedError::from_bytes(data)?)
         }
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Control::Interface(u32_at(data, 0)?),
+        // The address between the two is the one that an answer would be from.
+        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Control::Arrival(Arrival {
+            interface: u32_at(data, 0)?,
+            destination: IpAddr::from(array_at::<4>(data, 8)?),
+        }),
+        (libc::IPPROTO_IP, libc::IP_TOS) => Control::TrafficClass(u8_at(data, 0)?),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+            Control::TrafficClass(u8::try_from(u32_at(data, 0)?).ok()?)
+        }
+        (libc::SOL_UDP, libc::UDP_GRO) => Control::Segment(u16::try_from(u32_at(data, 0)?).ok()?),
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
             Control::HopLimit(u8::try_from(u32_at(data, 0)?).ok()?)
         }
-        // struct in6_pktinfo: the address comes first.
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Control::Interface(u32_at(data, 16)?),
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Control::Arrival(Arrival {
+            interface: u32_at(data, 16)?,
+            destination: IpAddr::from(array_at::<16>(data, 0)?),
+        }),
         _ => Control::Other { level, kind, data },
     })
 }
@@ -214,7 +242,7 @@ fn stamp<C: Clock>(nanos: u64) -> Option<Timestamp<C>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, SocketAddr};
+    use std::net::{Ipv4Addr, SocketAddr};
 
     use proptest::prelude::*;
 
@@ -339,7 +367,10 @@ mod tests {
         let expected = [
             spoiled(libc::SOL_SOCKET, SO_TIMESTAMPING, 47),
             spoiled(libc::IPPROTO_IP, libc::IP_RECVERR, 15),
-            Ok(Control::Interface(u32::from_ne_bytes([5, 0, 0, 0]))),
+            Ok(Control::Arrival(Arrival {
+                interface: u32::from_ne_bytes([5, 0, 0, 0]),
+                destination: Ipv4Addr::UNSPECIFIED.into(),
+            })),
         ];
         assert_eq!(messages, expected);
     }

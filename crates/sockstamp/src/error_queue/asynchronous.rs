@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::Report;
 use super::queue::{Counters, ErrorQueue};
-use super::report::Report;
 use crate::Result;
 use crate::sys::polling;
 

@@ -39,7 +39,6 @@
 mod asynchronous;
 mod original;
 mod queue;
-mod report;
 #[cfg(feature = "io-uring")]
 mod ring;
 
@@ -47,10 +46,10 @@ mod ring;
 pub use asynchronous::AsyncErrorQueue;
 pub use original::{Original, Originals};
 pub use queue::{Counters, ErrorQueue};
-#[cfg(test)]
-pub(crate) use report::CODE_ZEROCOPY_COPIED;
-pub use report::{NetworkError, Report, Unreported, ZeroCopyRange};
 #[cfg(all(test, feature = "io-uring"))]
 pub(crate) use ring::{HARDWARE, KIND_SHIFT};
 #[cfg(feature = "io-uring")]
 pub use ring::{RingReport, StampRing};
+#[cfg(test)]
+pub(crate) use sockstamp_clock::CODE_ZEROCOPY_COPIED;
+pub use sockstamp_clock::{NetworkError, Report, Unreported, ZeroCopyRange};

@@ -7,8 +7,8 @@ use crate::Result;
 use crate::control::socket_address;
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 
+use super::Report;
 use super::queue::{ErrorQueue, FLAGS, taken};
-use super::report::Report;
 
 /// Bytes of an offending packet: at least the headers that a router quotes, and the mark that a
 /// program put before its payload.

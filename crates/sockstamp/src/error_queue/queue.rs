@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 
-use super::report::{Report, Unreported, ZeroCopyRange};
+use super::{Report, Unreported, ZeroCopyRange};
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 use crate::{Error, Result};
 
@@ -217,8 +217,8 @@ impl ErrorQueue {
         match understand(self.received[index], &self.control[index]) {
             Ok(understood) => report(understood),
             Err(Unreported::Truncated) => self.counters.truncated += 1,
-            Err(Unreported::Malformed) => self.counters.malformed += 1,
             Err(Unreported::WithoutTime) => self.counters.without_time += 1,
+            Err(_) => self.counters.malformed += 1,
         }
     }
 }

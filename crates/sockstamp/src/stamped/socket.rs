@@ -204,7 +204,7 @@ impl<S: AsFd> StampedSocket<S> {
         let token = {
             let mut state = self.state();
             let token = state.name(awaited);
-            if options.requests_stamps(self.options) {
+            if options.requests_stamps(self.options.bits()) {
                 state.matcher.sending(token.id(), token);
             }
             token
@@ -226,7 +226,7 @@ impl<S: AsFd> StampedSocket<S> {
         awaited: Option<TxKind>,
     ) -> io::Result<Sent> {
         let options = options.without_id();
-        let stamped = options.requests_stamps(self.options);
+        let stamped = options.requests_stamps(self.options.bits());
         let _turn = lock(&self.turn);
         self.state().begin_counted();
         let result = send(&self.socket, parts, to, options);

@@ -170,7 +170,7 @@ impl State {
                 self.counters.dropped += push(&mut self.errors, *error, self.capacity);
                 return true;
             }
-            Report::ZeroCopy(_) | Report::Other(_) => self.counters.others += 1,
+            _ => self.counters.others += 1,
         }
         false
     }

@@ -21,8 +21,8 @@
 //! - **TCP merges stamps**: of sends that share a packet, only the last one's stamp comes. A stamp
 //!   therefore covers all sends before it; the [`Matcher`] handles that.
 //! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from
-//!   the oldest that is not acknowledged with [`id`](Options::id). Ids of datagrams count sends that
-//!   requested a stamp. Both begin when the option is set on a socket without it, and wrap at
+//!   the oldest that is not acknowledged with [`id`](Options::id). Ids of datagrams count sends
+//!   that requested a stamp. Both begin when the option is set on a socket without it, and wrap at
 //!   2^32: to set it again changes nothing, to clear and set it begins anew ([`restart_ids`]).
 //! - **A datagram that fails may keep its id**: a firewall, a full queue or a wrong segment size
 //!   refuses it after the kernel has counted it, other errors come before. So the ids of later
@@ -41,25 +41,19 @@
 //! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some
 //!   delay.
 
-mod matcher;
 mod message;
 mod options;
 mod receive;
-mod stamp;
-mod statistics;
 mod support;
 
-pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
-pub use message::{Destination, MessageOptions, send};
+pub use message::{Destination, send};
 pub use options::{Options, restart_ids};
 #[cfg(feature = "tokio")]
 pub(crate) use receive::receive_now;
-pub use receive::{ReceiveBatch, Received, receive};
-pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
-pub use statistics::TcpStatistics;
+pub use receive::{ReceiveBatch, receive};
 pub use support::Support;
 
-pub use sockstamp_clock::Flag;
-
-#[cfg(test)]
-pub(crate) use message::SCM_TS_OPT_ID;
+pub use sockstamp_clock::matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
+pub use sockstamp_clock::{
+    Flag, MessageOptions, Received, RxStamp, TcpStatistics, TxKind, TxStamp, TxTime, Version,
+};

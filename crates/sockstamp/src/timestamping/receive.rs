@@ -1,74 +1,23 @@
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use crate::control::{self, Control, parse};
+use crate::control;
 use crate::sys::message::{self, BATCH, Buffers};
 
-use super::stamp::RxStamp;
+use super::Received;
 
 /// Bytes for the control messages of a message.
 const CONTROL: usize = 512;
 const ADDRESS: usize = size_of::<libc::sockaddr_storage>();
 
-/// A received message, of a stream whatever one call took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
-    /// Bytes of payload.
-    pub length: usize,
-    /// The datagram was longer than the buffer, and its rest is lost (MSG_TRUNC).
-    pub truncated: bool,
-    /// The sender; `None` for streams, and for senders without an IP address.
-    pub from: Option<SocketAddr>,
-    /// The TTL or hop limit that it came with, if the socket requested it (IP_RECVTTL,
-    /// IPV6_RECVHOPLIMIT).
-    pub hop_limit: Option<u8>,
-    /// Its stamp. For a stream, that of the packet with the last byte.
-    pub stamp: RxStamp,
-    /// Control messages were truncated (MSG_CTRUNC) or not understood: parts missing in `stamp` may
-    /// have been there.
-    pub stamp_lost: bool,
-}
-
-impl Received {
-    /// Decode the control messages of a received message, for programs that call recvmsg(2)
-    /// themselves. They know its length, sender and truncation from there: here these are 0, `None`
-    /// and `false`.
-    #[must_use]
-    pub fn parse(control: &[u8]) -> Self {
-        let mut received = Self {
-            length: 0,
-            truncated: false,
-            from: None,
-            hop_limit: None,
-            stamp: RxStamp::default(),
-            stamp_lost: false,
-        };
-        for message in parse(control) {
-            match message {
-                Ok(Control::Timestamping(stamps)) => {
-                    received.stamp.software = stamps.software;
-                    received.stamp.hardware = stamps.hardware;
-                }
-                Ok(Control::TimestampingPacketInfo(packet)) => received.stamp.packet = Some(packet),
-                Ok(Control::HopLimit(hops)) => received.hop_limit = Some(hops),
-                Ok(_) => {}
-                Err(_) => received.stamp_lost = true,
-            }
-        }
-        received
-    }
-
-    fn new(received: message::Received, address: &[u8], control: &[u8]) -> Self {
-        let said = Self::parse(&control[..received.control]);
-        Self {
-            length: received.payload,
-            truncated: received.flags & libc::MSG_TRUNC != 0,
-            from: control::socket_address(&address[..received.address]),
-            stamp_lost: said.stamp_lost || received.flags & libc::MSG_CTRUNC != 0,
-            ..said
-        }
-    }
+/// Put together what the kernel wrote into the buffers of a message.
+fn understand(received: message::Received, address: &[u8], control: &[u8]) -> Received {
+    let mut said = Received::parse(&control[..received.control]);
+    said.length = received.payload;
+    said.truncated = received.flags & libc::MSG_TRUNC != 0;
+    said.from = control::socket_address(&address[..received.address]);
+    said.stamp_lost |= received.flags & libc::MSG_CTRUNC != 0;
+    said
 }
 
 /// Receive one message, with its stamps. Blocks as the socket does.
@@ -96,7 +45,7 @@ fn receive_by(socket: impl AsFd, payload: &mut [u8], flags: i32) -> io::Result<R
         control: &mut control,
     };
     let received = message::receive(socket, &mut buffers, flags)?;
-    Ok(Received::new(received, &address, &control))
+    Ok(understand(received, &address, &control))
 }
 
 /// Receives many messages in one call. Its buffers are allocated once.
@@ -160,7 +109,7 @@ impl ReceiveBatch {
         for ((payload, (address, control)), received) in
             payloads.zip(controls).zip(received).take(count)
         {
-            let what = Received::new(received, address, control);
+            let what = understand(received, address, control);
             message(what, &payload[..what.length]);
         }
         Ok(count)

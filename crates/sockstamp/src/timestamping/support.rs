@@ -4,13 +4,13 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 
-use crate::control::{Address, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
+use crate::control::{Address, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, Writer};
 use crate::sys::message::send;
 use crate::sys::options::{SoTimestamping, get, set};
 use crate::{Result, socket};
 
 use super::Flag;
-use super::message::MessageOptions;
+use super::MessageOptions;
 use super::options::Options;
 
 /// The options that this kernel accepts, whatever the network interfaces support (see
@@ -98,13 +98,16 @@ fn takes_phc(socket: &OwnedFd) -> bool {
 /// closed. Any other failure comes later in the send.
 fn takes_own_id(socket: &OwnedFd) -> bool {
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)));
-    let control = MessageOptions::new().id(0);
-    try_to_set(socket, SO_TIMESTAMPING, Flag::OptId.bit()).is_ok()
+    let mut control = [0; MessageOptions::SPACE];
+    let mut control = Writer::new(&mut control);
+    let written = MessageOptions::new().id(0).write(&mut control).is_ok();
+    written
+        && try_to_set(socket, SO_TIMESTAMPING, Flag::OptId.bit()).is_ok()
         && send(
             socket,
             &[IoSlice::new(&[])],
             nowhere.as_bytes(),
-            control.encode().as_bytes(),
+            control.written(),
             libc::MSG_MORE | libc::MSG_DONTWAIT,
         ) != Err(Errno::EINVAL)
 }

@@ -1,3 +1,6 @@
+use std::error;
+use std::fmt;
+
 use nix::errno::Errno;
 
 use crate::Error;
@@ -93,13 +96,11 @@ pub enum Sent<B> {
 }
 
 /// The reason why a buffer was not sent.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum NotSent<B> {
     /// The socket has no room, for this buffer or for the rest of an earlier one. Wait for POLLOUT.
-    #[error("the socket's send buffer is full")]
     WouldBlock(B),
     /// The kernel refused.
-    #[error("{error}")]
     Failed {
         /// `None` if parts of it were sent before and are in flight: it comes back when they are
         /// complete.
@@ -108,6 +109,17 @@ pub enum NotSent<B> {
         error: Error,
     },
 }
+
+impl<B> fmt::Display for NotSent<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WouldBlock(_) => f.pad("the socket's send buffer is full"),
+            Self::Failed { error, .. } => error.fmt(f),
+        }
+    }
+}
+
+impl<B: fmt::Debug> error::Error for NotSent<B> {}
 
 impl<T: Transport, B: StableBuffer> Sender<T, B> {
     pub(super) fn over(transport: T, options: Options) -> Self {

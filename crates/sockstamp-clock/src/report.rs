@@ -1,8 +1,11 @@
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
 use crate::control::{Control, ExtendedError, Origin, Stamps, parse};
-use crate::timestamping::{RxStamp, TcpStatistics, TxKind, TxStamp, TxTime};
+use crate::stamp::{RxStamp, TxKind, TxStamp, TxTime};
+use crate::statistics::TcpStatistics;
 
 /// An entry of an error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +16,10 @@ pub enum Report<'a> {
         /// Message, point and time.
         stamp: TxStamp,
         /// The state of the connection at that time, if the socket requested it
-        /// ([`Options::statistics`](crate::timestamping::Options::statistics)).
+        /// ([`Flag::OptStats`](crate::Flag::OptStats)).
         statistics: Option<TcpStatistics<'a>>,
         /// The index of the interface it leaves by, if the socket requested it
-        /// ([`Options::packet_control`](crate::timestamping::Options::packet_control)).
+        /// ([`Flag::OptCmsg`](crate::Flag::OptCmsg)).
         interface: Option<u32>,
     },
     /// The kernel needs the buffers of these zerocopy sends no longer.
@@ -68,19 +71,28 @@ impl NetworkError {
 }
 
 /// The reason why an entry of an error queue cannot be reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreported {
     /// MSG_CTRUNC.
-    #[error("its control messages were truncated")]
     Truncated,
     /// Control messages that are none, or not those of an error queue.
-    #[error("its control messages are invalid")]
     Malformed,
     /// A stamp without a time: the socket did not request its delivery.
-    #[error("it is a stamp without a time")]
     WithoutTime,
 }
+
+impl fmt::Display for Unreported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Truncated => "its control messages were truncated",
+            Self::Malformed => "its control messages are invalid",
+            Self::WithoutTime => "it is a stamp without a time",
+        })
+    }
+}
+
+impl Error for Unreported {}
 
 impl<'a> Report<'a> {
     /// Read the control messages of one entry, for programs that call recvmsg(2) for themselves.
@@ -98,7 +110,7 @@ impl<'a> Report<'a> {
                 Control::TimestampingStatistics(bytes) => {
                     parts.statistics = Some(TcpStatistics::from_bytes(bytes))
                 }
-                Control::Interface(index) => parts.interface = Some(index),
+                Control::Arrival(arrival) => parts.interface = Some(arrival.interface),
                 _ => {}
             }
         }
@@ -129,7 +141,7 @@ impl<'a> Report<'a> {
 }
 
 /// SO_EE_CODE_ZEROCOPY_COPIED of include/uapi/linux/errqueue.h, since v4.14.
-pub(crate) const CODE_ZEROCOPY_COPIED: u8 = 1;
+pub const CODE_ZEROCOPY_COPIED: u8 = 1;
 
 #[derive(Debug, Default)]
 struct Parts<'a> {
@@ -155,11 +167,10 @@ impl<'a> Parts<'a> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use sockstamp_clock::Timestamp;
-
     use super::*;
     use crate::control::{SO_TIMESTAMPING_NEW, Writer};
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
 
     fn entry(origin: u8, code: u8, info: u32, data: u32, times: Option<[i64; 6]>) -> Vec<u8> {
         let mut error = 0_u32.to_ne_bytes().to_vec();

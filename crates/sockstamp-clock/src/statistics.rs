@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sockstamp_clock::{Monotonic, Timestamp};
+use crate::time::{Monotonic, Timestamp};
 
 /// The state of a TCP connection when a stamp was taken: SCM_TIMESTAMPING_OPT_STATS.
 ///
@@ -31,8 +31,8 @@ macro_rules! values {
         )*
 
         /// The attributes by the names of the kernel.
-        #[cfg(test)]
-        pub(crate) const NUMBERS: &'static [(&'static str, u16)] =
+        #[doc(hidden)]
+        pub const NUMBERS: &'static [(&'static str, u16)] =
             &[$((stringify!($kernel), $kind)),*];
     };
     (@type $integer:ty) => { $integer };

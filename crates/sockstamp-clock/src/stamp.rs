@@ -1,6 +1,5 @@
-use sockstamp_clock::{Phc, Realtime, Timestamp};
-
 use crate::control::{PacketInfo, Stamps};
+use crate::time::{Phc, Realtime, Timestamp};
 
 /// The point on its path where a sent message was stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,8 +20,10 @@ impl TxKind {
     /// All of them, in the order of a message's path.
     pub const ALL: [Self; 4] = [Self::Sched, Self::Snd, Self::Completion, Self::Ack];
 
-    /// SCM_TSTAMP_* of include/uapi/linux/errqueue.h.
-    pub(crate) fn from_number(number: u32) -> Option<Self> {
+    /// The kind of a number SCM_TSTAMP_* of include/uapi/linux/errqueue.h; `None` for one of a
+    /// later kernel.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Snd),
             1 => Some(Self::Sched),
@@ -72,11 +73,10 @@ impl TxTime {
 /// A stamp of a sent message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TxStamp {
-    /// The id of the message, if the socket has [`OPT_ID`](crate::timestamping::Options::id),
-    /// otherwise 0.
+    /// The id of the message, if the socket has [`OptId`](crate::Flag::OptId), otherwise 0.
     ///
     /// A datagram's id is the number of stamped sends before it, or the sender's choice. TCP's is
-    /// the number of the send's last byte; a [`Matcher`](crate::timestamping::Matcher) knows the
+    /// the number of the send's last byte; a [`Matcher`](crate::matcher::Matcher) knows the
     /// origin.
     pub id: u32,
     /// The point of the stamp.
@@ -95,6 +95,6 @@ pub struct RxStamp {
     /// The time at which the network interface received it.
     pub hardware: Option<Timestamp<Phc>>,
     /// The receiving interface; only with a hardware stamp, and if the socket requested it
-    /// ([`Options::packet_info`](crate::timestamping::Options::packet_info)).
+    /// ([`Flag::OptPktInfo`](crate::Flag::OptPktInfo)).
     pub packet: Option<PacketInfo>,
 }

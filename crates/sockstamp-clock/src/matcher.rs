@@ -1,14 +1,16 @@
+//! Which message a stamp is of.
+
 use std::collections::VecDeque;
 
-use super::stamp::{TxKind, TxStamp, TxTime};
+use crate::stamp::{TxKind, TxStamp, TxTime};
 
 /// The origin of the ids of a TCP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// At the next byte written when the option was set:
-    /// [`Options::tcp_id`](super::Options::tcp_id).
+    /// [`Flag::OptIdTcp`](crate::Flag::OptIdTcp).
     NextByte,
-    /// At the oldest byte that was not acknowledged then: [`Options::id`](super::Options::id).
+    /// At the oldest byte that was not acknowledged then: [`Flag::OptId`](crate::Flag::OptId).
     /// `outstanding` is how many bytes were written and not acknowledged (SIOCOUTQ); 0 on a
     /// connection that has been quiet.
     Unacknowledged {
@@ -24,7 +26,7 @@ pub enum Origin {
 ///
 /// | made by | ids | a send is reported |
 /// |---|---|---|
-/// | [`chosen_ids`](Self::chosen_ids) | [the sender's own](super::MessageOptions::id) | [before](Self::sending) the call, by any thread |
+/// | [`chosen_ids`](Self::chosen_ids) | [the sender's own](crate::MessageOptions::id) | [before](Self::sending) the call, by any thread |
 /// | [`datagrams`](Self::datagrams) | the kernel's count of stamped sends | [after](Self::sent) the call, before another send of the socket |
 /// | [`stream`](Self::stream) | bytes of TCP | [after](Self::sent) the call, before another send of the socket |
 ///
@@ -32,7 +34,7 @@ pub enum Origin {
 /// in the order in which the kernel counts them: hold one lock over the send *and* its report. And
 /// a datagram that fails may have been counted or not: see [`restarted`](Self::restarted). To miss
 /// either gives stamps to wrong messages. Own ids are of datagrams, since v6.13.
-/// [`StampedSocket`](crate::stamped::StampedSocket) takes care of both.
+/// `StampedSocket` of the crate `sockstamp` takes care of both.
 ///
 /// | what happens | result |
 /// |---|---|
@@ -46,7 +48,8 @@ pub enum Origin {
 /// | a count began anew, and the id is of a message before and of one after | [`Outcome::Doubtful`] |
 ///
 /// ```
-/// use sockstamp::timestamping::{Matcher, Origin, TxKind};
+/// use sockstamp_clock::TxKind;
+/// use sockstamp_clock::matcher::{Matcher, Origin};
 ///
 /// let mut sends = Matcher::stream(128, &[TxKind::Ack], Origin::NextByte);
 /// sends.sent(5, "hello");
@@ -150,7 +153,7 @@ impl<T> Matcher<T> {
         Self::new(capacity, expected, Unit::Datagrams, 0)
     }
 
-    /// Create one for datagrams with [ids of the sender's choice](super::MessageOptions::id), which
+    /// Create one for datagrams with [ids of the sender's choice](crate::MessageOptions::id), which
     /// rise by whatever steps and wrap. It is otherwise like [`datagrams`](Self::datagrams).
     ///
     /// # Panics
@@ -242,7 +245,9 @@ impl<T> Matcher<T> {
     }
 
     /// Note that a send of a datagram failed, then the error queue was read to its end, and then
-    /// [`restart_ids`](super::restart_ids) was called.
+    /// the ids of the socket were begun anew: by SO_TIMESTAMPING without
+    /// [`OptId`](crate::Flag::OptId) and with it again, as `restart_ids` of the crate `sockstamp`
+    /// does.
     ///
     /// It is unknown whether the kernel has counted the datagram: a firewall, a full queue and a
     /// wrong size of segments refuse it after that, other errors come before (`__ip_append_data()`
@@ -261,7 +266,8 @@ impl<T> Matcher<T> {
     }
 
     /// Return true if no message that was counted has this id.
-    pub(crate) fn is_ahead(&self, id: u32) -> bool {
+    #[must_use]
+    pub fn is_ahead(&self, id: u32) -> bool {
         self.unit != Unit::Chosen && self.extended(id).is_none()
     }
 
@@ -507,10 +513,9 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use sockstamp_clock::Timestamp;
-
     use super::*;
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
 
     fn stamp(id: u32, kind: TxKind) -> TxStamp {
         TxStamp {
