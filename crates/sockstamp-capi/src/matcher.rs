@@ -73,7 +73,7 @@ impl Matcher {
             Outcome::Matched | Outcome::Duplicate => Ok(&self.matches),
             Outcome::Past => Err(Errno(libc::ESTALE)),
             // No count begins anew here, so none is doubtful.
-            Outcome::Unknown | Outcome::Doubtful => Err(Errno(libc::ENOENT)),
+            _ => Err(Errno(libc::ENOENT)),
         }
     }
 

@@ -6,42 +6,61 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Flag {
     /// Take: when the network interface sends.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_HARDWARE")]
     TxHardware = 0,
     /// Take: when the driver gives it to the hardware.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_SOFTWARE")]
     TxSoftware = 1,
     /// Take: when the network interface receives.
+    #[doc(alias = "SOF_TIMESTAMPING_RX_HARDWARE")]
     RxHardware = 2,
     /// Take: when the kernel receives.
+    #[doc(alias = "SOF_TIMESTAMPING_RX_SOFTWARE")]
     RxSoftware = 3,
     /// Report the kernel's stamps.
+    #[doc(alias = "SOF_TIMESTAMPING_SOFTWARE")]
     Software = 4,
     /// Without effect since v3.17.
+    #[doc(alias = "SOF_TIMESTAMPING_SYS_HARDWARE")]
     SysHardware = 5,
     /// Report the network interface's stamps.
+    #[doc(alias = "SOF_TIMESTAMPING_RAW_HARDWARE")]
     RawHardware = 6,
     /// Stamps have the id of their message. Since v3.17.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_ID")]
     OptId = 7,
     /// Take: before the packet scheduler. Since v3.17.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_SCHED")]
     TxSched = 8,
     /// Take: when the peer has acknowledged; TCP. Since v3.17.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_ACK")]
     TxAck = 9,
     /// Stamps of IPv4 have the interface; with their packets, and with IP_PKTINFO. Since v3.19.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_CMSG")]
     OptCmsg = 10,
     /// Stamps come without their packets. Since v4.0.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_TSONLY")]
     OptTsOnly = 11,
     /// Stamps of TCP have the state of the connection; with OptTsOnly. Since v4.12.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_STATS")]
     OptStats = 12,
     /// Received hardware stamps have the interface. Since v4.13.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_PKTINFO")]
     OptPktInfo = 13,
     /// Give out both the kernel's and the interface's stamp of a sent message. Since v4.13.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_TX_SWHW")]
     OptTxSwHw = 14,
     /// Hardware stamps on a virtual PTP clock. Since v5.14.
+    #[doc(alias = "SOF_TIMESTAMPING_BIND_PHC")]
     BindPhc = 15,
     /// Ids of TCP count from the next byte written; with OptId. Since v6.2.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_ID_TCP")]
     OptIdTcp = 16,
     /// Received messages have only the stamps that this socket took. Since v6.12.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_RX_FILTER")]
     OptRxFilter = 17,
     /// Take: when the hardware reports that it has sent. Since v6.15.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_COMPLETION")]
     TxCompletion = 18,
 }
 

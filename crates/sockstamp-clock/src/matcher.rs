@@ -109,6 +109,7 @@ pub struct Match<'a, T> {
 
 /// The result for a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It matches one message or more.
     Matched,

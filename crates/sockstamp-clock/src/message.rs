@@ -129,8 +129,8 @@ impl MessageOptions {
     }
 
     /// Send datagrams of `bytes` each, and the rest as the last one: UDP_SEGMENT. The kernel
-    /// accepts 64 of them (128 since Linux 6.9), within one IP packet's length. The stamps are those of the
-    /// first.
+    /// accepts 64 of them (128 since Linux 6.9), within one IP packet's length. The stamps are
+    /// those of the first.
     pub const fn segments(self, bytes: u16) -> Self {
         Self {
             segment: Some(bytes),

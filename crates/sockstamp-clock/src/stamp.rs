@@ -1,5 +1,7 @@
+use std::fmt;
+
 use crate::control::{PacketInfo, Stamps};
-use crate::time::{Phc, Realtime, Timestamp};
+use crate::time::{Clock, Phc, Realtime, Timestamp};
 
 /// The point on its path where a sent message was stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +33,18 @@ impl TxKind {
             3 => Some(Self::Completion),
             _ => None,
         }
+    }
+}
+
+/// As users write it: sched, snd, ack, completion.
+impl fmt::Display for TxKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sched => "sched",
+            Self::Snd => "snd",
+            Self::Ack => "ack",
+            Self::Completion => "completion",
+        })
     }
 }
 
@@ -70,6 +84,16 @@ impl TxTime {
     }
 }
 
+/// The reading in seconds, and its clock.
+impl fmt::Display for TxTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Software(time) => write!(f, "{time} {}", Realtime::NAME),
+            Self::Hardware(time) => write!(f, "{time} {}", Phc::NAME),
+        }
+    }
+}
+
 /// A stamp of a sent message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TxStamp {
@@ -97,4 +121,18 @@ pub struct RxStamp {
     /// The receiving interface; only with a hardware stamp, and if the socket requested it
     /// ([`Flag::OptPktInfo`](crate::Flag::OptPktInfo)).
     pub packet: Option<PacketInfo>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_prints_its_point_and_the_clock_that_took_it() {
+        let software = TxTime::Software(Timestamp::from_nanos(1_000_000_005));
+        assert_eq!(software.to_string(), "1.000000005 CLOCK_REALTIME");
+        let hardware = TxTime::Hardware(Timestamp::from_nanos(6));
+        assert_eq!(hardware.to_string(), "0.000000006 PHC");
+        assert_eq!(format!("{:<6}|", TxKind::Ack), "ack   |");
+    }
 }

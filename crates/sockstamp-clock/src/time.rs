@@ -27,7 +27,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::marker::PhantomData;
 use std::ops::{Add, Neg, Sub};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::digits::{self, Digits};
 
@@ -211,6 +211,15 @@ impl Delta {
     }
 }
 
+/// `Err` for a negative difference, with it.
+impl TryFrom<Delta> for Duration {
+    type Error = Delta;
+
+    fn try_from(delta: Delta) -> Result<Self, Delta> {
+        delta.to_nanos().map(Self::from).ok_or(delta)
+    }
+}
+
 /// Saturates, see [`Delta`].
 impl Add for Delta {
     type Output = Self;
@@ -375,6 +384,31 @@ impl<C: Clock> Timestamp<C> {
     }
 }
 
+impl From<Timestamp<Realtime>> for SystemTime {
+    fn from(stamp: Timestamp<Realtime>) -> Self {
+        Self::UNIX_EPOCH + Duration::from_nanos(stamp.nanos)
+    }
+}
+
+/// `Err` for a time before 1970 or after 2554, with the time.
+impl TryFrom<SystemTime> for Timestamp<Realtime> {
+    type Error = SystemTime;
+
+    fn try_from(time: SystemTime) -> Result<Self, SystemTime> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        let nanos = since.map_err(|_| time)?.as_nanos();
+        u64::try_from(nanos).map(Self::from_nanos).map_err(|_| time)
+    }
+}
+
+/// The reading in seconds, with nine digits behind the point.
+impl<C: Clock> fmt::Display for Timestamp<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNIT: u64 = 1_000_000_000;
+        f.pad(&format!("{}.{:09}", self.nanos / UNIT, self.nanos % UNIT))
+    }
+}
+
 /// Saturates at ±2^63 ns.
 impl<C: Clock> Sub for Timestamp<C> {
     type Output = Delta;
@@ -448,6 +482,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn times_are_those_of_the_standard_library() {
+        let now = SystemTime::now();
+        let stamp = Timestamp::<Realtime>::try_from(now).unwrap();
+        assert_eq!(SystemTime::from(stamp), now);
+        let early = SystemTime::UNIX_EPOCH - Duration::from_nanos(1);
+        assert_eq!(Timestamp::<Realtime>::try_from(early), Err(early));
+        let late = SystemTime::UNIX_EPOCH + Duration::from_secs(20_000_000_000);
+        assert_eq!(Timestamp::<Realtime>::try_from(late), Err(late));
+        assert_eq!(Duration::try_from(Delta(5)), Ok(Duration::from_nanos(5)));
+        assert_eq!(Duration::try_from(Delta(-5)), Err(Delta(-5)));
+    }
+
+    #[test]
+    fn a_stamp_prints_seconds() {
+        let stamp = Timestamp::<Tai>::from_nanos(1_700_000_000_000_000_042);
+        assert_eq!(format!("{stamp:>22}"), "  1700000000.000000042");
+        assert_eq!(Timestamp::<Phc>::from_nanos(7).to_string(), "0.000000007");
+    }
 
     #[test]
     fn durations_print_three_digits_and_a_unit() {

@@ -153,7 +153,7 @@ impl ClockStepWatch {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = TimerFd::new(TimerClock::CLOCK_REALTIME, flags)
             .map_err(Error::call("timerfd_create", "CLOCK_REALTIME"))?;
-        let never = Expiration::OneShot(TimeSpec::new(libc::time_t::MAX, 0));
+        let never = Expiration::OneShot(TimeSpec::new(libc::c_long::MAX, 0));
         let cancel_on_set =
             TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
         match timer.set(never, cancel_on_set) {

@@ -29,6 +29,7 @@ pub struct ErrorQueue {
 
 /// Counters of an [`ErrorQueue`]. They never decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Entries taken from queues: all below, and those that were reported.
     pub entries: u64,

@@ -7,6 +7,8 @@ use std::ptr;
 
 use nix::errno::Errno;
 
+use super::number;
+
 /// The most messages that one call of [`receive_many`] takes.
 pub(crate) const BATCH: usize = 32;
 
@@ -23,9 +25,9 @@ pub(crate) fn send(
     header.msg_name = pointer(to).cast_mut().cast();
     header.msg_namelen = short(to.len());
     header.msg_iov = parts.as_ptr().cast_mut().cast();
-    header.msg_iovlen = parts.len();
+    header.msg_iovlen = number(parts.len());
     header.msg_control = pointer(control).cast_mut().cast();
-    header.msg_controllen = control.len();
+    header.msg_controllen = number(control.len());
     // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are
     // borrowed for the call and have at least the length given with them. The kernel only reads
     // through them (the header is const, and so is what it points to for sendmsg(2)) and keeps
@@ -50,9 +52,9 @@ pub(crate) fn send_returning(
     header.msg_name = pointer(to).cast_mut().cast();
     header.msg_namelen = short(to.len());
     header.msg_iov = parts.as_ptr().cast_mut().cast();
-    header.msg_iovlen = parts.len();
+    header.msg_iovlen = number(parts.len());
     header.msg_control = pointer_mut(control).cast();
-    header.msg_controllen = control.len();
+    header.msg_controllen = number(control.len());
     // SAFETY: as in `send`, but for the pointer to `control`, through which the kernel may write:
     // it is borrowed mutably for the call, and its length is given with it; any bytes are valid
     // there.
@@ -94,7 +96,7 @@ impl Received {
     fn fill(&mut self, header: &libc::msghdr, payload: usize) {
         self.payload = payload.min(self.payload);
         self.address = (header.msg_namelen as usize).min(self.address);
-        self.control = header.msg_controllen.min(self.control);
+        self.control = number::<_, usize>(header.msg_controllen).min(self.control);
         self.flags = header.msg_flags;
     }
 }
@@ -156,7 +158,7 @@ pub(crate) fn receive_many<'a>(
             socket.as_raw_fd(),
             headers.as_mut_ptr().cast(),
             short(count),
-            flags,
+            number(flags),
             ptr::null_mut(),
         )
     };
@@ -176,7 +178,7 @@ fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) 
     header.msg_iov = ptr::from_mut(part).cast();
     header.msg_iovlen = 1;
     header.msg_control = pointer_mut(control).cast();
-    header.msg_controllen = control.len();
+    header.msg_controllen = number(control.len());
     header
 }
 

@@ -18,6 +18,15 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
+/// Convert a small number to the type that the C library has for it: lengths, flags and requests
+/// have other types in musl than in glibc.
+pub(crate) fn number<From, To: TryFrom<From>>(number: From) -> To {
+    match To::try_from(number) {
+        Ok(number) => number,
+        Err(_) => panic!("no length, flag or request is that large"),
+    }
+}
+
 /// `struct ethtool_ts_info` of include/uapi/linux/ethtool.h, in which it is since v3.5.
 ///
 /// Invariant: made by [`request`](Self::request), so `cmd` is ETHTOOL_GET_TS_INFO.
@@ -120,7 +129,7 @@ fn exchange_stamping(
     // are alive and not otherwise borrowed for the whole call, which keeps neither pointer;
     // `config` has that layout (repr(C), size asserted above). The descriptor is open, as it is
     // borrowed for the call.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), call, &raw mut request) };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), number(call), &raw mut request) };
     Errno::result(result)?;
     Ok(config)
 }
@@ -142,7 +151,7 @@ pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsI
     let result = unsafe {
         libc::ioctl(
             socket.as_fd().as_raw_fd(),
-            libc::SIOCETHTOOL,
+            number(libc::SIOCETHTOOL),
             &raw mut request,
         )
     };

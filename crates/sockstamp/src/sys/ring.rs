@@ -9,6 +9,8 @@ use std::time::Duration;
 use io_uring::{IoUring, Probe, cqueue, opcode, types};
 use nix::errno::Errno;
 
+use super::number;
+
 /// IORING_SEND_ZC_REPORT_USAGE of include/uapi/linux/io_uring.h, v6.2.
 pub(crate) const REPORT_USAGE: u16 = 1 << 3;
 /// IORING_NOTIF_USAGE_ZC_COPIED of include/uapi/linux/io_uring.h, v6.2.
@@ -215,7 +217,7 @@ impl SendRing {
         header.msg_iov = &raw mut message.part;
         header.msg_iovlen = 1;
         header.msg_control = at(&mut message.control, control.len()).cast();
-        header.msg_controllen = control.len();
+        header.msg_controllen = number(control.len());
         &raw const message.header
     }
 }

@@ -62,6 +62,15 @@ unsafe impl StableBuffer for Arc<Vec<u8>> {
     }
 }
 
+// SAFETY: the bytes are on the heap or static, shared by all clones, and written by none: only
+// `try_into_mut`, which consumes the value, gives them for writing, and only if it is the last.
+#[cfg(feature = "bytes")]
+unsafe impl StableBuffer for bytes::Bytes {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
 // SAFETY: the bytes are borrowed for the lifetime of the program, so nothing can write to them.
 unsafe impl StableBuffer for &'static [u8] {
     fn bytes(&self) -> &[u8] {

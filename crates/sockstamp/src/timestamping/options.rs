@@ -45,11 +45,13 @@ impl Options {
     }
 
     /// Stamp a message before it enters the packet scheduler.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_SCHED")]
     pub const fn tx_sched(self) -> Self {
         self.with(Flag::TxSched).software()
     }
 
     /// Stamp a message when the driver passes it to the hardware.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_SOFTWARE")]
     pub const fn tx_software(self) -> Self {
         self.with(Flag::TxSoftware).software()
     }
@@ -57,17 +59,20 @@ impl Options {
     /// Have the network interface stamp a message when it sends it, on its own clock, if
     /// SIOCSHWTSTAMP has enabled that. The kernel's stamp does not come then, unless
     /// [`both`](Self::both) requests it.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_HARDWARE")]
     pub const fn tx_hardware(self) -> Self {
         self.with(Flag::TxHardware).hardware()
     }
 
     /// Stamp the acknowledgement of a message's last byte. TCP only.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_ACK")]
     pub const fn tx_ack(self) -> Self {
         self.with(Flag::TxAck).software()
     }
 
     /// Stamp the hardware's report that it has sent a message. Bluetooth only, as of v6.18. Since
     /// v6.15.
+    #[doc(alias = "SOF_TIMESTAMPING_TX_COMPLETION")]
     pub const fn tx_completion(self) -> Self {
         self.with(Flag::TxCompletion).software()
     }
@@ -77,23 +82,27 @@ impl Options {
     /// This enables stamping for the whole host, some milliseconds later (see
     /// [`ReceiveStamping`](crate::ReceiveStamping)). Earlier packets have no stamp: a socket with
     /// only this option reports that, and invents none.
+    #[doc(alias = "SOF_TIMESTAMPING_RX_SOFTWARE")]
     pub const fn rx_software(self) -> Self {
         self.with(Flag::RxSoftware).software()
     }
 
     /// Have the network interface stamp a received packet, on its own clock, if SIOCSHWTSTAMP has
     /// enabled that.
+    #[doc(alias = "SOF_TIMESTAMPING_RX_HARDWARE")]
     pub const fn rx_hardware(self) -> Self {
         self.with(Flag::RxHardware).hardware()
     }
 
     /// Report the kernel's stamps. The methods above imply it; use it alone for sockets that stamp
     /// only [single messages](super::MessageOptions).
+    #[doc(alias = "SOF_TIMESTAMPING_SOFTWARE")]
     pub const fn software(self) -> Self {
         self.with(Flag::Software)
     }
 
     /// Report the network interface's stamps, like [`software`](Self::software).
+    #[doc(alias = "SOF_TIMESTAMPING_RAW_HARDWARE")]
     pub const fn hardware(self) -> Self {
         self.with(Flag::RawHardware)
     }
@@ -102,12 +111,14 @@ impl Options {
     /// from the oldest unacknowledged one at this time, which is unknown; use
     /// [`tcp_id`](Self::tcp_id) where available. TCP refuses it (EINVAL) before the socket is
     /// connected.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_ID")]
     pub const fn id(self) -> Self {
         self.with(Flag::OptId)
     }
 
     /// Do the same, but count a TCP socket's bytes from the next one written: the first send of n
     /// bytes has the id n - 1. Since v6.2.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_ID_TCP")]
     pub const fn tcp_id(self) -> Self {
         self.id().with(Flag::OptIdTcp)
     }
@@ -115,41 +126,48 @@ impl Options {
     /// Stamps come without a copy of their packets. This crate never reads the copies, and they
     /// cost memory of the receive buffer: always set this, except for
     /// [`packet_control`](Self::packet_control).
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_TSONLY")]
     pub const fn only_stamps(self) -> Self {
         self.with(Flag::OptTsOnly)
     }
 
     /// Stamps of TCP have the [state of the connection](super::TcpStatistics); implies
     /// [`only_stamps`](Self::only_stamps).
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_STATS")]
     pub const fn statistics(self) -> Self {
         self.only_stamps().with(Flag::OptStats)
     }
 
     /// Stamps have the index of the interface that the message leaves by, if the socket has
     /// IP_PKTINFO or IPV6_RECVPKTINFO, and not [`only_stamps`](Self::only_stamps).
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_CMSG")]
     pub const fn packet_control(self) -> Self {
         self.with(Flag::OptCmsg)
     }
 
     /// Received hardware stamps have [interface and length](super::RxStamp::packet) of their
     /// packet.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_PKTINFO")]
     pub const fn packet_info(self) -> Self {
         self.with(Flag::OptPktInfo)
     }
 
     /// A sent message may have both a stamp of the kernel and one of the interface, by two reports.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_TX_SWHW")]
     pub const fn both(self) -> Self {
         self.with(Flag::OptTxSwHw)
     }
 
     /// Received messages have only the stamps that this socket requested, even if others requested
     /// more. Since v6.12.
+    #[doc(alias = "SOF_TIMESTAMPING_OPT_RX_FILTER")]
     pub const fn rx_filter(self) -> Self {
         self.with(Flag::OptRxFilter)
     }
 
     /// Hardware stamps are on the virtual clock `/dev/ptp<index>` of the interface that the socket
     /// is bound to (SO_BINDTODEVICE; without one, EOPNOTSUPP).
+    #[doc(alias = "SOF_TIMESTAMPING_BIND_PHC")]
     pub const fn bind_phc(self, index: u32) -> Self {
         Self {
             phc: index,

@@ -1,6 +1,7 @@
 use std::net::UdpSocket;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
 use sockstamp::error_queue::ErrorQueue;
 use sockstamp::timestamping;
 use sockstamp::zerocopy::{How, Sent, ZeroCopySender};
@@ -50,6 +51,28 @@ fn datagrams_arrive_while_buffers_are_used_again() {
             sends_and_receives(sender, &receiver, length);
         }
     }
+}
+
+/// A part of a buffer that is shared is sent as it is, and comes back.
+#[test]
+fn shared_bytes_are_sent_and_come_back() {
+    let (socket, receiver) = udp_pair(LOOPBACKS[0]);
+    let mut sender = ZeroCopySender::new(socket, always()).unwrap();
+    let whole = Bytes::from((0..=255).collect::<Vec<u8>>());
+    let part = whole.slice(100..200);
+    assert!(matches!(sender.send(part.clone()), Ok(Sent::InFlight)));
+    let mut got = [0; 256];
+    assert_eq!(receiver.recv(&mut got).unwrap(), 100);
+    assert_eq!(got[..100], part);
+    assert!(
+        sender
+            .wait_idle(&mut ErrorQueue::new(), PATIENCE, |_| {})
+            .unwrap()
+    );
+    assert_eq!(
+        sender.next_returned().map(|returned| returned.buffer),
+        Some(part)
+    );
 }
 
 /// The kernel reports each completion once, in one call with stamps of others.
