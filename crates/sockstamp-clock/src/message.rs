@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn unrequested_options_are_not_in_the_control_messages() {
-        assert_eq!(written(MessageOptions::new().dont_wait()), []);
+        assert!(written(MessageOptions::new().dont_wait()).is_empty());
         let bytes = written(MessageOptions::new().id(7));
         let id = Control::Other {
             level: libc::SOL_SOCKET,

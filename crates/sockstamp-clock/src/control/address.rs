@@ -18,6 +18,15 @@ impl Address {
         &self.bytes[..self.length]
     }
 
+    /// Take the structure as bytes; `None` if there are more than of `struct sockaddr_in6`.
+    #[must_use]
+    pub fn from_raw(structure: &[u8]) -> Option<Self> {
+        let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+        let length = structure.len();
+        bytes.get_mut(..length)?.copy_from_slice(structure);
+        Some(Self { bytes, length })
+    }
+
     /// Return the address of a packet socket: `protocol` as in `struct ethhdr`, and where the
     /// packets go.
     #[must_use]
@@ -110,7 +119,10 @@ mod tests {
             for address in [SocketAddr::from((v4, port)), v6] {
                 let bytes = Address::from(address);
                 prop_assert_eq!(socket_address(bytes.as_bytes()), Some(address));
+                let raw = Address::from_raw(bytes.as_bytes()).unwrap();
+                prop_assert_eq!(raw.as_bytes(), bytes.as_bytes());
             }
+            prop_assert!(Address::from_raw(&[0; 29]).is_none());
         }
 
         #[test]

@@ -298,7 +298,7 @@ mod tests {
             (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &stamps),
             (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
             (libc::IPPROTO_IP, libc::IP_RECVERR, &error),
-            (libc::IPPROTO_IP, libc::IP_TOS, &[64, 0, 0]),
+            (libc::IPPROTO_IP, libc::IP_RECVOPTS, &[64, 0, 0]),
         ]);
         let messages: Vec<_> = parse(&bytes).map(Result::unwrap).collect();
         let expected = [
@@ -321,7 +321,7 @@ mod tests {
             }),
             Control::Other {
                 level: libc::IPPROTO_IP,
-                kind: libc::IP_TOS,
+                kind: libc::IP_RECVOPTS,
                 data: &[64, 0, 0],
             },
         ];
@@ -354,7 +354,11 @@ mod tests {
         let bytes = written(&[
             (libc::SOL_SOCKET, SO_TIMESTAMPING, &[0; 47]),
             (libc::IPPROTO_IP, libc::IP_RECVERR, &[0; 15]),
-            (libc::IPPROTO_IP, libc::IP_PKTINFO, &[5, 0, 0, 0]),
+            (
+                libc::IPPROTO_IP,
+                libc::IP_PKTINFO,
+                &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ),
         ]);
         let messages: Vec<_> = parse(&bytes).collect();
         let spoiled = |level, kind, length| {

@@ -375,7 +375,7 @@ mod tests {
                             assert_eq!(error.error().kind(), std::io::ErrorKind::ConnectionRefused);
                             seen[2] += 1;
                         }
-                        other @ Report::Other(_) => panic!("{other:?}"),
+                        other => panic!("{other:?}"),
                     };
                     queue.drain(&socket, report).unwrap();
                 }

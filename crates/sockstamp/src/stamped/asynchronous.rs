@@ -132,8 +132,25 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     ///
     /// Those of [`send`](Self::send) and of [`stamps`](Self::stamps).
     pub async fn send_stamped(&self, bytes: &[u8], kind: TxKind) -> io::Result<(Sent, TxStamp)> {
-        let (parts, options) = ([IoSlice::new(bytes)], MessageOptions::new().dont_wait());
-        let send = || self.socket.send_awaited(&parts, None, options, Some(kind));
+        let parts = [IoSlice::new(bytes)];
+        self.send_message_stamped(&parts, None, MessageOptions::new(), kind)
+            .await
+    }
+
+    /// Do what [`send_message`](Self::send_message) and [`send_stamped`](Self::send_stamped) do.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_stamped`](Self::send_stamped).
+    pub async fn send_message_stamped(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<Destination>,
+        options: MessageOptions,
+        kind: TxKind,
+    ) -> io::Result<(Sent, TxStamp)> {
+        let options = options.dont_wait();
+        let send = || self.socket.send_awaited(parts, to, options, Some(kind));
         let sent = self.writable.attempt(send).await?;
         let _awaited = self.socket.awaited(sent.token);
         let stamp = self.wait_for(|state| state.awaited(sent.token)).await?;
@@ -164,6 +181,22 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     pub async fn receive(&self, payload: &mut [u8]) -> io::Result<Received> {
         self.readable
             .attempt(|| receive_now(&self.socket, payload))
+            .await
+    }
+
+    /// Receive by a call of the program's own, which does not block: `receive` is repeated, when
+    /// something may have come, until it does not fail with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// # Errors
+    ///
+    /// Those of `receive`.
+    pub async fn receive_by<T>(
+        &self,
+        mut receive: impl FnMut(&S) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.readable
+            .attempt(|| receive(self.socket.get_ref()))
             .await
     }
 

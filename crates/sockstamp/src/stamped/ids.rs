@@ -31,7 +31,7 @@ impl Ids {
         let kind = getsockopt(&socket, sockopt::SockType)
             .map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
         let support = support()?;
-        let options = options.only_stamps().id().software();
+        let options = options.only_stamps().id();
         let expected = expected(options);
         if kind == SockType::Stream {
             let origin = begin_stream(socket, options, support)?;

@@ -82,9 +82,8 @@ impl Default for Settings {
 }
 
 impl<S: AsFd> StampedSocket<S> {
-    /// Have each message of `socket` stamped as `options` request;
-    /// [`id`](Options::id), [`only_stamps`](Options::only_stamps) and
-    /// [`software`](Options::software) come with it. A stream must be connected.
+    /// Have each message of `socket` stamped as `options` request; [`id`](Options::id) and
+    /// [`only_stamps`](Options::only_stamps) come with it. A stream must be connected.
     ///
     /// # Errors
     ///
@@ -175,7 +174,23 @@ impl<S: AsFd> StampedSocket<S> {
         timeout: Duration,
     ) -> io::Result<(Sent, Option<TxStamp>)> {
         let parts = [IoSlice::new(bytes)];
-        let sent = self.send_awaited(&parts, None, MessageOptions::new(), Some(kind))?;
+        self.send_message_stamped(&parts, None, MessageOptions::new(), kind, timeout)
+    }
+
+    /// Do what [`send_message`](Self::send_message) and [`send_stamped`](Self::send_stamped) do.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_stamped`](Self::send_stamped).
+    pub fn send_message_stamped(
+        &self,
+        parts: &[IoSlice<'_>],
+        to: Option<Destination>,
+        options: MessageOptions,
+        kind: TxKind,
+        timeout: Duration,
+    ) -> io::Result<(Sent, Option<TxStamp>)> {
+        let sent = self.send_awaited(parts, to, options, Some(kind))?;
         let _awaited = self.awaited(sent.token);
         let stamp = self.wait_for(timeout, |state| state.awaited(sent.token))?;
         Ok((sent, stamp))

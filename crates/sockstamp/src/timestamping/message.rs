@@ -17,6 +17,13 @@ impl From<SocketAddr> for Destination {
 }
 
 impl Destination {
+    /// The address in a `struct sockaddr_…`, for programs that have it as bytes; `None` if they are
+    /// more than those of `struct sockaddr_in6`.
+    #[must_use]
+    pub fn from_raw(address: &[u8]) -> Option<Self> {
+        Address::from_raw(address).map(Self)
+    }
+
     /// For packet sockets (AF_PACKET): the interface index, the Ethernet protocol (ETH_P_*), and
     /// the hardware address, which SOCK_DGRAM sockets put into the link header.
     #[must_use]
