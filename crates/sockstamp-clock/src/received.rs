@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::control::{Arrival, Control, parse};
+use crate::control::{Arrival, Control, parse, space};
 use crate::stamp::RxStamp;
 
 /// A received message, of a stream whatever one call took.
@@ -34,6 +34,16 @@ pub struct Received {
 }
 
 impl Received {
+    /// The most bytes of control messages that a message has if the socket requests all that is
+    /// understood here. What does not fit is cut, stamps and what comes behind them (MSG_CTRUNC).
+    pub const SPACE: usize = space(48) // Stamps,
+        + space(16) // and their packet.
+        // Of IPv6: address, hop limit, class.
+        + space(20) + space(4) + space(4)
+        // Of IPv4, in addition where a socket of IPv6 speaks it.
+        + space(12) + space(4) + space(4)
+        + space(4); // The segment size.
+
     /// Decode the control messages of a received message, for programs that call recvmsg(2)
     /// themselves. They know its length, sender and truncation from there: here these are 0, `None`
     /// and `false`.

@@ -95,6 +95,10 @@ impl fmt::Display for Unreported {
 impl Error for Unreported {}
 
 impl<'a> Report<'a> {
+    /// Room for the control messages of any entry: 29 TCP statistics of at most 16 bytes each,
+    /// times, an error with an address, and IP options take less than 800 bytes.
+    pub const SPACE: usize = 1024;
+
     /// Read the control messages of one entry, for programs that call recvmsg(2) for themselves.
     /// They look for MSG_CTRUNC before.
     ///

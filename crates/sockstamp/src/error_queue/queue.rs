@@ -8,9 +8,8 @@ use super::{Report, Unreported, ZeroCopyRange};
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 use crate::{Error, Result};
 
-/// Bytes for the control messages of one entry. The kernel's largest entry has 29 TCP statistics of
-/// at most 16 bytes each, times, an error with an address, and IP options: less than 800 bytes.
-const CONTROL: usize = 1024;
+/// Bytes for the control messages of one entry.
+const CONTROL: usize = Report::SPACE;
 
 pub(super) const FLAGS: i32 = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
 
