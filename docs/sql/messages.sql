@@ -25,6 +25,8 @@ FROM (
             WHEN 'tx.nic' THEN tx_nic_ns
             WHEN 'tx.network' THEN tx_network_ns
             WHEN 'app.service' THEN app_service_ns
+            WHEN 'client.pause' THEN client_pause_ns
+            WHEN 'client.request' THEN client_request_ns
             WHEN 'conn.handshake' THEN conn_handshake_ns
             WHEN 'rx.nic' THEN rx_nic_ns
             WHEN 'rx.stack' THEN rx_stack_ns
@@ -38,7 +40,8 @@ FROM (
             WHEN 'net.back' THEN net_back_ns
         END AS ns
     FROM messages CROSS JOIN (VALUES
-        ('tx.copy'), ('tx.queue'), ('tx.qdisc'), ('tx.nic'), ('tx.network'), ('app.service'), ('conn.handshake'),
+        ('tx.copy'), ('tx.queue'), ('tx.qdisc'), ('tx.nic'), ('tx.network'), ('app.service'),
+        ('client.pause'), ('client.request'), ('conn.handshake'),
         ('rx.nic'), ('rx.stack'), ('rx.hol'), ('rx.wakeup'), ('rx.app'), ('peer.answer'), ('peer.rest'),
         ('conn.accept'),
         ('net.forward'), ('net.back')

@@ -80,6 +80,14 @@ fn of_stage(stage: Stage) -> Action {
             "`sockstamp trace`: `peer.rest` read by read; the peer's `app.service` and `tx.queue`; `ss -ti`: retrans, rcv_rtt.",
             "At the peer: answers sent at once, or without a rate limit; on the path: less loss. A reader that needs only the head waits for less.",
         ),
+        Stage::ClientPause => (
+            "`sockstamp trace`: `client.pause` by client; at the client, what it does between two requests.",
+            "None is needed: the client asks for nothing meanwhile.",
+        ),
+        Stage::ClientRequest => (
+            "`sockstamp trace`: `client.request` by client; `ss -ti`: rcv_rtt, rcv_space, rcv_ooopack; the client's `tx.queue`.",
+            "At the client: requests sent at once; on the path: less loss, or more bandwidth for large uploads.",
+        ),
         Stage::ConnHandshake => of_part(Part::SynAgain),
         Stage::ConnAccept => at(Node::Accept),
         Stage::NetForward => (

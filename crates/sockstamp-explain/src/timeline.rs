@@ -23,6 +23,18 @@ pub(crate) const READ: [Stage; 5] = [
     Stage::RxApp,
 ];
 
+/// Stages before a message, the last one first. A request was read after it had come: how long
+/// after that, only the read's own message knows, and the service is placed right behind it. The
+/// pause of a client has no place: minutes of it would hide all else.
+const BEFORE: [Stage; 6] = [
+    Stage::AppService,
+    Stage::ClientRequest,
+    Stage::PeerRest,
+    Stage::PeerAnswer,
+    Stage::ConnHandshake,
+    Stage::ConnAccept,
+];
+
 /// A stretch of time, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -64,8 +76,8 @@ pub struct Placed {
 pub struct Timeline {
     /// Stages of its path, in the order of time; they do not overlap.
     pub way: Vec<Placed>,
-    /// The stage before it, or that of a connection.
-    pub between: Option<Placed>,
+    /// The stages before it, in the order of time, or that of a connection.
+    pub between: Vec<Placed>,
 }
 
 impl Timeline {
@@ -94,19 +106,24 @@ impl Timeline {
             }
         }
         way.reverse();
-        let between = Stage::ALL
-            .into_iter()
-            .find(|stage| stage.is_between_messages() && message.stages[*stage].is_some());
-        let between = between.map(|stage| {
-            let end = match stage {
-                Stage::AppService => at,
-                Stage::PeerAnswer => first_byte(message, message.stamps.ready.map_or(at, place)),
-                Stage::PeerRest => message.stamps.ready.map_or(at, place),
-                _ => time,
+        let ready = message.stamps.ready.map_or(at, place);
+        let mut between = Vec::new();
+        let mut before = at;
+        for stage in BEFORE {
+            let Some(duration) = message.stages[stage] else {
+                continue;
             };
-            let duration = message.stages[stage].unwrap_or(Nanos::ZERO);
-            placed(stage, Span::until(end, duration), message)
-        });
+            let end = match stage {
+                Stage::PeerAnswer => first_byte(message, ready),
+                Stage::PeerRest => ready,
+                Stage::ConnHandshake | Stage::ConnAccept => time,
+                _ => before,
+            };
+            let span = Span::until(end, duration);
+            before = span.begin;
+            between.push(placed(stage, span, message));
+        }
+        between.reverse();
         Self { way, between }
     }
 
@@ -209,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn a_request_comes_before_its_service_and_the_pause_of_a_client_nowhere() {
+        let mut message = sent();
+        message.stages[Stage::ClientPause] = Some(Nanos(400));
+        message.stages[Stage::ClientRequest] = Some(Nanos(90));
+        assert_eq!(
+            places(&Timeline::of(&message))[4..],
+            [
+                (Stage::ClientRequest, 1_003, 1_093),
+                (Stage::AppService, 1_093, 1_100),
+            ]
+        );
+    }
+
+    #[test]
     fn without_stamps_stages_follow_each_other_up_to_the_completion() {
         let mut message = sent();
         message.stamps = Stamps::default();
@@ -243,7 +274,7 @@ mod tests {
             ]
         );
         // The first byte came 5 ns before the last one.
-        let answer = timeline.between.unwrap();
+        let answer = &timeline.between[0];
         let parts = [(Part::Network, 1_535, 1_735), (Part::Peer, 1_735, 1_835)];
         let parts = parts.map(|(part, begin, end)| (part, Span { begin, end }));
         assert_eq!(answer.parts, parts);

@@ -237,13 +237,14 @@ impl Message {
 
     /// Return the time that slow messages are chosen by, which somebody waited for: until it was
     /// sent or read, until its question was answered, or until its connection was opened; the
-    /// longest of those that it has. The program that answers waits for nobody, but its service is
-    /// the client's wait. No acknowledgement counts: where a task waited for one, the wait is in
-    /// `tx.queue` or `tx.copy`.
+    /// longest of those that it has. The program that answers waits for nobody, but its service,
+    /// and the way of the request to it, are the client's wait; the client's pause is nobody's. No
+    /// acknowledgement counts: where a task waited for one, the wait is in `tx.queue` or `tx.copy`.
     #[must_use]
     pub fn slow_time(&self) -> Nanos {
         let is_waited_for = |stage: Stage| match stage {
-            Stage::AppService => self.serves(),
+            Stage::AppService | Stage::ClientRequest => self.serves(),
+            Stage::ClientPause => false,
             stage => stage.is_between_messages(),
         };
         let beside = self.stages.present();

@@ -82,10 +82,12 @@ macro_rules! stages {
             ///
             /// [`AppService`](Self::AppService) lies between a read and a send of the same socket.
             /// It counts as [`Direction::Tx`], because it is only known once the send call that
-            /// ends it is made. In the same way [`PeerAnswer`](Self::PeerAnswer) and
-            /// [`PeerRest`](Self::PeerRest) count as [`Direction::Rx`]. Opening a connection counts
-            /// as [`Direction::Tx`], accepting one as [`Direction::Rx`]. A whole life is a message
-            /// that was sent, with stages of both hosts.
+            /// ends it is made; so do [`ClientPause`](Self::ClientPause) and
+            /// [`ClientRequest`](Self::ClientRequest), which lie before that read. In the same way
+            /// [`PeerAnswer`](Self::PeerAnswer) and [`PeerRest`](Self::PeerRest) count as
+            /// [`Direction::Rx`]. Opening a connection counts as [`Direction::Tx`], accepting one
+            /// as [`Direction::Rx`]. A whole life is a message that was sent, with stages of both
+            /// hosts.
             #[must_use]
             pub const fn direction(self) -> Direction {
                 match self {
@@ -151,6 +153,12 @@ stages! {
     /// Last read → more of the same answer can be read, on the side that asks.
     PeerRest = "peer.rest", Rx, BetweenMessages,
         "on the asking side, from the read of all that came of an answer to more of it being readable";
+    /// Last send → the first byte of the next request can be read, on the side that answers.
+    ClientPause = "client.pause", Tx, BetweenMessages,
+        "on the accepting side, from the last send of an answer being queued to the next request's first byte being readable";
+    /// The first byte of a request can be read → its last one can, on the side that answers.
+    ClientRequest = "client.request", Tx, BetweenMessages,
+        "on the accepting side, from the first byte of a request being readable to its last one, where they come apart";
     /// connect() → the connection is established, on the side that opens it.
     ConnHandshake = "conn.handshake", Tx, Connection,
         "on the connecting side, from connect() to the connection being established";
@@ -295,7 +303,7 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(17), None);
+        assert_eq!(Stage::from_index(19), None);
     }
 
     #[test]

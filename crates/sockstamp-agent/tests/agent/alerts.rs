@@ -196,7 +196,7 @@ fn within(window: Duration, query: &str) -> String {
 fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     let place = Place::new();
     // Room for one group.
-    let agent = Agent::of(&place.client, "max_series = 436");
+    let agent = Agent::of(&place.client, "max_series = 494");
     let classic = Prometheus::start(agent.address, &[]);
     // As a cluster's annotations have it found, under another job.
     let native = Prometheus::native("kubernetes-pods", agent.address);

@@ -128,7 +128,7 @@ fn groups_have_the_labels_of_rules_and_dimensions() {
 fn series_beyond_the_limit_are_in_one_that_says_so() {
     let host = Host::new("agent").unwrap();
     // Room for one group.
-    let agent = Agent::of(&host, "by = [\"port\"]\nmax_series = 450");
+    let agent = Agent::of(&host, "by = [\"port\"]\nmax_series = 508");
     talk(&host, 5, Duration::ZERO);
     talk(&host, 5, Duration::ZERO);
     let scrape = agent.scrape();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The life of questions and their answers, on both sides: peer.answer and peer.rest on the side
- * that asks, app.service on the side that answers. A question goes from its first byte to its last
- * before an answer. Order alone tells which answer belongs to it, and only if nothing else is in
- * flight, so each sign of something else leaves the pair without a stage, for a reason that is
- * counted. Where several pairs in ten are so, nothing about the others is known either, until the
- * flow has been in step for ten pairs.
+ * that asks, app.service, client.pause and client.request on the side that answers. A question goes
+ * from its first byte to its last before an answer. Order alone tells which answer belongs to it,
+ * and only if nothing else is in flight, so each sign of something else leaves the pair without a
+ * stage, for a reason that is counted. Where several pairs in ten are so, nothing about the others
+ * is known either, until the flow has been in step for ten pairs.
  */
 #ifndef SOCKSTAMP_ANSWER_ANSWER_BPF_H
 #define SOCKSTAMP_ANSWER_ANSWER_BPF_H

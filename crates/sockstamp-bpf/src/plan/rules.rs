@@ -449,6 +449,12 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::PeerRest => sent(facts, QUEUED, QUEUED)
             .and_then(|_| reads(facts))
             .map(|rx| Method::Between(read(rx), ready(rx))),
+        Stage::ClientPause => sent(facts, QUEUED, QUEUED)
+            .and_then(|_| reads(facts))
+            .map(|rx| Method::Between(Point::LastSend, ready(rx))),
+        Stage::ClientRequest => stamps(facts)
+            .and_then(|_| reads(facts))
+            .map(|rx| Method::Between(ready(rx), ready(rx))),
         Stage::ConnHandshake => connection(
             facts,
             Callback::TcpConnect,

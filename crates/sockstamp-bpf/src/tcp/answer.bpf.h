@@ -2,7 +2,8 @@
 /*
  * Questions and answers of TCP. At the end that asks, a send is (a part of) a question, and the
  * first bytes that come after it are its answer: peer.answer. What the reader then waits for more
- * of it is peer.rest. At the other end it is the reverse: app.service.
+ * of it is peer.rest. At the other end it is the reverse: app.service; and what the client did
+ * before, which is client.pause and client.request.
  */
 #ifndef SOCKSTAMP_TCP_ANSWER_BPF_H
 #define SOCKSTAMP_TCP_ANSWER_BPF_H
@@ -279,6 +280,44 @@ static __always_inline void question_was_asked(const struct tcp_sock *tp, const 
 		question_emit_asking(flow, (const struct sock *)tp);
 }
 
+/* A request begins to come. Before the first one nothing was answered: it has no pause. */
+static __always_inline void request_begins(struct flow *flow, __u64 now)
+{
+	flow->tx.question = now / HEARD_NS;
+	if (!flow->exchange.answered)
+		flow->exchange.answered = now;
+}
+
+/*
+ * Return how long the client paused before the request that a send answers (in the upper half, in
+ * HEARD_NS), and how long the request took to come; 0 where there is none, or it is unknown: more
+ * of the request came after the send was `entry`ed, or the last answer was 73 minutes before.
+ */
+static __always_inline __u64 client_times(const struct flow *flow, __u64 entry)
+{
+	__u64 answered = flow->exchange.answered, asked = flow->exchange.asked;
+	__u32 request, both;
+
+	if (!flow->exchange.serves || !flow->exchange.open || !answered || asked < answered ||
+	    asked > entry || asked - answered >= (__u64)HEARD_NS << 32)
+		return 0;
+	both = (asked - answered) / HEARD_NS;
+	request = (__u32)(asked / HEARD_NS) - flow->tx.question;
+	return (__u64)(both > request ? both - request : 0) << 32 | request;
+}
+
+/*
+ * A message that is not measured is queued at the end that answers. TCP has read the clock when it
+ * sent it (tcp_write_xmit(), net/ipv4/tcp_output.c, v6.18), if it did.
+ */
+static __always_inline void answered_unmeasured(const struct sock *sk, struct flow *flow)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	if (flow->exchange.serves)
+		flow->exchange.answered = tp->snd_nxt == tp->write_seq ? tp->tcp_clock_cache : 0;
+}
+
 /* Called when bytes from `start` to `end` become readable, with the socket locked. */
 static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
 					   __u32 start, __u32 end, __u64 ready)
@@ -294,8 +333,11 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 		/* A FIN alone asks nothing: tcp_data_queue() reports it as if it were a byte. */
 		if (end - start == 1 && sk->sk_shutdown & RCV_SHUTDOWN)
 			return;
-		if (!exchange->open)
+		if (!exchange->open) {
 			exchange_rest(exchange, ready - exchange->asked);
+			if (exchange->serves)
+				request_begins(flow, ready);
+		}
 		exchange_asked(exchange, tp->rtt_min.s[0].v, end - start, ready, false);
 		exchange->asked = ready;
 		return;

@@ -26,7 +26,10 @@ const volatile bool setting_entry_callback; /* ... by the callback for header op
  */
 struct exchange {
 	__u64 asked; /* when its last part was; 0: it has been answered, or was not measured */
-	__u64 ns; /* how long its answer took */
+	union {
+		__u64 ns; /* how long its answer took, at the end that asks */
+		__u64 answered; /* at the other: when the last send was queued; 0: not known */
+	};
 	__u64 state; /* sequence number of the answer's first byte; 0: it was read */
 	__u8 asks : 1; /* this end is the one that asks */
 	__u8 open : 1; /* it is not answered */
@@ -38,6 +41,7 @@ struct exchange {
 	__u8 handshake : 2; /* pairs until that of the end of a handshake in TLS; 0: none is ahead
 			     */
 	__u8 paired : 1; /* the last answer is known to be its question's */
+	__u8 serves : 1; /* the peer has opened the connection */
 	__u8 pace; /* the octave of these pauses */
 	__u8 usual; /* the octave of an answer's time */
 	__u8 task; /* low bits of the thread that sent the last part, at the end that asks */
@@ -147,6 +151,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 		flow->rx.window = flow->window;
 	}
 	flow->exchange.asks = mark_measures(mark, DIRECTION_RX) && mark->opened_by == OPENED_BY_US;
+	flow->exchange.serves = mark->opened_by == OPENED_BY_PEER;
 	sample_start(&flow->tx.sampler);
 	sample_start(&flow->rx.sampler);
 	if (setting_record) {

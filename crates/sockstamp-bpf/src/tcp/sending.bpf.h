@@ -19,7 +19,7 @@
 #define HEARD_NS 1024
 
 struct tx_message {
-	struct tx_stamps stamps;
+	struct tx_stamps stamps; /* until its end, `ack` is client_times(): a flow has no room */
 	__u64 sndbuf;
 	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
 	char comm[COMM_LENGTH]; /* of the task; only where records are sent */

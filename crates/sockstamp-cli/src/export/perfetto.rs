@@ -64,6 +64,7 @@ enum Type {
 enum Row {
     Sent,
     Read,
+    Request,
     Service,
     Answer,
     Connection,
@@ -74,6 +75,7 @@ impl Row {
         match self {
             Self::Sent => "sends",
             Self::Read => "reads",
+            Self::Request => "requests",
             Self::Service => "service",
             Self::Answer => "answers",
             Self::Connection => "connection",
@@ -84,6 +86,7 @@ impl Row {
         match stage {
             Stage::AppService => Self::Service,
             Stage::PeerAnswer | Stage::PeerRest => Self::Answer,
+            Stage::ClientPause | Stage::ClientRequest => Self::Request,
             _ => Self::Connection,
         }
     }
@@ -130,7 +133,7 @@ impl<W: Write> Trace<W> {
         let process = self.track(Track::Process(message.pid, message.comm.clone()))?;
         let flow = self.track(Track::Flow(process, message.flow))?;
         let timeline = Timeline::of(message);
-        if let Some(placed) = &timeline.between {
+        for placed in &timeline.between {
             let lane = self.lane(flow, Row::of(placed.stage), placed.span)?;
             self.placed(lane, placed)?;
         }

@@ -59,6 +59,9 @@ impl Column {
             Self::Stage(stage @ (Stage::PeerAnswer | Stage::PeerRest)) => {
                 ("peer", paint::short(stage).1)
             }
+            Self::Stage(stage @ (Stage::ClientPause | Stage::ClientRequest)) => {
+                ("clnt", paint::short(stage).1)
+            }
             Self::Stage(stage) if stage.is_of_connection() => ("conn", paint::short(stage).1),
             Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
         }

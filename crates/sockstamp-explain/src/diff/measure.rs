@@ -58,14 +58,22 @@ impl Measure {
             Self::Sent | Self::Read | Self::Life => true,
             Self::Stage(stage) => matches!(
                 stage,
-                Stage::PeerAnswer | Stage::PeerRest | Stage::ConnHandshake | Stage::ConnAccept
+                Stage::PeerAnswer
+                    | Stage::PeerRest
+                    | Stage::ClientRequest
+                    | Stage::ConnHandshake
+                    | Stage::ConnAccept
             ),
         }
     }
 
-    /// Return false for the time until an acknowledgement, which delays nobody by itself.
+    /// Return false for the time until an acknowledgement, which delays nobody by itself, and for
+    /// that in which a client asks for nothing.
     pub(super) const fn is_waited_for(self) -> bool {
-        !matches!(self, Self::Stage(Stage::TxNetwork | Stage::NetBack))
+        !matches!(
+            self,
+            Self::Stage(Stage::TxNetwork | Stage::NetBack | Stage::ClientPause)
+        )
     }
 
     /// Return those that a message has. A connection is no message: it has stages alone.

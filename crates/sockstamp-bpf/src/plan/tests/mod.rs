@@ -116,6 +116,8 @@ fn every_method_reads_as_the_documentation_has_it() {
             "tp sock_recv_length → the next send",
             "the last send → tp sk_data_ready",
             "tp sock_recv_length → tp sk_data_ready",
+            "the last send → tp sk_data_ready",
+            "tp sk_data_ready → tp sk_data_ready",
             "sockops TCP_CONNECT → ACTIVE_ESTABLISHED",
             "sockops PASSIVE_ESTABLISHED → cgroup getpeername",
         ]

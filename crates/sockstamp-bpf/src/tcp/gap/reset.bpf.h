@@ -34,6 +34,8 @@ static __always_inline void reset_sending(const struct sock *sk, const struct tc
 	flow->exchange.in_flight = 0;
 	flow->exchange.state = 0;
 	flow->tx.more = false;
+	if (flow->exchange.serves)
+		flow->exchange.answered = 0;
 	flow->exchange.paired = false;
 }
 

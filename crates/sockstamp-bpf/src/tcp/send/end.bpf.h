@@ -28,8 +28,36 @@ static __always_inline __u64 tx_service_throttled(const struct tx_message *messa
 	return throttled;
 }
 
+/* Return how long the client paused, of client_times(), in ns; 0: there is no such time. */
+static __always_inline __u64 client_pause(__u64 times)
+{
+	return (times >> 32) * HEARD_NS;
+}
+
+/* Return how long its request took to come, in ns; 0: it came at once, or that is unknown. */
+static __always_inline __u64 client_request(__u64 times)
+{
+	return (__u64)(__u32)times * HEARD_NS;
+}
+
+static __always_inline void tx_record_service(struct message_record *record,
+					      const struct tx_message *message, __u64 client)
+{
+	__u64 pause = client_pause(client), request = client_request(client);
+
+	if (message->flags & MESSAGE_UNPAIRED) {
+		record->unpaired = message->service;
+		return;
+	}
+	record->stages[STAGE_APP_SERVICE] = message->service;
+	if (pause)
+		record->stages[STAGE_CLIENT_PAUSE] = pause;
+	if (request)
+		record->stages[STAGE_CLIENT_REQUEST] = request;
+}
+
 static __always_inline void tx_record_stages(struct message_record *record,
-					     const struct tx_message *message)
+					     const struct tx_message *message, __u64 client)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	struct network network = network_split(message, stamps->ack - stamps->snd);
@@ -39,10 +67,7 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
 	record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
 	record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
-	if (message->flags & MESSAGE_UNPAIRED)
-		record->unpaired = message->service;
-	else
-		record->stages[STAGE_APP_SERVICE] = message->service;
+	tx_record_service(record, message, client);
 	record->parts[PART_SNDBUF] = message->sndbuf;
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
@@ -55,7 +80,8 @@ static __always_inline void tx_record_stages(struct message_record *record,
  * No acknowledgement counts: tasks that wait for one wait in tx.copy, other bytes in tx.queue. For
  * a diagnosis, what was sent again was not delivered before.
  */
-static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct tx_message *message)
+static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct tx_message *message,
+					  __u64 client)
 {
 	__u64 sent = message->stamps.snd - message->stamps.entry;
 
@@ -63,16 +89,16 @@ static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct 
 		sent = message->stamps.ack - message->stamps.entry;
 	if (!identity_serves(flow_identity(flow)))
 		return sent;
-	return record_longest(sent, message->service);
+	return record_longest(record_longest(sent, message->service), client_request(client));
 }
 
 static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
-				      enum verdict verdict)
+				      enum verdict verdict, __u64 client)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, tx_slow_time(flow, message)))
+	if (!record_wanted(verdict, tx_slow_time(flow, message, client)))
 		return;
 	record = record_begin(flow_identity(flow), DIRECTION_TX, verdict);
 	if (!record)
@@ -94,7 +120,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record_interface(&record->interface_last, message->interface_last);
 	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD | MESSAGE_UNPAIRED);
 	if (verdict == VERDICT_VALID)
-		tx_record_stages(record, message);
+		tx_record_stages(record, message, client);
 	record_submit(record);
 }
 
@@ -103,7 +129,7 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 {
 	account_refused(bank, message->group, DIRECTION_TX, verdict, message->weight);
 	if (setting_record)
-		tx_record(flow, message, verdict);
+		tx_record(flow, message, verdict, 0);
 }
 
 /* An ACK, and which messages it tells the time of. */
@@ -173,7 +199,20 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	return VERDICT_VALID;
 }
 
-static __always_inline void tx_add_stages(struct bank *bank, const struct tx_message *message)
+static __always_inline void tx_add_service(struct bank *bank, const struct tx_message *message,
+					   __u64 client)
+{
+	__u64 pause = client_pause(client), request = client_request(client);
+
+	account_stage(bank, message->group, STAGE_APP_SERVICE, message->service, message->weight);
+	if (pause)
+		account_stage(bank, message->group, STAGE_CLIENT_PAUSE, pause, message->weight);
+	if (request)
+		account_stage(bank, message->group, STAGE_CLIENT_REQUEST, request, message->weight);
+}
+
+static __always_inline void tx_add_stages(struct bank *bank, const struct tx_message *message,
+					  __u64 client)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	__u32 weight = message->weight;
@@ -190,7 +229,7 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	if (message->flags & MESSAGE_UNPAIRED)
 		account_unpaired(bank, DIRECTION_TX, message->service, weight);
 	else if (message->service != STAGE_ABSENT)
-		account_stage(bank, group, STAGE_APP_SERVICE, message->service, weight);
+		tx_add_service(bank, message, client);
 }
 
 /* Rare, and a global function, so that the verifier walks its loop once. */
@@ -232,9 +271,11 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 			   const struct ack *ack)
 {
 	enum verdict verdict;
+	__u64 client;
 
 	if (!bank || !flow || !message || !ack)
 		return 0;
+	client = message->stamps.ack;
 	message->stamps.ack = ack->now;
 	message->min_rtt_us = ack->min_rtt_us;
 	message->flags |= flow->tx.ack_flags & MESSAGE_ACK_WITH_DATA;
@@ -247,12 +288,12 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 		return 0;
 	}
 	tx_note_leading(flow, message);
-	tx_add_stages(bank, message);
+	tx_add_stages(bank, message, client);
 	tx_add_parts(bank, message);
 	account_ended(message->group, DIRECTION_TX);
 	interface_count(bank, message->interface_last, message->weight);
 	if (setting_record)
-		tx_record(flow, message, verdict);
+		tx_record(flow, message, verdict, client);
 	return 0;
 }
 
@@ -480,6 +521,7 @@ static long tx_refuse_in_flight_step(__u32 index, struct tx_closing *closing)
 		return 1;
 	message = tx_find_slot(flow, flow->tx.tail);
 	if (message) {
+		message->stamps.ack = 0;
 		if (setting_host_path)
 			path_finish(message);
 		if (flow_in_gap(flow))

@@ -205,6 +205,7 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 {
 	struct tx_message *message = NULL;
 	enum verdict verdict;
+	__u64 client;
 	__u32 weight;
 
 	if (!setting_entry)
@@ -222,6 +223,9 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 			verdict = VERDICT_INFLIGHT_FULL;
 	}
 	weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
+	client = client_times(flow, sender->entry);
+	if (flow->exchange.serves)
+		flow->exchange.answered = now;
 	tx_answers(sk, flow, sender, key + 1 - start, now);
 	account_measured(bank, group, DIRECTION_TX, weight);
 	if (!message) {
@@ -229,6 +233,8 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 		return false;
 	}
 	tx_describe(message, sender, key, (__u64)weight << 32 | group, now);
+	if (!(sender->flags & MESSAGE_UNPAIRED) && sender->service != STAGE_ABSENT)
+		message->stamps.ack = client;
 	message->counter = flow->tx.head;
 	tx_update_departures(sk, flow);
 	if (setting_causes) {
@@ -245,6 +251,7 @@ static __always_inline void tx_skip_message(const struct sock *sk, struct flow *
 {
 	flow->rx.service_from = 0;
 	service_goes_on(&flow->exchange);
+	answered_unmeasured(sk, flow);
 	answer_asked(sk, flow, length,
 		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());
 }
