@@ -29,6 +29,7 @@ mod out_of_order;
 mod real_programs;
 mod recovery;
 mod sampling;
+mod service_parts;
 mod sessions;
 mod slow_link;
 mod two_hosts;

@@ -138,6 +138,9 @@ fn of_part(part: Part) -> Action {
             "Shorter queues at the bottleneck of the path (fq_codel, cake), or less bulk data there; that of loss.",
         ),
         Part::Runqueue | Part::WakeupUnknown | Part::Runnable => at(Node::ReadRunnable),
+        Part::ServiceRunning => at(Node::ServiceRunning),
+        Part::ServiceRunnable => at(Node::ServiceRunnable),
+        Part::ServiceBlocked => at(Node::ServiceAsleep),
         Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => {
             at(Node::ReadThrottled)
         }

@@ -77,9 +77,15 @@ parts! {
     Blocked = RxApp, "blocked";
     /// The rest, of unknown cause, for instance because another task had read before.
     Unknown = RxApp, "unknown";
+    /// The task that answers was running.
+    ServiceRunning = AppService, "running";
+    /// The task that answers waited for a CPU while others ran on it.
+    ServiceRunnable = AppService, "runnable";
     /// The cgroup of the task that answers had used up its CPU quota.
     ServiceThrottled = AppService, "throttled";
-    /// The rest: the application's own work, and its other waits.
+    /// The task that answers slept: it waited for something else.
+    ServiceBlocked = AppService, "blocked";
+    /// The rest, of unknown cause, for instance because another task answers than had read.
     ServiceOther = AppService, "other";
     /// The smallest round-trip time of the connection.
     Network = PeerAnswer, "network";

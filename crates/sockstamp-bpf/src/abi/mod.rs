@@ -259,7 +259,7 @@ mod tests {
         #[test]
         fn each_part_has_its_place_and_the_rest_what_is_left(
             stages in prop::array::uniform17(durations(STAGE_ABSENT)),
-            counted in prop::array::uniform19(durations(0)),
+            counted in prop::array::uniform22(durations(0)),
         ) {
             let record = Record { stages, parts: counted, ..Record::default() };
             let parts = parts(&record);

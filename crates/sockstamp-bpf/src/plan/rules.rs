@@ -296,7 +296,12 @@ pub(super) fn part_obstacle(facts: &Facts, part: Part, request: &Request) -> Opt
         Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => {
             (!known(facts.quota_clock)).then_some(Reason::Needs(QUOTA_CLOCK))
         }
-        Part::Running | Part::Runnable | Part::Blocked => run_times(facts, request.sched),
+        Part::Running
+        | Part::Runnable
+        | Part::Blocked
+        | Part::ServiceRunning
+        | Part::ServiceRunnable
+        | Part::ServiceBlocked => run_times(facts, request.sched),
         _ => None,
     })
 }

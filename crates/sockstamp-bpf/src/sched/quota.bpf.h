@@ -21,16 +21,15 @@ struct quota {
 	__u64 throttled;
 };
 
-/* A note about an event of a task, kept until its next event. */
+/* A note about an arrival for a task, kept until its next one. */
 struct quota_note {
-	__u64 event; /* an arrival's serial number, or a time; 0: it is being written */
+	__u64 event; /* the arrival's serial number; 0: it is being written */
 	__u64 task;
-	__u64 run_delay;
 	struct quota quota;
 };
 
 /*
- * The number of messages that tasks with quotas may have under way: 80 kB. Slots are shared by hash
+ * The number of messages that tasks with quotas may have under way: 64 kB. Slots are shared by hash
  * and written without a lock; a lost note leaves a part unknown.
  */
 #define QUOTA_NOTES 2048
@@ -73,18 +72,6 @@ static __always_inline void quota_read(struct quota *quota, const struct task_st
 		quota->throttled += now - since;
 }
 
-static __always_inline void quota_write(struct quota_note *note, __u64 task, __u64 event,
-					__u64 run_delay, const struct quota *quota)
-{
-	note->event = 0;
-	barrier();
-	note->task = task;
-	note->run_delay = run_delay;
-	note->quota = *quota;
-	barrier();
-	note->event = event;
-}
-
 /*
  * Return true if tasks of the cgroup may be held, or have been. If only a cgroup above it holds
  * them, the first time is missed.
@@ -97,9 +84,9 @@ static __always_inline bool quota_may_hold(const struct quota *quota)
 }
 
 /* Note an event of a task that may be held. */
-static __always_inline void quota_note(const struct task_struct *task, __u64 event, __u64 run_delay,
-				       __u64 now)
+static __always_inline void quota_note(const struct task_struct *task, __u64 event, __u64 now)
 {
+	struct quota_note *note;
 	struct quota quota;
 	__u64 address;
 
@@ -109,14 +96,37 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	if (!quota_may_hold(&quota))
 		return;
 	address = task_address(task);
-	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
+	note = quota_slot(address, event);
+	note->event = 0;
+	barrier();
+	note->task = address;
+	note->quota = quota;
+	barrier();
+	note->event = event;
 }
 
-/* Return true if this is the note about an event. Call it again after reading the fields. */
+/* Return true if this is the note about an event. Call it after reading the fields. */
 static __always_inline bool quota_noted(const struct quota_note *note, __u64 task, __u64 event)
 {
 	barrier();
 	return *(volatile __u64 *)&note->event == event && note->task == task;
+}
+
+/*
+ * Return how long the cgroup of a running task was held since `before`; QUOTA_UNKNOWN if the task
+ * has moved to another CPU, or it cannot be told.
+ */
+static __always_inline __u64 quota_held(const struct quota *before, const struct task_struct *task,
+					__u64 now)
+{
+	struct quota quota;
+
+	quota_read(&quota, task, now);
+	if (!quota.queue || quota.queue != before->queue)
+		return QUOTA_UNKNOWN;
+	if (kernel_read(task, struct task_struct, prio) < MAX_RT_PRIO)
+		return 0;
+	return quota.throttled - before->throttled;
 }
 
 /*

@@ -315,7 +315,7 @@ static __always_inline void sched_note_waiter(const struct sock *sk, struct wait
 	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
 		reader->arrival = arrival;
-		quota_note(task, arrival, 0, now);
+		quota_note(task, arrival, now);
 		return;
 	}
 	found = sock_waiter(sk);
@@ -325,11 +325,11 @@ static __always_inline void sched_note_waiter(const struct sock *sk, struct wait
 		task = (const struct task_struct *)reader->last;
 		reader_note(reader, task, arrival, now);
 		if (task)
-			quota_note(task, arrival, 0, now);
+			quota_note(task, arrival, now);
 		return;
 	}
 	reader_note(reader, task, arrival, now);
-	quota_note(task, arrival, 0, now);
+	quota_note(task, arrival, now);
 	runs = task_runs(task);
 	if (waiter->task != (__u64)task || waiter->runs != runs || waiter->last + 1 != arrival) {
 		waiter->task = (__u64)task;

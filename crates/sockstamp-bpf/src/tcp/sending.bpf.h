@@ -66,7 +66,7 @@ struct sender {
 	__u32 tid; /* 0: free */
 	__u32 pid;
 	__u16 retransmits; /* of bytes that its call has queued so far */
-	__u8 flags; /* SENDER_, MESSAGE_UNPAIRED, MESSAGE_THROTTLED */
+	__u8 flags; /* SENDER_, MESSAGE_UNPAIRED, MESSAGE_SPENT */
 	__u8 unpaired; /* NO_PAIR() */
 	__u32 start; /* write_seq when its call began */
 	__u32 turn; /* write_seq when its last turn began */
@@ -86,12 +86,12 @@ enum crowded {
 	TX_WINDOW, /* some may have been when a window's programs came */
 };
 
-/* Beside the flags of abi.h: `quota_notes` has a part of its app.service. */
-#define MESSAGE_THROTTLED (1 << 5)
-#define MESSAGE_HELD	  (1 << 6) /* a cause has held it: `waited` is not all 0 */
-#define MESSAGE_UNPAIRED  (1 << 7) /* `service` is NO_PAIR() of the reason why it has none */
+/* Beside the flags of abi.h: the parts of its app.service were noted (sched/service.bpf.h). */
+#define MESSAGE_SPENT	 (1 << 5)
+#define MESSAGE_HELD	 (1 << 6) /* a cause has held it: `waited` is not all 0 */
+#define MESSAGE_UNPAIRED (1 << 7) /* `service` is NO_PAIR() of the reason why it has none */
 
-/* Beside MESSAGE_UNPAIRED and MESSAGE_THROTTLED. */
+/* Beside MESSAGE_UNPAIRED and MESSAGE_SPENT. */
 #define SENDER_MORE   (1 << 0) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 1) /* MSG_DONTWAIT */
 

@@ -210,6 +210,32 @@ fn the_wait_for_a_service_here_is_its_own_wait() {
     );
 }
 
+/// A task that reads, and answers itself, shows what it did in between.
+#[test]
+fn the_parts_of_a_service_are_its_own_waits() {
+    let here = flow("10.0.0.2:8080", "10.0.0.1:40000");
+    let below = flow("10.0.0.2:50000", "10.0.0.3:5432");
+    let node = |part: Part, asks: bool| {
+        let mut messages = Vec::new();
+        for end in [500, 1_200, 1_900, 2_600] {
+            let mut service = sent(here, end, Part::Other, 0);
+            service.opened = Some(Opened::Accepted);
+            service.stages[Stage::AppService] = Some(Nanos(118 * MS));
+            service.parts[part] = Some(Nanos(116 * MS));
+            service.pid = 20;
+            messages.push(service);
+            let mut asked = answer(below, "nginx", end - 2, 110);
+            asked.pid = 20;
+            messages.extend(asks.then_some(asked));
+        }
+        told(&messages).findings[0].node
+    };
+    assert_eq!(node(Part::ServiceBlocked, false), Node::ServiceAsleep);
+    assert_eq!(node(Part::ServiceRunnable, false), Node::ServiceRunnable);
+    // Who sleeps for the answer of another service waits for that.
+    assert_eq!(node(Part::ServiceBlocked, true), Node::AnswerPeer);
+}
+
 #[test]
 fn data_that_a_send_keeps_in_the_backlog_waits_for_the_send() {
     let here = flow("127.0.0.1:5000", "127.0.0.1:40000");

@@ -47,8 +47,13 @@ pub(super) fn divide(waits: &mut [Slow], served: &Served) {
             (Node::ServiceAsks, spent.asks),
             (Node::ServiceTurn, spent.turn),
         ] {
-            let time = time.min(wait.parts.of(Node::ServiceUnknown));
-            wait.parts.shift(Node::ServiceUnknown, node, time);
+            let mut left = time;
+            // A task that asks, or that waits for its turn, sleeps.
+            for from in [Node::ServiceAsleep, Node::ServiceUnknown] {
+                let time = left.min(wait.parts.of(from));
+                wait.parts.shift(from, node, time);
+                left -= time;
+            }
         }
     }
 }

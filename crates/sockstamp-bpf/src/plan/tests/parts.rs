@@ -57,7 +57,14 @@ fn the_work_of_a_reader_needs_the_schedulers_clock() {
     ];
     for (take, reason) in takes {
         let found = missing(&plan_of(&without(take)));
-        for part in [Part::Running, Part::Runnable, Part::Blocked] {
+        for part in [
+            Part::Running,
+            Part::Runnable,
+            Part::Blocked,
+            Part::ServiceRunning,
+            Part::ServiceRunnable,
+            Part::ServiceBlocked,
+        ] {
             assert!(found.contains(&(part, reason)), "{found:?}");
         }
     }

@@ -14,6 +14,7 @@
 #include "ledger/ledger.bpf.h"
 #include "record/record.bpf.h"
 #include "sched/sched.bpf.h"
+#include "sched/service.bpf.h"
 #include "select/asked.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
@@ -379,13 +380,9 @@ __noinline int rx_end(struct bank *bank, struct flow *flow, struct read *read, _
 /* Begin app.service at the end of a read. */
 static __always_inline void rx_service_begins(struct flow *flow, __u64 now)
 {
-	const struct task_struct *task;
-
 	flow->rx.service_from = now;
-	if (!setting_sched)
-		return;
-	task = bpf_get_current_task_btf();
-	quota_note(task, now, task->sched_info.run_delay, now);
+	if (setting_sched)
+		service_note_read(now);
 }
 
 static __always_inline void rx_measure_read(const struct sock *sk, struct bank *bank,

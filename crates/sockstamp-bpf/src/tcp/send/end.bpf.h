@@ -7,6 +7,7 @@
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "record/record.bpf.h"
+#include "sched/service.bpf.h"
 #include "tcp/packet.bpf.h"
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/host_path.bpf.h"
@@ -17,15 +18,13 @@
 
 #define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
 
-/* Return what app.service has of waiting for the CPU quota, as far as it is known. */
-static __always_inline __u64 tx_service_throttled(const struct tx_message *message)
+/* Return the parts of app.service, if they are known. */
+static __always_inline const struct service_parts *
+tx_service_parts(const struct tx_message *message)
 {
-	const struct quota_note *note = quota_slot(0, message->stamps.entry);
-	__u64 throttled = note->quota.throttled;
-
-	if (!(message->flags & MESSAGE_THROTTLED) || !quota_noted(note, 0, message->stamps.entry))
-		return 0;
-	return throttled;
+	if (!(message->flags & MESSAGE_SPENT))
+		return NULL;
+	return service_parts_of(message->stamps.entry);
 }
 
 /* Return how long the client paused, of client_times(), in ns; 0: there is no such time. */
@@ -44,6 +43,7 @@ static __always_inline void tx_record_service(struct message_record *record,
 					      const struct tx_message *message, __u64 client)
 {
 	__u64 pause = client_pause(client), request = client_request(client);
+	const struct service_parts *parts = tx_service_parts(message);
 
 	if (message->flags & MESSAGE_UNPAIRED) {
 		record->unpaired = message->service;
@@ -54,6 +54,12 @@ static __always_inline void tx_record_service(struct message_record *record,
 		record->stages[STAGE_CLIENT_PAUSE] = pause;
 	if (request)
 		record->stages[STAGE_CLIENT_REQUEST] = request;
+	if (!parts)
+		return;
+	record->parts[PART_SERVICE_RUNNING] = parts->running;
+	record->parts[PART_SERVICE_RUNNABLE] = parts->runnable;
+	record->parts[PART_SERVICE_THROTTLED] = parts->throttled;
+	record->parts[PART_SERVICE_BLOCKED] = parts->blocked;
 }
 
 static __always_inline void tx_record_stages(struct message_record *record,
@@ -71,7 +77,6 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->parts[PART_SNDBUF] = message->sndbuf;
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
-	record->parts[PART_SERVICE_THROTTLED] = tx_service_throttled(message);
 	record->parts[PART_DELAYED_ACK] = network.delayed_ack;
 	record->parts[PART_EXCESS] = network.excess;
 }
@@ -118,7 +123,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->cpu = message->cpu;
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
-	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD | MESSAGE_UNPAIRED);
+	record->flags = message->flags & ~(MESSAGE_SPENT | MESSAGE_HELD | MESSAGE_UNPAIRED);
 	if (verdict == VERDICT_VALID)
 		tx_record_stages(record, message, client);
 	record_submit(record);
@@ -199,16 +204,47 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	return VERDICT_VALID;
 }
 
-static __always_inline void tx_add_service(struct bank *bank, const struct tx_message *message,
-					   __u64 client)
+/* Global functions, so that the verifier walks them once: many messages have none of this. */
+__noinline int tx_add_client(struct bank *bank, const struct tx_message *message, __u64 client)
 {
 	__u64 pause = client_pause(client), request = client_request(client);
 
-	account_stage(bank, message->group, STAGE_APP_SERVICE, message->service, message->weight);
+	if (!bank || !message)
+		return 0;
 	if (pause)
 		account_stage(bank, message->group, STAGE_CLIENT_PAUSE, pause, message->weight);
 	if (request)
 		account_stage(bank, message->group, STAGE_CLIENT_REQUEST, request, message->weight);
+	return 0;
+}
+
+__noinline int tx_add_service_parts(struct bank *bank, const struct tx_message *message)
+{
+	const struct service_parts *parts;
+	__u32 group, weight;
+
+	if (!bank || !message)
+		return 0;
+	parts = tx_service_parts(message);
+	if (!parts)
+		return 0;
+	group = message->group;
+	weight = message->weight;
+	account_part(bank, group, PART_SERVICE_RUNNING, parts->running, weight);
+	account_part(bank, group, PART_SERVICE_RUNNABLE, parts->runnable, weight);
+	account_part(bank, group, PART_SERVICE_THROTTLED, parts->throttled, weight);
+	account_part(bank, group, PART_SERVICE_BLOCKED, parts->blocked, weight);
+	return 0;
+}
+
+static __always_inline void tx_add_service(struct bank *bank, const struct tx_message *message,
+					   __u64 client)
+{
+	account_stage(bank, message->group, STAGE_APP_SERVICE, message->service, message->weight);
+	if (client)
+		tx_add_client(bank, message, client);
+	if (message->flags & MESSAGE_SPENT)
+		tx_add_service_parts(bank, message);
 }
 
 static __always_inline void tx_add_stages(struct bank *bank, const struct tx_message *message,
@@ -251,7 +287,6 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	__u32 group = message->group;
 
 	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
-	account_part(bank, group, PART_SERVICE_THROTTLED, tx_service_throttled(message), weight);
 	if (message->flags & MESSAGE_HELD)
 		tx_add_causes(bank, message);
 	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 
 #include "group/resolve.bpf.h"
+#include "sched/service.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/send/greeting.bpf.h"
 #include "tcp/flow.bpf.h"
@@ -44,38 +45,6 @@ static __always_inline void tx_account_wait(struct sender *sender, bool will_wai
 }
 
 /*
- * Keep what app.service has of waiting for the CPU quota until the message ends: few have any, and
- * a flow has no room for it. The time of the entry names it.
- */
-static __always_inline void tx_note_throttled_service(struct sender *sender, __u64 read)
-{
-	const struct task_struct *task;
-	struct quota_note *note;
-	struct quota held = {};
-	__u64 address, delay;
-
-	if (!setting_sched || !quota_recorded())
-		return;
-	task = bpf_get_current_task_btf();
-	address = task_address(task);
-	note = quota_slot(address, read);
-	delay = task->sched_info.run_delay - note->run_delay;
-	if (!quota_noted(note, address, read))
-		return;
-	held.throttled = quota_since(read, sender->entry);
-	if (held.throttled == QUOTA_UNKNOWN)
-		return;
-	if (held.throttled > delay)
-		held.throttled = delay;
-	if (held.throttled > sender->service)
-		held.throttled = sender->service;
-	if (!held.throttled)
-		return;
-	quota_write(quota_slot(0, sender->entry), 0, sender->entry, 0, &held);
-	sender->flags |= MESSAGE_THROTTLED;
-}
-
-/*
  * The present send answers the last read, if that took all unread data. Bytes that left the socket
  * in another way since are a request too, of which nothing is known.
  */
@@ -96,7 +65,8 @@ static __always_inline void tx_note_service(const struct sock *sk, struct flow *
 	if (seq_after(tcp_of(sk)->copied_seq, flow->rx.seq + 1))
 		return;
 	sender->service = sender->entry - read;
-	tx_note_throttled_service(sender, read);
+	if (setting_sched && service_note_answer(read, sender->entry))
+		sender->flags |= MESSAGE_SPENT;
 }
 
 /* The task's entry, or with task 0 a vacant slot. */

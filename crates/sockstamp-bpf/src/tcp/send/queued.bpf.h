@@ -156,7 +156,7 @@ static __always_inline void tx_fill(struct tx_message *message, const struct sen
 	message->stamps.entry = sender->entry;
 	message->sndbuf = sender->sndbuf;
 	message->service = sender->service;
-	message->flags = sender->flags & (MESSAGE_UNPAIRED | MESSAGE_THROTTLED);
+	message->flags = sender->flags & (MESSAGE_UNPAIRED | MESSAGE_SPENT);
 	message->bytes = sender->bytes;
 	message->seq_last = key;
 	message->retransmits = sender->retransmits;

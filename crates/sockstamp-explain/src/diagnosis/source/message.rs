@@ -165,8 +165,13 @@ fn service(message: &Message) -> Option<Slow> {
     if role(message.opened, &message.flow) == Role::Asks {
         return None;
     }
-    let throttled = nanos(message.parts[Part::ServiceThrottled]);
-    let parts = [(Node::ServiceThrottled, throttled)];
+    let part = |part| nanos(message.parts[part]);
+    let parts = [
+        (Node::ServiceThrottled, part(Part::ServiceThrottled)),
+        (Node::ServiceRunning, part(Part::ServiceRunning)),
+        (Node::ServiceRunnable, part(Part::ServiceRunnable)),
+        (Node::ServiceAsleep, part(Part::ServiceBlocked)),
+    ];
     let parts = Parts::divide(whole, parts, Node::ServiceUnknown);
     slow(message, Role::Serves, end.checked_sub(whole)?, end, parts)
 }
