@@ -10,7 +10,7 @@ use with::expected::{ms, within};
 use with::{number, stat_command};
 
 /// Answers by head and body at 8001, after two parts of a question at 8002, never reads at 8003. A
-/// name server at 8005 answers, one at 8004 does not.
+/// name server at 8005 answers, one at 8004 does not, and one at 8006 knows addresses of one kind.
 const SERVER: &str = "
 import socket, threading, time
 def tcp(port, serve):
@@ -24,7 +24,7 @@ def udp(port, answers):
     def loop():
         while True:
             question, asker = s.recvfrom(99)
-            if answers: s.sendto(b'known', asker)
+            if question in answers: s.sendto(b'known', asker)
     threading.Thread(target=loop, daemon=True).start()
 def in_parts(c):
     while c.recv(99): c.sendall(b'head'); time.sleep(0.2); c.sendall(b'body')
@@ -33,7 +33,7 @@ def expects_more(c):
     while not asked.endswith(b'body'): asked += c.recv(99)
     c.sendall(b'done')
 def silent(c): time.sleep(60)
-udp(8004, False); udp(8005, True)
+udp(8004, []); udp(8005, [b'who']); udp(8006, [b'A'])
 tcp(8002, expects_more); tcp(8003, silent); tcp(8001, in_parts)
 time.sleep(600)
 ";
@@ -57,8 +57,13 @@ begun = now(); first.send(b'who')
 try: first.recv(99)
 except TimeoutError: pass
 other = socket.socket(2, 2); other.connect(('127.0.0.1', 8005)); other.send(b'who')
-named = now() - begun; other.recv(99)
-print(rests, waited, asked, closed, named)
+named = now() - begun; other.recv(99); first.close()
+both = socket.socket(2, 2); both.connect(('127.0.0.1', 8006)); both.settimeout(0.2)
+both.send(b'A'); begun = now(); both.send(b'AAAA'); both.recv(99)
+try: both.recv(99)
+except TimeoutError: pass
+second = now() - begun; both.send(b'AAAA')
+print(rests, waited, asked, closed, named, second)
 ";
 
 /// Return the time of the waits of this kind for a port.
@@ -84,7 +89,7 @@ fn waits_in_the_middle_of_an_exchange_are_the_peers() {
             .split_whitespace()
             .map(|word| word.parse().unwrap())
             .collect();
-        let [rests, rest, asked, closed, named] = told[..] else {
+        let [rests, rest, asked, closed, named, second] = told[..] else {
             panic!("{} {}", measured.stdout, measured.stderr);
         };
         let report = &measured.report;
@@ -102,6 +107,11 @@ fn waits_in_the_middle_of_an_exchange_are_the_peers() {
             "the silence",
             waited(report, "waiting", 8004),
             ms(190)..=named,
+        )?;
+        within(
+            "the other kind",
+            waited(report, "waiting", 8006),
+            ms(190)..=second,
         )
     });
 }

@@ -199,9 +199,14 @@ static __always_inline __u64 udp_answer_doubt(struct udp_exchange *exchange, __u
 
 	if (exchange->unpaired)
 		return exchange->unpaired;
-	if (UDP_ANSWER_TIMES * (asked - exchange->first) > since ||
-	    window_exceeded(since, WINDOW_LEAD_NS))
+	if (window_exceeded(since, WINDOW_LEAD_NS))
 		return NO_PAIR(PIPELINED);
+	if (UDP_ANSWER_TIMES * (asked - exchange->first) > since) {
+		/* Of two that were asked at once, one has its answer: the other is waited for. */
+		if (exchange->in_flight == 1)
+			exchange->awaited = true;
+		return NO_PAIR(PIPELINED);
+	}
 	if (!least || since < least)
 		exchange->least = since;
 	if (exchange->surplus) {

@@ -125,7 +125,7 @@ struct udp_exchange {
 	__u8 unpaired; /* NO_PAIR() of what is known to be wrong with it */
 	__u8 surplus; /* there were more answers than questions: pairs in step until they count */
 	__u8 role; /* enum udp_role */
-	__u8 awaited; /* a read has found no answer */
+	__u8 awaited; /* a read has found no answer, or one of two that were asked at once */
 };
 
 /* Threads of a socket whose last read is known. More share their places. */

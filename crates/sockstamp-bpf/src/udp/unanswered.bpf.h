@@ -4,8 +4,9 @@
  * socket, or learns that nobody is there; or its datagram does not leave.
  *
  * Most datagrams without an answer are no questions (statistics, logs), so somebody must be known
- * to wait: it is DNS, the socket was answered before, a read has found nothing, or the process has
- * then asked the same by another socket.
+ * to wait: it is DNS, the socket was answered before, a read has found nothing, one of two
+ * questions that were asked at once was answered, or the process has then asked the same by another
+ * socket.
  */
 #ifndef SOCKSTAMP_UDP_UNANSWERED_BPF_H
 #define SOCKSTAMP_UDP_UNANSWERED_BPF_H
