@@ -9,6 +9,8 @@ use serde_json::Value;
 use testbed::{Host, Process};
 use with::sockstamp;
 
+mod ordinary;
+
 /// The pairs of `programs.py` start one after the other, on a busy host slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -39,19 +41,11 @@ impl Programs {
     }
 
     fn stuck(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(sockstamp());
-        command.args(["stuck", "--netns", self.host.netns_name()]);
-        command.args(options);
-        command
+        stuck(&self.host, options)
     }
 
     fn listed(&self) -> Vec<Value> {
-        let output = self.stuck(&["--format", "json"]).output().unwrap();
-        let text = String::from_utf8(output.stdout.clone()).unwrap();
-        let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"));
-        assert_eq!(report["version"], 1);
-        assert_eq!(report["unseen"].as_array().unwrap().len(), 2);
-        report["waits"].as_array().unwrap().clone()
+        listed(&self.host, &[])
     }
 }
 
@@ -62,6 +56,24 @@ impl Drop for Programs {
         let ended = Command::new("pkill").args(["-9", "-s", &session]).status();
         ended.unwrap();
     }
+}
+
+fn stuck(host: &Host, options: &[&str]) -> Command {
+    let mut command = Command::new(sockstamp());
+    command.args(["stuck", "--netns", host.netns_name()]);
+    command.args(options);
+    command
+}
+
+/// The waits in JSON.
+fn listed(host: &Host, options: &[&str]) -> Vec<Value> {
+    let mut command = stuck(host, &["--format", "json"]);
+    let output = command.args(options).output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["unseen"].as_array().unwrap().len(), 2);
+    report["waits"].as_array().unwrap().clone()
 }
 
 fn port(address: &Value) -> u64 {
