@@ -210,6 +210,36 @@ print(failed)";
     assert_eq!(denied.count() as u64, failed);
 }
 
+/// There is no route: connect() fails, and the state of the socket never changes.
+#[test]
+fn connects_without_a_route_are_counted_by_address() {
+    let host = Host::new("routes").unwrap();
+    let script = "
+import errno, socket
+failed = {'192.0.2.1': 0, '2001:db8::1': 0}
+for family, address in [(2, '192.0.2.1')] * 4 + [(10, '2001:db8::1')] * 3:
+    c = socket.socket(family)
+    try: c.connect((address, 8005))
+    except OSError as e: failed[address] += e.errno == errno.ENETUNREACH
+    c.close()
+c = socket.create_connection(('127.0.0.1', 8005)); c.close()
+print(*failed.values())";
+    let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{script}")]);
+    assert_eq!(measured.stdout.trim(), "4 3", "{}", measured.stderr);
+    // One finding: neither of the two fares better.
+    let expected = [("unreachable", "192.0.2.1:8005", 7)];
+    assert_eq!(failures(&measured.report), expected);
+    let waits = measured.report["waits"].as_array().unwrap();
+    let connects = |remote: &str| {
+        let of = |wait: &&Value| wait["end"] == "unreachable" && wait["remote"] == remote;
+        waits.iter().filter(of).count()
+    };
+    assert_eq!(connects("192.0.2.1:8005"), 4);
+    assert_eq!(connects("[2001:db8::1]:8005"), 3);
+    let failed = &measured.report["connections"]["failed"];
+    assert_eq!(failed["connect-failed"], 7);
+}
+
 /// Asks a name server that is silent and ports that are closed; then sends statistics to nobody.
 const DATAGRAMS: &str = "
 import socket, time

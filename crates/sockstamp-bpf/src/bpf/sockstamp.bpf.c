@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "kernel/kernel.bpf.h"
+#include "connection/untried.bpf.h"
 #include "tcp/flows/adopt.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
@@ -568,6 +569,8 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 		connect_denied(sk);
 	if (!sk->sk_bpf_storage)
 		return 0;
+	if (new_state == TCP_SYN_SENT)
+		untried_is_tried(sk);
 	on_state(sk, old_state, new_state);
 	if (new_state == TCP_CLOSE) {
 		connection_closes(sk);
@@ -598,6 +601,7 @@ int on_sock_release(struct bpf_sock *ctx)
 {
 	udp_socket_released(ctx);
 	flow_socket_released(ctx);
+	untried_ends(ctx);
 	return 1;
 }
 
@@ -606,6 +610,7 @@ int on_connect4(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
 		udp_connects(ctx->sk);
+	untried_begins4(ctx);
 	return 1;
 }
 
@@ -614,6 +619,7 @@ int on_connect6(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
 		udp_connects(ctx->sk);
+	untried_begins6(ctx);
 	return 1;
 }
 

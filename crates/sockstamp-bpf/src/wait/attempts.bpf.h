@@ -102,7 +102,7 @@ static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __
 	return 0;
 }
 
-/* Count a question without an answer, by the record of its wait. */
+/* Count a wait in vain, by its record. */
 static __noinline int attempts_count_unanswered(const struct wait_record *record)
 {
 	__u64 ns = record->time - record->since;
@@ -111,7 +111,7 @@ static __noinline int attempts_count_unanswered(const struct wait_record *record
 		.pid = record->flow.pid,
 		.port = record->flow.remote_port,
 		.family = record->flow.family,
-		.kind = WAIT_ANSWER,
+		.kind = record->kind,
 		.protocol = record->flow.protocol,
 	};
 	struct attempts *found;
