@@ -289,7 +289,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest conn.handshake conn.accept net.forward net.back" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest client.pause client.request conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -1019,7 +1019,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest conn.handshake conn.accept net.forward net.back" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest client.pause client.request conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -1145,7 +1145,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest conn.handshake conn.accept net.forward net.back" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest client.pause client.request conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
                 --format)
