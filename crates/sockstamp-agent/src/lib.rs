@@ -45,6 +45,7 @@ mod takers;
 mod target_watch;
 mod threads;
 mod values;
+mod waiting;
 
 pub use agent::{Options, check, run, snapshot};
 pub use values::listen::listen_address;

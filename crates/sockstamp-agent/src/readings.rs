@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
 use sockstamp_metrics::catalogue::{
-    ABSENT, COST, DROPPED_CLIENTS, ESTIMATE_ERROR, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP,
-    RELOADS, WINDOWS_ONE_OF,
+    ABSENT, COST, DROPPED_CLIENTS, ESTIMATE_ERROR, IN_FLIGHT, LOOK_TIME, LOOKS, LOST, MAX_COST,
+    RATE_CAP, RELOADS, WINDOWS_ONE_OF,
 };
 use sockstamp_metrics::counters::{Count, Counters};
 use sockstamp_metrics::ledger::{Ledger, Limits, Naming, Reading};
@@ -18,8 +18,11 @@ use sockstamp_model::summary::Summary;
 use sockstamp_run::session::give_back;
 
 use crate::hindsight::Totals;
+use crate::waiting::Waiting;
 use crate::{otlp, own};
 
+/// Open waits are looked for once in this time at most: a look takes as long as there are sockets.
+const LOOK: Duration = Duration::from_secs(1);
 /// A clock that is set back by less is slewed, or was read late.
 const STEP: Duration = Duration::from_secs(1);
 
@@ -28,6 +31,9 @@ const STEP: Duration = Duration::from_secs(1);
 pub(crate) struct Readings {
     ledger: Ledger,
     counters: Counters,
+    waiting: Waiting,
+    /// The last look at waits.
+    looked: Option<Instant>,
     /// As of the last reading.
     summary: Summary,
     began: Instant,
@@ -69,6 +75,8 @@ impl Readings {
         Self {
             ledger: Ledger::new(limits),
             counters: Counters::default(),
+            waiting: Waiting::default(),
+            looked: None,
             summary: Summary::default(),
             began: Instant::now(),
             started: SystemTime::now(),
@@ -114,8 +122,21 @@ impl Readings {
         reading.end(rest.context("no groups were requested")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.read_waits(session)?;
+            self.looked = Some(Instant::now());
+        }
         self.reads += 1;
         self.reading += begun.elapsed();
+        Ok(())
+    }
+
+    fn read_waits(&mut self, session: &mut Session) -> Result<()> {
+        let waits = session.waits()?;
+        let lost = waits.lost.saturating_add(waits.untold);
+        self.counters
+            .add(vec![Count::new(&LOST, Some("waits"), lost)]);
+        self.waiting.read(&waits);
         Ok(())
     }
 
@@ -128,6 +149,7 @@ impl Readings {
     ) -> Result<()> {
         let ended = session.take_ended();
         let programs = own::programs(&session);
+        self.read_waits(&mut session)?;
         give_back(&mut session);
         let mut summary = session.stop(take)?;
         let groups = summary.groups.take().context("no groups were requested")?;
@@ -156,6 +178,7 @@ impl Readings {
         let mut exposition = Exposition::default().with_hooks(has_hooks);
         self.ledger.expose(&mut exposition);
         self.counters.expose(&mut exposition);
+        self.waiting.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);
         self.hindsight.expose(&mut exposition);
         self.sent.expose(&mut exposition);

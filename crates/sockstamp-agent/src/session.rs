@@ -9,6 +9,9 @@ use sockstamp_run::target::{self, Target};
 
 use crate::config::Config;
 
+/// What waits for this long waits, unless the settings say what is slow.
+const SLOW: Nanos = Nanos(10_000_000);
+
 /// Return its options; the names of the target are looked up.
 pub(crate) fn session_options(config: &Config) -> Result<Options> {
     let table = &config.target;
@@ -36,6 +39,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
         // Messages are sampled anyway.
         partial: true,
         slow: config.slow().map(Nanos::from),
+        waits: Some(config.slow().map_or(SLOW, Nanos::from)),
         ..Options::default()
     })
 }

@@ -167,6 +167,22 @@ metrics! {
         "sockstamp_failed_connections",
         "Connections that failed, or whose accept was not seen, by reason.",
     ).by(&["verdict"]);
+    WAITING = gauge(
+        "sockstamp_waiting",
+        "Waits that go on for a second or longer, by what is waited for and the service: the peer, or the local one where programs of this host are waited for. A worker that may as well be pushed to has the kind answer-or-push. Beyond 100 services, those whose waits are younger are summed as other.",
+    ).by(&["kind", "peer"]);
+    WAITING_OLDEST = gauge(
+        "sockstamp_waiting_oldest_seconds",
+        "Age of the oldest of these waits.",
+    ).seconds().by(&["kind", "peer"]);
+    ENDED_WAITS = histogram(
+        "sockstamp_ended_wait_seconds",
+        "Time of waits that no data ended, by what was waited for and how they ended; docs/recordings.md explains both.",
+    ).by(&["kind", "end"]);
+    ATTEMPTS = counter(
+        "sockstamp_attempts",
+        "Waits that have ended, however short they were, by what was waited for and the result: came, or failed.",
+    ).by(&["kind", "result"]);
     SYNS_AGAIN = counter(
         "sockstamp_retransmitted_syns",
         "SYNs that were sent again.",

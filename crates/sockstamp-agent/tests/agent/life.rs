@@ -308,8 +308,9 @@ fn the_ceiling_is_held_under_a_flood_and_said() {
 #[test]
 fn the_memory_is_held_under_a_flood_of_connections_and_said() {
     const CONNECTIONS: usize = 2000;
-    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes.
-    const SLACK: f64 = 2e6;
+    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes. A
+    /// look at waits keeps a little of each socket.
+    const SLACK: f64 = 3e6;
     let host = Host::new("flood").unwrap();
     let agent = Agent::of(&host, "max_memory = 1");
     talk(&host, 5, Duration::ZERO);

@@ -15,3 +15,4 @@ mod prometheus;
 mod rules;
 mod scrape;
 mod tls;
+mod waits;

@@ -51,6 +51,8 @@ fn add(look: Look, waits: &mut Waits, slow: Nanos, began: Timestamp<Monotonic>) 
     waits.sending = look.sending;
     let key = |wait: &Wait| (wait.flow.cookie, wait.kind);
     let reported: BTreeSet<_> = waits.open().into_iter().map(key).collect();
+    let pushed = look.open.iter().filter(|open| open.or_pushed_to);
+    waits.pushed = pushed.map(|open| open.wait.flow.cookie).collect();
     let open = look.open.into_iter().map(|open| open.wait);
     let new = open.filter(|wait| wait.lasted >= slow && !reported.contains(&key(wait)));
     waits.list.extend(new.map(|wait| clipped(wait, began)));

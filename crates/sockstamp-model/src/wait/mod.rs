@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use crate::clock::{Monotonic, Nanos, Timestamp};
-use crate::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, canonical};
+use crate::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie, canonical};
 use crate::name::Name;
 
 pub use evidence::{Connection, Evidence, Tasks};
@@ -132,6 +132,8 @@ pub struct Waits {
     pub untold: u64,
     /// Connections that sent data since the first look, or have a rate of their own.
     pub sending: Vec<Sending>,
+    /// Sockets whose open wait for an answer may as well be one to be pushed to.
+    pub pushed: Vec<SocketCookie>,
 }
 
 /// What TCP's own clocks show of a connection that sends.
@@ -197,7 +199,6 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::SocketCookie;
 
     fn wait(kind: Kind, end: End, since: u64) -> Wait {
         Wait {

@@ -1,0 +1,239 @@
+//! Waits as metrics: those that go on, by service, and those that no data ended, by their ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sockstamp_metrics::catalogue::{ATTEMPTS, ENDED_WAITS, WAITING, WAITING_OLDEST};
+use sockstamp_metrics::{Exposition, Labels, Value};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::group::GroupHistogram;
+use sockstamp_model::wait::{End, Kind, Wait, Waits};
+
+/// Younger waits are no series: most are over at the next reading.
+const OLD: Nanos = Nanos(1_000_000_000);
+/// Services with series of their own.
+const SERVICES: usize = 100;
+/// The label of those beyond.
+const OTHER: &str = "other";
+/// The kind of waits that may be for an answer or for a push.
+const OR_PUSH: &str = "answer-or-push";
+
+/// Waits that go on for a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Open {
+    count: u64,
+    oldest: Nanos,
+}
+
+impl Open {
+    fn add(&mut self, more: &Self) {
+        self.count += more.count;
+        self.oldest = self.oldest.max(more.oldest);
+    }
+}
+
+/// Waits that have ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tried {
+    came: u64,
+    failed: u64,
+}
+
+/// The waits of all sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// As of the last reading, by kind and service.
+    open: BTreeMap<(&'static str, String), Open>,
+    ended: BTreeMap<(Kind, End), Arc<GroupHistogram>>,
+    tried: BTreeMap<Kind, Tried>,
+}
+
+impl Waiting {
+    /// Take what came since the last reading, and what is open now.
+    pub(crate) fn read(&mut self, waits: &Waits) {
+        self.open = bounded(open(waits));
+        let in_vain = |wait: &&Wait| !matches!(wait.end, End::Open | End::Data);
+        for wait in waits.list.iter().filter(in_vain) {
+            let times = self.ended.entry((wait.kind, wait.end)).or_default();
+            Arc::make_mut(times).record(wait.lasted, 1);
+        }
+        for attempts in &waits.attempts {
+            let tried = self.tried.entry(attempts.key.kind).or_default();
+            tried.failed = tried.failed.saturating_add(attempts.failed);
+            let came = attempts.count.saturating_sub(attempts.failed);
+            tried.came = tried.came.saturating_add(came);
+        }
+    }
+
+    /// Add the series to an exposition.
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        for ((kind, peer), open) in &self.open {
+            let labels = labels(("kind", kind), ("peer", peer));
+            let oldest = Duration::from(open.oldest).as_secs_f64();
+            exposition.add(&WAITING, labels.clone(), Value::Count(open.count));
+            exposition.add(&WAITING_OLDEST, labels, Value::Real(oldest));
+        }
+        for ((kind, end), times) in &self.ended {
+            let labels = labels(("kind", kind.name()), ("end", end.name()));
+            exposition.add_histogram(&ENDED_WAITS, labels, Arc::clone(times));
+        }
+        for (kind, tried) in &self.tried {
+            for (result, count) in [("came", tried.came), ("failed", tried.failed)] {
+                let labels = labels(("kind", kind.name()), ("result", result));
+                exposition.add(&ATTEMPTS, labels, Value::Count(count));
+            }
+        }
+    }
+}
+
+fn labels(first: (&'static str, &str), second: (&'static str, &str)) -> Labels {
+    let label = |(name, value): (&'static str, &str)| (name.into(), value.to_owned());
+    vec![label(first), label(second)]
+}
+
+fn open(waits: &Waits) -> BTreeMap<(&'static str, String), Open> {
+    let mut open = BTreeMap::<_, Open>::new();
+    for wait in waits.open() {
+        if wait.lasted < OLD {
+            continue;
+        }
+        let is_push = wait.kind == Kind::Answer && waits.pushed.contains(&wait.flow.cookie);
+        let kind = if is_push { OR_PUSH } else { wait.kind.name() };
+        let key = (kind, wait.service().to_string());
+        open.entry(key).or_default().add(&Open {
+            count: wait.members.max(1).into(),
+            oldest: wait.lasted,
+        });
+    }
+    open
+}
+
+/// Keep the services with the oldest waits, and sum the others by kind.
+fn bounded(open: BTreeMap<(&'static str, String), Open>) -> BTreeMap<(&'static str, String), Open> {
+    if open.len() <= SERVICES {
+        return open;
+    }
+    let mut all: Vec<_> = open.into_iter().collect();
+    all.sort_by_key(|(_, open)| std::cmp::Reverse(open.oldest));
+    let others = all.split_off(SERVICES);
+    let mut kept: BTreeMap<_, _> = all.into_iter().collect();
+    for ((kind, _), open) in others {
+        let other = kept.entry((kind, OTHER.to_owned())).or_default();
+        other.add(&open);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_metrics::Format;
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+    use sockstamp_model::name::Name;
+    use sockstamp_model::wait::{Attempts, Evidence};
+
+    use super::*;
+
+    fn wait(peer: u8, millis: u64, end: End) -> Wait {
+        Wait {
+            kind: Kind::Answer,
+            flow: Flow {
+                netns: NetnsInode(1),
+                protocol: Protocol::Tcp,
+                local: "10.0.0.1:40000".parse().unwrap(),
+                remote: ([10, 0, 1, peer], 5432).into(),
+                cookie: SocketCookie(peer.into()),
+            },
+            opened: None,
+            cgroup: CgroupId(0),
+            pid: 7,
+            comm: Name::from("psql"),
+            since: Timestamp::from_nanos(0),
+            lasted: Nanos::from_millis(millis),
+            inside: Nanos::from_millis(millis),
+            end,
+            members: 1,
+            bytes: 0,
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn exposed(waiting: &Waiting) -> String {
+        let mut exposition = Exposition::default();
+        waiting.expose(&mut exposition);
+        let pieces = Format::Plain.pieces(Arc::new(exposition));
+        String::from_utf8(pieces.flatten().collect()).unwrap()
+    }
+
+    #[test]
+    fn open_waits_are_counted_by_service_with_their_oldest() {
+        let list = vec![
+            wait(1, 2000, End::Open),
+            wait(1, 5000, End::Open),
+            wait(2, 999, End::Open),
+            wait(3, 3000, End::Open),
+        ];
+        let mut waiting = Waiting::default();
+        waiting.read(&Waits {
+            list,
+            pushed: vec![SocketCookie(3)],
+            ..Waits::default()
+        });
+        let text = exposed(&waiting);
+        for line in [
+            "sockstamp_waiting{kind=\"answer\",peer=\"10.0.1.1:5432\"} 2\n",
+            "sockstamp_waiting_oldest_seconds{kind=\"answer\",peer=\"10.0.1.1:5432\"} 5.0\n",
+            "sockstamp_waiting{kind=\"answer-or-push\",peer=\"10.0.1.3:5432\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line} {text}");
+        }
+        assert!(!text.contains("10.0.1.2"), "{text}");
+        // At the next reading nothing waits.
+        waiting.read(&Waits::default());
+        assert!(!exposed(&waiting).contains("sockstamp_waiting"));
+    }
+
+    #[test]
+    fn series_are_bounded_and_none_is_left_out() {
+        let list = (0..=255).map(|peer| wait(peer, 1000 + u64::from(peer), End::Open));
+        let waits = Waits {
+            list: list.collect(),
+            ..Waits::default()
+        };
+        let open = bounded(open(&waits));
+        assert_eq!(open.len(), SERVICES + 1);
+        let other = &open[&("answer", OTHER.to_owned())];
+        assert_eq!((other.count, other.oldest), (156, Nanos::from_millis(1155)));
+    }
+
+    #[test]
+    fn failures_are_held_against_attempts() {
+        let given_up = wait(1, 300, End::GivenUp);
+        let attempts = Attempts {
+            key: given_up.key(),
+            comm: Name::from("psql"),
+            count: 10,
+            failed: 3,
+            sum_ns: 1,
+            min_ns: Nanos(1),
+        };
+        let mut waiting = Waiting::default();
+        for _ in 0..2 {
+            waiting.read(&Waits {
+                list: vec![given_up.clone(), wait(1, 50, End::Data)],
+                attempts: vec![attempts.clone()],
+                ..Waits::default()
+            });
+        }
+        let text = exposed(&waiting);
+        for line in [
+            "sockstamp_attempts_total{kind=\"answer\",result=\"came\"} 14\n",
+            "sockstamp_attempts_total{kind=\"answer\",result=\"failed\"} 6\n",
+            "sockstamp_ended_wait_seconds_count{kind=\"answer\",end=\"given-up\"} 2\n",
+        ] {
+            assert!(text.contains(line), "{line} {text}");
+        }
+        assert!(!text.contains("end=\"data\""), "{text}");
+    }
+}
