@@ -127,6 +127,45 @@ impl Terminal {
     }
 }
 
+/// Questions that nobody answers are listed while they are open, and are a finding once they were
+/// given up. The witnesses are ss(8), and the program's own count.
+#[test]
+fn pages_show_what_waits_and_what_was_given_up() {
+    let host = Host::new("top-waits").unwrap();
+    let terminal = Terminal::new();
+    let (netns, hooks) = (host.netns_name(), hooks().join(" "));
+    let program = sockstamp();
+    let top = format!("{program} top {hooks} --netns {netns} --interval 300ms");
+    terminal.start(&top);
+    let script = "
+import socket, threading, time
+s = socket.socket(); s.bind(('127.0.0.1', 8001)); s.listen(9); given_up = []
+def ask():
+    c = socket.create_connection(('127.0.0.1', 8001)); c.settimeout(5); c.sendall(b'question')
+    try: c.recv(1)
+    except TimeoutError: given_up.append(c); c.close()
+threads = [threading.Thread(target=ask) for _ in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+print('given up', len(given_up), flush=True); time.sleep(60)
+";
+    let mut asker = host.spawn("python3", &["-c", script]).unwrap();
+    terminal.press("W", "TCP sockets; open questions");
+    let screen = terminal.sees("waits for an answer of 127.0.0.1:8001");
+    let ss = host.run("ss", &["-Htnp", "dport", "=", "8001"]).unwrap();
+    let who = format!("{}/python3", asker.id());
+    assert!(screen.contains(&who), "{screen}");
+    assert!(ss.contains(&format!("pid={}", asker.id())), "{ss}");
+    asker.wait_for_stdout("given up 3", PATIENCE).unwrap();
+    terminal.sees_no_more("waits for an answer");
+    terminal.press(
+        "v",
+        "diagnosis: 3 of 3 requests of python3 to 127.0.0.1:8001",
+    );
+    terminal.press("q", "status 0");
+    terminal.assert_given_back();
+}
+
 #[test]
 fn keys_lead_through_the_views() {
     let setup = RedisHost::new("top-keys");

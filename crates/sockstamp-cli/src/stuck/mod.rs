@@ -81,7 +81,7 @@ fn once(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
         Some(time) => look_for(time, stuck)?,
         None => look_now(options.slow, stuck)?,
     };
-    let listed = listed(&look, options.slow);
+    let listed = listed(&look, options.slow.into());
     tell(options, &look, &listed)?;
     Ok(match listed[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),
@@ -123,7 +123,7 @@ fn watch(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
         if clears {
             write!(io::stdout(), "{CLEAR}").context("cannot print")?;
         }
-        tell(options, &look, &listed(&look, options.slow))?;
+        tell(options, &look, &listed(&look, options.slow.into()))?;
         next += options.interval;
         wait(next, signal)?;
         Ok(!stuck.has_outlived_its_target() || options.target.keep)
@@ -143,8 +143,7 @@ fn wait(until: Instant, signal: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// Return what waits long enough, the oldest first.
-fn listed(look: &Look, slow: Duration) -> Vec<&Open> {
-    let slow = Nanos::from(slow);
+pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
     let long = |open: &&Open| open.wait.lasted >= slow;
     look.open.iter().filter(long).collect()
 }
@@ -153,7 +152,9 @@ fn listed(look: &Look, slow: Duration) -> Vec<&Open> {
 fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
     let mut output = io::stdout().lock();
     let printed = match options.format {
-        Format::Text => text(&mut output, options.slow, look, listed),
+        Format::Text => lines(options.slow.into(), look, listed)
+            .into_iter()
+            .try_for_each(|line| writeln!(output, "{line}")),
         Format::Json => json(&mut output, options.slow, look, listed),
     };
     match printed.and_then(|()| output.flush()) {
@@ -164,27 +165,18 @@ fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
     }
 }
 
-fn text(output: &mut dyn Write, slow: Duration, look: &Look, listed: &[&Open]) -> io::Result<()> {
+/// Return what waits as lines, and how many there are, or none.
+pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open]) -> Vec<String> {
     let places = Places::of(listed.iter().map(|open| &open.wait));
-    for open in listed {
-        writeln!(output, "{}", open_waits::line(open, &places))?;
-    }
-    let slow = Nanos::from(slow);
     let sockets = look.visited;
-    match listed.len() {
-        0 => writeln!(
-            output,
-            "nothing waits {slow} or longer on {sockets} TCP sockets; {UNSEEN}"
-        ),
-        1 => writeln!(
-            output,
-            "1 wait of {slow} or longer on {sockets} TCP sockets; {UNSEEN}"
-        ),
-        count => writeln!(
-            output,
-            "{count} waits of {slow} or longer on {sockets} TCP sockets; {UNSEEN}"
-        ),
-    }
+    let count = match listed.len() {
+        0 => format!("nothing waits {slow} or longer"),
+        1 => format!("1 wait of {slow} or longer"),
+        count => format!("{count} waits of {slow} or longer"),
+    };
+    let lines = listed.iter().map(|open| open_waits::line(open, &places));
+    let last = format!("{count} on {sockets} TCP sockets; {UNSEEN}");
+    lines.chain([last]).collect()
 }
 
 /// The object of `--format json`.

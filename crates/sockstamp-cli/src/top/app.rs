@@ -5,10 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use sockstamp_bpf::stuck::Look;
+use sockstamp_explain::diagnosis::{Diagnosis, Finding};
 use sockstamp_model::Flow;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupKey, Grouping};
 use sockstamp_model::message::Message;
+use sockstamp_model::name::Name;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 
@@ -29,8 +32,10 @@ pub(super) enum View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Help,
-    /// Verdicts and losses with their meaning.
+    /// Findings, and verdicts and losses with their meaning.
     Counters,
+    /// Everything that waits now.
+    Waits,
 }
 
 /// The period that the table covers.
@@ -95,6 +100,10 @@ pub(super) struct App {
     group: Option<Key>,
     flow: Option<Key>,
     message: Option<u64>,
+    /// What waits now, while its page is shown.
+    look: Option<Look>,
+    /// Where time is lost, while its page is shown.
+    diagnosis: Option<Diagnosis>,
 }
 
 impl App {
@@ -123,7 +132,50 @@ impl App {
             group: None,
             flow: None,
             message: None,
+            look: None,
+            diagnosis: None,
         }
+    }
+
+    /// Return true if the page shows what has not been looked at yet.
+    pub(super) fn lacks_page(&self) -> bool {
+        match self.page {
+            Some(Page::Waits) => self.look.is_none(),
+            Some(Page::Counters) => self.diagnosis.is_none() && self.now.is_some(),
+            Some(Page::Help) | None => false,
+        }
+    }
+
+    /// A new look at what waits.
+    pub(super) fn on_look(&mut self, look: Look) {
+        if !self.paused || self.look.is_none() {
+            self.look = Some(look);
+        }
+    }
+
+    /// New findings.
+    pub(super) fn on_diagnosis(&mut self, diagnosis: Diagnosis) {
+        if !self.paused || self.diagnosis.is_none() {
+            self.diagnosis = Some(diagnosis);
+        }
+    }
+
+    pub(super) fn look(&self) -> Option<&Look> {
+        self.look.as_ref()
+    }
+
+    /// Return the findings of the selected group, or all if none is selected.
+    pub(super) fn findings(&self) -> Vec<&Finding> {
+        let all = self.diagnosis.iter().flat_map(|found| &found.findings);
+        match &self.group {
+            Some(Key::Group(group)) => all.filter(|finding| is_of(finding, group)).collect(),
+            _ => all.collect(),
+        }
+    }
+
+    /// Show a page, or the view again; what it shows is looked at anew.
+    fn turn_to(&mut self, page: Option<Page>) {
+        (self.page, self.look, self.diagnosis) = (page, None, None);
     }
 
     /// A new reading of the counters.
@@ -277,12 +329,13 @@ impl App {
         match code {
             KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => {
-                self.page = Some(Page::Help)
+                self.turn_to(Some(Page::Help))
             }
             KeyCode::Char('v') if self.page != Some(Page::Counters) => {
-                self.page = Some(Page::Counters)
+                self.turn_to(Some(Page::Counters))
             }
-            _ => self.page = None,
+            KeyCode::Char('W') if self.page != Some(Page::Waits) => self.turn_to(Some(Page::Waits)),
+            _ => self.turn_to(None),
         }
         Action::Nothing
     }
@@ -290,8 +343,9 @@ impl App {
     fn on_table(&mut self, code: KeyCode) -> Action {
         match code {
             KeyCode::Char('q') => return Action::Quit,
-            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.page = Some(Page::Help),
-            KeyCode::Char('v') => self.page = Some(Page::Counters),
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.turn_to(Some(Page::Help)),
+            KeyCode::Char('v') => self.turn_to(Some(Page::Counters)),
+            KeyCode::Char('W') => self.turn_to(Some(Page::Waits)),
             KeyCode::Up | KeyCode::Char('k') => self.go(-1),
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
             KeyCode::PageUp => self.go(-PAGE),
@@ -433,4 +487,11 @@ impl App {
             self.editing = true;
         }
     }
+}
+
+/// Return true if a finding is about the programs and services of a group, as far as it tells.
+fn is_of(finding: &Finding, group: &GroupKey) -> bool {
+    let is_program = |comm: &Name| finding.programs.contains(comm);
+    let is_port = |port: u16| finding.services.iter().any(|of| of.port() == port);
+    group.comm.as_ref().is_none_or(is_program) && group.port.is_none_or(is_port)
 }

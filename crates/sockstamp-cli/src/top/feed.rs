@@ -4,10 +4,14 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::Options;
 use sockstamp_bpf::facts::Facts;
+use sockstamp_bpf::stuck::Look;
+use sockstamp_bpf::{Options, Stuck};
+use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_run::session::Unprivileged;
 
 use super::table::Snapshot;
@@ -15,13 +19,47 @@ use super::table::Snapshot;
 /// A measurement under way.
 pub(super) struct Feed {
     measuring: Unprivileged,
+    /// Looks at what waits now, for the page that lists it.
+    stuck: Stuck,
+    /// The waits that have ended since the start.
+    case: Case,
 }
 
 impl Feed {
-    pub(super) fn start(facts: Facts, options: &Options) -> Result<Self> {
+    pub(super) fn start(facts: Facts, options: &Options, scope: Scope) -> Result<Self> {
+        // First, with the capabilities that measuring drops.
+        let stuck = Stuck::start(&options.target)?;
         let mut measuring = Unprivileged::start(facts, options)?;
         measuring.session.record(false);
-        Ok(Self { measuring })
+        Ok(Self {
+            measuring,
+            stuck,
+            case: Case::new(scope),
+        })
+    }
+
+    /// Look at everything that waits now.
+    pub(super) fn look(&mut self) -> Result<Look> {
+        Ok(self.stuck.look()?)
+    }
+
+    /// Find where time was lost since the start, from waits and counters.
+    pub(super) fn diagnose(&mut self, summary: &Summary) -> Result<Diagnosis> {
+        let waits = self.measuring.session.waits()?;
+        let (open, ended) = waits.list.into_iter().partition(Wait::is_open);
+        self.case.waits(&Waits {
+            list: ended,
+            attempts: waits.attempts,
+            ..Waits::default()
+        });
+        // What is open now goes on, or has ended at the next look.
+        let mut now = self.case.clone();
+        now.waits(&Waits {
+            list: open,
+            sending: waits.sending,
+            ..Waits::default()
+        });
+        Ok(now.diagnose(summary))
     }
 
     /// Turn records on or off.

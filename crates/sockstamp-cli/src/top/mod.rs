@@ -41,7 +41,7 @@ use sockstamp_model::group::Grouping;
 
 pub use self::options::Options;
 
-use self::app::{Action, App};
+use self::app::{Action, App, Page};
 use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
@@ -50,6 +50,7 @@ use crate::print::colour;
 use sockstamp_run::signals::{self, Signals};
 
 use crate::measure::{Measurement, Recorded};
+use crate::watched;
 
 /// Time for a key that has come to be read: crossterm looks at nothing without any.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -71,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         } else {
             Recorded::All
         },
-        waits: None,
+        waits: (!options.once).then(|| options.slow.slow.into()),
         groups: Some(by.clone()),
         measuring: &options.measuring,
         tag: false,
@@ -80,7 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     wanted.max_cost = options.measuring.ceiling(true);
     let facts = probe::facts();
     Plan::new(&facts, &wanted.request())?;
-    let feed = Feed::start(facts, &wanted)?;
+    let scope = watched::scope(&options.target, &[], options.slow.slow.into());
+    let feed = Feed::start(facts, &wanted, scope)?;
     let paint = Paint {
         colours: !options.no_color && colour::wanted(),
     };
@@ -175,6 +177,9 @@ impl Top {
                 self.app.on_snapshot(self.feed.snapshot()?);
                 next = Instant::now() + self.app.interval;
             }
+            if is_due || self.app.lacks_page() {
+                self.fill_page()?;
+            }
             self.feed.record(self.app.wants_messages());
             if is_due || again || action != Action::Nothing || std::mem::take(&mut self.resized) {
                 self.draw(&mut screen)?;
@@ -182,6 +187,22 @@ impl Top {
             let due = end.map_or(next, |end| end.min(next));
             self.wait(&keys, if again { Instant::now() } else { due })?;
         }
+    }
+
+    /// Get what the page over the view shows, beside the counters.
+    fn fill_page(&mut self) -> Result<()> {
+        match (self.app.page, self.app.summary()) {
+            (Some(Page::Waits), _) => {
+                let look = self.feed.look()?;
+                self.app.on_look(look);
+            }
+            (Some(Page::Counters), Some(summary)) => {
+                let diagnosis = self.feed.diagnose(summary)?;
+                self.app.on_diagnosis(diagnosis);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Wait for a key, a signal, a message or this moment.

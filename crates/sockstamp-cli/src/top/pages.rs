@@ -5,6 +5,8 @@ use sockstamp_model::summary::Summary;
 
 use super::app::App;
 use super::paint::Paint;
+use crate::print::paragraph;
+use crate::stuck;
 
 const KEYS: [(&str, &str); 13] = [
     (
@@ -25,7 +27,10 @@ const KEYS: [(&str, &str); 13] = [
     ("w", "the last interval, or everything since the start"),
     ("/", "show only names that contain this text"),
     ("Space", "freeze the screen; counting continues"),
-    ("v", "verdicts and losses with their meaning"),
+    (
+        "v W",
+        "findings, verdicts and losses; everything that waits now",
+    ),
     ("Ctrl-L", "redraw"),
     ("Ctrl-Z", "suspend"),
     ("q Ctrl-C", "quit"),
@@ -61,7 +66,8 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
         return Vec::new();
     };
     let title = |text: &str| Line::styled(text.to_owned(), paint.title());
-    let mut lines = vec![title(" measured messages, since the start")];
+    let mut lines = findings(app, paint);
+    lines.push(title(" measured messages, since the start"));
     for (&verdict, &count) in &summary.verdicts {
         if count > 0 {
             let text = format!("{verdict}: {}", verdict.description());
@@ -81,6 +87,32 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
         width,
     ));
     lines
+}
+
+/// Where time is lost, in the words of `stat`.
+fn findings(app: &App, paint: Paint) -> Vec<Line<'static>> {
+    let findings = app.findings();
+    let sentences = findings.iter().map(|finding| {
+        let words = format!("{} → {}", finding.sentence, finding.next);
+        paragraph::wrapped(" diagnosis:", words.split(' '), "")
+    });
+    let sentences: Vec<_> = sentences.collect();
+    let lines = sentences.iter().flat_map(|sentence| sentence.lines());
+    lines
+        .map(|line| Line::styled(line.to_owned(), paint.title()))
+        .collect()
+}
+
+/// Everything that waits now, as `stuck` lists it.
+pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
+    let Some(look) = app.look() else {
+        return Vec::new();
+    };
+    let lines = stuck::lines(app.slow, look, &stuck::listed(look, app.slow));
+    lines
+        .into_iter()
+        .map(|line| Line::raw(format!(" {line}")))
+        .collect()
 }
 
 /// The width of a number.

@@ -1,5 +1,6 @@
 //! Screens as they are seen: keys in, text out, compared with the files in `screens/`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
@@ -10,14 +11,21 @@ use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Text;
-use sockstamp_model::clock::Nanos;
+use sockstamp_bpf::stuck::{Look, Open};
+use sockstamp_explain::diagnosis::{Case, Scope};
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, Opened, Protocol, SocketCookie};
 use sockstamp_model::group::GroupKey;
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::{End, Evidence, Kind, Wait, Waits};
 
 use super::app::{Action, App};
 use super::paint::Paint;
 use super::sample;
 use super::screen::{self, Keys};
 use super::svg;
+use super::table::Key;
+use crate::print::interfaces::own_namespace;
 
 const SMALL: Size = Size::new(80, 24);
 /// The narrowest in which flows show their local address.
@@ -185,6 +193,99 @@ fn overlays_show_keys_and_counters() {
     }
     press(&mut app, "x");
     assert_eq!(seen(&app, SMALL), seen(&sample::app(), SMALL));
+}
+
+/// A question to redis' port that is open for a minute.
+fn unanswered(number: u64) -> Wait {
+    Wait {
+        kind: Kind::Answer,
+        flow: Flow {
+            netns: own_namespace(),
+            protocol: Protocol::Tcp,
+            local: "10.0.0.1:40000".parse().unwrap(),
+            remote: "10.0.0.2:6379".parse().unwrap(),
+            cookie: SocketCookie(number),
+        },
+        opened: Some(Opened::Connected),
+        cgroup: CgroupId(0),
+        pid: 7,
+        comm: Name::from("redis-server"),
+        since: Timestamp::from_nanos(number * 1_000_000_000),
+        lasted: Nanos::from_millis(60_000),
+        inside: Nanos::from_millis(60_000),
+        end: End::Open,
+        members: 1,
+        bytes: 40,
+        evidence: Evidence::default(),
+    }
+}
+
+#[test]
+fn a_page_lists_what_waits_now() {
+    let mut app = sample::app();
+    assert!(!app.lacks_page());
+    press(&mut app, "W");
+    assert!(app.lacks_page());
+    app.on_look(Look {
+        open: vec![Open {
+            wait: unanswered(1),
+            at_least: false,
+            or_pushed_to: false,
+        }],
+        visited: 86,
+        ..Look::default()
+    });
+    assert!(!app.lacks_page());
+    let screen = seen(&app, LARGE);
+    for line in [
+        "   60.0 s  7/redis-server          waits for an answer of 10.0.0.2:6379: 40 B",
+        " 1 wait of 40.0 µs or longer on 86 TCP sockets; open questions",
+    ] {
+        assert!(screen.contains(line), "{line}\n{screen}");
+    }
+    // It is looked at anew, unless the picture is held.
+    app.on_look(Look::default());
+    assert!(seen(&app, LARGE).contains("nothing waits 40.0 µs or longer on 0 TCP sockets"));
+    press(&mut app, "x W");
+    app.on_look(Look::default());
+    app.on_look(Look {
+        visited: 7,
+        ..Look::default()
+    });
+    assert!(seen(&app, LARGE).contains("on 0 TCP sockets"));
+}
+
+#[test]
+fn the_page_of_counters_begins_with_the_findings_of_the_selected_group() {
+    let mut case = Case::new(Scope::default());
+    case.waits(&Waits {
+        list: (0..3).map(unanswered).collect(),
+        ..Waits::default()
+    });
+    let mut app = sample::app();
+    let summary = app.summary().unwrap().clone();
+    let diagnosis = case.diagnose(&summary);
+    let sentence = diagnosis.findings[0].sentence.clone();
+    assert!(sentence.contains("10.0.0.2:6379"), "{sentence}");
+    let begin: String = sentence.chars().take(40).collect();
+    let told = format!(" diagnosis: {begin}");
+    let page = |app: &mut App| {
+        press(app, "v");
+        assert!(app.lacks_page());
+        app.on_diagnosis(diagnosis.clone());
+        let screen = seen(app, LARGE);
+        press(app, "x");
+        screen
+    };
+    assert!(page(&mut app).contains(&told));
+    let mut selected = BTreeSet::new();
+    for key in ["↓", "↑"] {
+        press(&mut app, key);
+        let is_redis = app.rows()[app.cursor()].key == Key::Group(sample::redis());
+        assert_eq!(page(&mut app).contains(&told), is_redis);
+        selected.insert(is_redis);
+    }
+    assert_eq!(selected.len(), 2);
 }
 
 #[test]
