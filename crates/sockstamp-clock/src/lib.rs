@@ -37,3 +37,8 @@ pub use report::{NetworkError, Report, Unreported, ZeroCopyRange};
 pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;
 pub use time::{Clock, ClockOffset, Delta, Monotonic, Nanos, Of, Phc, Realtime, Tai, Timestamp};
+
+/// Its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

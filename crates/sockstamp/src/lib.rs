@@ -45,3 +45,8 @@ pub mod zerocopy;
 
 pub use error::{Error, Result};
 pub use receive_stamping::ReceiveStamping;
+
+/// Its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
