@@ -5,6 +5,7 @@
 mod asynchronous;
 mod common;
 mod delay;
+mod examples;
 mod ids;
 mod receive;
 mod ring;
