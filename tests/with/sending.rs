@@ -105,6 +105,30 @@ impl WatchedSender {
         WatchedSender::on(a, b, link, true)
     }
 
+    /// Create it with a redirection of all that the link's interface sends to an ifb device (tc(8),
+    /// tc-mirred(8)), in front of which is a token bucket.
+    pub fn redirected(bucket: &str) -> WatchedSender {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = Link::veth(&a, &b).unwrap();
+        let ip = ["link add shaper type ifb", "link set shaper up"];
+        let from = link.interface_a();
+        let tc = [
+            format!("qdisc add dev shaper root tbf {bucket}"),
+            format!("qdisc add dev {from} clsact"),
+            format!(
+                "filter add dev {from} egress protocol all u32 match u32 0 0 \
+                 action mirred egress redirect dev shaper"
+            ),
+        ];
+        let run = |program: &str, words: &str| {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            a.run(program, &words).unwrap();
+        };
+        ip.into_iter().for_each(|words| run("ip", words));
+        tc.iter().for_each(|words| run("tc", words));
+        WatchedSender::on(a, b, link, true)
+    }
+
     fn on(a: Host, b: Host, link: Link, shaped: bool) -> WatchedSender {
         let guarded = Guarded::start([link.interface_a()]);
         let capture = Capture::start(&a, link.interface_a(), "tcp");

@@ -94,6 +94,23 @@ fn sends_by_a_device_on_another_one_leave_by_the_lower() {
     }
 }
 
+/// A redirection sends a copy of each packet on, which no socket owns: messages leave when the copy
+/// does. The first message shows that, and is refused.
+#[test]
+fn sends_that_a_redirection_hands_on_leave_by_the_last_device() {
+    within_attempts(|| {
+        let setup = WatchedSender::redirected("rate 40mbit burst 70kb latency 300ms");
+        for family in FAMILIES {
+            setup.with_reader(family, |stream| {
+                stream.send(100);
+                pause(500);
+                bursts_of_sixty(stream);
+            });
+        }
+        setup.check()
+    });
+}
+
 fn bursts_of_sixty(stream: &mut Stream<'_>) {
     no_delay(stream);
     let mut numbers = Numbers(4);

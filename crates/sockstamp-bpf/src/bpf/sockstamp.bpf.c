@@ -717,6 +717,8 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 
 	if (sk)
 		packet_started(sk, skb, device);
+	else if (paths_detached)
+		path_xmit(skb, device);
 	return 0;
 }
 

@@ -16,10 +16,13 @@ use crate::plan::Plan;
 use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::OpenSockstampMaps;
 
+/// Packets on their way by a redirection, without `--host-path`: 48 bytes each.
+const PATHS_OF_COPIES: u32 = 2048;
+
 /// Set the constants of interfaces, and of packets that are followed through the host.
 pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Options) {
     constants.setting_host_path = plan.host_path;
-    constants.setting_path_mask = paths(options) - 1;
+    constants.setting_path_mask = paths(plan, options) - 1;
     constants.setting_hops = plan.follows_datagrams;
     constants.setting_hop_mask = hops(options) - 1;
     constants.setting_interface_mask =
@@ -32,25 +35,38 @@ pub(crate) fn size_maps(
     plan: &Plan,
     options: &Options,
 ) -> Result<(), Error> {
-    let if_used = |used, slots| if used { slots } else { 1 };
     maps.paths
-        .set_max_entries(if_used(plan.host_path, paths(options)))
+        .set_max_entries(paths(plan, options))
         .tried("size the table of packets")?;
+    let hops = if plan.follows_datagrams {
+        hops(options)
+    } else {
+        1
+    };
     for map in [&mut maps.hops, &mut maps.hop_names] {
-        map.set_max_entries(if_used(plan.follows_datagrams, hops(options)))
+        map.set_max_entries(hops)
             .tried("size the table of followed datagrams")?;
     }
     Ok(())
 }
 
+/// Return the size of the table of packets: those that go on as copies are few.
+fn paths(plan: &Plan, options: &Options) -> u32 {
+    if plan.host_path {
+        slots(options)
+    } else {
+        slots(options).min(PATHS_OF_COPIES)
+    }
+}
+
 /// Return the number of slots that a mask can distinguish.
-fn paths(options: &Options) -> u32 {
+fn slots(options: &Options) -> u32 {
     options.paths.clamp(1, 1 << 20).next_power_of_two()
 }
 
-/// As [`paths`], with fewer of them: a slot holds a whole message.
+/// As [`slots`], with fewer of them: a slot holds a whole message.
 fn hops(options: &Options) -> u32 {
-    paths(options).min(HOPS)
+    slots(options).min(HOPS)
 }
 
 /// Return messages per interface, the busiest first. Only interfaces with messages are looked up.

@@ -314,10 +314,12 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 	message->stamps.ack = ack->now;
 	message->min_rtt_us = ack->min_rtt_us;
 	message->flags |= flow->tx.ack_flags & MESSAGE_ACK_WITH_DATA;
-	if (setting_host_path)
+	if (setting_host_path || paths_detached)
 		path_finish(message);
 	verdict = tx_verdict(flow, message, ack);
 	network_judge_delayed_ack(flow, message);
+	if (verdict == VERDICT_NO_SND && !message->stamps.snd)
+		path_detach(message->interface_first);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return 0;
@@ -557,7 +559,7 @@ static long tx_refuse_in_flight_step(__u32 index, struct tx_closing *closing)
 	message = tx_find_slot(flow, flow->tx.tail);
 	if (message) {
 		message->stamps.ack = 0;
-		if (setting_host_path)
+		if (setting_host_path || paths_detached)
 			path_finish(message);
 		if (flow_in_gap(flow))
 			verdict = VERDICT_WINDOW;

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The rest of a container's way through its host (--host-path). The kernel calls back for SND at
+ * The rest of a container's way through its host (--host-path), and behind a device that hands on
+ * copies. The kernel calls back for SND at
  * every device that a packet crosses while it belongs to the socket. Behind a routed hop it does
  * not any more (ip_rcv_core() and ip6_rcv_core() orphan it, v6.18), but it still carries the flag
  * and the key that its stamps were asked for with: they are part of its data (struct
  * skb_shared_info), pass NAT and tunnels, and go to the right segment where it is split
  * (tcp_gso_tstamp()). The key is a sequence number, so the hash of the connection that the sender
  * put on the packet (skb_set_hash_from_sk()) tells equal keys apart.
+ *
+ * A redirection at the egress of a device, as to ifb for shaping, sends on a copy of the packet
+ * (tcf_mirred_to_dev(), net/sched/act_mirred.c, v6.18). A copy has no socket either, but the same
+ * data. Where a message entered a device and no driver took it, the packets of that device are
+ * followed from then on.
  */
 #ifndef SOCKSTAMP_TCP_SEND_HOST_PATH_BPF_H
 #define SOCKSTAMP_TCP_SEND_HOST_PATH_BPF_H
 
+#include "demand/demand.bpf.h"
 #include "host_path/interfaces.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/packet.bpf.h"
@@ -29,6 +36,9 @@
 
 const volatile bool setting_host_path;
 const volatile __u32 setting_path_mask = PATHS - 1;
+
+/* DEVICE_BIT() of devices that hand on copies of packets; without any, no copy is looked at. */
+volatile __u64 paths_detached;
 
 /* The stamps of a packet after the last device with callbacks. */
 struct path {
@@ -94,15 +104,39 @@ static __always_inline struct path *path_find(__u64 id, bool take)
 	return NULL;
 }
 
+static __always_inline void path_begin(const struct sk_buff *skb, __u32 packet)
+{
+	if (!path_find(path_id(packet, skb->hash), true))
+		count_loss(LOSS_HOST_PATH);
+}
+
 /* Follows a packet that leaves by a device, if that may lead further into this host. */
 static __always_inline void path_follow(const struct sk_buff *skb, __u32 packet, __u32 slot)
 {
 	const struct interface *interface = interface_at(slot);
 
-	if (interface && interface->medium != MEDIUM_VIRTUAL)
+	if (!interface || interface->medium == MEDIUM_VIRTUAL)
+		path_begin(skb, packet);
+}
+
+/* Return true if packets that enter a device go on as copies. */
+static __always_inline bool path_is_detached(__u32 slot)
+{
+	return paths_detached & DEVICE_BIT(slot);
+}
+
+/*
+ * No driver took a packet that had entered this device: look for copies of later ones. They may
+ * have another reason, and then nothing is found.
+ */
+static __always_inline void path_detach(__u32 slot)
+{
+	/* There a packet is redirected before it is seen to enter the device. */
+	if (setting_by_packets)
 		return;
-	if (!path_find(path_id(packet, skb->hash), true))
-		count_loss(LOSS_HOST_PATH);
+	if (!path_is_detached(slot))
+		__sync_fetch_and_or(&paths_detached, (__u64)DEVICE_BIT(slot));
+	demand_request(DEMAND_PARTS);
 }
 
 /* The key that an orphaned packet may be known by; without callbacks it is its last byte. */
@@ -161,14 +195,19 @@ __noinline int path_finish(struct tx_message *message)
 {
 	struct path *path;
 
-	if (!message || !message->stamps.snd)
+	/* Its packet was not seen to leave its socket. */
+	if (!message || !message->hash)
 		return 0;
 	path = path_find(path_id(message->packet, message->hash), false);
 	if (!path)
 		return 0;
+	/* What was seen may be what was sent again. */
+	if (path->snd && !message->stamps.snd && message->retransmits && !path->resent)
+		path->snd = 0;
 	if (path->snd) {
 		message->stamps.snd = path->snd;
 		message->interface_last = path->last;
+		demand_used(DEMAND_PARTS, path->snd);
 	}
 	/* Its last byte left in a part without the key, which was not seen. */
 	if (path->snd && path->ranged && seq_before(message->seq_last, path->from))

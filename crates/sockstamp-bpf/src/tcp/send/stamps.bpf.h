@@ -135,6 +135,8 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 		tx_message_departs(flow, message, cause_pacing_gap(walk->sk), walk->now);
 		message->interface_first = walk->interface;
 		flow->interface = walk->interface;
+		message->packet = walk->key;
+		message->hash = walk->hash;
 		if (message->seq_last != walk->packet.last)
 			message->flags |= MESSAGE_COALESCED;
 	}
@@ -169,6 +171,11 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 	}
 	if (!setting_by_packets && seq_before(message->seq_last, packet->first))
 		tx_note_departures(sk, flow, packet->first);
+	if (path_is_detached(walk.interface)) {
+		walk.key = tx_packet_key(skb, packet);
+		walk.hash = skb->hash;
+		path_begin(skb, walk.key);
+	}
 	/* Most packets carry the end of one message: it needs no loop, which calls a function a
 	 * turn. */
 	if (!tx_sched_one(&walk) && flow->tx.sched != flow->tx.head)
