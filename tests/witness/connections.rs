@@ -1,12 +1,14 @@
 //! Connections: `conn.handshake` and `conn.accept` against tcpdump, against the clock of the
 //! programs around connect() and accept(), and against the error that connect() returns.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use io_uring::{IoUring, opcode, types::Fd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, accept, connect, getpeername, socket,
@@ -421,6 +423,141 @@ fn drops(host: &Host, of: SocketAddr) -> u64 {
     let text = host.run("ss", &["-Hlntm", &filter]).unwrap();
     let (_, count) = text.rsplit_once(",d").unwrap();
     count.trim_end().trim_end_matches(')').parse().unwrap()
+}
+
+/// The kernel accepts in a thread of its own, or after a call of the program about something else.
+/// A thread takes what waits already; the program has gone to sleep before the other one comes.
+#[test]
+fn an_accept_by_io_uring_lies_between_its_packets_and_its_completion() {
+    let setup = LinkedHosts::new(DELAY);
+    let capture = Capture::start(&setup.b, setup.link.interface_b(), "tcp");
+    let trace = LinkedHosts::trace(&setup.b);
+    let listener = setup.listen(Family::V4);
+    let to = listener.local_addr().unwrap();
+
+    let client = setup.a.tcp_connect(to).unwrap();
+    let ready = readable(&listener);
+    thread::sleep(50 * MS);
+    let mut ring = IoUring::builder().setup_sqpoll(1000).build(4).unwrap();
+    let (span, server) = Span::of(|| accept_by_ring(&mut ring, &listener, || ()));
+    let by_thread = (client.local_addr().unwrap(), ready, span);
+    drop((client, server));
+
+    let mut ring = IoUring::new(4).unwrap();
+    let mut client = None;
+    let connect_and_sleep = || {
+        thread::scope(|scope| {
+            let connecting = scope.spawn(|| setup.a.tcp_connect(to).unwrap());
+            thread::sleep(100 * MS);
+            client = Some(connecting.join().unwrap());
+        });
+    };
+    let (span, server) = Span::of(|| accept_by_ring(&mut ring, &listener, connect_and_sleep));
+    let client = client.unwrap();
+    let by_task_work = client.local_addr().unwrap();
+    drop((client, server));
+
+    let (connections, packets) = (trace.finish_connections(), capture.finish());
+    let arrived = |from| time_of(&packets, from, ACK);
+    let (from, ready, of_thread) = by_thread;
+    let wait = accepted(&connections, from);
+    assert!(
+        wait >= of_thread.begin - ready && wait <= of_thread.end - arrived(from),
+        "ready {ready}, {of_thread:?}: {connections:?}"
+    );
+    let wait = accepted(&connections, by_task_work);
+    assert!(
+        wait <= span.end - arrived(by_task_work),
+        "{span:?}: {connections:?}"
+    );
+}
+
+/// Return the `conn.accept` of a valid connection from here.
+fn accepted(connections: &[Value], from: SocketAddr) -> u64 {
+    let connection = only(connections, from);
+    assert_eq!(connection["verdict"], "valid", "{connection}");
+    assert_eq!(number(&connection["pid"]), u64::from(std::process::id()));
+    stage_of(connection, "conn.accept")
+}
+
+/// Submit an accept() that asks for the peer's address, do something else, and wait for its end.
+fn accept_by_ring(
+    ring: &mut IoUring,
+    listener: &TcpListener,
+    meanwhile: impl FnOnce(),
+) -> TcpStream {
+    let mut peer = [0_u64; 16];
+    let mut length = u32::try_from(size_of_val(&peer)).unwrap();
+    let fd = Fd(listener.as_raw_fd());
+    let operation = opcode::Accept::new(fd, peer.as_mut_ptr().cast(), &raw mut length).build();
+    // SAFETY: The address and its length live until the operation is complete, below.
+    unsafe { ring.submission().push(&operation) }.unwrap();
+    ring.submit().unwrap();
+    meanwhile();
+    while let Err(error) = ring.submit_and_wait(1) {
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    }
+    let accepted = ring.completion().next().unwrap().result();
+    assert!(accepted >= 0, "{accepted}");
+    // SAFETY: The descriptor is new, and nothing else owns it.
+    unsafe { OwnedFd::from_raw_fd(accepted) }.into()
+}
+
+/// A socket that connects to itself, and two that connect to each other at once, each by
+/// its own connect(): both ends open, and nobody accepts.
+#[test]
+fn connections_that_both_ends_open_have_a_handshake_and_no_accept() {
+    let setup = LinkedHosts::new(50 * MS);
+    let trace = LinkedHosts::trace(&setup.a);
+    let stat = Stat::start(&["--netns", setup.a.netns_name(), "tcp"]);
+    let port = |host: &Host, address| {
+        let socket = host.enter(|| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap());
+        socket.bind(&SocketAddr::new(address, 0).into()).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        (socket, address)
+    };
+    let (alone, own) = port(&setup.a, Ipv4Addr::LOCALHOST.into());
+    let (own_span, result) = Span::of(|| alone.connect(&own.into()));
+    result.unwrap();
+    let (mut alone, mut read) = (TcpStream::from(alone), [0; 100]);
+    alone.write_all(&[7; 100]).unwrap();
+    alone.read_exact(&mut read).unwrap();
+
+    let (here, from) = port(&setup.a, setup.link.address_a(Family::V4));
+    let (there, to) = port(&setup.b, setup.link.address_b(Family::V4));
+    let (span, result) = thread::scope(|scope| {
+        let other = scope.spawn(|| there.connect(&from.into()));
+        let ours = Span::of(|| here.connect(&to.into()));
+        other.join().unwrap().unwrap();
+        ours
+    });
+    result.unwrap();
+    drop((alone, here, there));
+
+    let (report, connections) = (stat.finish(), trace.finish_connections());
+    let took = |remote| {
+        let connection = only(&connections, remote);
+        assert_eq!(connection["verdict"], "valid", "{connection}");
+        stage_of(connection, "conn.handshake")
+    };
+    assert!(
+        took(own) <= own_span.length(),
+        "{own_span:?}: {connections:?}"
+    );
+    // The path is 50 ms long, and each SYN is answered when it has come.
+    let least = u64::try_from((100 * MS).as_nanos()).unwrap();
+    assert!(
+        (least..=span.length()).contains(&took(to)),
+        "{span:?}: {connections:?}"
+    );
+    let counts = ["opened", "accepted"].map(|count| number(&report["connections"][count]));
+    assert_eq!(counts, [2, 0], "{report}");
+    assert_eq!(report["connections"]["failed"], serde_json::json!({}));
+    for direction in ["tx", "rx"] {
+        let counts = ["messages", "bytes"].map(|count| number(&report[direction][count]));
+        assert_eq!(counts, [1, 100], "{report}");
+    }
+    assert_eq!(number(&report["verdicts"]["valid"]), 2, "{report}");
 }
 
 /// accept() without an address is seen by no hook, and getpeername() is no accept().

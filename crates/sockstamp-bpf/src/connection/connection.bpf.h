@@ -24,25 +24,32 @@
 
 /* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
 #ifdef __TARGET_ARCH_x86
-#define NR_ACCEPT  43
-#define NR_ACCEPT4 288
+#define NR_GETPEERNAME	 52
+#define NR32_GETPEERNAME 368 /* syscall_32.tbl, of programs of 32 bits */
+#define NR32_SOCKETCALL	 102
 #else
-#define NR_ACCEPT  202
-#define NR_ACCEPT4 242
+#define NR_GETPEERNAME	 205
+#define NR32_GETPEERNAME 287 /* arch/arm64/tools/syscall_32.tbl */
+#define NR32_SOCKETCALL	 102
 #endif
-#define NR_IO_URING_ENTER 426
 
-/* Return true in accept(), which asks for the peer's address, and not in getpeername(). */
+/*
+ * Return true in accept(), which asks for the peer's address, and not in getpeername(). An accept()
+ * of io_uring may come at the end of any system call, as task work, and in threads that make none:
+ * their registers are those of the call that made them (create_io_thread(), v6.18).
+ */
 static __always_inline bool accepting(void)
 {
 	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	long number = -1;
+	long number;
 
 	if (bpf_core_field_exists(regs->orig_ax))
 		number = regs->orig_ax;
 	else if (bpf_core_field_exists(regs->syscallno))
 		number = regs->syscallno;
-	return number == NR_ACCEPT || number == NR_ACCEPT4 || number == NR_IO_URING_ENTER;
+	else
+		return false;
+	return number != NR_GETPEERNAME && number != NR32_GETPEERNAME && number != NR32_SOCKETCALL;
 }
 
 /* Remember the current task. */

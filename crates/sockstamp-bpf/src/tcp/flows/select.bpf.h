@@ -208,6 +208,11 @@ static __always_inline void flow_active_established(const struct sock *sk)
 		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN, 1);
 }
 
+/*
+ * A socket that sent a SYN itself, and got one before an answer (both ends connect, or it connects
+ * to itself), is called so too: tcp_rcv_state_process(), net/ipv4/tcp_input.c, v6.18. It has a
+ * file, which one that is to be accepted has not yet.
+ */
 static __always_inline void flow_passive_established(struct bpf_sock_ops *ctx,
 						     const struct sock *sk)
 {
@@ -216,6 +221,10 @@ static __always_inline void flow_passive_established(struct bpf_sock_ops *ctx,
 
 	if (!accepted)
 		return;
+	if (connection_accepted(sk)) {
+		flow_active_established(sk);
+		return;
+	}
 	if (setting_by_pid || setting_spare_own)
 		inherited = bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0);
 	if (inherited ? inherited->kind == MARK_OWN : setting_by_pid)
