@@ -23,7 +23,8 @@ struct group_key {
 	struct flow_identity identity;
 	__u32 ifindex;
 	__u16 port; /* host order */
-	__u8 padding[2];
+	/* Of the namespace's cookie: its number is another one's as soon as it is gone. */
+	__u16 netns_cookie;
 };
 
 /*

@@ -33,6 +33,7 @@ use self::counts::{activity, in_flight, summary};
 use self::grouped::setting;
 pub use self::grouped::{GroupCap, Grouped};
 pub(crate) use self::grouped::{constants, size_maps};
+use self::names::Namespace;
 pub(crate) use self::names::{Names, Numbers};
 pub(crate) use self::slots::set_cap;
 use crate::abi::{self, raw};
@@ -242,7 +243,7 @@ impl Table {
     fn numbers(&self, key: &raw::group_key) -> Numbers {
         let asked = setting(Some(&self.grouped));
         let has = |bit: raw::group_by::Type| asked & bit != 0;
-        let netns = NetnsInode(key.identity.netns);
+        let netns = namespace(key);
         Numbers {
             cgroup: has(raw::group_by::GROUP_BY_CGROUP).then_some(key.identity.cgroup),
             interface: has(raw::group_by::GROUP_BY_INTERFACE).then_some((netns, key.ifindex)),
@@ -369,6 +370,7 @@ impl Table {
         let by = self.grouped.by.clone();
         let has = |dimension| by.contains(dimension);
         let flow = abi::flow(&key.identity);
+        let netns = namespace(key);
         let cgroup = self.names.known_cgroup(key.identity.cgroup);
         GroupKey {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
@@ -383,17 +385,25 @@ impl Table {
             interface: has(Dimension::Interface).then(|| GroupInterface {
                 netns: flow.netns,
                 index: key.ifindex,
-                name: self.names.interface((flow.netns, key.ifindex)),
-                netns_name: self.names.netns_of((flow.netns, key.ifindex)),
+                name: self.names.interface((netns, key.ifindex)),
+                netns_name: self.names.netns_of((netns, key.ifindex)),
             }),
             proto: has(Dimension::Proto).then_some(flow.protocol),
             netns: has(Dimension::Netns).then(|| GroupNetns {
                 inode: flow.netns,
-                name: self.names.named(flow.netns),
+                name: self.names.named(netns),
             }),
             flow: has(Dimension::Flow).then_some(flow),
             ..GroupKey::default()
         }
+    }
+}
+
+/// Return the network namespace of a key that has one.
+fn namespace(key: &raw::group_key) -> Namespace {
+    Namespace {
+        inode: NetnsInode(key.identity.netns),
+        cookie: key.netns_cookie,
     }
 }
 

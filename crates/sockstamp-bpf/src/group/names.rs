@@ -19,15 +19,23 @@ use crate::privilege::with_capabilities;
 /// Rests after a look for names, in units of the time that it took: messages wait meanwhile.
 const REST: u32 = 4;
 
+/// A network namespace: its inode is another one's as soon as it is gone, its cookie never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Namespace {
+    pub(crate) inode: NetnsInode,
+    /// The lower half of its cookie.
+    pub(crate) cookie: u16,
+}
+
 /// An interface by its namespace and its index there.
-pub(crate) type InterfaceIndex = (NetnsInode, u32);
+pub(crate) type InterfaceIndex = (Namespace, u32);
 
 /// The numbers of a group that have names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) cgroup: Option<u64>,
     pub(crate) interface: Option<InterfaceIndex>,
-    pub(crate) netns: Option<NetnsInode>,
+    pub(crate) netns: Option<Namespace>,
 }
 
 /// The names of an interface and of its namespace.
@@ -47,7 +55,7 @@ pub(crate) struct Names {
     cgroups: FxHashMap<u64, Option<Cgroup>>,
     interfaces: HashMap<InterfaceIndex, InterfaceNames>,
     /// Names of network namespaces that groups differ by.
-    namespaces: HashMap<NetnsInode, Option<Name>>,
+    namespaces: HashMap<Namespace, Option<Name>>,
     own: Option<NetnsInode>,
     rests_until: Instant,
 }
@@ -75,7 +83,7 @@ impl Names {
         &mut self,
         cgroups: &BTreeSet<u64>,
         interfaces: &BTreeSet<InterfaceIndex>,
-        namespaces: &BTreeSet<NetnsInode>,
+        namespaces: &BTreeSet<Namespace>,
     ) -> Result<(), Error> {
         self.cgroups.retain(|id, _| cgroups.contains(id));
         self.namespaces
@@ -108,10 +116,14 @@ impl Names {
         }
     }
 
-    fn learn_of_namespaces(&mut self, interfaces: &[InterfaceIndex], namespaces: &[NetnsInode]) {
-        let names = netns::names();
+    fn learn_of_namespaces(&mut self, interfaces: &[InterfaceIndex], namespaces: &[Namespace]) {
+        let mut names = netns::names();
+        // Of two that have a number one after the other, nothing tells whose name it is.
+        for inode in shared(namespaces, interfaces) {
+            names.remove(&inode);
+        }
         for (index, interface) in interface_names(interfaces) {
-            let (netns, _) = index;
+            let (Namespace { inode: netns, .. }, _) = index;
             let known = || names.get(&netns).cloned();
             let name = || known().unwrap_or_else(|| netns.to_string().into());
             let netns = self.is_elsewhere(netns).then(name);
@@ -120,7 +132,7 @@ impl Names {
         }
         let named = namespaces
             .iter()
-            .map(|netns| (*netns, names.get(netns).cloned()));
+            .map(|netns| (*netns, names.get(&netns.inode).cloned()));
         self.namespaces.extend(named);
     }
 
@@ -158,7 +170,7 @@ impl Names {
 
     /// Return the name of a network namespace; `None` for ours, and where it had none when it was
     /// looked up.
-    pub(crate) fn named(&self, netns: NetnsInode) -> Option<Name> {
+    pub(crate) fn named(&self, netns: Namespace) -> Option<Name> {
         self.namespaces.get(&netns).cloned().flatten()
     }
 
@@ -177,10 +189,19 @@ fn unknown<N: Copy + Eq + Hash + Ord, V>(wanted: &BTreeSet<N>, known: &HashMap<N
     unknown.copied().collect()
 }
 
+/// Return the numbers that several of these namespaces have.
+fn shared(namespaces: &[Namespace], interfaces: &[InterfaceIndex]) -> Vec<NetnsInode> {
+    let of_interfaces = interfaces.iter().map(|(netns, _)| netns);
+    let all: BTreeSet<_> = namespaces.iter().chain(of_interfaces).collect();
+    let all: Vec<_> = all.into_iter().map(|netns| netns.inode).collect();
+    let pairs = all.windows(2).filter(|pair| pair[0] == pair[1]);
+    pairs.map(|pair| pair[0]).collect()
+}
+
 fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Name>)> {
     let mut by_namespace: BTreeMap<NetnsInode, Vec<u32>> = BTreeMap::new();
     for &(netns, index) in wanted {
-        by_namespace.entry(netns).or_default().push(index);
+        by_namespace.entry(netns.inode).or_default().push(index);
     }
     let names: BTreeMap<_, BTreeMap<_, _>> = in_namespaces(&by_namespace, |indexes| {
         indexes
@@ -188,7 +209,7 @@ fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Nam
             .map(|&index| (index, interface_name(index)))
             .collect()
     });
-    let name = |&(netns, index): &InterfaceIndex| names.get(&netns)?.get(&index)?.clone();
+    let name = |&(netns, index): &InterfaceIndex| names.get(&netns.inode)?.get(&index)?.clone();
     wanted.iter().map(|index| (*index, name(index))).collect()
 }
 
@@ -320,11 +341,27 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_two_namespaces_have_is_shared() {
+        let namespace = |inode, cookie| Namespace {
+            inode: NetnsInode(inode),
+            cookie,
+        };
+        let namespaces = [namespace(1, 7), namespace(2, 8)];
+        assert_eq!(shared(&namespaces, &[(namespace(2, 8), 3)]), []);
+        let again = (namespace(1, 9), 3);
+        assert_eq!(shared(&namespaces, &[again]), [NetnsInode(1)]);
+    }
+
+    #[test]
     fn interfaces_have_their_name_in_their_namespace() {
         let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
-        let own = NetnsInode(own.try_into().unwrap());
+        let namespace = |inode| Namespace {
+            inode: NetnsInode(inode),
+            cookie: 1,
+        };
+        let own = namespace(own.try_into().unwrap());
         let mut names = Names::new(Path::new("/nowhere"));
-        let wanted = [(own, 1), (own, u32::MAX), (NetnsInode(1), 1)];
+        let wanted = [(own, 1), (own, u32::MAX), (namespace(1), 1)];
         let learned = names.learn(&BTreeSet::new(), &wanted.into(), &BTreeSet::new());
         learned.unwrap();
         assert_eq!(names.interface(wanted[0]), Some("lo".into()));

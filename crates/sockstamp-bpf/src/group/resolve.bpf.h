@@ -99,6 +99,7 @@ static __noinline __u32 group_find(const struct group_key *key)
 /* Clear the identity outside the dimensions, so that it is the same for all messages. */
 static __always_inline void group_identify(struct group_key *key, const struct sock *sk)
 {
+	const struct net *net = sk->__sk_common.skc_net.net;
 	struct flow_identity *identity = &key->identity;
 
 	if (setting_groups & (GROUP_BY_FLOW | GROUP_BY_PEER))
@@ -114,8 +115,10 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 	}
 	if (setting_groups & GROUP_BY_PROTO)
 		identity->protocol = sk->sk_protocol;
-	if (setting_groups & (GROUP_BY_INTERFACE | GROUP_BY_NETNS))
-		identity->netns = sk->__sk_common.skc_net.net->ns.inum;
+	if (setting_groups & (GROUP_BY_INTERFACE | GROUP_BY_NETNS)) {
+		identity->netns = net->ns.inum;
+		key->netns_cookie = net->net_cookie;
+	}
 	if (setting_groups & GROUP_BY_INTERFACE)
 		key->ifindex = sk->sk_dst_cache->dev->ifindex;
 }
