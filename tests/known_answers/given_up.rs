@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use testbed::{Host, PATIENCE, Process, within_attempts};
-use with::expected::{ms, within};
+use with::expected::{ms, within_clock};
 use with::{hooks, number, run, sockstamp, stat_command};
 
 /// Serves `port`: each connection to it has a fate of its own.
@@ -112,7 +112,7 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
             (&silent["questions"], &silent["unanswered"]),
             (&3.into(), &3.into())
         );
-        within("the wait", number(&silent["ns"]), ms(890)..=waited)
+        within_clock("the wait", number(&silent["ns"]), ms(890), waited)
     });
 }
 
@@ -287,6 +287,44 @@ fn questions_over_udp_end_too_and_statistics_are_none() {
             panic!("{}", measured.report["wall_time"]);
         };
         assert_eq!(wait["peer"], "127.0.0.1:53");
-        within("the wait", number(&wait["ns"]), ms(590)..=waited)
+        within_clock("the wait", number(&wait["ns"]), ms(590), waited)
+    });
+}
+
+/// The first question is lost. The program waits by poll(2), and so reads nothing that is not
+/// there.
+const REPEATS: &str = "
+import socket, threading, time
+s = socket.socket(2, 2); s.bind(('127.0.0.1', 5354))
+def serve():
+    s.recvfrom(99); _, asker = s.recvfrom(99); s.sendto(b'known', asker)
+threading.Thread(target=serve, daemon=True).start()
+c = socket.socket(2, 2); c.connect(('127.0.0.1', 5354)); c.settimeout(1.5)
+begun = time.monotonic(); c.send(b'q0')
+try: c.recv(99)
+except TimeoutError: pass
+c.send(b'q1'); again = time.monotonic()
+assert c.recv(99) == b'known'
+print(int((again - begun) * 1e9))
+";
+
+/// Nothing tells that it is a question, and no datagram for a log, before the second one has its
+/// answer.
+#[test]
+fn the_wait_for_a_lost_question_is_told_when_its_repetition_is_answered() {
+    let host = Host::new("repeats").unwrap();
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", REPEATS]);
+        assert!(measured.status.success(), "{}", measured.stderr);
+        let clock: u64 = measured.stdout.trim().parse().unwrap();
+        let waits = measured.report["waits"].as_array().unwrap();
+        let again = waits
+            .iter()
+            .find(|wait| wait["end"] == "asked-again" && wait["remote"] == "127.0.0.1:5354");
+        let again = again.unwrap_or_else(|| panic!("{}", measured.report["waits"]));
+        within_clock("the wait", number(&again["lasted_ns"]), ms(1490), clock)?;
+        let waited = measured.report["wall_time"]["waits"].as_array().unwrap();
+        assert_eq!(waited[0]["peer"], "127.0.0.1:5354", "{waited:?}");
+        Ok(())
     });
 }

@@ -21,6 +21,16 @@ pub fn within(what: impl Display, value: u64, bounds: RangeInclusive<u64>) -> Re
     }
 }
 
+/// Check a time that is a part of what a program's own clock saw.
+///
+/// # Panics
+///
+/// Fails if it is longer than that: no machine makes it so.
+pub fn within_clock(what: impl Display, value: u64, least: u64, clock: u64) -> Result<(), String> {
+    assert!(value <= clock, "{what} is {value} ns of {clock}");
+    within(what, value, least..=clock)
+}
+
 /// Check the median of a stage: exactly in the messages of a trace, and by the histogram in the
 /// report of the same messages.
 pub fn median_within(

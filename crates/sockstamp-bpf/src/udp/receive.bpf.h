@@ -27,6 +27,7 @@
 #include "udp/reset.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
+#include "udp/unanswered.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/wait.bpf.h"
 
@@ -71,8 +72,12 @@ static __always_inline void udp_datagram_arrives(const void *receiver, struct __
 	if (udp_peer_wanted())
 		udp_peer(sk, skb, true, &arrival.remote);
 	udp_arrival_store(flow, counter, &arrival);
-	if (udp_asks(sk, flow, skb, false) && flow->exchange.peer)
+	if (udp_asks(sk, flow, skb, false) && flow->exchange.peer) {
 		udp_answer_arrives(sk, skb, flow, counter, arrival.time);
+		if (flow->exchange.state ==
+		    ((__u64)NO_PAIR(ASKED_AGAIN) << UDP_UNPAIRED_SHIFT | (counter + 1)))
+			udp_repetition_answered(flow);
+	}
 	sched_note_waiter(sk, &flow->waiter, counter, arrival.time);
 }
 

@@ -108,6 +108,35 @@ static __always_inline void udp_question_given_up(struct udp_flow *flow, enum en
 		udp_question_ends(flow, end, now);
 }
 
+/*
+ * An answer has come after the question was asked again. If nothing had told before that somebody
+ * waits for one, the wait until then is told now. A global function, for its stack.
+ */
+__noinline int udp_repetition_answered(struct udp_flow *flow)
+{
+	struct wait_record *record;
+	__u64 asked, again;
+
+	if (!flow || !setting_waits || setting_windows || udp_awaits(flow) ||
+	    !flow->identity.remote_port)
+		return 0;
+	asked = flow->exchange.first;
+	again = flow->exchange.last;
+	if (again - asked >= UDP_PATIENCE_NS || again - asked < setting_wait_ns ||
+	    !wait_wanted(END_ASKED_AGAIN, again - asked))
+		return 0;
+	record = wait_new(WAIT_ANSWER, END_ASKED_AGAIN, asked, again);
+	if (!record)
+		return 0;
+	record->flow = flow->identity;
+	record->bytes = flow->exchange.length;
+	if (end_fails(END_ASKED_AGAIN))
+		attempts_count_unanswered(record);
+	wait_emit(record);
+	flow->exchange.awaited = true;
+	return 0;
+}
+
 /* A question is about to be asked of `peer`, as udp_ask() has it. */
 static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u64 now,
 					  __u32 length)
