@@ -459,14 +459,16 @@ time.sleep(.6)
     let of_size = |bytes: u64| sent.iter().filter(move |sent| sent["bytes"] == bytes);
     let [first, last] = [1208, 1207].map(|bytes| of_size(bytes).count());
     assert_eq!([first, last], [20, 20]);
-    let shaped: Vec<u64> = of_size(1208)
-        .filter(|message| message["verdict"] == "valid")
-        .map(|message| number(&message["stages"]["tx.qdisc"]))
+    let shaped: Vec<(u64, u64)> = (0..)
+        .zip(of_size(1208))
+        .filter(|(_, message)| message["verdict"] == "valid")
+        .map(|(place, message)| (place, number(&message["stages"]["tx.qdisc"])))
         .collect();
     assert!(shaped.len() >= 19, "{shaped:?}");
-    // 1250 bytes with their headers at 1 Mbit/s.
+    // 1250 bytes with their headers at 1 Mbit/s. One that is refused has left in its turn.
     for pair in shaped.windows(2).skip(3) {
-        let step = pair[1].saturating_sub(pair[0]);
+        let ((before, shorter), (place, longer)) = (pair[0], pair[1]);
+        let step = longer.saturating_sub(shorter) / (place - before);
         if !(9_000_000..11_000_000).contains(&step) {
             return Err(format!("a step is {step} ns: {shaped:?}"));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Cgroup, Family, PATIENCE, Process, within_attempts};
-use with::expected::{ms, within};
+use with::expected::{ms, within, within_clock};
 use with::pair::Pair;
 use with::{Trace, of_direction, peer};
 
@@ -70,7 +70,7 @@ fn what_a_quota_holds_is_a_part_of_messages() {
         println!("throttled {throttled:?}, cpu.stat {witness}");
         within("held", witness, ms(50)..=u64::MAX)?;
         let told = throttled.iter().sum();
-        within("throttled", told, witness * 95 / 100..=witness * 101 / 100)
+        within_clock("throttled", told, witness * 95 / 100, witness * 101 / 100)
     });
 }
 

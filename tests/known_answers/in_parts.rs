@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use testbed::{Host, PATIENCE, within_attempts};
-use with::expected::{ms, within};
+use with::expected::{ms, within_clock};
 use with::{number, stat_command};
 
 /// Answers by head and body at 8001, after two parts of a question at 8002, never reads at 8003. A
@@ -96,22 +96,11 @@ fn waits_in_the_middle_of_an_exchange_are_the_peers() {
         println!("{} {}", measured.stdout, report["wall_time"]);
         let seen = &report["rx"]["stages"]["peer.rest"];
         assert!(number(&seen["count"]) <= rests, "{seen}");
-        within("the rests", number(&seen["sum_ns"]), rest / 2..=rest)?;
-        within("the pause", waited(report, "asking", 8002), ms(190)..=asked)?;
-        within(
-            "the close",
-            waited(report, "sending", 8003),
-            ms(900)..=closed,
-        )?;
-        within(
-            "the silence",
-            waited(report, "waiting", 8004),
-            ms(190)..=named,
-        )?;
-        within(
-            "the other kind",
-            waited(report, "waiting", 8006),
-            ms(190)..=second,
-        )
+        let wait = |kind, port| waited(report, kind, port);
+        within_clock("the rests", number(&seen["sum_ns"]), rest / 2, rest)?;
+        within_clock("the pause", wait("asking", 8002), ms(190), asked)?;
+        within_clock("the close", wait("sending", 8003), ms(900), closed)?;
+        within_clock("the silence", wait("waiting", 8004), ms(190), named)?;
+        within_clock("the other kind", wait("waiting", 8006), ms(190), second)
     });
 }
