@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sockstamp_explain::diagnosis::{Backlog, Neighbour};
+use sockstamp_explain::diagnosis::{Backlog, Link, Neighbour};
 use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
 use sockstamp_host::{netns, queue};
 use sockstamp_model::clock::Nanos;
@@ -24,13 +24,18 @@ type Peer = (NetnsInode, IpAddr);
 pub(crate) struct Queues {
     sockets: Sockets,
     looks: Vec<(Instant, BTreeMap<Device, Queue>)>,
+    /// How often links had gone down before.
+    downs: BTreeMap<Device, u32>,
 }
 
 impl Queues {
     pub(crate) fn open() -> Self {
+        let sockets = queue::Queues::open();
+        let downs = sockets.carriers_lost();
         Self {
-            sockets: queue::Queues::open(),
+            sockets,
             looks: Vec::new(),
+            downs,
         }
     }
 
@@ -82,6 +87,22 @@ impl Queues {
                 device: self.name(silent.device)?,
             };
             Some(((from, peer), neighbour))
+        };
+        peers.iter().filter_map(found).collect()
+    }
+
+    /// Return the links by which the way to each peer begins, and which went down.
+    pub(crate) fn links(&self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, Link> {
+        if peers.is_empty() {
+            return BTreeMap::new();
+        }
+        let now = self.sockets.carriers_lost();
+        let found = |&(from, peer): &Peer| {
+            let device = self.sockets.first_to(from, peer)?;
+            let before = self.downs.get(&device).copied().unwrap_or(0);
+            let downs = now.get(&device)?.wrapping_sub(before);
+            let device = self.name(device).filter(|_| downs > 0)?;
+            Some(((from, peer), Link { device, downs }))
         };
         peers.iter().filter_map(found).collect()
     }

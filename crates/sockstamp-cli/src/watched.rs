@@ -89,6 +89,9 @@ impl Observer for Watched {
         for ((from, peer), backlog) in self.queues.backlogs(&self.case.peers()) {
             self.case.backlog(from, peer, backlog);
         }
+        for ((from, peer), link) in self.queues.links(&self.case.lossy()) {
+            self.case.link(from, peer, link);
+        }
         for ((from, peer), neighbour) in self.queues.silent(&self.case.unheard()) {
             self.case.neighbour(from, peer, neighbour);
         }

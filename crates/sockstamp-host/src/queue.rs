@@ -25,6 +25,7 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTN_LOCAL: u8 = 2;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 /// Bytes of `struct tcmsg`, `struct rtmsg` and `struct ifinfomsg`.
 const TCMSG: usize = 20;
 const RTMSG: usize = 12;
@@ -107,6 +108,26 @@ impl Queues {
         leads && (device.netns == from || forwards())
     }
 
+    /// Return how often each device has lost its carrier; kernels before v4.16 do not tell.
+    #[must_use]
+    pub fn carriers_lost(&self) -> BTreeMap<Device, u32> {
+        let mut lost = BTreeMap::new();
+        for (&netns, socket) in &self.0 {
+            // A namespace that has ended has no devices.
+            let _ = netlink::dump(socket, RTM_GETLINK, &[0; IFINFOMSG], &mut |body| {
+                lost.extend(carrier(body).map(|(index, count)| (Device { netns, index }, count)));
+            });
+        }
+        lost
+    }
+
+    /// Return the device by which the way of a namespace to an address begins.
+    #[must_use]
+    pub fn first_to(&self, from: NetnsInode, to: IpAddr) -> Option<Device> {
+        let index = self.route(from, to)?.device?;
+        Some(Device { netns: from, index })
+    }
+
     /// Return the name of a device.
     #[must_use]
     pub fn name(&self, device: Device) -> Option<Name> {
@@ -158,6 +179,12 @@ fn root(body: &[u8]) -> Option<(u32, Queue)> {
     Some((word(body, 4)?, queue))
 }
 
+/// Return a device of a `struct ifinfomsg`, and how often it has lost its carrier.
+fn carrier(body: &[u8]) -> Option<(u32, u32)> {
+    let count = value(body.get(IFINFOMSG..)?, IFLA_CARRIER_DOWN_COUNT)?;
+    Some((word(body, 4)?, word(count, 0)?))
+}
+
 /// A `struct rtmsg` and the address.
 fn route_request(to: IpAddr) -> Vec<u8> {
     let (family, address) = match to {
@@ -192,11 +219,14 @@ mod tests {
         // Another namespace has no gateway here.
         assert!(!queues.leads_to(device, NetnsInode(1), to));
         assert_eq!(queues.name(device), Some(Name::from("lo")));
+        assert_eq!(queues.first_to(netns, to), Some(device));
+        assert!(queues.carriers_lost().contains_key(&device));
     }
 
     #[test]
     fn what_is_cut_short_is_no_queue() {
         assert_eq!(root(&[0; 8]), None);
         assert_eq!(root(&[255; TCMSG]), None);
+        assert_eq!(carrier(&[0; IFINFOMSG]), None);
     }
 }

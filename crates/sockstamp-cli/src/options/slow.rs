@@ -13,9 +13,9 @@ pub struct SlowOnly {
     /// Keep only messages slower than this; every message is measured
     ///
     /// A message is slow if it took longer until it was sent, until it was read, or until its
-    /// answer came (peer.answer; client.request and app.service where the service is). A connection
-    /// is slow if its handshake took longer, or its accept(). The wait for an acknowledgement
-    /// (tx.network) makes nothing slow.
+    /// answer came (peer.answer, and more of it: peer.rest; client.request and app.service where
+    /// the service is). A connection is slow if its handshake took longer, or its accept(). The
+    /// wait for an acknowledgement (tx.network) makes nothing slow.
     #[arg(
         long,
         value_name = "TIME",

@@ -14,7 +14,9 @@ use super::cpu::{self, Cpu};
 use super::descent::deepest;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
+use super::link::Link;
 use super::loss::Fates;
+use super::lossy::{self, Links};
 use super::neighbour::Neighbour;
 use super::scope::Scope;
 use super::slow::{self, Key, Role, Slow, Socket};
@@ -48,6 +50,8 @@ pub struct Case {
     backlogs: BTreeMap<(NetnsInode, IpAddr), Backlog>,
     /// Next hops on the way to an address that do not answer.
     neighbours: Neighbours,
+    /// Links on the way to an address that went down.
+    links: Links,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
 }
@@ -65,6 +69,7 @@ impl Case {
             sending: BTreeMap::new(),
             backlogs: BTreeMap::new(),
             neighbours: Neighbours::new(),
+            links: Links::new(),
             cpus: BTreeMap::new(),
         }
     }
@@ -151,6 +156,19 @@ impl Case {
         self.neighbours.insert((from, peer), neighbour);
     }
 
+    /// Return the peers elsewhere to whom something was sent again, with the namespaces that sent.
+    #[must_use]
+    pub fn lossy(&self) -> BTreeSet<(NetnsInode, IpAddr)> {
+        let lossy = self.waits.iter().filter(|wait| lossy::is_lossy(wait));
+        let peers = lossy.map(|wait| (wait.flow.netns, wait.peer()));
+        peers.filter(|(_, peer)| !peer.is_loopback()).collect()
+    }
+
+    /// Add a link by which the way from a namespace to a peer begins, and which went down.
+    pub fn link(&mut self, from: NetnsInode, peer: IpAddr, link: Link) {
+        self.links.insert((from, peer), link);
+    }
+
     /// Add the CPU time of a process that serves.
     pub fn cpu(&mut self, pid: u32, cpu: Cpu) {
         self.cpus.insert(pid, cpu);
@@ -210,6 +228,7 @@ impl Case {
             fates.turn(wait);
             wait.seen.in_vain = self.is_in_vain(wait);
         }
+        lossy::give(&mut waits, &self.links);
         unheard::give(&mut waits, &self.neighbours);
         readers::add(&mut waits, &self.sending);
         flows::join(&mut waits, self.scope.slow);

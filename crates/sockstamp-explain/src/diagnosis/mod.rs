@@ -13,7 +13,9 @@ mod finding;
 mod flows;
 #[cfg(test)]
 mod generated;
+mod link;
 mod loss;
+mod lossy;
 mod neighbour;
 mod readers;
 mod scope;
@@ -37,6 +39,7 @@ pub use case::Case;
 pub use contrast::Unlike;
 pub use cpu::Cpu;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};
+pub use link::Link;
 pub use neighbour::Neighbour;
 pub use scope::Scope;
 pub use slow::Role;

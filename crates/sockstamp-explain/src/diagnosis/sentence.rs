@@ -11,6 +11,7 @@ use sockstamp_model::wait::End;
 use super::backlog::Backlog;
 use super::descent::Deepest;
 use super::finding::Finding;
+use super::link::Link;
 use super::neighbour::Neighbour;
 use super::slow::{Role, Seen};
 use super::tally::Account;
@@ -99,6 +100,7 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         | Node::DeliveryOvertaken
         | Node::DeliveryUnheard
         | Node::DeliveryNeighbour
+        | Node::DeliveryLink
         | Node::DeliveryPath => "it is acknowledged",
         _ => "it leaves",
     };
@@ -307,6 +309,9 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
         Node::ConnectNeighbour | Node::AnswerNeighbour | Node::DeliveryNeighbour => {
             Some(format!(": {}", silent_neighbour(account)?))
         }
+        Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink => {
+            Some(format!(": {}", link(account)?))
+        }
         Node::DeliveryDevice => {
             let device = seen().find_map(|seen| seen.device.clone())?;
             Some(format!(" of {device} (tx.qdisc)"))
@@ -340,6 +345,16 @@ fn silent_neighbour(account: &Account<'_>) -> Option<String> {
     Some(format!("{address} on {device}"))
 }
 
+/// The link that went down, where that was seen.
+fn link(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let Link { device, downs } = seen.find_map(|seen| seen.link.clone())?;
+    Some(match downs {
+        1 => format!("the link of {device} went down once"),
+        downs => format!("the link of {device} went down {downs} times"),
+    })
+}
+
 const ONLY_LARGE: &str =
     "only full-size segments vanish, while smaller ones arrive (MTU): nothing tells this host so";
 
@@ -366,6 +381,9 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         return format!(": {is}: {neighbour}");
     }
     match (how, finding.node) {
+        (_, Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink) => {
+            link(account).map_or_else(String::new, |link| format!(": {link}"))
+        }
         (End::GivenUp | End::TimedOut, Node::AnswerLoss) if only_large(account) => {
             format!(": {ONLY_LARGE}")
         }

@@ -784,6 +784,36 @@ fn a_next_hop_that_does_not_answer_is_named_in_place_of_losses() {
 }
 
 #[test]
+fn losses_are_those_of_a_link_that_went_down() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:80");
+    let mut case = Case::new(Scope::default());
+    for of in 0..5 {
+        let mut message = sent(to, of * 900, Part::Retransmit, 300);
+        message.retransmits = 1;
+        case.message(&message);
+    }
+    assert_eq!(case.lossy().len(), 1);
+    let link = |downs| Link {
+        device: "eth0".into(),
+        downs,
+    };
+    for (from, peer) in case.lossy() {
+        case.link(from, peer, link(4));
+    }
+    let mut summary = summary();
+    // Acknowledgements were lost, too.
+    summary.tx.resent = Some(Resent {
+        timeouts: 5,
+        needless: 4,
+        ..Resent::default()
+    });
+    let finding = &case.diagnose(&summary).findings[0];
+    let expected = "packets were lost while a link of this host was down: the link of eth0 went down \
+                    4 times";
+    assert!(finding.sentence.contains(expected), "{finding:?}");
+}
+
+#[test]
 fn half_open_handshakes_are_no_full_accept_queue() {
     let told = |half_open| {
         let listener = ListenerSummary {

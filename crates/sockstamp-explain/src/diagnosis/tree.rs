@@ -98,6 +98,14 @@ tree! {
         cure: "That of the path or the peer.",
         next: "ping PEER",
     }
+    ConnectLink in Some(Connect), "connect.link" {
+        is: "packets were lost while a link of this host was down",
+        proof: "Something was sent again, and the device by which the way there begins lost its carrier during the measurement.",
+        alike: "Loss elsewhere on the same way.",
+        check: "`ip -s -s link show DEVICE`; `/sys/class/net/DEVICE/carrier_down_count`; `dmesg`.",
+        cure: "The cable, the switch's port, the driver; a bond of two links.",
+        next: "stat --by peer --sort tx.network",
+    }
     ConnectNeighbour in Some(Connect), "connect.neighbour" {
         is: "the next hop does not answer to its address (ARP, neighbour discovery)",
         proof: "The kernel asked for the link address of the next hop on the way there, and has no answer (INCOMPLETE, FAILED).",
@@ -176,6 +184,14 @@ tree! {
         alike: "A path that is late by more than the timeout.",
         check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
         cure: "One path for each connection (no balancing by packet); a link that delays alike.",
+        next: "stat --by peer --sort tx.network",
+    }
+    AnswerLink in Some(Answer), "answer.link" {
+        is: "packets were lost while a link of this host was down",
+        proof: "Something was sent again, and the device by which the way there begins lost its carrier during the measurement.",
+        alike: "Loss elsewhere on the same way.",
+        check: "`ip -s -s link show DEVICE`; `/sys/class/net/DEVICE/carrier_down_count`; `dmesg`.",
+        cure: "The cable, the switch's port, the driver; a bond of two links.",
         next: "stat --by peer --sort tx.network",
     }
     AnswerNeighbour in Some(Answer), "answer.neighbour" {
@@ -368,6 +384,14 @@ tree! {
         alike: "A path that is late by more than the timeout.",
         check: "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder`; `ss -ti`: reord_seen.",
         cure: "One path for each connection (no balancing by packet); a link that delays alike.",
+        next: "stat --by peer --sort tx.network",
+    }
+    DeliveryLink in Some(Delivery), "delivery.link" {
+        is: "packets were lost while a link of this host was down",
+        proof: "Something was sent again, and the device by which the way there begins lost its carrier during the measurement.",
+        alike: "Loss elsewhere on the same way.",
+        check: "`ip -s -s link show DEVICE`; `/sys/class/net/DEVICE/carrier_down_count`; `dmesg`.",
+        cure: "The cable, the switch's port, the driver; a bond of two links.",
         next: "stat --by peer --sort tx.network",
     }
     DeliveryNeighbour in Some(Delivery), "delivery.neighbour" {

@@ -289,9 +289,13 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 				      enum verdict verdict)
 {
 	__u64 total = read->now - read->ready + read->lag + read->hol;
+	__u64 longest = record_longest(total, read->answer.ns);
 	struct message_record *record;
 
-	if (!record_wanted(verdict, record_longest(total, read->answer.ns)))
+	/* Of a refused read, the end of this wait is not known. */
+	if (verdict == VERDICT_VALID)
+		longest = record_longest(longest, read->answer.rest);
+	if (!record_wanted(verdict, longest))
 		return;
 	record = record_begin(flow_identity(flow), DIRECTION_RX, verdict);
 	if (!record)

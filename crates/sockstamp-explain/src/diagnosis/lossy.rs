@@ -1,0 +1,40 @@
+//! Waits that lost packets, and links of this host that went down meanwhile.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use sockstamp_model::flow::NetnsInode;
+
+use super::link::Link;
+use super::slow::Slow;
+use super::tree::Node;
+
+/// By namespace and peer.
+pub(super) type Links = BTreeMap<(NetnsInode, IpAddr), Link>;
+
+/// A link that is down loses what goes either way.
+const LOST: [(Node, Node); 5] = [
+    (Node::ConnectAgain, Node::ConnectLink),
+    (Node::AnswerLoss, Node::AnswerLink),
+    (Node::AnswerBack, Node::AnswerLink),
+    (Node::DeliveryLoss, Node::DeliveryLink),
+    (Node::DeliveryBack, Node::DeliveryLink),
+];
+
+/// Return true for a wait in which something was sent again.
+pub(super) fn is_lossy(wait: &Slow) -> bool {
+    LOST.iter().any(|(lost, _)| wait.parts.of(*lost) > 0)
+}
+
+/// Give the time of losses to a link that went down.
+pub(super) fn give(waits: &mut [Slow], links: &Links) {
+    for wait in waits.iter_mut().filter(|wait| is_lossy(wait)) {
+        let Some(link) = links.get(&(wait.flow.netns, wait.peer())) else {
+            continue;
+        };
+        for (lost, down) in LOST {
+            wait.parts.give(|node| node == lost, down);
+        }
+        wait.seen.link = Some(link.clone());
+    }
+}
