@@ -25,7 +25,7 @@ while asked := c.recv(9):
     while asked == b'work' and time.thread_time() < end: pass
     ran, waited = [after - old for after, old in zip(counters(), before)]
     whole = time.monotonic_ns() - began
-    spent = [sum(pair) for pair in zip(spent, [ran, waited, whole - ran - waited])]
+    spent = [sum(pair) for pair in zip(spent, [ran, waited, max(0, whole - ran - waited)])]
     c.sendall(b'done')
 print(*spent, flush=True)
 ";
