@@ -57,13 +57,14 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   waits, or of the time of the connections that have them. A command's time is one occasion, if a
   quarter of it is lost.
 - *Failures* cost no time. Three that are 5 % of the attempts are worth saying, or all of at least
-  two. A connect that fails at once, and succeeds as often at another address, is a detour. A
-  question to a name server fails if it is asked again after ten times as long as answers take.
+  two; of requests that were never acknowledged, three that took longer than a second each. A connect
+  that fails at once, and succeeds as often at another address, is a detour. A question to a name
+  server fails if it is asked again after ten times as long as answers take.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
   sibling is ten times faster, or somebody waits for it: a command, or a request that its program
   has to answer meanwhile. A question after a pause, on a connection whose questions are mostly
-  answered, is none of these.
+  answered, is none of these; nor is one that was sent again and never acknowledged.
 - *Turn*: the requests and the questions of a process are counted at each instant. As many requests
   as it has questions under way ask; the others wait for their turn, if it never has more questions.
 - *Looks*: sockets are looked at when a measurement begins, 1.2 s before its end, and at its end.

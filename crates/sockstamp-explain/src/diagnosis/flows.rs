@@ -167,6 +167,7 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
             let of_root = found.iter().copied();
             let of_root: Vec<_> = of_root
                 .filter(|&of| waits[of].key.root == root && !waits[of].is_failure())
+                .filter(|&of| !waits[of].is_unacknowledged())
                 .collect();
             if is_always(waits, &of_root) {
                 if let [first, _, ..] = of_root[..] {

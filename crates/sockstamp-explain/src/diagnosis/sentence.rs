@@ -189,7 +189,7 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
     if finding.count > 1 {
         figures.push(format!("at most {}", finding.worst));
     }
-    if finding.count > 1 && finding.occasions == 1 {
+    if finding.count > 1 && are_at_once(finding, account) {
         figures.push("at one moment".to_owned());
     }
     if open > 0 && (open as u64) < finding.count || open > 1 {
@@ -204,6 +204,14 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
         ));
     }
     figures.join(", ")
+}
+
+/// Waits that overlap are one occasion, also where one follows the other all the time.
+fn are_at_once(finding: &Finding, account: &Account<'_>) -> bool {
+    match account.occasions()[..] {
+        [length] => length <= finding.worst.0.saturating_mul(2),
+        _ => false,
+    }
 }
 
 fn unlike(finding: &Finding) -> String {

@@ -145,6 +145,11 @@ impl Slow {
         self.how.is_failure() || self.seen.in_vain
     }
 
+    /// Return true if TCP has sent it again and nothing shows that it arrived.
+    pub(super) const fn is_unacknowledged(&self) -> bool {
+        !self.seen.heard && self.seen.resent > 0
+    }
+
     /// Return true for a question to a name server that was asked again: nobody pushes names.
     pub(super) fn asks_name_again(&self) -> bool {
         const DNS: u16 = 53;

@@ -1254,6 +1254,53 @@ fn two_questions_that_cost_seconds_are_enough() {
     assert_eq!(failed(1, 2_000).findings, []);
 }
 
+/// As where a firewall has forgotten idle connections, and a busy one goes on.
+#[test]
+fn requests_that_never_arrive_are_worth_saying_beside_many_that_do() {
+    let told = |acknowledged| {
+        let given_up = (0..3).map(|of| {
+            let mut wait = wait(Kind::Answer, End::GivenUp, of * 2_100, 2_000);
+            wait.flow.cookie = SocketCookie(of + 9);
+            wait.evidence.resent = Some(4);
+            wait.evidence.acknowledged = acknowledged;
+            wait
+        });
+        let counted = tried(Kind::Answer, "10.0.0.2:6379", 106, 3);
+        told_of(given_up.collect(), vec![counted]).findings
+    };
+    assert!(told(None)[0].sentence.starts_with("3 of 106 requests"));
+    assert_eq!(told(Some(Nanos(20_000))), []);
+}
+
+#[test]
+fn a_question_that_never_arrived_is_no_subscription() {
+    let notes = |resent| {
+        let mut wait = wait(Kind::Answer, End::Open, 7_400, 540);
+        wait.opened = None;
+        wait.evidence.resent = Some(resent);
+        told_of(vec![wait], Vec::new()).notes.len()
+    };
+    assert_eq!([notes(0), notes(2)], [1, 0]);
+}
+
+#[test]
+fn waits_one_after_the_other_are_not_at_one_moment() {
+    let told = |apart: u64| {
+        let answers: Vec<_> = (0..20)
+            .map(|of| {
+                let from = format!("10.0.0.1:{}", 40_000 + of);
+                let flow = flow(&from, "10.0.0.2:8002");
+                let mut answer = answer(flow, "haproxy", 1_200 + of * apart, 1_100);
+                answer.opened = Some(Opened::Connected);
+                answer
+            })
+            .collect();
+        sentence(&answers)
+    };
+    assert!(told(10).contains(", at one moment)"), "{}", told(10));
+    assert!(!told(100).contains("at one moment"), "{}", told(100));
+}
+
 /// As the connection of a program to itself, which has nothing to say.
 #[test]
 fn an_idle_connection_that_spoke_last_is_no_question() {

@@ -5,7 +5,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
 
 use super::scope::Scope;
-use super::tally::Account;
+use super::tally::{Account, Counted};
 use super::tree::Node;
 
 /// As many occasions are no accident.
@@ -57,7 +57,8 @@ impl Support {
     }
 
     /// Three and one in twenty, or all of at least two; or two that took longer than a second each,
-    /// and one in ten. The only one of a command is all that it asked for.
+    /// and one in ten; or three as long that never arrived, however many others did. The only one
+    /// of a command is all that it asked for.
     fn is_failing(&self, account: &Account<'_>, summary: &Summary) -> bool {
         let failed = account.counted.len() as u64;
         let ended = account.root().and_then(|root| counted(summary, root));
@@ -68,7 +69,9 @@ impl Support {
         let is_all = failed == all && (failed >= 2 || self.scope.is_command);
         let are_long = account.times().first().is_some_and(|least| *least > LONG);
         let cost_time = are_long && failed >= 2 && failed * SLOW >= all;
-        is_all || cost_time || (failed >= 3 && failed * FAILED >= all)
+        let never_arrived = |counted: &Counted<'_>| counted.wait.is_unacknowledged();
+        let are_lost = are_long && failed >= 3 && account.counted.iter().all(never_arrived);
+        is_all || cost_time || are_lost || (failed >= 3 && failed * FAILED >= all)
     }
 }
 
