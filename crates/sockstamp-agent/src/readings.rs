@@ -15,14 +15,17 @@ use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
+use sockstamp_run::escape::complain;
 use sockstamp_run::session::give_back;
 
 use crate::hindsight::Totals;
 use crate::waiting::Waiting;
 use crate::{otlp, own};
 
-/// Open waits are looked for once in this time at most: a look takes as long as there are sockets.
-const LOOK: Duration = Duration::from_secs(1);
+/// Open waits are looked for once in this time at most.
+const REST: Duration = Duration::from_secs(1);
+/// A look takes the longer the more sockets there are; it rests for this many times as long.
+const RESTS: u32 = 200;
 /// A clock that is set back by less is slewed, or was read late.
 const STEP: Duration = Duration::from_secs(1);
 
@@ -32,8 +35,8 @@ pub(crate) struct Readings {
     ledger: Ledger,
     counters: Counters,
     waiting: Waiting,
-    /// The last look at waits.
-    looked: Option<Instant>,
+    /// When waits are looked for again.
+    next_look: Option<Instant>,
     /// As of the last reading.
     summary: Summary,
     began: Instant,
@@ -76,7 +79,7 @@ impl Readings {
             ledger: Ledger::new(limits),
             counters: Counters::default(),
             waiting: Waiting::default(),
-            looked: None,
+            next_look: None,
             summary: Summary::default(),
             began: Instant::now(),
             started: SystemTime::now(),
@@ -122,13 +125,22 @@ impl Readings {
         reading.end(rest.context("no groups were requested")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
-        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
-            self.read_waits(session)?;
-            self.looked = Some(Instant::now());
+        if self.next_look.is_none_or(|next| Instant::now() >= next) {
+            self.look(session);
         }
         self.reads += 1;
         self.reading += begun.elapsed();
         Ok(())
+    }
+
+    /// Look for waits. All other figures are known without them.
+    fn look(&mut self, session: &mut Session) {
+        let begun = Instant::now();
+        if let Err(error) = self.read_waits(session) {
+            complain(format_args!("cannot look for what waits: {error:#}"));
+        }
+        let rest = begun.elapsed().saturating_mul(RESTS).max(REST);
+        self.next_look = Some(Instant::now() + rest);
     }
 
     fn read_waits(&mut self, session: &mut Session) -> Result<()> {
@@ -149,7 +161,7 @@ impl Readings {
     ) -> Result<()> {
         let ended = session.take_ended();
         let programs = own::programs(&session);
-        self.read_waits(&mut session)?;
+        self.look(&mut session);
         give_back(&mut session);
         let mut summary = session.stop(take)?;
         let groups = summary.groups.take().context("no groups were requested")?;
