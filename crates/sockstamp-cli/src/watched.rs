@@ -1,8 +1,10 @@
 //! Collects slow messages while a measurement runs, under the names of their processes.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_host::pressure;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
@@ -24,6 +26,8 @@ pub(crate) struct Watched {
     names: ProcessNames,
     queues: Queues,
     cpu_times: CpuTimes,
+    /// How long tasks had waited for disks at the start.
+    pressure: Option<Duration>,
     /// Somebody waited for a peer since the queues were looked at.
     waited: bool,
 }
@@ -46,12 +50,19 @@ impl Watched {
             names: ProcessNames::default(),
             queues: Queues::open(),
             cpu_times: CpuTimes::default(),
+            pressure: pressure::of_disks(),
             waited: false,
         }
     }
 
     pub(crate) fn diagnose(&self, summary: &Summary) -> Diagnosis {
         self.case.diagnose(summary)
+    }
+
+    /// Return the least time for which tasks of this host have waited for disks since the start.
+    fn waited_for_disks(&self) -> Option<Nanos> {
+        let since = pressure::of_disks()?.checked_sub(self.pressure?)?;
+        Some(since.saturating_sub(pressure::AGE).into())
     }
 
     /// Return the waits that no message shows whole.
@@ -85,6 +96,9 @@ impl Observer for Watched {
         self.waits.extend(waits.list);
         for (pid, cpu) in self.cpu_times.since() {
             self.case.cpu(pid, cpu);
+        }
+        if let Some(time) = self.waited_for_disks() {
+            self.case.disks(time);
         }
         for ((from, peer), backlog) in self.queues.backlogs(&self.case.peers()) {
             self.case.backlog(from, peer, backlog);

@@ -12,6 +12,7 @@ pub mod neighbour;
 mod netlink;
 pub mod netns;
 pub mod places;
+pub mod pressure;
 pub mod quota;
 
 pub mod queue;

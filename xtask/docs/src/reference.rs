@@ -74,6 +74,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
 - *Bounds*: if the tasks of a process have run and waited for a CPU for a quarter of the time in which
   it had requests, they slept; if they ran for four fifths, the CPU is what it needs. Such work for
   one request at a time is a note.
+- *Asleep*: if tasks of this host waited for disks for half of the time of such waits
+  (`/proc/pressure/io`), that is said beside the list of what a task may sleep for. Late reads of
+  three connections or more that end within a tenth of their time show a program that stood still as
+  a whole, if nine waits in ten are so.
 - *Free*: time on a full path, and slow start of a new connection, are nobody's loss.
 
 ";

@@ -54,6 +54,8 @@ pub struct Case {
     links: Links,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
+    /// The least time for which tasks of this host waited for disks.
+    disks: Nanos,
 }
 
 impl Case {
@@ -71,6 +73,7 @@ impl Case {
             neighbours: Neighbours::new(),
             links: Links::new(),
             cpus: BTreeMap::new(),
+            disks: Nanos::ZERO,
         }
     }
 
@@ -174,6 +177,11 @@ impl Case {
         self.cpus.insert(pid, cpu);
     }
 
+    /// Set the least time of the measurement for which tasks of this host waited for disks.
+    pub fn disks(&mut self, time: Nanos) {
+        self.disks = time;
+    }
+
     fn attempts(&mut self, attempts: &Attempts) {
         let key = attempts_key(attempts);
         if key.root == Node::Connect && attempts.failed == 0 && attempts.count > 0 {
@@ -227,6 +235,7 @@ impl Case {
             self.limit_sending(wait);
             fates.turn(wait);
             wait.seen.in_vain = self.is_in_vain(wait);
+            wait.seen.disks = self.disks.0;
         }
         lossy::give(&mut waits, &self.links);
         unheard::give(&mut waits, &self.neighbours);

@@ -4,6 +4,7 @@
 //! that wait alone ([`tree`]); the answer is the deepest part that was seen, for the smallest group
 //! that carries it. docs/diagnosis.md, which is made from the tree, tells how.
 
+mod asleep;
 mod backlog;
 mod case;
 mod contrast;

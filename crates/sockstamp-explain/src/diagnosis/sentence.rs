@@ -8,6 +8,7 @@ use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
+use super::asleep;
 use super::backlog::Backlog;
 use super::descent::Deepest;
 use super::finding::Finding;
@@ -335,6 +336,9 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             let pause = seen().filter_map(|seen| seen.pause).min()?;
             Some(format!(": pauses of at least {}", Nanos(pause)))
         }
+        Node::ServiceAsleep => asleep::disks(account),
+        Node::ReadAsleep => asleep::disks(account).or_else(|| asleep::standstill(account)),
+        Node::ReadUnknown => asleep::standstill(account),
         Node::ServiceThrottled | Node::ReadThrottled => {
             let quota = summary.throttled.as_ref()?;
             Some(format!(

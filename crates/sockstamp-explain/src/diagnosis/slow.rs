@@ -126,6 +126,8 @@ pub(super) struct Seen {
     pub(super) others: usize,
     /// It was asked again, long after its answer was due.
     pub(super) in_vain: bool,
+    /// The least time of the measurement for which tasks of this host waited for disks.
+    pub(super) disks: u64,
     /// The most requests of the service that were read and not answered at one moment.
     pub(super) workers: usize,
 }

@@ -1254,6 +1254,67 @@ fn two_questions_that_cost_seconds_are_enough() {
     assert_eq!(failed(1, 2_000).findings, []);
 }
 
+/// Late reads of some connections, each so long before its end, in milliseconds.
+fn late_reads(reads: &[(u16, u64, u64)], disks: Nanos) -> String {
+    let mut case = Case::new(Scope::default());
+    for &(port, end, late) in reads {
+        let mut message = fixture::message(Direction::Rx);
+        message.flow = flow("10.0.0.1:8080", &format!("10.0.0.9:{port}"));
+        message.opened = Some(Opened::Accepted);
+        message.comm = "java".into();
+        message.stages[Stage::RxApp] = Some(Nanos(late * MS));
+        message.stamps.ready = at(end - late);
+        message.stamps.read = at(end);
+        case.message(&message);
+    }
+    case.disks(disks);
+    case.diagnose(&summary()).findings[0].sentence.clone()
+}
+
+#[test]
+fn reads_that_end_as_one_are_those_of_a_program_that_stood_still() {
+    let stop =
+        |end| [1, 2, 3, 4].map(|port| (port, end + u64::from(port), 1_000 + u64::from(port)));
+    let whole = late_reads(&[stop(2_000), stop(6_000)].concat(), Nanos::ZERO);
+    let told = "it stood still as a whole 2 times, while up to 4 connections waited";
+    assert!(whole.contains(told), "{whole}");
+    // Each is late by itself.
+    let apart: Vec<_> = (1..=8)
+        .map(|of| (of, 1_500 + 300 * u64::from(of), 1_100))
+        .collect();
+    let apart = late_reads(&apart, Nanos::ZERO);
+    assert!(!apart.contains("stood still"), "{apart}");
+}
+
+#[test]
+fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
+    let told = |disks: u64| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..6 {
+            let mut wait = wait(Kind::Service, End::Data, of * 1_000, 500);
+            wait.opened = Some(Opened::Accepted);
+            case.waits(&Waits {
+                list: vec![wait],
+                ..Waits::default()
+            });
+        }
+        case.disks(Nanos(disks * MS));
+        case.cpu(
+            7,
+            Cpu {
+                since: Timestamp::from_nanos(0),
+                ran: Nanos::ZERO,
+                waited: Nanos::ZERO,
+                held: Nanos::ZERO,
+            },
+        );
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let disk = "; tasks of this host waited for disks for 2.50 s";
+    assert!(told(2_500).contains(disk), "{}", told(2_500));
+    assert!(!told(1_000).contains("waited for disks"));
+}
+
 /// As where a firewall has forgotten idle connections, and a busy one goes on.
 #[test]
 fn requests_that_never_arrive_are_worth_saying_beside_many_that_do() {

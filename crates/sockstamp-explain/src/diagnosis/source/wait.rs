@@ -107,6 +107,7 @@ fn seen(wait: &Wait) -> Seen {
         members: wait.members.max(1),
         others: 0,
         in_vain: false,
+        disks: 0,
         workers: 0,
     }
 }
