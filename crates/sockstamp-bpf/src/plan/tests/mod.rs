@@ -143,6 +143,8 @@ fn every_method_reads_as_the_documentation_has_it() {
             "fexit tcp_recvmsg → the next send",
             "the last send → fentry sock_def_readable",
             "fexit tcp_recvmsg → fentry sock_def_readable",
+            "the last send → fentry sock_def_readable",
+            "fentry sock_def_readable → fentry sock_def_readable",
             "sockops TCP_CONNECT → ACTIVE_ESTABLISHED",
             "sockops PASSIVE_ESTABLISHED → cgroup getpeername",
         ]
