@@ -111,12 +111,23 @@ __noinline int service_note_answer(__u64 read, __u64 entry)
 	return true;
 }
 
-/* Return the parts that were noted for a send call; NULL if they were lost meanwhile. */
-static __always_inline const struct service_parts *service_parts_of(__u64 entry)
+/*
+ * Copy the parts that were noted for a send call; return false if they were lost. Another call's
+ * may be written meanwhile: then neither figure of the copy is used.
+ */
+static __always_inline bool service_read_parts(struct service_parts *copy, __u64 entry)
 {
-	const struct service_parts *parts = &service_parts[service_slot(entry)];
+	const volatile struct service_parts *parts = &service_parts[service_slot(entry)];
 
-	return parts->entry == entry ? parts : NULL;
+	if (parts->entry != entry)
+		return false;
+	barrier();
+	copy->running = parts->running;
+	copy->runnable = parts->runnable;
+	copy->throttled = parts->throttled;
+	copy->blocked = parts->blocked;
+	barrier();
+	return parts->entry == entry;
 }
 
 #endif

@@ -18,15 +18,6 @@
 
 #define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
 
-/* Return the parts of app.service, if they are known. */
-static __always_inline const struct service_parts *
-tx_service_parts(const struct tx_message *message)
-{
-	if (!(message->flags & MESSAGE_SPENT))
-		return NULL;
-	return service_parts_of(message->stamps.entry);
-}
-
 /* Return how long the client paused, of client_times(), in ns; 0: there is no such time. */
 static __always_inline __u64 client_pause(__u64 times)
 {
@@ -43,7 +34,7 @@ static __always_inline void tx_record_service(struct message_record *record,
 					      const struct tx_message *message, __u64 client)
 {
 	__u64 pause = client_pause(client), request = client_request(client);
-	const struct service_parts *parts = tx_service_parts(message);
+	struct service_parts parts;
 
 	if (message->flags & MESSAGE_UNPAIRED) {
 		record->unpaired = message->service;
@@ -54,12 +45,12 @@ static __always_inline void tx_record_service(struct message_record *record,
 		record->stages[STAGE_CLIENT_PAUSE] = pause;
 	if (request)
 		record->stages[STAGE_CLIENT_REQUEST] = request;
-	if (!parts)
+	if (!(message->flags & MESSAGE_SPENT) || !service_read_parts(&parts, message->stamps.entry))
 		return;
-	record->parts[PART_SERVICE_RUNNING] = parts->running;
-	record->parts[PART_SERVICE_RUNNABLE] = parts->runnable;
-	record->parts[PART_SERVICE_THROTTLED] = parts->throttled;
-	record->parts[PART_SERVICE_BLOCKED] = parts->blocked;
+	record->parts[PART_SERVICE_RUNNING] = parts.running;
+	record->parts[PART_SERVICE_RUNNABLE] = parts.runnable;
+	record->parts[PART_SERVICE_THROTTLED] = parts.throttled;
+	record->parts[PART_SERVICE_BLOCKED] = parts.blocked;
 }
 
 static __always_inline void tx_record_stages(struct message_record *record,
@@ -220,20 +211,19 @@ __noinline int tx_add_client(struct bank *bank, const struct tx_message *message
 
 __noinline int tx_add_service_parts(struct bank *bank, const struct tx_message *message)
 {
-	const struct service_parts *parts;
+	struct service_parts parts;
 	__u32 group, weight;
 
 	if (!bank || !message)
 		return 0;
-	parts = tx_service_parts(message);
-	if (!parts)
+	if (!service_read_parts(&parts, message->stamps.entry))
 		return 0;
 	group = message->group;
 	weight = message->weight;
-	account_part(bank, group, PART_SERVICE_RUNNING, parts->running, weight);
-	account_part(bank, group, PART_SERVICE_RUNNABLE, parts->runnable, weight);
-	account_part(bank, group, PART_SERVICE_THROTTLED, parts->throttled, weight);
-	account_part(bank, group, PART_SERVICE_BLOCKED, parts->blocked, weight);
+	account_part(bank, group, PART_SERVICE_RUNNING, parts.running, weight);
+	account_part(bank, group, PART_SERVICE_RUNNABLE, parts.runnable, weight);
+	account_part(bank, group, PART_SERVICE_THROTTLED, parts.throttled, weight);
+	account_part(bank, group, PART_SERVICE_BLOCKED, parts.blocked, weight);
 	return 0;
 }
 
