@@ -262,7 +262,7 @@ mod tests {
     const OPTIONS: sockstamp_sender_options = sockstamp_sender_options {
         buffer_size: 5_000,
         buffers: 2,
-        threshold: 0,
+        threshold: 1,
         stop_when_copied: 0,
         reserved: 0,
     };
