@@ -32,6 +32,13 @@ fn errors<'a>(messages: &'a [Control<'_>]) -> impl Iterator<Item = &'a ExtendedE
     })
 }
 
+fn has_interface(index: u32, messages: &[Control<'_>]) -> bool {
+    messages.iter().any(|message| match message {
+        Control::Arrival(arrival) => arrival.interface == index,
+        _ => false,
+    })
+}
+
 fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -> bool {
     match *report {
         Report::Stamp {
@@ -40,7 +47,7 @@ fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -
             error.origin == Origin::Timestamping
                 && error.data == stamp.id
                 && is_told(stamp.time, messages)
-                && interface.is_none_or(|index| messages.contains(&Control::Interface(index)))
+                && interface.is_none_or(|index| has_interface(index, messages))
         }
         Report::ZeroCopy(range) => {
             error.origin == Origin::ZeroCopy
