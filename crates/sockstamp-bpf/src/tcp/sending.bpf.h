@@ -95,9 +95,6 @@ enum crowded {
 #define SENDER_MORE   (1 << 0) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 1) /* MSG_DONTWAIT */
 
-/* A flow's packets pass few devices: those of other slots with this bit are hardly among them. */
-#define DEVICE_BIT(slot) (1U << ((slot) % 16))
-
 /* Written under the socket lock, except as noted. */
 struct sending {
 	/* Counters, not positions: tcp/send/slots.bpf.h finds the slot of each. */
@@ -110,7 +107,7 @@ struct sending {
 	__u16 chunks; /* how many hold messages of the flow */
 	__u8 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u8 crowded; /* no entry is noted: enum crowded */
-	__u16 leading; /* DEVICE_BIT() of devices after which packets come to another one */
+	__u16 leading; /* the first device, if packets come to another one after it; 0: not seen */
 	__u8 more; /* an answer went on when all of it had been read; a reader clears it */
 	struct sampler sampler;
 	struct waiting waiting;

@@ -185,7 +185,7 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	if (!stamps->snd)
 		return tx_later_passed(message, flow->tx.snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
 	/* Its last packet was not seen at the device behind this one. */
-	if (flow->tx.leading & DEVICE_BIT(message->interface_last))
+	if (flow->tx.leading && flow->tx.leading == message->interface_last)
 		return VERDICT_NO_SND;
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
@@ -288,7 +288,7 @@ static __always_inline void tx_note_leading(struct flow *flow, const struct tx_m
 {
 	if (message->interface_first && message->interface_first != message->interface_last &&
 	    !message->retransmits)
-		flow->tx.leading |= DEVICE_BIT(message->interface_first);
+		flow->tx.leading = message->interface_first;
 }
 
 /* A global function, so that the verifier walks it once, and not once per turn of a loop. */

@@ -37,6 +37,9 @@
 const volatile bool setting_host_path;
 const volatile __u32 setting_path_mask = PATHS - 1;
 
+/* Copies are looked for in vain behind other devices that share this bit. */
+#define DEVICE_BIT(slot) (1ULL << ((slot) % 64))
+
 /* DEVICE_BIT() of devices that hand on copies of packets; without any, no copy is looked at. */
 volatile __u64 paths_detached;
 
@@ -135,7 +138,7 @@ static __always_inline void path_detach(__u32 slot)
 	if (setting_by_packets)
 		return;
 	if (!path_is_detached(slot))
-		__sync_fetch_and_or(&paths_detached, (__u64)DEVICE_BIT(slot));
+		__sync_fetch_and_or(&paths_detached, DEVICE_BIT(slot));
 	demand_request(DEMAND_PARTS);
 }
 
