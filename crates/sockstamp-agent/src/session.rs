@@ -9,7 +9,7 @@ use sockstamp_run::target::{self, Target};
 
 use crate::config::Config;
 
-/// What waits for this long waits, unless the settings say what is slow.
+/// Shorter waits are left out, unless the settings say what is slow.
 const SLOW: Nanos = Nanos(10_000_000);
 
 /// Return its options; the names of the target are looked up.

@@ -24,7 +24,7 @@ type Peer = (NetnsInode, IpAddr);
 pub(crate) struct Queues {
     sockets: Sockets,
     looks: Vec<(Instant, BTreeMap<Device, Queue>)>,
-    /// How often links had gone down before.
+    /// The number of times that links had gone down before.
     downs: BTreeMap<Device, u32>,
 }
 

@@ -59,7 +59,7 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Matcher<T> {
     sends: VecDeque<Send<T>>,
-    /// Those of counts that have ended, oldest first: [`restarted`](Self::restarted).
+    /// Sends of counts that have ended, oldest first: [`restarted`](Self::restarted).
     former: VecDeque<Send<T>>,
     capacity: usize,
     expected: Kinds,
@@ -250,7 +250,7 @@ impl<T> Matcher<T> {
     /// [`OptId`](crate::Flag::OptId) and with it again, as `restart_ids` of the crate `sockstamp`
     /// does.
     ///
-    /// It is unknown whether the kernel has counted the datagram: a firewall, a full queue and a
+    /// Nobody knows whether the kernel has counted the datagram: a firewall, a full queue and a
     /// wrong size of segments refuse it after that, other errors come before (`__ip_append_data()`
     /// in net/ipv4/ip_output.c, v6.18). So the count begins anew. Stamps of earlier messages still
     /// find them, unless a later message has the same id: [`Outcome::Doubtful`]. A stamp that comes

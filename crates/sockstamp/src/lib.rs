@@ -46,7 +46,7 @@ pub mod zerocopy;
 pub use error::{Error, Result};
 pub use receive_stamping::ReceiveStamping;
 
-/// Its examples are tests.
+/// Examples of the README are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! What a client gives to be admitted.
+//! Credentials: the token that a client gives to be admitted.
 
 use std::borrow::Cow;
 

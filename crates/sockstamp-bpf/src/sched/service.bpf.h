@@ -97,7 +97,7 @@ __noinline int service_note_answer(__u64 read, __u64 entry)
 	barrier();
 	if (*(volatile __u64 *)&begin->read != read || begin->task != address)
 		return false;
-	/* It has had its CPU all the time. */
+	/* The task has had its CPU all the time. */
 	if (task_runs(task) == runs)
 		spent.running = spent.app;
 	else if (ran != RAN_UNKNOWN && run_clock_known(entry))

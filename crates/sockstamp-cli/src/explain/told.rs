@@ -12,7 +12,7 @@ use crate::recordings::SlowOnly;
 pub(super) struct Told {
     /// Where time is lost, as `stat` has it.
     pub(super) diagnosis: Diagnosis,
-    /// What counts as slow for that.
+    /// The time from which on a wait counts as slow for that.
     pub(super) slow: Nanos,
     pub(super) explained: Vec<Explained>,
     pub(super) failed: Failed,

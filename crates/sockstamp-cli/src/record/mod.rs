@@ -32,7 +32,7 @@ const ROTATE_TIME: Duration = Duration::from_secs(3600);
 /// Row groups of a file in a directory.
 const GROUPS: usize = 100;
 
-/// What waits for this long waits, unless `--slow` says otherwise: as for `stat`.
+/// Shorter waits are left out, unless `--slow` says otherwise: as for `stat`.
 const SLOW: Duration = Duration::from_millis(10);
 
 /// Options of `record`.

@@ -100,7 +100,7 @@ pub(super) struct App {
     group: Option<Key>,
     flow: Option<Key>,
     message: Option<u64>,
-    /// What waits now, while its page is shown.
+    /// Open waits, while their page is shown.
     look: Option<Look>,
     /// Where time is lost, while its page is shown.
     diagnosis: Option<Diagnosis>,

@@ -52,7 +52,7 @@ impl Feed {
             attempts: waits.attempts,
             ..Waits::default()
         });
-        // What is open now goes on, or has ended at the next look.
+        // A wait that is open now goes on, or has ended at the next look.
         let mut now = self.case.clone();
         now.waits(&Waits {
             list: open,

@@ -243,7 +243,7 @@ fn a_page_lists_what_waits_now() {
     ] {
         assert!(screen.contains(line), "{line}\n{screen}");
     }
-    // It is looked at anew, unless the picture is held.
+    // The page looks anew, unless the picture is held.
     app.on_look(Look::default());
     assert!(seen(&app, LARGE).contains("nothing waits 40.0 µs or longer on 0 TCP sockets"));
     press(&mut app, "x W");

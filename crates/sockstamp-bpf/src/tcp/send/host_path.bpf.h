@@ -198,13 +198,13 @@ __noinline int path_finish(struct tx_message *message)
 {
 	struct path *path;
 
-	/* Its packet was not seen to leave its socket. */
+	/* No packet of the message was seen to leave its socket. */
 	if (!message || !message->hash)
 		return 0;
 	path = path_find(path_id(message->packet, message->hash), false);
 	if (!path)
 		return 0;
-	/* What was seen may be what was sent again. */
+	/* The packet that was seen may be one that was sent again. */
 	if (path->snd && !message->stamps.snd && message->retransmits && !path->resent)
 		path->snd = 0;
 	if (path->snd) {
