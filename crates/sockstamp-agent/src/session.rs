@@ -4,13 +4,11 @@ use std::num::NonZeroU32;
 
 use anyhow::Result;
 use sockstamp_bpf::{Ceiling, Options, Sampling};
+use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_run::target::{self, Target};
 
 use crate::config::Config;
-
-/// Shorter waits are left out, unless the settings say what is slow.
-const SLOW: Nanos = Nanos(10_000_000);
 
 /// Return its options; the names of the target are looked up.
 pub(crate) fn session_options(config: &Config) -> Result<Options> {
@@ -39,7 +37,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
         // Messages are sampled anyway.
         partial: true,
         slow: config.slow().map(Nanos::from),
-        waits: Some(config.slow().map_or(SLOW, Nanos::from)),
+        waits: Some(config.slow().map_or(Scope::default().slow, Nanos::from)),
         ..Options::default()
     })
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use sockstamp_explain::diagnosis::Scope;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
 use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
@@ -31,9 +33,6 @@ const ROTATE_SIZE: u64 = 256;
 const ROTATE_TIME: Duration = Duration::from_secs(3600);
 /// Row groups of a file in a directory.
 const GROUPS: usize = 100;
-
-/// Shorter waits are left out, unless `--slow` says otherwise: as for `stat`.
-const SLOW: Duration = Duration::from_millis(10);
 
 /// Options of `record`.
 #[derive(Debug, Args)]
@@ -141,7 +140,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.live.duration,
         measuring: &options.live.measuring,
         recorded: Recorded::slower_than(options.slow_only),
-        waits: Some(options.slow_only.slow.unwrap_or(SLOW).into()),
+        waits: Some(
+            options
+                .slow_only
+                .slow
+                .map_or(Scope::default().slow, Nanos::from),
+        ),
         groups: None,
         tag: options.tag,
     };
