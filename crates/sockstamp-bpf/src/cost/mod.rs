@@ -26,8 +26,12 @@ pub(crate) use self::governor::Step;
 /// The length of a sample of the programs' cost.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The look before a measurement whose cost nothing can lower.
+/// A look before a measurement whose cost nothing can lower.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
+
+/// So many of them must all be above the ceiling. The kernel counts a program's time by the wall
+/// clock: one that is interrupted for 3 ms is 3 % of a look.
+const FIRST_LOOKS: usize = 3;
 
 /// The shortest interval between looks.
 const OFTEN: Duration = Duration::from_secs(2);
@@ -112,16 +116,20 @@ impl Control {
         if sampling != Sampling::Every {
             return Ok(());
         }
-        self.meter.begin()?;
-        thread::sleep(FIRST_LOOK);
-        let (cost, _) = self.meter.end().unwrap_or_default();
-        if cost > self.ceiling.cores() {
-            return Err(Error::TooDear {
-                percent: 100.0 * cost,
-                ceiling: 100.0 * self.ceiling.cores(),
-            });
+        let mut least = f64::INFINITY;
+        for _ in 0..FIRST_LOOKS {
+            self.meter.begin()?;
+            thread::sleep(FIRST_LOOK);
+            let (cost, _) = self.meter.end().unwrap_or_default();
+            if cost <= self.ceiling.cores() {
+                return Ok(());
+            }
+            least = least.min(cost);
         }
-        Ok(())
+        Err(Error::TooDear {
+            percent: 100.0 * least,
+            ceiling: 100.0 * self.ceiling.cores(),
+        })
     }
 
     /// Take the CPU time of giving the sockets' bits back, and asking for them again.
