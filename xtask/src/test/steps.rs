@@ -273,6 +273,25 @@ pub(super) const STEPS: &[Step] = &[
         ..STEP
     },
     Step {
+        name: "library",
+        set: Set::All,
+        run: &[
+            BUILD,
+            Run::Script("scripts/library.sh \"$BUILT/xtask-api\""),
+        ],
+        inputs: &[
+            "crates/sockstamp",
+            "crates/sockstamp-clock",
+            "Cargo.lock",
+            "Cargo.toml",
+            "scripts/library.sh",
+            "xtask/api",
+        ],
+        minutes: 2,
+        limit: 40,
+        ..STEP
+    },
+    Step {
         name: "miri",
         set: Set::All,
         run: &[Run::Script("scripts/miri.sh test")],
