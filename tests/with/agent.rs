@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use sockstamp_model::stage::Stage;
 use tempfile::TempDir;
 use testbed::{Host, PATIENCE, Process};
 
@@ -198,6 +199,13 @@ impl Scrape {
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         self.values(name, labels).iter().sum()
     }
+}
+
+/// Return the setting that leaves room for the series of one group, and for so many others.
+pub fn room_for_one_group(others: usize) -> String {
+    /// What a group has of each stage at most: buckets, sums, counts.
+    const OF_A_STAGE: usize = 29;
+    format!("max_series = {}", OF_A_STAGE * Stage::OF_ONE_HOST + others)
 }
 
 /// Requests and answers of 100 bytes, each after a pause.

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use testbed::{Direction, Family, Host, Link, LinkConfig};
-use with::agent::{Agent, talk};
+use with::agent::{Agent, room_for_one_group, talk};
 use with::prometheus::{Prometheus, promtool};
 use with::{objects, packaging, run};
 
@@ -195,8 +195,7 @@ fn within(window: Duration, query: &str) -> String {
 #[test]
 fn rules_fire_and_panels_show_with_native_and_classic_histograms() {
     let place = Place::new();
-    // Room for one group.
-    let agent = Agent::of(&place.client, "max_series = 494");
+    let agent = Agent::of(&place.client, &room_for_one_group(1));
     let classic = Prometheus::start(agent.address, &[]);
     // As a cluster's annotations have it found, under another job.
     let native = Prometheus::native("kubernetes-pods", agent.address);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testbed::Host;
-use with::agent::{Agent, SHARED, Scrape, exchange, talk};
+use with::agent::{Agent, SHARED, Scrape, exchange, room_for_one_group, talk};
 use with::{Stat, number, stage};
 
 const ROUNDS: u32 = 60;
@@ -127,8 +127,8 @@ fn groups_have_the_labels_of_rules_and_dimensions() {
 #[test]
 fn series_beyond_the_limit_are_in_one_that_says_so() {
     let host = Host::new("agent").unwrap();
-    // Room for one group.
-    let agent = Agent::of(&host, "by = [\"port\"]\nmax_series = 508");
+    let settings = format!("by = [\"port\"]\n{}", room_for_one_group(15));
+    let agent = Agent::of(&host, &settings);
     talk(&host, 5, Duration::ZERO);
     talk(&host, 5, Duration::ZERO);
     let scrape = agent.scrape();

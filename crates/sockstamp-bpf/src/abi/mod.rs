@@ -255,11 +255,15 @@ mod tests {
         prop_oneof![Just(none), 0..10_u64, any::<u64>()]
     }
 
+    fn array<const N: usize>(each: impl Strategy<Value = u64>) -> impl Strategy<Value = [u64; N]> {
+        prop::collection::vec(each, N).prop_map(|drawn| drawn.try_into().expect("N were drawn"))
+    }
+
     proptest! {
         #[test]
         fn each_part_has_its_place_and_the_rest_what_is_left(
-            stages in prop::array::uniform17(durations(STAGE_ABSENT)),
-            counted in prop::array::uniform22(durations(0)),
+            stages in array(durations(STAGE_ABSENT)),
+            counted in array(durations(0)),
         ) {
             let record = Record { stages, parts: counted, ..Record::default() };
             let parts = parts(&record);

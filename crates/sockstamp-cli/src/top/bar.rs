@@ -4,7 +4,8 @@ use ratatui::text::Span;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Stage, StageMap};
 
-use super::paint::{self, Paint};
+use super::look::look;
+use super::paint::Paint;
 
 /// A stretch of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub(super) fn alone(stretch: &Stretch, width: usize, paint: Paint) -> Vec<Span<'
 }
 
 fn letters(stretch: &Stretch, paint: Paint) -> Span<'static> {
-    let (letter, _) = paint::short(stretch.stage);
+    let letter = look(stretch.stage).letter;
     let text = letter.to_string().repeat(stretch.end - stretch.start);
     Span::styled(text, paint.stage(stretch.stage))
 }

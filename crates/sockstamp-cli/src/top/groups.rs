@@ -7,7 +7,8 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::stage::{Direction, Stage};
 
 use super::app::{App, View};
-use super::paint::{self, MOST, Paint};
+use super::look::look;
+use super::paint::{MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
 use crate::print::paragraph;
@@ -55,15 +56,7 @@ impl Column {
             Self::Total(Direction::Tx) => ("tx", "sent"),
             Self::Total(Direction::Rx) => ("rx", "total"),
             Self::Retransmits => ("tx", "retr"),
-            Self::Stage(Stage::AppService) => ("app", "serv"),
-            Self::Stage(stage @ (Stage::PeerAnswer | Stage::PeerRest)) => {
-                ("peer", paint::short(stage).1)
-            }
-            Self::Stage(stage @ (Stage::ClientPause | Stage::ClientRequest)) => {
-                ("clnt", paint::short(stage).1)
-            }
-            Self::Stage(stage) if stage.is_of_connection() => ("conn", paint::short(stage).1),
-            Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
+            Self::Stage(stage) => look(stage).head,
         }
     }
 }
@@ -309,7 +302,7 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     let mut spans = vec![Span::raw("     ")];
     spans.extend(bar::spans(&stretches, BAR, paint));
     for stretch in &stretches {
-        let (_, name) = paint::short(stretch.stage);
+        let (_, name) = look(stretch.stage).head;
         let share = half.share(stretch.stage);
         spans.push(Span::styled(
             format!("  {name} {share}%"),
@@ -327,7 +320,7 @@ fn causes(row: &Row) -> Line<'static> {
         if parts.is_empty() {
             continue;
         }
-        let (_, name) = paint::short(stage);
+        let (_, name) = look(stage).head;
         text += &format!(" {name}:");
         for (part, percent) in parts {
             text += &format!(" {part} {percent}%");
@@ -339,7 +332,7 @@ fn causes(row: &Row) -> Line<'static> {
         .filter(|stage| stage.is_between_messages())
     {
         if let Some(figures) = row.stage(stage) {
-            let (_, name) = paint::short(stage);
+            let (_, name) = look(stage).head;
             let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
             text += &format!(
                 " {name}: p50 {} p99 {}",

@@ -9,6 +9,7 @@ mod bar;
 mod drill;
 mod feed;
 mod groups;
+mod look;
 mod messages;
 mod options;
 mod pages;

@@ -3,6 +3,8 @@
 use ratatui::style::{Color, Modifier, Style};
 use sockstamp_model::stage::Stage;
 
+use super::look::look;
+
 /// The share from which on a stage dominates.
 pub(super) const MOST: u64 = 50;
 const MUCH: u64 = 25;
@@ -52,46 +54,10 @@ impl Paint {
 
     /// A bar of the stage.
     pub(super) fn stage(self, stage: Stage) -> Style {
-        let colour = match stage {
-            Stage::TxCopy | Stage::RxStack => Color::Blue,
-            Stage::TxQueue | Stage::RxWakeup => Color::Magenta,
-            Stage::TxQdisc | Stage::AppService | Stage::ConnAccept => Color::Cyan,
-            Stage::TxNic | Stage::RxNic | Stage::ConnHandshake => Color::Gray,
-            Stage::PeerAnswer | Stage::PeerRest => Color::Gray,
-            Stage::ClientPause | Stage::ClientRequest => Color::Gray,
-            Stage::TxNetwork | Stage::NetForward | Stage::NetBack => Color::Green,
-            Stage::RxHol => Color::Red,
-            Stage::RxApp => Color::Yellow,
-        };
         if self.colours {
-            Style::new().fg(Color::Black).bg(colour)
+            Style::new().fg(Color::Black).bg(look(stage).colour)
         } else {
             Style::new()
         }
-    }
-}
-
-/// The letter of a stage in bars, and its name in the head of the table, below its direction.
-pub(super) fn short(stage: Stage) -> (char, &'static str) {
-    match stage {
-        Stage::TxCopy => ('c', "copy"),
-        Stage::TxQueue => ('q', "queue"),
-        Stage::TxQdisc => ('d', "qdisc"),
-        Stage::TxNic => ('i', "nic"),
-        Stage::TxNetwork => ('n', "netwk"),
-        Stage::RxNic => ('i', "nic"),
-        Stage::RxStack => ('s', "stack"),
-        Stage::RxHol => ('h', "hol"),
-        Stage::RxWakeup => ('w', "wake"),
-        Stage::RxApp => ('a', "app"),
-        Stage::AppService => ('v', "serv"),
-        Stage::PeerAnswer => ('p', "answ"),
-        Stage::PeerRest => ('r', "rest"),
-        Stage::ClientPause => ('u', "pause"),
-        Stage::ClientRequest => ('e', "reqst"),
-        Stage::ConnHandshake => ('o', "hands"),
-        Stage::ConnAccept => ('t', "accpt"),
-        Stage::NetForward => ('f', "fwd"),
-        Stage::NetBack => ('b', "back"),
     }
 }
