@@ -11,6 +11,7 @@ mod agent;
 mod command_line;
 mod completions;
 mod cpu_times;
+mod descriptors;
 mod diff;
 mod doctor;
 mod explain;

@@ -13,6 +13,7 @@ use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_run::process_names::ProcessNames;
 
 use crate::cpu_times::CpuTimes;
+use crate::descriptors::UsedUp;
 use crate::measure::Observer;
 use crate::options::target::Target;
 use crate::queues::Queues;
@@ -21,11 +22,13 @@ use crate::queues::Queues;
 #[derive(Debug)]
 pub(crate) struct Watched {
     case: Case,
+    slow: Nanos,
     /// Those that no message shows whole.
     waits: Vec<Wait>,
     names: ProcessNames,
     queues: Queues,
     cpu_times: CpuTimes,
+    used_up: UsedUp,
     /// How long tasks had waited for disks at the start.
     pressure: Option<Duration>,
     /// Somebody waited for a peer since the queues were looked at.
@@ -45,11 +48,13 @@ pub(crate) fn scope(target: &Target, command: &[OsString], slow: Nanos) -> Scope
 impl Watched {
     pub(crate) fn new(scope: Scope) -> Self {
         Self {
+            slow: scope.slow,
             case: Case::new(scope),
             waits: Vec::new(),
             names: ProcessNames::default(),
             queues: Queues::open(),
             cpu_times: CpuTimes::default(),
+            used_up: UsedUp::default(),
             pressure: pressure::of_disks(),
             waited: false,
         }
@@ -79,6 +84,9 @@ impl Observer for Watched {
         if message.stages[Stage::AppService].is_some() {
             self.cpu_times.add(message.pid);
         }
+        if message.stages[Stage::ConnAccept].is_some_and(|time| time >= self.slow) {
+            self.used_up.add(message.pid);
+        }
         self.case.message(&message);
     }
 
@@ -86,6 +94,7 @@ impl Observer for Watched {
         if std::mem::take(&mut self.waited) {
             self.queues.look();
         }
+        self.used_up.look();
         true
     }
 
@@ -96,6 +105,13 @@ impl Observer for Watched {
         self.waits.extend(waits.list);
         for (pid, cpu) in self.cpu_times.since() {
             self.case.cpu(pid, cpu);
+        }
+        for pid in self.case.accepting() {
+            self.used_up.add(pid);
+        }
+        self.used_up.look();
+        for (pid, descriptors) in self.used_up.seen() {
+            self.case.descriptors(pid, descriptors);
         }
         if let Some(time) = self.waited_for_disks() {
             self.case.disks(time);

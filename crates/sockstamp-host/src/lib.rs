@@ -6,6 +6,7 @@
 pub mod cgroup;
 pub mod connection;
 pub mod container;
+pub mod descriptors;
 pub mod listener;
 mod mounts;
 pub mod neighbour;
@@ -13,7 +14,6 @@ mod netlink;
 pub mod netns;
 pub mod places;
 pub mod pressure;
-pub mod quota;
-
 pub mod queue;
+pub mod quota;
 mod sock_diag;

@@ -12,6 +12,7 @@ use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
 use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
 use super::descent::deepest;
+use super::descriptors::Descriptors;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
 use super::link::Link;
@@ -54,6 +55,8 @@ pub struct Case {
     links: Links,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
+    /// Descriptors of processes that have no room for more.
+    descriptors: BTreeMap<u32, Descriptors>,
     /// The least time for which tasks of this host waited for disks.
     disks: Nanos,
 }
@@ -73,6 +76,7 @@ impl Case {
             neighbours: Neighbours::new(),
             links: Links::new(),
             cpus: BTreeMap::new(),
+            descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
         }
     }
@@ -177,6 +181,22 @@ impl Case {
         self.cpus.insert(pid, cpu);
     }
 
+    /// Return the processes that accept late.
+    #[must_use]
+    pub fn accepting(&self) -> BTreeSet<u32> {
+        let accepts = |wait: &&Slow| wait.key.root == Node::Accept && wait.pid != 0;
+        self.waits
+            .iter()
+            .filter(accepts)
+            .map(|wait| wait.pid)
+            .collect()
+    }
+
+    /// Add the descriptors of a process that has no room for more.
+    pub fn descriptors(&mut self, pid: u32, descriptors: Descriptors) {
+        self.descriptors.insert(pid, descriptors);
+    }
+
     /// Set the least time of the measurement for which tasks of this host waited for disks.
     pub fn disks(&mut self, time: Nanos) {
         self.disks = time;
@@ -236,6 +256,9 @@ impl Case {
             fates.turn(wait);
             wait.seen.in_vain = self.is_in_vain(wait);
             wait.seen.disks = self.disks.0;
+            if wait.key.root == Node::Accept {
+                wait.seen.descriptors = self.descriptors.get(&wait.pid).copied();
+            }
         }
         lossy::give(&mut waits, &self.links);
         unheard::give(&mut waits, &self.neighbours);

@@ -11,6 +11,7 @@ use sockstamp_model::wait::End;
 use super::asleep;
 use super::backlog::Backlog;
 use super::descent::Deepest;
+use super::descriptors::Descriptors;
 use super::finding::Finding;
 use super::link::Link;
 use super::neighbour::Neighbour;
@@ -32,7 +33,7 @@ pub(super) fn of(
     let figures = figures(finding, account);
     let unlike = unlike(finding);
     let cause = cause(finding, account, deepest, summary);
-    format!("{subject} ({figures}){unlike}: {cause}")
+    format!("{subject}{figures}{unlike}: {cause}")
 }
 
 /// `1 request`, `3 requests`.
@@ -109,9 +110,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Answer, Role::Asks) if is_open(account) => {
             format!("{service} does not answer {asker} for {time}")
         }
-        (Node::Accept, _) if members(account) > finding.count => {
-            let waiting = counted(members(account), "connection");
-            format!("{waiting} wait to be accepted by {server}, the oldest for {time}")
+        (Node::Accept, _) if now(account) > 1 => {
+            let (waiting, age) = (now(account), oldest(account));
+            format!("{waiting} connections wait to be accepted by {server}, the oldest for {age}")
         }
         (Node::Connect, _) if is_chain(account) => {
             format!("{asker} takes {time} for each connection with one request to {service}")
@@ -155,11 +156,20 @@ fn are_heard(account: &Account<'_>) -> bool {
     counted.all(|counted| counted.wait.seen.heard)
 }
 
-fn members(account: &Account<'_>) -> u64 {
-    let members = account.counted.iter();
-    members
-        .map(|counted| u64::from(counted.wait.seen.members))
-        .sum()
+fn open<'a>(account: &'a Account<'_>) -> impl Iterator<Item = &'a Seen> {
+    let counted = account.counted.iter().map(|counted| counted.wait);
+    counted
+        .filter(|wait| wait.how == End::Open)
+        .map(|wait| &wait.seen)
+}
+
+/// Return how many connections wait at the end.
+fn now(account: &Account<'_>) -> u64 {
+    open(account).map(|seen| u64::from(seen.members)).sum()
+}
+
+fn oldest(account: &Account<'_>) -> Nanos {
+    Nanos(open(account).map(|seen| seen.age).max().unwrap_or(0))
 }
 
 /// Connections that were opened for one request each.
@@ -178,11 +188,17 @@ fn has_chains(account: &Account<'_>) -> bool {
 }
 
 fn figures(finding: &Finding, account: &Account<'_>) -> String {
-    let open = account
-        .counted
-        .iter()
-        .filter(|counted| counted.wait.how == End::Open)
-        .count();
+    let open = open(account).count() as u64;
+    if finding.node.root() == Node::Accept && now(account) > 1 {
+        return match finding.count.saturating_sub(open) {
+            0 => String::new(),
+            1 => format!(" (another one waited {} before)", finding.worst),
+            others => format!(
+                " ({others} others waited before, at most {})",
+                finding.worst
+            ),
+        };
+    }
     let mut figures = vec![match finding.tried {
         Some(all) if all >= finding.count => format!("{} of {all}", finding.count),
         _ => counted(finding.count, "wait"),
@@ -193,18 +209,10 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
     if finding.count > 1 && are_at_once(finding, account) {
         figures.push("at one moment".to_owned());
     }
-    if open > 0 && (open as u64) < finding.count || open > 1 {
-        let age = account
-            .counted
-            .iter()
-            .map(|counted| counted.wait.seen.age)
-            .max();
-        figures.push(format!(
-            "{open} still open, for {}",
-            Nanos(age.unwrap_or(0))
-        ));
+    if open > 0 && open < finding.count || open > 1 {
+        figures.push(format!("{open} still open, for {}", oldest(account)));
     }
-    figures.join(", ")
+    format!(" ({})", figures.join(", "))
 }
 
 /// Waits that overlap are one occasion, also where one follows the other all the time.
@@ -336,6 +344,7 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             let pause = seen().filter_map(|seen| seen.pause).min()?;
             Some(format!(": pauses of at least {}", Nanos(pause)))
         }
+        Node::Accept => no_descriptors(account),
         Node::ServiceAsleep => asleep::disks(account),
         Node::ReadAsleep => asleep::disks(account).or_else(|| asleep::standstill(account)),
         Node::ReadUnknown => asleep::standstill(account),
@@ -351,6 +360,16 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
 }
 
 /// The next hop that does not answer, where it was seen.
+/// Name the descriptors of a program that has no room for more.
+fn no_descriptors(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let Descriptors { open, limit } = seen.find_map(|seen| seen.descriptors)?;
+    Some(format!(
+        "; it had {open} descriptors open, and may have {limit}: without a free one accept() fails \
+         (EMFILE)"
+    ))
+}
+
 fn silent_neighbour(account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
     let Neighbour { address, device } = seen.find_map(|seen| seen.neighbour.clone())?;

@@ -9,6 +9,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::backlog::Backlog;
+use super::descriptors::Descriptors;
 use super::link::Link;
 use super::neighbour::Neighbour;
 use super::tree::Node;
@@ -112,6 +113,8 @@ pub(super) struct Seen {
     pub(super) backlog: Option<Backlog>,
     /// The next hop on the way there, which does not answer to its address.
     pub(super) neighbour: Option<Neighbour>,
+    /// Those of the program that accepts, if it has no room for more.
+    pub(super) descriptors: Option<Descriptors>,
     /// The link by which the way there begins, which went down meanwhile.
     pub(super) link: Option<Link>,
     /// The program set the size of the send buffer.

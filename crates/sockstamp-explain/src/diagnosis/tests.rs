@@ -1345,6 +1345,42 @@ fn a_question_that_never_arrived_is_no_subscription() {
 }
 
 #[test]
+fn connections_that_wait_for_an_accept_are_those_of_the_end() {
+    let told = |descriptors| {
+        let accepted = [3_000, 5_600].map(|lasted| {
+            let mut accepted = wait(Kind::Accept, End::Data, 100, lasted);
+            accepted.flow.cookie = SocketCookie(lasted);
+            accepted
+        });
+        let mut waiting = wait(Kind::Accept, End::Open, 3_000, 4_400);
+        waiting.members = 21;
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: accepted.into_iter().chain([waiting]).collect(),
+            ..Waits::default()
+        });
+        let pids = case.accepting();
+        assert_eq!(pids.len(), 1);
+        for (pid, descriptors) in pids.into_iter().zip(descriptors) {
+            case.descriptors(pid, descriptors);
+        }
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let sentence = told(None);
+    let expected = "21 connections wait to be accepted by app at :40000, the oldest for 4.40 s \
+                    (2 others waited before, at most 5.60 s): the program accepts late (conn.accept)";
+    assert_eq!(sentence, expected);
+    let (open, limit) = (28, 28);
+    assert_eq!(
+        told(Some(Descriptors { open, limit })),
+        format!(
+            "{expected}; it had 28 descriptors open, and may have 28: without a free one accept() \
+             fails (EMFILE)"
+        )
+    );
+}
+
+#[test]
 fn waits_one_after_the_other_are_not_at_one_moment() {
     let told = |apart: u64| {
         let answers: Vec<_> = (0..20)

@@ -125,9 +125,9 @@ tree! {
     Accept in None, "accept" {
         is: "the program accepts late (conn.accept)",
         proof: "The connection was established, and no accept() had taken it (`conn.accept`).",
-        alike: "A program that polls its listener rarely, and one whose tasks are busy.",
-        check: "`ss -lnt`: Recv-Q of the listener; `strace -e trace=accept,accept4 -p PID`.",
-        cure: "Less work between accepts, or more tasks that accept.",
+        alike: "A program that polls its listener rarely, and one whose tasks are busy. One without a free descriptor has as many open as it may.",
+        check: "`ss -lnt`: Recv-Q of the listener; `strace -e trace=accept,accept4 -p PID`; `ls /proc/PID/fd | wc -l` against `/proc/PID/limits`.",
+        cure: "Less work between accepts, or more tasks that accept; a higher LimitNOFILE.",
         next: "trace --slow 10ms",
     }
     AcceptQueue in Some(Accept), "accept.queue" {

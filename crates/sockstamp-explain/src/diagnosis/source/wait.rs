@@ -100,6 +100,7 @@ fn seen(wait: &Wait) -> Seen {
         device: None,
         backlog: None,
         neighbour: None,
+        descriptors: None,
         link: None,
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
         paced: of(|connection| connection.paced),

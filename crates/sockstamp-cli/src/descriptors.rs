@@ -1,0 +1,68 @@
+//! Descriptors of processes that accept late.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sockstamp_explain::diagnosis;
+use sockstamp_host::descriptors::Descriptors;
+
+/// Processes that are looked at.
+const MOST: usize = 16;
+
+/// The least time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Processes that had no room for more descriptors.
+#[derive(Debug, Default)]
+pub(crate) struct UsedUp {
+    /// The most that each of them had open, where that left no room.
+    most: BTreeMap<u32, Option<Descriptors>>,
+    looked: Option<Instant>,
+}
+
+impl UsedUp {
+    /// Look at a process from now on.
+    pub(crate) fn add(&mut self, pid: u32) {
+        if pid != 0 && self.most.len() < MOST {
+            self.most.entry(pid).or_default();
+        }
+    }
+
+    /// Look at all: one that can accept nothing has few moments in which it has room.
+    pub(crate) fn look(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < PAUSE) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        for (&pid, most) in &mut self.most {
+            let now = Descriptors::of(pid).filter(Descriptors::are_used_up);
+            let open = |seen: Option<Descriptors>| seen.map_or(0, |seen| seen.open);
+            if open(now) > open(*most) {
+                *most = now;
+            }
+        }
+    }
+
+    pub(crate) fn seen(&self) -> impl Iterator<Item = (u32, diagnosis::Descriptors)> {
+        self.most.iter().filter_map(|(&pid, most)| {
+            let Descriptors { open, limit } = (*most)?;
+            Some((pid, diagnosis::Descriptors { open, limit }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_room_and_those_that_are_gone_are_not_used_up() {
+        let mut used_up = UsedUp::default();
+        for pid in [0, std::process::id(), u32::MAX] {
+            used_up.add(pid);
+        }
+        assert_eq!(used_up.most.len(), 2);
+        used_up.look();
+        assert_eq!(used_up.seen().count(), 0);
+    }
+}

@@ -1,0 +1,10 @@
+//! Descriptors of a program that accepts late: without a free one, accept() fails.
+
+/// The descriptors of a process, of which it has no room for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Those that are open.
+    pub open: u64,
+    /// Those that it may have (RLIMIT_NOFILE).
+    pub limit: u64,
+}

@@ -1,0 +1,88 @@
+//! The descriptors that a process has open, and those that it may have.
+
+use std::fs;
+
+/// The descriptors of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Those that are open.
+    pub open: u64,
+    /// Those that it may have (RLIMIT_NOFILE): beyond them, accept() fails (EMFILE).
+    pub limit: u64,
+}
+
+impl Descriptors {
+    /// Look at a process; `None` if it is gone or its limit has no number.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+        Some(Self {
+            open: open(pid)?,
+            limit: limit(&limits)?,
+        })
+    }
+
+    /// Return true if it has no room for a twentieth more.
+    #[must_use]
+    pub const fn are_used_up(&self) -> bool {
+        self.open.saturating_mul(20) >= self.limit.saturating_mul(19)
+    }
+}
+
+/// Count them. The size of the directory is their number since v6.2 (fs/proc/fd.c,
+/// proc_readfd_count()); before, it was 0.
+fn open(pid: u32) -> Option<u64> {
+    let directory = format!("/proc/{pid}/fd");
+    match fs::metadata(&directory).ok()?.len() {
+        0 => Some(fs::read_dir(&directory).ok()?.count() as u64),
+        count => Some(count),
+    }
+}
+
+fn limit(limits: &str) -> Option<u64> {
+    let line = limits.lines();
+    let soft = line.filter_map(|line| line.strip_prefix("Max open files"));
+    soft.flat_map(str::split_ascii_whitespace)
+        .next()?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn open_descriptors_are_counted() {
+        let pid = std::process::id();
+        let before = Descriptors::of(pid).unwrap();
+        let files: Vec<_> = (0..50).map(|_| File::open("/dev/null").unwrap()).collect();
+        let after = Descriptors::of(pid).unwrap();
+        // Other tests open and close theirs.
+        assert!(after.open >= before.open + 30, "{before:?}, {after:?}");
+        assert_eq!(after.limit, before.limit);
+        drop(files);
+    }
+
+    #[test]
+    fn the_soft_limit_is_read() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max processes             63698                63698                processes\n\
+                      Max open files            28                   1048576              files\n";
+        assert_eq!(limit(limits), Some(28));
+        assert_eq!(
+            limit("Max open files            unlimited  unlimited  files\n"),
+            None
+        );
+        assert_eq!(limit(""), None);
+    }
+
+    #[test]
+    fn a_twentieth_is_room() {
+        let of = |open, limit| Descriptors { open, limit }.are_used_up();
+        assert!(of(27, 28) && of(1024, 1024));
+        assert!(!of(26, 28) && !of(900, 1024));
+    }
+}
