@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, PATIENCE, Result, Uplink, UplinkHosts};
+use with::netfilter::NETFILTER;
 use with::traced_hosts::{Connection, Message, Messages, outline, wait_acknowledged};
 use with::{FAMILIES, Stat, Trace, end, number, skip, start, wait_until};
 
@@ -210,7 +211,10 @@ fn each_further_interface_of_a_datagram_is_counted() {
 #[test]
 fn a_translated_datagram_is_followed_as_well() {
     let setup = UplinkHosts::new(Uplink::routed);
-    setup.host.run("python3", &["-c", MASQUERADE]).unwrap();
+    setup
+        .host
+        .run("python3", &["-c", &format!("{NETFILTER}{MASQUERADE}")])
+        .unwrap();
     for family in FAMILIES {
         let datagram = Datagram::traced(&setup, &["--host-path"]);
         let from = datagram.send_to(&setup.peer, setup.uplink.peer_address(family));
@@ -281,45 +285,27 @@ fn a_datagram_that_waits_too_long_is_given_up() {
     );
 }
 
-/// Masquerade without nft(8) (include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h, v6.18):
+/// Has packets leave with the address of the device, as
 ///
 ///     nft add table inet nat
 ///     nft add chain inet nat out { type nat hook postrouting priority 100 \; }
 ///     nft add rule inet nat out masquerade
 const MASQUERADE: &str = "
-import socket, struct
-def attribute(kind, value):
-    if isinstance(value, str): value = value.encode() + bytes(1)
-    if isinstance(value, int): value = struct.pack('>I', value)
-    padding = bytes(-len(value) % 4)
-    return struct.pack('=HH', len(value) + 4, kind) + value + padding
-def nested(kind, *values):
-    return attribute(kind | 0x8000, b''.join(values))
-def message(kind, flags, family, resource, *attributes):
-    body = struct.pack('>BBH', family, 0, resource) + b''.join(attributes)
-    return struct.pack('=IHHII', len(body) + 16, kind, flags | 1, kind, 0) + body
-NFTABLES, INET, CREATE, ACK = 10, 1, 0x400, 4
-add = lambda kind, *attributes: message(NFTABLES << 8 | kind, CREATE | ACK, INET, 0, *attributes)
-batch = [
-    message(0x10, 0, 0, NFTABLES),
+commit(
     add(0, attribute(1, 'nat')),
     add(3, attribute(1, 'nat'), attribute(3, 'out'), nested(4, attribute(1, 4), attribute(2, 100)),
         attribute(7, 'nat')),
-    add(6, attribute(1, 'nat'), attribute(2, 'out'), nested(4, nested(1, attribute(1, 'masq')))),
-    message(0x11, 0, 0, NFTABLES),
-]
-netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
-netlink.send(b''.join(batch))
-for _ in range(3):
-    error = struct.unpack_from('=i', netlink.recv(8192), 16)[0]
-    assert error == 0, error
+    add(6, attribute(1, 'nat'), attribute(2, 'out'), nested(4, nested(1, attribute(1, 'masq')))))
 ";
 
 /// NAT gives the packet another source; the key of its stamps stays.
 #[test]
 fn a_translated_packet_is_followed_as_well() {
     let setup = UplinkHosts::new(Uplink::routed);
-    setup.host.run("python3", &["-c", MASQUERADE]).unwrap();
+    setup
+        .host
+        .run("python3", &["-c", &format!("{NETFILTER}{MASQUERADE}")])
+        .unwrap();
     for family in FAMILIES {
         let messages = trace(&setup, &["--host-path"], family, |connection| {
             let seen = connection.server.peer_addr().unwrap();

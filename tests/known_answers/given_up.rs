@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::expected::{ms, within_clock};
+use with::netfilter::NETFILTER;
 use with::{hooks, number, run, sockstamp, stat_command};
 
 /// Serves `port`: each connection to it has a fate of its own.
@@ -200,13 +201,13 @@ print(failed)";
     let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{script}")]);
     let failed: u64 = measured.stdout.trim().parse().unwrap();
     assert_eq!(failed, 6);
-    let expected = [("denied", "127.0.0.1:8005", failed)];
+    let expected = [("no-port", "127.0.0.1:8005", failed)];
     assert_eq!(failures(&measured.report), expected);
     assert_eq!(measured.report["diagnosis"]["findings"][0]["tried"], 10);
     let waits = measured.report["waits"].as_array().unwrap();
     let denied = waits
         .iter()
-        .filter(|wait| wait["kind"] == "connect" && wait["end"] == "denied");
+        .filter(|wait| wait["kind"] == "connect" && wait["end"] == "no-port");
     assert_eq!(denied.count() as u64, failed);
 }
 
@@ -227,17 +228,65 @@ print(*failed.values())";
     let measured = stat_command(&host, &["python3", "-c", &format!("{FATES}{script}")]);
     assert_eq!(measured.stdout.trim(), "4 3", "{}", measured.stderr);
     // One finding: neither of the two fares better.
-    let expected = [("unreachable", "192.0.2.1:8005", 7)];
+    let expected = [("no-route", "192.0.2.1:8005", 7)];
     assert_eq!(failures(&measured.report), expected);
     let waits = measured.report["waits"].as_array().unwrap();
     let connects = |remote: &str| {
-        let of = |wait: &&Value| wait["end"] == "unreachable" && wait["remote"] == remote;
+        let of = |wait: &&Value| wait["end"] == "no-route" && wait["remote"] == remote;
         waits.iter().filter(of).count()
     };
     assert_eq!(connects("192.0.2.1:8005"), 4);
     assert_eq!(connects("[2001:db8::1]:8005"), 3);
     let failed = &measured.report["connections"]["failed"];
     assert_eq!(failed["connect-failed"], 7);
+}
+
+/// Has a firewall of this network namespace drop all that is sent, as
+///
+///     nft add table inet filter
+///     nft add chain inet filter out { type filter hook output priority 0 \; policy drop \; }
+const DROPS: &str = "
+chain = nested(4, attribute(1, 3), attribute(2, 0))
+commit(add(0, attribute(1, 'filter')),
+       add(3, attribute(1, 'filter'), attribute(3, 'out'), chain, attribute(5, 0),
+           attribute(7, 'filter')))
+";
+
+/// Connects with a timeout of its own and with the kernel's, sends a datagram, and prints the
+/// counts of its errors.
+const KEPT: &str = "
+import collections, socket, errno
+met = collections.Counter()
+def go(action):
+    try: action()
+    except OSError as e: met['timeout' if e.errno is None else errno.errorcode[e.errno]] += 1
+for patience in [0.3, 0.3, None, None]:
+    c = socket.socket(); c.settimeout(patience)
+    go(lambda: c.connect(('127.0.0.1', 8005))); c.close()
+c = socket.socket(2, 2)
+for _ in range(3): go(lambda: c.sendto(b'who', ('127.0.0.1', 8006)))
+print(met['timeout'], met['ETIMEDOUT'], met['EPERM'])
+";
+
+/// A firewall drops SYNs in silence: TCP sends them again, and nothing tells the program.
+#[test]
+fn what_a_firewall_of_this_host_drops_was_not_lost_on_the_way() {
+    let host = Host::new("firewall").unwrap();
+    host.run("sysctl", &["-qw", "net.ipv4.tcp_syn_retries=1"])
+        .unwrap();
+    host.run("python3", &["-c", &format!("{NETFILTER}{DROPS}")])
+        .unwrap();
+    let measured = stat_command(&host, &["python3", "-c", KEPT]);
+    let expected = [
+        ("denied", "127.0.0.1:8005", 4),
+        ("denied", "127.0.0.1:8006", 3),
+    ];
+    assert_eq!(measured.stdout.trim(), "2 2 3", "{}", measured.stderr);
+    assert_eq!(failures(&measured.report), expected);
+    let waits = measured.report["waits"].as_array().unwrap();
+    let connects = waits.iter().filter(|wait| wait["kind"] == "connect");
+    let left = connects.map(|wait| number(&wait["evidence"]["syns"]));
+    assert_eq!(left.collect::<Vec<_>>(), [0; 4]);
 }
 
 /// Asks a name server that is silent and ports that are closed; then sends statistics to nobody.

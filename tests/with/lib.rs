@@ -38,6 +38,7 @@ pub mod guarded;
 pub mod kernel_counts;
 pub mod last_line;
 pub mod leftovers;
+pub mod netfilter;
 pub mod otlp;
 pub mod pair;
 pub mod pcap;

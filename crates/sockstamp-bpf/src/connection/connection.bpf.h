@@ -211,10 +211,35 @@ static __always_inline enum verdict connection_failure(const struct mark *mark,
 	return VERDICT_CONNECT_FAILED;
 }
 
+/*
+ * Return how a connect ended. A SYN that this host itself has dropped was not let out, whatever the
+ * program has seen of that: a timeout, its own or TCP's, or a refusal that a firewall made up.
+ * After an error of TCP's, the SYNs are gone from the socket, but not the count of those that were
+ * sent again and left (tcp_done_with_error(), tcp_retransmit_skb(), v6.18).
+ */
+static __always_inline enum end connect_end(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	bool kept;
+
+	switch (sk->sk_err) {
+	case 0:
+		kept = syn_kept(tp);
+		break;
+	case ETIMEDOUT:
+	case ECONNREFUSED:
+		kept = tp->total_retrans && !tp->retrans_out;
+		break;
+	default:
+		kept = false;
+	}
+	return kept ? END_DENIED : end_by_error(sk->sk_err);
+}
+
 /* A connection that this end opens fails, or is given up. */
 static __noinline int connect_failed(const struct opening *opening, const struct sock *sk)
 {
-	enum end end = end_by_error(sk->sk_err);
+	enum end end = connect_end(sk);
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
@@ -227,7 +252,7 @@ static __noinline int connect_failed(const struct opening *opening, const struct
 	record->flow.opened_by = OPENED_BY_US;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
-	record->syns = tcp_of(sk)->total_retrans + 1;
+	record->syns = end == END_DENIED ? 0 : tcp_of(sk)->total_retrans + 1;
 	wait_emit(record);
 	return 0;
 }
@@ -245,17 +270,28 @@ static __always_inline void connection_closes(const struct sock *sk)
 }
 
 /*
- * A connect() of the current task got no local port: tcp_v4_connect(), net/ipv4/tcp_ipv4.c, v6.18.
- * No SYN was made, so the socket is not marked.
+ * Return why no SYN was made, after the socket was about to send one. It lacks a port, or the one
+ * that the program gave it is in use towards this peer; else the route for the ports, or the
+ * header, was missing (tcp_v4_connect(), net/ipv4/tcp_ipv4.c, v6.18).
  */
+static __always_inline enum end connect_untried(const struct sock *sk)
+{
+	const struct sock *base = untrusted(sk, struct sock);
+	bool bound = BPF_CORE_READ_BITFIELD(base, sk_userlocks) & SOCK_BINDPORT_LOCK;
+
+	return bound || !base->__sk_common.skc_num ? END_NO_PORT : END_NO_ROUTE;
+}
+
+/* A connect() of the current task made no SYN, so the socket is not marked. */
 static __noinline int connect_denied(const struct sock *sk)
 {
+	enum end end = connect_untried(sk);
 	struct opening opening = {.pid = bpf_get_current_pid_tgid() >> 32};
 	struct bank *bank = this_bank();
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
-	if (stopping || !wait_wanted(END_DENIED, 0) || setting_interface ||
+	if (stopping || !wait_wanted(end, 0) || setting_interface ||
 	    !pid_selected(opening.pid) || task_spared(bpf_get_current_task_btf()) ||
 	    !netns_selected(sk) || !filter_flow(sk) || !cgroup_selected(sk))
 		return 0;
@@ -263,9 +299,10 @@ static __noinline int connect_denied(const struct sock *sk)
 		account_connection(bank, DIRECTION_TX, VERDICT_CONNECT_FAILED, 0);
 	bpf_get_current_comm(opening.comm, sizeof(opening.comm));
 	attempts_count_connect(&opening, sk, 0, true);
-	record = wait_new(WAIT_CONNECT, END_DENIED, now, now);
+	record = wait_new(WAIT_CONNECT, end, now, now);
 	if (!record)
 		return 0;
+	record->syns = 0;
 	flow_identify(&record->flow, sk);
 	record->flow.opened_by = OPENED_BY_US;
 	record->flow.pid = opening.pid;

@@ -10,12 +10,17 @@
 
 #include "connection/connection.bpf.h"
 
+struct untried {
+	struct flow_identity flow;
+	bool denied; /* by a program of a cgroup, which ran before ours */
+};
+
 /* Whose connect it is, from the call until a SYN is made. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct flow_identity);
+	__type(value, struct untried);
 } untried SEC(".maps");
 
 /* `remote`: as the filter has it. The socket has no peer yet. */
@@ -33,21 +38,35 @@ static __always_inline bool untried_selected(const struct sock *sk, const struct
 	return filter_directions(&local, remote, IPPROTO_TCP);
 }
 
+/*
+ * Return true if another program has denied this connect(). Programs of a cgroup run before those
+ * of its ancestors (compute_effective_progs(), kernel/bpf/cgroup.c, v6.18), and ours is the root's
+ * or the target's. bpf_get_retval() may be called here since v6.1 (bed89185af0d), in which
+ * iter/cgroup came later (d4ccaf58a847).
+ */
+static __always_inline bool connect_denied_before(void)
+{
+	return bpf_core_type_exists(struct bpf_iter__cgroup) && bpf_get_retval() == -EPERM;
+}
+
 /* connect(2) of a socket without a connection. A function of its own: it has a stack of its own. */
 static __noinline int untried_note(struct bpf_sock *socket, const struct filter_end *remote,
-				   bool ipv6)
+				   bool ipv6, bool denied)
 {
 	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(socket);
 	const struct sock *sk = (const struct sock *)tp;
 	struct flow_identity *flow;
+	struct untried *tried;
 
 	if (!tp || !untried_selected(sk, remote))
 		return 0;
-	flow = bpf_sk_storage_get(&untried, socket, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!flow) {
+	tried = bpf_sk_storage_get(&untried, socket, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!tried) {
 		count_loss(LOSS_FLOW);
 		return 0;
 	}
+	tried->denied = denied;
+	flow = &tried->flow;
 	flow_identify(flow, sk);
 	flow->opened_by = OPENED_BY_US;
 	flow->remote_port = remote->port;
@@ -67,7 +86,7 @@ static __always_inline void untried_begins4(struct bpf_sock_addr *ctx)
 	if (!ctx->sk || ctx->sk->protocol != IPPROTO_TCP)
 		return;
 	filter_map(&remote, ctx->user_ip4);
-	untried_note(ctx->sk, &remote, false);
+	untried_note(ctx->sk, &remote, false, connect_denied_before());
 }
 
 static __always_inline void untried_begins6(struct bpf_sock_addr *ctx)
@@ -80,7 +99,7 @@ static __always_inline void untried_begins6(struct bpf_sock_addr *ctx)
 	remote.address[1] = ctx->user_ip6[1];
 	remote.address[2] = ctx->user_ip6[2];
 	remote.address[3] = ctx->user_ip6[3];
-	untried_note(ctx->sk, &remote, true);
+	untried_note(ctx->sk, &remote, true, connect_denied_before());
 }
 
 /* The socket is about to send a SYN: what becomes of that is seen elsewhere. */
@@ -93,23 +112,24 @@ static __always_inline void untried_is_tried(const struct sock *sk)
 /* A socket is closed. */
 static __always_inline void untried_ends(struct bpf_sock *socket)
 {
-	struct flow_identity *flow;
 	struct wait_record *record;
+	struct untried *tried;
 	struct bank *bank;
 	__u64 now;
 
 	if (!setting_waits || stopping || socket->protocol != IPPROTO_TCP)
 		return;
-	flow = bpf_sk_storage_get(&untried, socket, 0, 0);
+	tried = bpf_sk_storage_get(&untried, socket, 0, 0);
 	bank = this_bank();
-	if (!flow || !bank)
+	if (!tried || !bank)
 		return;
 	account_connection(bank, DIRECTION_TX, VERDICT_CONNECT_FAILED, 0);
 	now = bpf_ktime_get_ns();
-	record = wait_new(WAIT_CONNECT, END_UNREACHABLE, now, now);
+	record = wait_new(WAIT_CONNECT, tried->denied ? END_DENIED : END_NO_ROUTE, now, now);
 	if (!record)
 		return;
-	record->flow = *flow;
+	record->flow = tried->flow;
+	record->syns = 0;
 	attempts_count_unanswered(record);
 	wait_emit(record);
 }

@@ -24,6 +24,9 @@
 #define IPPROTO_MPTCP 262
 #define IFF_LOOPBACK  0x8 /* include/uapi/linux/if.h */
 
+#define SOCK_BINDADDR_LOCK 4 /* include/net/sock.h */
+#define SOCK_BINDPORT_LOCK 8
+
 #define TCP_ESTABLISHED	 1 /* include/net/tcp_states.h */
 #define TCP_SYN_SENT	 2
 #define TCP_SYN_RECV	 3

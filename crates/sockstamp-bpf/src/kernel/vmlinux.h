@@ -878,6 +878,11 @@ struct bpf_iter__bpf_map {
 	struct bpf_map *map;
 };
 
+/* Of v6.1: only whether it is there. */
+struct bpf_iter__cgroup {
+	struct bpf_iter_meta *meta;
+};
+
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;

@@ -46,6 +46,8 @@ struct stuck_socket {
 	__u8 pure_ack_last; /* the segment that last moved the window had no data behind it */
 	__u8 write_pending; /* a call waits for room, or for the connection */
 	__u8 no_space; /* a task was told that there is no room */
+	__u8 syn_kept; /* no SYN has left this host */
+	__u8 padding[7];
 };
 
 #endif

@@ -150,6 +150,7 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 	/* sk_clone() copies it from the listener, and connect() sets none. */
 	found->listened = sk->sk_max_ack_backlog != 0;
 	found->write_pending = sk->sk_write_pending != 0;
+	found->syn_kept = found->state == TCP_SYN_SENT && syn_kept(tp);
 	found->no_space = sk->sk_socket->flags >> SOCK_NOSPACE & 1;
 	stuck_times(found, tp);
 	stuck_bytes(found, tp, sk);

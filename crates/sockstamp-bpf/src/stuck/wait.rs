@@ -226,7 +226,10 @@ fn evidence(socket: &stuck_socket, verdict: Verdict, history: &History) -> Evide
     let shut_out = socket.connection.peer_window == 0 && socket.connection.unsent > 0;
     Evidence {
         acknowledged: acknowledged.filter(|_| is_acknowledged).map(Nanos),
-        syns: (socket.state == SYN_SENT).then(|| 1 + u32::from(socket.retransmits)),
+        syns: (socket.state == SYN_SENT).then(|| match socket.syn_kept {
+            0 => 1 + u32::from(socket.retransmits),
+            _ => 0,
+        }),
         // Of a longer time than the wait's, they say nothing of it.
         resent: (!is_listener && seen.now > 0 && seen.now <= verdict.age.0).then_some(seen.resent),
         window_closed: match shut_out {
@@ -310,6 +313,22 @@ mod tests {
         socket.watch = stuck_watch::STUCK_IN_CALL;
         let asked_again = history(&socket, Some(&first));
         assert!(asked_again.judge(verdict(Kind::Answer)).is_some());
+    }
+
+    #[test]
+    fn only_syns_that_left_are_counted() {
+        let mut socket = stuck_socket {
+            state: SYN_SENT,
+            retransmits: 2,
+            ..stuck_socket::default()
+        };
+        let syns = |socket: &stuck_socket| {
+            let history = history(socket, None);
+            evidence(socket, verdict(Kind::Connect), &history).syns
+        };
+        assert_eq!(syns(&socket), Some(3));
+        socket.syn_kept = 1;
+        assert_eq!(syns(&socket), Some(0));
     }
 
     #[test]

@@ -39,9 +39,7 @@
 #define RTP_VERSION  0x80
 #define RTP_EXTENDED 0x10
 
-#define SOCK_BINDADDR_LOCK 4 /* include/net/sock.h */
-#define SOCK_BINDPORT_LOCK 8
-#define PORT_OF_SYSTEM	   1024 /* ports below are services: ip(7), ip_unprivileged_port_start */
+#define PORT_OF_SYSTEM 1024 /* ports below are services: ip(7), ip_unprivileged_port_start */
 
 /* The port of a packet's source or destination, in host order. Ports come first: RFC 768. */
 static __always_inline __u16 udp_port(const struct sk_buff *skb, bool source)

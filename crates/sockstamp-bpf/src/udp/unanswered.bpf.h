@@ -185,6 +185,19 @@ static __noinline int udp_read_fails(const struct sock *sk, int result)
 	return 0;
 }
 
+/*
+ * Return why a send failed. A socket without a peer gets the errors of its own sends alone; one
+ * with a peer may get what a router answered to an earlier one.
+ */
+static __always_inline enum end udp_send_failure(const struct sock *sk, int result)
+{
+	bool connected = sk->__sk_common.skc_dport;
+
+	if (!connected && (result == -ENETUNREACH || result == -EHOSTUNREACH))
+		return END_NO_ROUTE;
+	return end_by_error(-result);
+}
+
 /* A send of a selected task has got an error: its datagram did not leave. */
 static __noinline int udp_send_fails(const struct sock *sk, const struct udp_flow *flow,
 				     const struct udp_remote *remote, int result)
@@ -195,7 +208,7 @@ static __noinline int udp_send_fails(const struct sock *sk, const struct udp_flo
 	if (!setting_waits || flow->exchange.role == UDP_ANSWERS ||
 	    (result != -EPERM && result != -EHOSTUNREACH && result != -ENETUNREACH))
 		return 0;
-	record = wait_new(WAIT_ANSWER, end_by_error(-result), now, now);
+	record = wait_new(WAIT_ANSWER, udp_send_failure(sk, result), now, now);
 	if (!record)
 		return 0;
 	udp_identify(&record->flow, sk, remote);

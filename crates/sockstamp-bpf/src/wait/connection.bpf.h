@@ -33,6 +33,18 @@ static __always_inline __u64 chrono_ns(const struct tcp_sock *tp, __u32 chrono)
 	return ticks * setting_tick_ns;
 }
 
+/*
+ * Return true if no SYN of a socket in TCP_SYN_SENT has left it: what was handed on without an
+ * error is in this list (tcp_update_skb_after_send(), net/ipv4/tcp_output.c, v6.18). A firewall's
+ * drop, and that of a queue, are errors; a packet that waits for its neighbour's address is none.
+ */
+static __always_inline bool syn_kept(const struct tcp_sock *tp)
+{
+	const struct list_head *sent = &tp->tsorted_sent_queue;
+
+	return sent->next == sent;
+}
+
 /* Note what TCP knows of a connection. Call it in a function of its own: it is long. */
 static __always_inline void connection_describe(struct wait_connection *connection,
 						const struct sock *sk)

@@ -111,6 +111,7 @@ fn sent_again(connection: &Connection) -> String {
 
 fn syns(evidence: &Evidence) -> String {
     match evidence.syns {
+        Some(0) => "no SYN leaves this host: a firewall or a full queue drops it".to_owned(),
         None | Some(1) => "one SYN, no answer".to_owned(),
         Some(syns) => format!("{syns} SYNs, no answer"),
     }
@@ -263,6 +264,15 @@ mod tests {
         };
         sent.wait.evidence.connection = Some(unacknowledged);
         assert!(told(&sent).ends_with("34 B not acknowledged, sent again 6 times"));
+    }
+
+    #[test]
+    fn a_syn_that_stays_here_is_not_said_to_be_unanswered() {
+        let mut connect = open(Kind::Connect);
+        connect.wait.evidence.syns = Some(2);
+        assert!(told(&connect).ends_with("connects to 10.0.0.2:5432: 2 SYNs, no answer"));
+        connect.wait.evidence.syns = Some(0);
+        assert!(told(&connect).contains("no SYN leaves this host"));
     }
 
     #[test]

@@ -461,8 +461,6 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         _ => String::new(),
     };
     let befell = match (finding.node.root(), how) {
-        // The other reasons show otherwise, or not at all.
-        (Node::Connect, End::Denied) => "found no local port: all are in use, or in TIME_WAIT",
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
         (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
         (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",
@@ -481,7 +479,11 @@ pub(super) const fn failure(how: End) -> &'static str {
         End::Reset => "met a connection that was reset",
         End::Refused => "were refused: nothing listens there, or a firewall rejects them",
         End::Unreachable => "had no way there (unreachable)",
-        End::Denied => "were not let out by this host: no route, or a firewall",
+        End::Denied => {
+            "were not let out by this host: a firewall or a policy forbids them, or a queue is full"
+        }
+        End::NoRoute => "were not sent: this host has no route there, or a policy that forbids it",
+        End::NoPort => "were not sent: no free local port, all are in use or in TIME_WAIT",
         End::TimedOut => "were never answered (timed out)",
         End::AskedAgain => "got no answer and were asked again",
         End::Open | End::Data => "went on",

@@ -21,7 +21,7 @@ pub struct Evidence {
     pub resent: Option<u32>,
     /// Those of them that had arrived all the same, as a DSACK showed.
     pub resent_in_vain: Option<u32>,
-    /// SYNs sent.
+    /// SYNs that left this host.
     pub syns: Option<u32>,
     /// Time in which bytes waited, or the segments behind a missing one.
     pub out_of_order: Option<Nanos>,

@@ -48,10 +48,14 @@ named! {
         Reset = "reset";
         /// A connection was refused.
         Refused = "refused";
-        /// No way there: no route, no neighbour, or a router said so.
+        /// A router or the last hop has no way there (ICMP), or a neighbour does not answer.
         Unreachable = "unreachable";
-        /// This host would not: a firewall, no free port, no route, no permission.
+        /// This host would not: a firewall or a policy of its own.
         Denied = "denied";
+        /// This host knows no route there; nothing was sent.
+        NoRoute = "no-route";
+        /// This host has no free port for it; nothing was sent.
+        NoPort = "no-port";
         /// The kernel's own timers gave up.
         TimedOut = "timed-out";
     }
