@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 use nix::errno::Errno;
@@ -246,6 +247,47 @@ pub fn seen_from(
     }
 }
 
+/// The [`files`] of all namespaces, kept while no task has begun: finding them takes a look at each
+/// process.
+#[derive(Debug, Default)]
+pub struct Files {
+    known: BTreeMap<NetnsInode, PathBuf>,
+    /// When they were found, and the newest task then.
+    found: Option<(Instant, Option<u64>)>,
+}
+
+impl Files {
+    /// A task may get into another namespace without a new one: look again after this time.
+    const OLDEST: Duration = Duration::from_secs(60);
+
+    /// Return the files, found again if there may be others.
+    pub fn look(&mut self) -> &BTreeMap<NetnsInode, PathBuf> {
+        let (now, newest) = (Instant::now(), newest_task());
+        if !self.hold(now, newest) {
+            self.found = Some((now, newest));
+            self.known = files();
+        }
+        &self.known
+    }
+
+    fn hold(&self, now: Instant, newest: Option<u64>) -> bool {
+        self.found.is_some_and(|(at, then)| {
+            newest.is_some() && then == newest && now.duration_since(at) < Self::OLDEST
+        })
+    }
+
+    /// Find them at the next look: one of them is gone, and another may lead to its namespace.
+    pub fn forget(&mut self) {
+        self.found = None;
+    }
+}
+
+/// Return the number of the task that began last: the last field of /proc/loadavg, proc(5).
+fn newest_task() -> Option<u64> {
+    let load = fs::read_to_string("/proc/loadavg").ok()?;
+    load.split_whitespace().next_back()?.parse().ok()
+}
+
 fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path()))
@@ -313,6 +355,34 @@ mod tests {
     fn a_process_names_the_network_namespace_that_it_is_in() {
         let process = std::process::id().to_string();
         assert_eq!(hold(&process).unwrap().inode(), own().unwrap());
+    }
+
+    #[test]
+    fn files_hold_until_another_task_begins_or_they_are_old() {
+        let now = Instant::now();
+        let mut files = Files::default();
+        assert!(!files.hold(now, Some(7)));
+        files.found = Some((now, Some(7)));
+        assert!(files.hold(now, Some(7)));
+        assert!(!files.hold(now, Some(8)));
+        assert!(!files.hold(now, None));
+        assert!(!files.hold(now + Files::OLDEST, Some(7)));
+        files.forget();
+        assert!(!files.hold(now, Some(7)));
+    }
+
+    /// The witness is the thread that begins.
+    #[test]
+    fn a_task_that_begins_is_the_newest() {
+        let before = newest_task();
+        thread::spawn(|| {}).join().unwrap();
+        assert!(before.is_some() && newest_task() != before);
+    }
+
+    #[test]
+    fn namespaces_are_found_again_by_a_look() {
+        let mut files = Files::default();
+        assert!(files.look().contains_key(&own().unwrap()));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use sockstamp_host::netns;
 use sockstamp_metrics::Exposition;
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
@@ -165,6 +166,7 @@ struct Round {
     keys: HashMap<TargetId, Key>,
     known: Shared,
     containers: Containers,
+    namespaces: netns::Files,
     /// The last line of the log about the cost.
     told: Option<Instant>,
     /// SYNs can be sent; without the right, probes would be connections.
@@ -185,6 +187,7 @@ impl Round {
             keys: HashMap::new(),
             known: Arc::clone(known),
             containers: Containers::default(),
+            namespaces: netns::Files::default(),
             told: None,
             has_syns: has_net_raw(),
         })
@@ -215,7 +218,11 @@ impl Round {
     /// the pause that keeps the cost of that down.
     fn read_connections(&mut self) -> Result<Duration> {
         let begun = peers::cpu_time();
-        let peers = peers::find(&self.settings.target, &mut self.containers)?;
+        let peers = peers::find(
+            &self.settings.target,
+            &mut self.containers,
+            &mut self.namespaces,
+        )?;
         let spent = peers::cpu_time().saturating_sub(begun) + peers.elsewhere;
         let pause = self.settings.pause(spent);
         self.tell_of(pause, spent, &peers);

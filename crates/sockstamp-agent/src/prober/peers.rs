@@ -75,13 +75,14 @@ impl Containers {
 pub(super) fn find(
     target: &sockstamp_bpf::Target,
     containers: &mut Containers,
+    namespaces: &mut netns::Files,
 ) -> anyhow::Result<Peers> {
     let mut peers = Peers::default();
     let mut found = Vec::new();
     let own = netns::own().ok();
-    let files = netns::files();
+    let files = namespaces.look();
     let look = || (connection::here(), cpu_time());
-    for (netns, looked) in netns::in_each_of(&files, target.netns, look) {
+    for (netns, looked) in netns::in_each_of(files, target.netns, look) {
         peers.namespaces += 1;
         if let (Ok((_, spent)), true) = (&looked, Some(netns) != own) {
             peers.elsewhere += *spent;
@@ -98,6 +99,9 @@ pub(super) fn find(
         };
         connections.retain(|connection| is_selected(target, netns, connection));
         found.push((namespace, connections));
+    }
+    if peers.namespaces < files.len() {
+        namespaces.forget();
     }
     let connections = found.iter().flat_map(|(_, connections)| connections);
     let wanted = connections.map(|connection| CgroupId(connection.cgroup));
