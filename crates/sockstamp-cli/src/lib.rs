@@ -134,18 +134,12 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
 
 /// Print why the arguments are invalid, or the help that they request.
 fn refuse(error: clap::Error) -> Cli {
-    let arguments: Vec<_> = env::args_os().collect();
-    if let Some(line) = hints::spelled::instead(&error, &arguments) {
+    let arguments: Vec<_> = called(env::args_os()).collect();
+    if let Some(line) = hints::line(&error, &arguments) {
         escape::complain(format_args!("{line}"));
         std::process::exit(error.exit_code());
     }
     let text = error.render().to_string();
-    let hint = error.use_stderr().then(hints::of_arguments).flatten();
-    if let Some(hint) = hint {
-        escape::complain_lines(&text);
-        escape::complain_lines(&format!("\nhint: {hint}"));
-        std::process::exit(error.exit_code());
-    }
     // Use colours only if nothing in the text is hostile: a script may pass foreign arguments.
     if text
         .chars()

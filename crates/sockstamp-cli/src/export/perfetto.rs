@@ -204,7 +204,7 @@ impl<W: Write> Trace<W> {
         if self.tracks.len() >= TRACKS {
             return Err(io::Error::other(format!(
                 "it would have more than {TRACKS} processes, connections and lanes: choose slow messages \
-                 by --slower-than, or fewer files"
+                 by --slow, or fewer files"
             )));
         }
         // Zero is the track of a trace that none is named for.

@@ -1,15 +1,19 @@
 //! Suggest the intended command for common mistakes in a command line.
 
-pub(crate) mod spelled;
+mod filter;
+mod misused;
+mod program;
+mod spelled;
 
-use std::env;
-use std::os::unix::fs::PermissionsExt;
+use std::ffi::OsString;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory};
 
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
+use program::is_program;
 
 /// Subcommands that take a filter expression and, except `top`, a command.
 const MEASURING: [&str; 7] = [
@@ -20,9 +24,35 @@ const READING: [&str; 2] = ["pcap", "explain"];
 /// Units of a time, which belong to its number.
 const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
 
-/// Return a hint for the arguments of this process.
-pub(crate) fn of_arguments() -> Option<String> {
-    let arguments: Vec<String> = env::args_os()
+/// Return what is wrong with these arguments and what to type, in one line, if that is known.
+pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    // Programs that run fping know its errors.
+    let is_fping = arguments.get(1).is_some_and(|word| word == "fping");
+    if !error.use_stderr() || arguments.len() < 2 || is_fping {
+        return None;
+    }
+    spelled::instead(error, arguments)
+        .or_else(|| of_filter(error, arguments))
+        .or_else(|| of_words(arguments))
+        .or_else(|| misused::line(error, arguments))
+}
+
+/// Return what to type for a filter: clap does not know what it is, so its error has no context.
+fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let told = error.render().to_string();
+    let told = told.strip_prefix("error: ")?;
+    if error.kind() != ErrorKind::ValueValidation || !told.starts_with("filter, column ") {
+        return None;
+    }
+    let begin = format!("sockstamp {}", arguments.get(1)?.to_str()?);
+    let instead = filter::instead(told, &begin)?;
+    let (place, _) = told.split_once(": ")?;
+    Some(format!("{place}: {instead}"))
+}
+
+fn of_words(arguments: &[OsString]) -> Option<String> {
+    let arguments: Vec<String> = arguments
+        .iter()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
@@ -62,6 +92,9 @@ fn hint(
     }
     if subcommand == "record" && word.ends_with(".parquet") {
         return Some(format!("to write to it: {begin} -o {word}"));
+    }
+    if word.ends_with(".parquet") && !READING.contains(&subcommand.as_str()) {
+        return Some(format!("to read a recording: sockstamp report {word}"));
     }
     let is_name = word
         .chars()
@@ -125,19 +158,6 @@ fn has_value_behind(command: &Command, option: &str) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// Return true if a shell would find the program.
-fn is_program(name: &str) -> bool {
-    let executable = |path: std::path::PathBuf| {
-        path.metadata()
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return executable(name.into());
-    }
-    env::var_os("PATH")
-        .is_some_and(|paths| env::split_paths(&paths).any(|folder| executable(folder.join(name))))
 }
 
 #[cfg(test)]
