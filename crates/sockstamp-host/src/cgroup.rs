@@ -1,11 +1,12 @@
 //! The cgroup2 hierarchy, and directories in it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -16,6 +17,7 @@ use sockstamp_model::container::{Container, container_of};
 use sockstamp_model::name::Name;
 
 use crate::mounts::{self, Mount};
+use crate::walk::walk;
 
 /// Directories that one walk of the hierarchy should come to. Any user with a cgroup may make more
 /// in it.
@@ -165,13 +167,12 @@ pub fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
 /// Find the paths of these cgroups in a walk of at most this many directories. A cgroup's number is
 /// the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
 ///
-/// Directories of the hierarchy's owner come first, those near the root before others: users' own
-/// cannot hide them. One that is not found has no path.
+/// One that is not found has no path: no user can hide another's, or root's.
 #[must_use]
 pub fn paths(
     root: &Path,
     mut wanted: BTreeSet<u64>,
-    mut directories: usize,
+    directories: usize,
 ) -> Vec<(u64, Option<Cgroup>)> {
     let Ok(top) = fs::metadata(root) else {
         return Vec::new();
@@ -182,34 +183,21 @@ pub fn paths(
         let container = None;
         found.push((top.ino(), Some(Cgroup { path, container })));
     }
-    let begin = (PathBuf::new(), Place::default());
-    let (mut owned, mut others) = (VecDeque::from([begin]), VecDeque::new());
-    while let Some((path, place)) = owned.pop_front().or_else(|| others.pop_front()) {
-        // Skip a directory that went away meanwhile: it has nothing below it.
-        let entries = fs::read_dir(root.join(&path))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        for entry in below.take(directories) {
-            let path = path.join(entry.file_name());
-            let owner = entry.metadata().map_or(top.uid(), |entry| entry.uid());
-            let is_owned = owner == top.uid();
-            let place = place.below(&path, Some(owner).filter(|_| !is_owned));
-            if wanted.remove(&entry.ino()) {
-                let cgroup = Cgroup {
-                    path: Path::new("/").join(&path).as_os_str().into(),
-                    container: place.container.clone(),
-                };
-                found.push((entry.ino(), Some(cgroup)));
-            }
-            directories -= 1;
-            if is_owned { &mut owned } else { &mut others }.push_back((path, place));
+    walk(root, Place::default(), directories, |path, entry, above| {
+        let owner = entry.uid();
+        let place = above.below(path, Some(owner).filter(|owner| *owner != top.uid()));
+        if wanted.remove(&entry.ino()) {
+            let cgroup = Cgroup {
+                path: Path::new("/").join(path).as_os_str().into(),
+                container: place.container.clone(),
+            };
+            found.push((entry.ino(), Some(cgroup)));
         }
-        if directories == 0 || wanted.is_empty() {
-            break;
+        match wanted.is_empty() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(place),
         }
-    }
+    });
     found.extend(wanted.into_iter().map(|id| (id, None)));
     found
 }

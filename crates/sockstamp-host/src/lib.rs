@@ -17,3 +17,4 @@ pub mod pressure;
 pub mod queue;
 pub mod quota;
 mod sock_diag;
+mod walk;

@@ -1,12 +1,16 @@
 //! CPU quotas of cgroups, and how often they were used up: `cpu.stat` of both versions of cgroups.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Throttled;
 
+use crate::walk::walk;
 use crate::{cgroup, mounts};
 
 /// More cgroups than most hosts have. Reading one takes some 20 µs.
@@ -33,20 +37,13 @@ impl Quotas {
     pub fn of_host() -> Self {
         let mut quotas = Self::default();
         for hierarchy in hierarchies() {
-            let mut open = VecDeque::from([hierarchy.mount.clone()]);
-            let mut seen = 0;
-            while let Some(directory) = open.pop_front() {
-                seen += 1;
-                if seen > MOST {
-                    quotas.cut = true;
-                    break;
-                }
-                quotas.add(&hierarchy, &directory);
-                let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-                let inner =
-                    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-                open.extend(inner.map(|entry| entry.path()));
-            }
+            let mount = hierarchy.mount.clone();
+            quotas.add(&hierarchy, &mount);
+            let all = walk(&mount, (), MOST, |path, _, ()| {
+                quotas.add(&hierarchy, &mount.join(path));
+                ControlFlow::Continue(())
+            });
+            quotas.cut |= !all;
         }
         quotas
     }
@@ -122,15 +119,21 @@ struct Hierarchy {
 impl Hierarchy {
     /// Find the cgroup of a process, from the mount point: cgroups(7), "/proc files".
     fn of_process(&self, pid: u32) -> Option<PathBuf> {
-        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        text.lines().find_map(|line| {
-            let (_, line) = line.split_once(':')?;
-            let (controllers, path) = line.split_once(':')?;
+        self.in_lines(&fs::read(format!("/proc/{pid}/cgroup")).ok()?)
+    }
+
+    /// A user chooses names of cgroups, which may be no UTF-8.
+    fn in_lines(&self, lines: &[u8]) -> Option<PathBuf> {
+        lines.split(|byte| *byte == b'\n').find_map(|line| {
+            let mut fields = line.splitn(3, |byte| *byte == b':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let mut controllers = controllers.split(|byte| *byte == b',');
             let ours = match self.first {
-                true => controllers.split(',').any(|controller| controller == "cpu"),
-                false => controllers.is_empty(),
+                true => controllers.any(|controller| controller == b"cpu"),
+                false => controllers.eq([b""]),
             };
-            ours.then(|| path.trim_start_matches('/').into())
+            let path = path.strip_prefix(b"/").unwrap_or(path);
+            ours.then(|| OsStr::from_bytes(path).into())
         })
     }
 }
@@ -164,6 +167,17 @@ mod tests {
         };
         assert_eq!([parse(first), parse(second)], [read; 2]);
         assert_eq!(parse("usage_usec 9\n"), Counters::default());
+    }
+
+    #[test]
+    fn no_name_hides_the_cgroups_of_a_process() {
+        let lines = b"5:memory:/m\n3:cpu,cpuacct:/a/\xff:b\n1:name=systemd:/s\n0::/c/\xfe\n";
+        let found = |first| {
+            let mount = PathBuf::new();
+            Hierarchy { mount, first }.in_lines(lines).unwrap()
+        };
+        let expected = [b"a/\xff:b".as_slice(), b"c/\xfe"].map(OsStr::from_bytes);
+        assert_eq!([found(true), found(false)], expected.map(PathBuf::from));
     }
 
     fn quotas(of: &[(&str, u64, u64)]) -> Quotas {

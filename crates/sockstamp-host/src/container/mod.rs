@@ -8,10 +8,11 @@
 mod file;
 mod names;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use self::file::entries;
 use self::names::{DOCKER, KUBERNETES, Names, PODMAN, Wanted};
 pub use self::names::{Details, details};
 use crate::cgroup;
+use crate::walk::walk;
 
 /// A container that was requested by its id or name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,36 +239,15 @@ struct Place {
     user: Option<u32>,
 }
 
-/// The cgroups of containers: the outermost of each, in a walk of at most this many directories.
-/// Root's come first, so that no user can hide them by very many.
-fn collect(root: &Path, mut directories: usize, found: &mut Vec<Candidate>) {
-    let begin = (PathBuf::new(), Place::default());
-    let (mut of_root, mut others) = (VecDeque::from([begin]), VecDeque::new());
-    while let Some((path, within)) = of_root.pop_front().or_else(|| others.pop_front()) {
-        // A cgroup that vanishes meanwhile has no container any more.
-        let entries = fs::read_dir(root.join(&path))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let inspected =
-            entries.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?)));
-        let below = inspected.filter(|(_, metadata)| metadata.is_dir());
-        for (name, metadata) in below.take(directories) {
-            directories -= 1;
-            let path = path.join(name);
-            let place = inspect(&path, &metadata, &within, found);
-            let is_of_root = metadata.uid() == 0;
-            if is_of_root {
-                &mut of_root
-            } else {
-                &mut others
-            }
-            .push_back((path, place));
-        }
-        if directories == 0 {
-            break;
-        }
-    }
+/// Collect the cgroups of containers: the outermost of each, in a walk of at most this many
+/// directories.
+fn collect(root: &Path, directories: usize, found: &mut Vec<Candidate>) {
+    walk(
+        root,
+        Place::default(),
+        directories,
+        |path, metadata, above| ControlFlow::Continue(inspect(path, metadata, above, found)),
+    );
 }
 
 /// Add the container of a cgroup, unless the one that it is in is the same.
