@@ -1,6 +1,7 @@
 //! The labels that `by` chooses: dimensions of groups, and what runtimes say of their containers.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
@@ -110,5 +111,41 @@ impl fmt::Display for Label {
 impl Serialize for Label {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+/// Bytes of a value. Users choose some, as the path of a cgroup. A group has hundreds of series, so
+/// that long values would make a scrape too long for everybody.
+const LONGEST: usize = 512;
+
+/// Shorten a long value, and keep it apart from others that begin alike.
+pub(super) fn bounded(value: String) -> String {
+    if value.len() <= LONGEST {
+        return value;
+    }
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    let end = format!("…{:016x}", hasher.finish());
+    let mut room = (0..=LONGEST - end.len()).rev();
+    let at = room.find(|at| value.is_char_boundary(*at));
+    value[..at.unwrap_or(0)].to_owned() + &end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_and_differs_from_others_that_begin_alike() {
+        let short = "é".repeat(LONGEST / 2);
+        assert_eq!(bounded(short.clone()), short);
+        for name in ["é", "\\xff"] {
+            let long = name.repeat(4000);
+            let values = [bounded(long.clone()), bounded(long.clone() + "/a")];
+            assert!(values.iter().all(|value| value.len() <= LONGEST));
+            assert!(values.iter().all(|value| long.starts_with(&value[..450])));
+            assert_ne!(values[0], values[1]);
+            assert_eq!(values[0], bounded(long));
+        }
     }
 }

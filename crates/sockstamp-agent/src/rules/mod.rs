@@ -386,7 +386,7 @@ impl Naming for Namer<'_> {
                 }
                 Label::Node => self.node.to_owned(),
             };
-            (Cow::Borrowed(by.name()), value)
+            (Cow::Borrowed(by.name()), labels::bounded(value))
         });
         let mut labels: Labels = own.collect();
         let added = self.rule(key).into_iter().flat_map(|rule| &rule.labels);
@@ -418,7 +418,7 @@ impl Naming for Namer<'_> {
 #[cfg(test)]
 mod tests {
     use sockstamp_model::flow::{NetnsInode, Protocol};
-    use sockstamp_model::group::GroupNetns;
+    use sockstamp_model::group::{GroupCgroup, GroupNetns};
 
     use super::*;
     use crate::config::Config;
@@ -620,6 +620,21 @@ mod tests {
         );
         let other = namer.rule(&key("", 80, "10.0.0.1"));
         assert!(other.is_none() && Rule::cap(other) == GroupCap::Common);
+    }
+
+    #[test]
+    fn no_label_of_a_series_is_longer_than_its_bound() {
+        let cgroup = GroupCgroup {
+            id: 1,
+            path: Some(b"/\xff".repeat(2000).as_slice().into()),
+        };
+        let key = GroupKey {
+            cgroup: Some(cgroup),
+            ..GroupKey::default()
+        };
+        let labels = labels_of("by = [\"cgroup\"]", &key);
+        assert!(labels[0].starts_with("cgroup=/\\xff/"), "{labels:?}");
+        assert!(labels[0].len() < 600, "{labels:?}");
     }
 
     #[test]

@@ -5,6 +5,15 @@ use sockstamp_model::name::Name;
 /// Names that are kept of a container. People give it one, podman's networks some aliases.
 pub(super) const NAMES: usize = 16;
 
+/// Bytes of a name: those of images have 500 at most. Each series has it, so that a user could make
+/// a scrape of any length.
+pub(super) const LONGEST: usize = 1024;
+
+/// Return whether a name may be kept.
+pub(super) fn is_kept(name: &Name) -> bool {
+    (1..=LONGEST).contains(&name.as_bytes().len())
+}
+
 /// Properties of a container, besides its id, as its runtime reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
@@ -34,7 +43,7 @@ impl Details {
             (&mut self.namespace, namespace),
         ] {
             if mine.is_none() {
-                *mine = theirs.filter(|name| !name.is_empty());
+                *mine = theirs.filter(is_kept);
             }
         }
     }

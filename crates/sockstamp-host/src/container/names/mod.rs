@@ -19,7 +19,7 @@ use sockstamp_model::container::ID_LENGTH;
 use sockstamp_model::name::Name;
 
 use super::file::{self, entries};
-use entry::{Entry, NAMES};
+use entry::{Entry, NAMES, is_kept};
 
 pub use entry::Details;
 
@@ -180,7 +180,7 @@ impl Names {
     fn add(&mut self, source: Source, found: impl IntoIterator<Item = Entry>) {
         for Entry { id, names, details } in found {
             let of_id = self.found.entry((source, id.clone())).or_default();
-            for name in names {
+            for name in names.into_iter().filter(is_kept) {
                 if of_id.len() < NAMES && !of_id.contains(&name) {
                     of_id.push(name);
                 }
@@ -514,6 +514,26 @@ mod tests {
         let mut names = Names::default();
         names.take(Some(1000), "", podman(list.as_bytes(), &["0123"]));
         assert_eq!(names.of(Some(1000), "0123"), first);
+    }
+
+    #[test]
+    fn a_very_long_name_of_a_container_or_an_image_is_none() {
+        let long = "x".repeat(3_900_000);
+        for (names, image, kept) in [
+            (format!("[\"{long}\"]"), "web", (None, Some("web"))),
+            (format!("[\"{long}\", \"web\"]"), "web", (None, Some("web"))),
+            ("[\"web\"]".to_owned(), long.as_str(), (Some("web"), None)),
+        ] {
+            let metadata = format!("{{\"image-name\":\"{image}\"}}");
+            let list = format!("[{{\"id\":\"0123\",\"names\":{names},\"metadata\":{metadata:?}}}]");
+            let mut found = Names::default();
+            found.take(Some(1000), "", podman(list.as_bytes(), &["0123"]));
+            let of_id = found.of(Some(1000), "0123");
+            assert!(of_id.iter().all(|name| *name == "web"), "{}", of_id.len());
+            let details = &found.details[&(Some(1000), "0123".to_owned())];
+            let kept = (kept.0.map(Name::from), kept.1.map(Name::from));
+            assert_eq!((&details.name, &details.image), (&kept.0, &kept.1));
+        }
     }
 
     #[test]
