@@ -102,7 +102,7 @@ fn named_files() -> impl Iterator<Item = PathBuf> {
 /// it.
 #[must_use]
 pub fn names() -> BTreeMap<NetnsInode, Name> {
-    let mut names = BTreeMap::new();
+    let mut containers = BTreeMap::new();
     let root = cgroup::mount();
     for process in processes() {
         let cgroup = fs::read(process.join("cgroup")).unwrap_or_default();
@@ -110,15 +110,13 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
         let container = lines.find_map(|line| container_in(line, root.as_deref()));
         let container = container.filter(|container| container.runtime != Runtime::Systemd);
         if let (Some(container), Ok(inode)) = (container, inode(&process.join("ns/net"))) {
-            let id = container.short_id();
-            let name = match container.user {
-                // A claim is not to be confused with root's container of the same id.
-                Some(user) => format!("user-{user}/{id}").into(),
-                None => Name::from(id),
-            };
-            names.insert(inode, name);
+            add(&mut containers, inode, container);
         }
     }
+    let mut names: BTreeMap<_, _> = containers
+        .iter()
+        .map(|(inode, container)| (*inode, name_of(container)))
+        .collect();
     for file in named_files() {
         if let (Ok(inode), Some(name)) = (inode(&file), file.file_name()) {
             names.insert(inode, Name::from(name));
@@ -128,6 +126,24 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
         names.remove(&own);
     }
     names
+}
+
+/// Take the container of a process in a namespace. One that a user claims, in a namespace of
+/// root's, does not rename it.
+fn add(containers: &mut BTreeMap<NetnsInode, Container>, inode: NetnsInode, container: Container) {
+    let known = containers.get(&inode);
+    if known.is_none_or(|known| known.user.is_some()) {
+        containers.insert(inode, container);
+    }
+}
+
+fn name_of(container: &Container) -> Name {
+    let id = container.short_id();
+    match container.user {
+        // A claim is not to be confused with root's container of the same id.
+        Some(user) => format!("user-{user}/{id}").into(),
+        None => Name::from(id),
+    }
 }
 
 /// Return the container in a line of cgroup(7)'s `/proc/PID/cgroup`. The line of version 2 begins
@@ -355,6 +371,26 @@ mod tests {
     fn a_process_names_the_network_namespace_that_it_is_in() {
         let process = std::process::id().to_string();
         assert_eq!(hold(&process).unwrap().inode(), own().unwrap());
+    }
+
+    /// A task of a user, in root's container, may have a cgroup of its own there.
+    #[test]
+    fn a_claim_in_a_namespace_of_roots_container_does_not_rename_it() {
+        let of = |path: &str| container_of(path).unwrap();
+        let id = |digit: &str| digit.repeat(64);
+        let root = of(&format!("/docker/{}", id("a")));
+        let slice = "/user.slice/user-1000.slice";
+        let claim = of(&format!("{slice}/docker-{}.scope", id("b")));
+        for order in [[&root, &claim], [&claim, &root]] {
+            let mut containers = BTreeMap::new();
+            for container in order {
+                add(&mut containers, NetnsInode(7), container.clone());
+            }
+            add(&mut containers, NetnsInode(8), claim.clone());
+            let names = containers.values().map(name_of);
+            let expected = ["aaaaaaaaaaaa", "user-1000/bbbbbbbbbbbb"].map(Name::from);
+            assert!(names.eq(expected), "{order:?}");
+        }
     }
 
     #[test]
