@@ -54,16 +54,17 @@ impl CpuTimes {
 fn look(pid: u32) -> Option<Look> {
     Some(Look {
         at: measure::now().ok()?,
-        ran: ran(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?,
+        ran: ran(&fs::read(format!("/proc/{pid}/stat")).ok()?)?,
         waited: waited(pid),
         quotas: Quotas::of_processes(&[pid]),
     })
 }
 
 /// Return the CPU time of all tasks that a process has, or had: fields 14 and 15 of proc(5)'s
-/// `/proc/PID/stat`, after a name that may have blanks.
-fn ran(stat: &str) -> Option<u64> {
-    let (_, after) = stat.rsplit_once(')')?;
+/// `/proc/PID/stat`, after a name that may have blanks and be no UTF-8.
+fn ran(stat: &[u8]) -> Option<u64> {
+    let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
+    let after = str::from_utf8(&stat[name_ends + 1..]).ok()?;
     let mut fields = after.split_ascii_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let (user, system) = (ticks()?, ticks()?);
@@ -93,13 +94,13 @@ mod tests {
 
     #[test]
     fn the_time_is_read_after_any_name() {
-        let stat = "7 (a b) c) R 1 7 7 0 -1 4194560 9 0 0 0 3 4 0 0 20 0 1 0 5";
+        let stat = b"7 (a b) \xff) R 1 7 7 0 -1 4194560 9 0 0 0 3 4 0 0 20 0 1 0 5";
         let second = sysconf(SysconfVar::CLK_TCK)
             .unwrap()
             .unwrap()
             .cast_unsigned();
         assert_eq!(ran(stat), Some(7 * (1_000_000_000 / second)));
-        assert_eq!(ran("7 (a"), None);
+        assert_eq!(ran(b"7 (a"), None);
     }
 
     #[test]

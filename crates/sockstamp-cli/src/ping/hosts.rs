@@ -1,6 +1,6 @@
 //! Turn the user's hosts into targets, and refuse invalid ones before anything is sent.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::path::Path;
@@ -27,6 +27,8 @@ const FLOOD: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// ARP gives up after three requests, one a second: `mcast_solicit` and `retrans_time_ms` of Linux.
 const LINGER: Duration = Duration::from_millis(3_200);
+/// Bytes of a list of hosts: far more than any has.
+const LARGEST: u64 = 16 << 20;
 /// Names that are looked up at once.
 const LOOKUPS: usize = 16;
 
@@ -132,12 +134,22 @@ fn names(options: &Options) -> Result<Vec<String>> {
 }
 
 fn contents(path: &Path) -> io::Result<String> {
-    if path != Path::new("-") {
-        return fs::read_to_string(path);
+    match path == Path::new("-") {
+        true => bounded(io::stdin()),
+        false => bounded(File::open(path)?),
     }
+}
+
+/// Read a list that ends: some devices have no end.
+fn bounded(list: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    Ok(text)
+    list.take(LARGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LARGEST {
+        true => Err(io::Error::other(format!(
+            "it has more than {LARGEST} bytes"
+        ))),
+        false => Ok(text),
+    }
 }
 
 /// A line each; a comment goes from a # to the end of its line.
@@ -446,6 +458,13 @@ mod tests {
             listed(text).collect::<Vec<_>>(),
             ["10.0.0.1", "example.org", "::1"]
         );
+    }
+
+    #[test]
+    fn a_list_without_end_is_refused() {
+        let error = contents(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(error, format!("it has more than {LARGEST} bytes"));
+        assert_eq!(bounded(&b"::1"[..]).unwrap(), "::1");
     }
 
     #[test]
