@@ -60,8 +60,10 @@ impl CeilingLog {
         let state = State {
             lowered: cost.rate_cap.filter(|_| cost.lowered),
             one_of: summary.windows.map_or(1, |windows| windows.one_of),
-            // A session that replaces another counts anew.
-            is_over: cost.over > self.over,
+            // A session that replaces another counts anew. What cost more for a moment, as starting
+            // does, is not what the figures of now show.
+            is_over: cost.over > self.over
+                && cost.programs.saturating_add(cost.process) > cost.ceiling,
         };
         self.over = cost.over;
         if state == self.said {
@@ -168,6 +170,14 @@ mod tests {
         assert!(line.ends_with("1/4 of the time"), "{line}");
         let line = after(6, &summary(100, 1, 3)).unwrap();
         assert_eq!(line, "max_cost 1%: all rates are as configured");
+    }
+
+    #[test]
+    fn a_cost_below_the_ceiling_is_not_called_more() {
+        let mut log = CeilingLog::default();
+        let mut calm = summary(100, 1, 3);
+        calm.cost.as_mut().unwrap().programs = 300;
+        assert_eq!(log.line(Instant::now(), &calm), None);
     }
 
     #[test]

@@ -81,6 +81,13 @@ fn a_file_is_checked_without_starting() {
     }
 }
 
+#[test]
+fn a_rule_that_turns_everything_off_is_good_but_warned_of() {
+    let (is_good, text) = check("[[rule]]\nmatch = {}\noff = true\n");
+    let warning = "sockstamp: FILE: [[rule]] 1: it matches every group and has off = true";
+    assert!(is_good && text.contains(warning), "{text}");
+}
+
 /// Opening a pipe waits for a writer, and there is none.
 #[test]
 fn secrets_are_read_from_regular_files_of_a_bounded_size() {
