@@ -429,6 +429,16 @@ fn a_name_that_no_process_has_is_reported_and_a_silent_target_is_one_line_and_a_
     assert_eq!(stdout.lines().count(), 2, "{stdout}");
 }
 
+/// A program that talks by Unix sockets alone has nothing to explain either.
+#[test]
+fn explain_of_a_silent_target_names_what_is_not_measured() {
+    let script = "import socket\na, b = socket.socketpair()\na.send(b'x')\nb.recv(1)";
+    let output = sockstamp(&["explain", "--", "python3", "-c", script]).output();
+    let stdout = String::from_utf8(output.unwrap().stdout).unwrap();
+    let named = " no messages\n note: not measured: SCTP, SMC, vsock and Unix sockets";
+    assert!(stdout.contains(named), "{stdout}");
+}
+
 /// A reader that has seen enough, as head(1), is no failure.
 #[test]
 fn a_closed_pipe_ends_quietly() {

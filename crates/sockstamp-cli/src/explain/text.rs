@@ -16,7 +16,7 @@ use crate::print::colour::Brush;
 use crate::print::findings::Shown;
 use crate::print::line::time_of_day;
 use crate::print::paragraph::wrapped;
-use crate::print::text::counted;
+use crate::print::text::{OTHER_TRAFFIC, counted};
 
 /// Nobody measures so many times as long.
 const MOST_NEEDED: f64 = 100.0;
@@ -30,7 +30,7 @@ pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
     };
     shown.print(output, Brush::default())?;
     if told.explained.is_empty() {
-        writeln!(output, " no messages")?;
+        writeln!(output, " no messages\n note: {OTHER_TRAFFIC}")?;
     }
     if let Some(slow_only) = &told.slow_only {
         sentence(output, " recording:", &slow_only.to_string())?;

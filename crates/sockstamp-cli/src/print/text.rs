@@ -155,6 +155,10 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
         && summary.refusals().count() == 0
 }
 
+/// Programs that talk by these seem to be silent.
+pub(crate) const OTHER_TRAFFIC: &str =
+    "not measured: SCTP, SMC, vsock and Unix sockets; QUIC as datagrams alone";
+
 /// The table without messages.
 pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
     let words = format!("{}: {why}", summary.duration);

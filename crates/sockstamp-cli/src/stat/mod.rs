@@ -213,7 +213,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         (Format::Text, _) if text::is_empty(summary) => {
             text::nothing(output, summary, why_nothing(options, waited))?;
             shown.print(output, brush)?;
-            writeln!(output, " note: {OTHER_TRAFFIC}")?;
+            writeln!(output, " note: {}", text::OTHER_TRAFFIC)?;
         }
         (Format::Text, None) => text::table(output, summary, &shown, &Places::here(), brush)?,
         (Format::Text, Some(groups)) => {
@@ -247,10 +247,6 @@ struct Json<'a> {
     diagnosis: findings::Json<'a>,
     waits: Vec<waits::Json<'a>>,
 }
-
-/// Programs that talk by these seem to be silent.
-const OTHER_TRAFFIC: &str =
-    "not measured: SCTP, SMC, vsock and Unix sockets; QUIC as datagrams alone";
 
 /// Explain where messages would have come from.
 fn why_nothing(options: &Options, waited: bool) -> &'static str {
