@@ -4,12 +4,14 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use sockstamp_model::name::shows;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use testbed::{Cgroup, Host, PATIENCE, Process, Tmux};
+use with::agent::Agent;
 use with::{end, hooks, sockstamp, start};
 
 /// Sets a terminal's title, and turns the direction of what follows.
@@ -115,6 +117,12 @@ fn complaint(mut command: Command) -> String {
     let text = String::from_utf8(stderr).unwrap();
     assert_shows(&text);
     text
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(sockstamp());
+    command.args(words);
+    command
 }
 
 const BY: [&str; 3] = ["stat", "--by", "comm,cgroup,interface"];
@@ -227,13 +235,82 @@ fn hostile_names_do_not_reach_the_terminal_of_top() {
     tmux.press(&["q"]).unwrap();
 }
 
+/// Each subcommand that reads recordings, in each of its forms.
+#[test]
+fn hostile_names_are_escaped_in_what_is_made_of_a_recording() {
+    let mut setup = HostileNames::new();
+    setup.add(COMM.as_bytes());
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let file = path("messages.parquet");
+    let more = ["--packets", "--every", "--max-cost=none", "--cgroup"];
+    let words = [&["record", "-o", &file][..], &more, &[setup.cgroup()]].concat();
+    let process = start(&words);
+    (0..50).for_each(|_| setup.ask());
+    assert_shows(&end(process).stderr());
+
+    let by = ["--by", "comm,cgroup,interface"];
+    for words in [
+        &["report", "--format", "text", by[0], by[1]][..],
+        &["report", "--format", "csv", by[0], by[1]],
+        &["report", "--format", "json", by[0], by[1]],
+        &["explain", "--slow=1ns"],
+        &["explain", "--slow=1ns", "--format", "json"],
+        &["diff", &file],
+        &["diff", "--format", "json", &file],
+    ] {
+        let output = command(&[words, &[file.as_str()]].concat())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && !text.is_empty(), "{words:?}");
+        assert_shows(&text);
+        if words[0] == "report" {
+            // Names longer than a line continue in the next.
+            let line = text.replace("\n  ", "");
+            let is_json = words[2] == "json";
+            let escaped = if is_json {
+                r"\u001b]0;x\u0007\u202e\nabc"
+            } else {
+                ESCAPED_COMM
+            };
+            assert!(line.contains(escaped), "{words:?}: {text}");
+        }
+    }
+    let captured = path("packets.pcapng");
+    let output = command(&["pcap", &file, "-o", &captured]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let comments = with::pcap::fields(Path::new(&captured), ["frame.comment"]);
+    let comm = format!(" comm={} ", ESCAPED_COMM.replace(' ', r"\x20"));
+    assert!(!comments.is_empty());
+    for [comment] in &comments {
+        assert_shows(comment);
+        assert!(comment.contains(&comm), "{comment}");
+    }
+}
+
+/// Labels are escaped for terminals, and then as the format wants it.
+#[test]
+fn hostile_names_are_escaped_in_metrics_and_in_the_page_of_the_agent() {
+    let mut setup = HostileNames::new();
+    setup.add(COMM.as_bytes());
+    let settings = "by = [\"comm\", \"cgroup\", \"interface\"]\n[page]\nslow = \"1us\"";
+    let agent = Agent::of(&setup.host, settings);
+    (0..20).for_each(|_| setup.ask());
+    let comm = format!("comm=\"{}\"", ESCAPED_COMM.replace('\\', r"\\"));
+    let scrape =
+        agent.scrape_until(|scrape| scrape.sum("sockstamp_messages_total", &[&comm]) >= 40.0);
+    assert_shows(&scrape.0);
+    let interface = format!("interface=\"{}@", ESCAPED.replace('\\', r"\\"));
+    assert!(scrape.0.contains(&interface), "{}", scrape.0);
+    let slow = agent.get("/slow");
+    assert_shows(&slow);
+    assert!(slow.contains("]0;x"), "{slow}");
+    assert_shows(&agent.process.stderr());
+}
+
 #[test]
 fn errors_escape_what_they_quote() {
-    let command = |words: &[&str]| {
-        let mut command = Command::new(sockstamp());
-        command.args(words);
-        command
-    };
     for words in [
         &["stat", "--cgroup", HOSTILE][..],
         &["stat", "--container", HOSTILE],
