@@ -17,13 +17,20 @@ hushed
 kill -INT "$TRACE" "$RECORD"; wait "$TRACE" "$RECORD"
 ended
 counted
-# A line of trace for each message; a last line counts those that found no room.
+# left_out NAME WORDS: the messages that its standard error counts in these words
+left_out() {
+	grep -o "^sockstamp: [0-9]* messages $2" "$WORK/$1.err" | awk '{sum += $2} END {printf "%d", sum}'
+}
+# A line of trace for each message, or a count: of those that found no room in the ring, in its last
+# line, and of those that came faster than they could be printed.
 lines=$(grep -c '"direction":"[rt]x"' "$WORK/trace")
 lost=$(jq -s 'map(.lost.ring // empty) | add // 0' "$WORK/trace")
-[ $((lines + lost)) = $((SENT + READ)) ] ||
-	fail "trace: $lines messages and $lost lost of $((SENT + READ))"
+late=$(left_out trace 'could not be shown')
+[ $((lines + lost + late)) = $((SENT + READ)) ] ||
+	fail "trace: $lines messages, $lost lost and $late left out of $((SENT + READ))"
 rows=$("$SOCKSTAMP" report --format json "$WORK/row.parquet" | jq '.tx.messages + .rx.messages')
 lost=$(grep -o 'lost: ring [0-9]*' "$WORK/record.err" | grep -o '[0-9]*$' || echo 0)
-[ $((rows + lost)) = $((SENT + READ)) ] ||
-	fail "record: $rows rows and $lost lost of $((SENT + READ))"
+late=$(left_out record 'are not in the recording')
+[ $((rows + lost + late)) = $((SENT + READ)) ] ||
+	fail "record: $rows rows, $lost lost and $late left out of $((SENT + READ))"
 after
