@@ -303,6 +303,12 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             ))
         }
         Node::DeliveryWindow => {
+            if let Some(unread) = unread(account) {
+                return Some(format!(
+                    "; {} kB from there wait to be read here: neither end reads",
+                    unread / 1000
+                ));
+            }
             let others = seen().map(|seen| seen.others).max()?;
             (others > 0).then(|| format!("; {others} other connections have room"))
         }
@@ -360,6 +366,12 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
 }
 
 /// The next hop that does not answer, where it was seen.
+/// Return what an end that waits for the peer's window has not read itself, and has no window for.
+fn unread(account: &Account<'_>) -> Option<u64> {
+    let seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    seen.filter_map(|seen| seen.unread).max()
+}
+
 /// Name the descriptors of a program that has no room for more.
 fn no_descriptors(account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
@@ -422,7 +434,8 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
             ": they were sent again, and never acknowledged".to_owned()
         }
         (End::GivenUp, Node::AnswerPeer) if are_heard(account) => {
-            ": the host there acknowledged them, its program did not answer".to_owned()
+            ": the host there acknowledged them: its program did not answer, or the answer was lost"
+                .to_owned()
         }
         _ => String::new(),
     }

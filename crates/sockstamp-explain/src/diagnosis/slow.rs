@@ -107,6 +107,8 @@ pub(super) struct Seen {
     pub(super) is_large: bool,
     /// The bytes that are unread, waiting or unacknowledged.
     pub(super) bytes: u64,
+    /// Bytes of the peer's that this end has not read, where it has no window for more.
+    pub(super) unread: Option<u64>,
     /// The device that it left by.
     pub(super) device: Option<Name>,
     /// The queue of a device on the way there.

@@ -1344,6 +1344,55 @@ fn a_question_that_never_arrived_is_no_subscription() {
     assert_eq!([notes(0), notes(2)], [1, 0]);
 }
 
+/// As of a client that writes all of its requests before it reads an answer.
+#[test]
+fn an_end_that_reads_nothing_does_not_blame_the_peer_for_that() {
+    let told = |own_window| {
+        let mut room = wait(Kind::Room, End::Open, 100, 7_000);
+        room.opened = Some(Opened::Connected);
+        room.evidence.window_closed = Some(Nanos(6_900 * MS));
+        room.evidence.connection = Some(Connection {
+            segment: 1_448,
+            unread: 128_896,
+            own_window,
+            ..Connection::default()
+        });
+        told_of(vec![room], Vec::new()).findings[0].sentence.clone()
+    };
+    let both = "; 128 kB from there wait to be read here: neither end reads";
+    assert!(told(0).ends_with(both), "{}", told(0));
+    assert!(!told(60_000).contains("neither"), "{}", told(60_000));
+}
+
+/// As of a proxy that tries a dead server before another one.
+#[test]
+fn a_service_that_waits_for_a_connect_does_not_sleep() {
+    let (mut services, mut connects) = (Vec::new(), Vec::new());
+    for of in 0..8_u64 {
+        let here = flow("10.0.0.1:8000", &format!("10.0.0.9:{}", 40_000 + of));
+        let mut service = sent(here, 1_300 + of * 10, Part::Other, 0);
+        service.stages[Stage::AppService] = Some(Nanos(1_250 * MS));
+        service.parts[Part::ServiceBlocked] = Some(Nanos(1_250 * MS));
+        service.pid = 7;
+        services.push(service);
+        let mut connect = wait(Kind::Connect, End::GivenUp, 60 + of * 10, 1_200);
+        connect.flow = flow(&format!("10.0.0.1:{}", 50_000 + of), "10.0.0.2:9001");
+        connect.evidence.syns = Some(2);
+        connects.push(connect);
+    }
+    let mut case = Case::new(Scope::default());
+    services.iter().for_each(|service| case.message(service));
+    case.waits(&Waits {
+        list: connects,
+        attempts: vec![tried(Kind::Connect, "10.0.0.2:9001", 8, 8)],
+        ..Waits::default()
+    });
+    let diagnosis = case.diagnose(&summary());
+    let first = &diagnosis.findings[0].sentence;
+    assert!(first.starts_with("8 of 8 connects of app"), "{diagnosis:?}");
+    assert_eq!(diagnosis.findings.len(), 1, "{diagnosis:?}");
+}
+
 #[test]
 fn connections_that_wait_for_an_accept_are_those_of_the_end() {
     let told = |descriptors| {

@@ -316,7 +316,7 @@ tree! {
     }
     ServiceAsleep in Some(Service), "service.asleep" {
         is: "its tasks sleep: a lock, a disk, a timer, a pipe, a child, a service behind a Unix socket, or too few workers",
-        proof: "No task of the process was on a CPU, ready, or asking others.",
+        proof: "No task that served was on a CPU, ready, or asking others. Other threads of the process, as those of a garbage collector, are not in it.",
         alike: "A lock, a disk, a timer, a full pipe, a service behind a Unix socket, a worker that is kept by an idle client.",
         check: "`strace -p PID`, `/proc/PID/stack`.",
         cure: "Asynchronous work, or more tasks; otherwise that of the lock or the disk.",

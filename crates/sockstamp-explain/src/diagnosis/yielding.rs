@@ -51,7 +51,7 @@ impl Index {
             let Slow { flow, pid, key, .. } = &waits[of];
             let ends = (canonical(flow.local), canonical(flow.remote));
             index.sockets.entry(ends).or_default().push(of);
-            if *pid != 0 && matches!(key.root, Node::Answer | Node::Delivery) {
+            if *pid != 0 && matches!(key.root, Node::Answer | Node::Connect | Node::Delivery) {
                 index.processes.entry(*pid).or_default().push(of);
             }
         }
@@ -103,8 +103,8 @@ const MOST_NEAR: usize = 256;
 /// Return true if the lower wait is what the upper one waits for.
 fn is_below(lower: &Slow, upper: &Slow) -> bool {
     use Node::{
-        Accept, Answer, Delivery, DeliveryCall, DeliveryRoom, DeliveryWindow, Greeting, Read,
-        ReadStack, Service,
+        Accept, Answer, Connect, Delivery, DeliveryCall, DeliveryRoom, DeliveryWindow, Greeting,
+        Read, ReadStack, Service,
     };
     let is_other_end = lower.faces(upper);
     let is_same_end =
@@ -115,8 +115,8 @@ fn is_below(lower: &Slow, upper: &Slow) -> bool {
         (Answer, Delivery) => is_same_end || is_other_end,
         // What came before accept() could not be read.
         (Read, Accept) => is_same_end,
-        // A question of the process inside a request, to another.
-        (Service, Answer) => {
+        // A question of the process inside a request, to another, or a connect for one.
+        (Service, Answer | Connect) => {
             lower.pid == upper.pid && lower.key.role == Role::Asks && is_inside && !is_same_end
         }
         (Delivery, Read) => is_other_end && upper.parts.of(DeliveryWindow) > 0,

@@ -97,6 +97,7 @@ fn seen(wait: &Wait) -> Seen {
             connection.segment > 0 && wait.bytes.max(queued) > u64::from(connection.segment)
         }),
         bytes: wait.bytes,
+        unread: connection.and_then(unread),
         device: None,
         backlog: None,
         neighbour: None,
@@ -111,6 +112,12 @@ fn seen(wait: &Wait) -> Seen {
         disks: 0,
         workers: 0,
     }
+}
+
+/// Return the bytes that are not read, where they leave no window for another segment.
+fn unread(connection: &Connection) -> Option<u64> {
+    let is_full = connection.unread > 0 && connection.own_window < connection.segment;
+    is_full.then_some(connection.unread.into())
 }
 
 /// Return true if either end sends at most twice as often as the other: neither logs nor pushes.
