@@ -30,6 +30,7 @@ mod record;
 mod recordings;
 mod recover;
 mod report;
+mod sleeps;
 mod stat;
 mod stuck;
 mod top;

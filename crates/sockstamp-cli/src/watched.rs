@@ -17,6 +17,7 @@ use crate::descriptors::UsedUp;
 use crate::measure::Observer;
 use crate::options::target::Target;
 use crate::queues::Queues;
+use crate::sleeps::Sleeps;
 
 /// Collects slow messages.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(crate) struct Watched {
     queues: Queues,
     cpu_times: CpuTimes,
     used_up: UsedUp,
+    sleeps: Sleeps,
     /// How long tasks had waited for disks at the start.
     pressure: Option<Duration>,
     /// Somebody waited for a peer since the queues were looked at.
@@ -55,6 +57,7 @@ impl Watched {
             queues: Queues::open(),
             cpu_times: CpuTimes::default(),
             used_up: UsedUp::default(),
+            sleeps: Sleeps::default(),
             pressure: pressure::of_disks(),
             waited: false,
         }
@@ -87,6 +90,9 @@ impl Observer for Watched {
         if message.stages[Stage::ConnAccept].is_some_and(|time| time >= self.slow) {
             self.used_up.add(message.pid);
         }
+        if message.serves() && message.is_slow(self.slow) {
+            self.sleeps.add(message.pid);
+        }
         self.case.message(&message);
     }
 
@@ -103,6 +109,7 @@ impl Observer for Watched {
         self.names.rename_waits(&mut waits);
         self.case.waits(&waits);
         self.waits.extend(waits.list);
+        self.case.sleeps(self.sleeps.end());
         for (pid, cpu) in self.cpu_times.since() {
             self.case.cpu(pid, cpu);
         }

@@ -74,6 +74,15 @@ smallest group that carries it. A fault that nobody thought of ends at the right
 - *Bounds*: if the tasks of a process have run and waited for a CPU for a quarter of the time in which
   it had requests, they slept; if they ran for four fifths, the CPU is what it needs. Such work for
   one request at a time is a note.
+- *Held*: a service holds a question until it has news, which is a note, too, if it answers half as
+  many others at once and one of these was seen: questions with a connection each follow each other
+  for nine tenths of the time; a quarter of the answers on a connection comes at a limit and a
+  quarter at any time before it; or the tasks of an event loop with several connections, which asks
+  nobody, have nothing to do.
+- *Looks at tasks*: the tasks of a process here that serves, and had a slow wait, are looked at each
+  40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`).
+  What more of them sleep in than otherwise, at a third of the looks during such waits, is said in
+  place of a list.
 - *Asleep*: if tasks of this host waited for disks for half of the time of such waits
   (`/proc/pressure/io`), that is said beside the list of what a task may sleep for. Late reads of
   three connections or more that end within a tenth of their time show a program that stood still as

@@ -15,11 +15,14 @@ use super::descent::deepest;
 use super::descriptors::Descriptors;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
+use super::held;
 use super::link::Link;
+use super::looks;
 use super::loss::Fates;
 use super::lossy::{self, Links};
 use super::neighbour::Neighbour;
 use super::scope::Scope;
+use super::sleep::SleepLook;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
@@ -59,6 +62,8 @@ pub struct Case {
     descriptors: BTreeMap<u32, Descriptors>,
     /// The least time for which tasks of this host waited for disks.
     disks: Nanos,
+    /// Looks at tasks of this host's programs.
+    sleeps: Vec<SleepLook>,
 }
 
 impl Case {
@@ -78,6 +83,7 @@ impl Case {
             cpus: BTreeMap::new(),
             descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
+            sleeps: Vec::new(),
         }
     }
 
@@ -202,6 +208,11 @@ impl Case {
         self.disks = time;
     }
 
+    /// Add looks at tasks of this host's programs, made while some of their waits were slow.
+    pub fn sleeps(&mut self, looks: impl IntoIterator<Item = SleepLook>) {
+        self.sleeps.extend(looks);
+    }
+
     fn attempts(&mut self, attempts: &Attempts) {
         let key = attempts_key(attempts);
         if key.root == Node::Connect && attempts.failed == 0 && attempts.count > 0 {
@@ -267,11 +278,14 @@ impl Case {
         let mut open = flows::always_open(&waits);
         let quick = self.quick(&waits, summary);
         flows::irregular(&waits, &mut open, &self.sending, &quick);
+        held::mark(&waits, &mut open, &quick);
         flows::work(&waits, &mut open);
         let served = flows::Served::new(&waits, &open);
         turn::divide(&mut waits, &served);
         cpu::divide(&mut waits, &self.cpus);
         workers::divide(&mut waits, &open);
+        looks::note(&mut waits, &self.sleeps);
+        held::idle(&waits, &mut open, &quick);
         let held = yielding::between(&waits);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
@@ -458,7 +472,6 @@ impl Case {
     /// Return true if a connection that always has a question open is a fault all the same:
     /// everything that the service answers is slow, not only what may be a subscription.
     fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
-        use sockstamp_model::stage::Stage;
         if wait.key.root != Node::Service {
             return self.has_fast_siblings(wait);
         }
@@ -468,20 +481,14 @@ impl Case {
             .filter(|other| other.key == wait.key)
             .map(|other| u64::from(other.weight))
             .sum();
-        let all = self.tried.get(&wait.key).map_or_else(
-            || {
-                let all = summary.tx.stages[Stage::AppService].as_ref();
-                all.map_or(0, |all| all.count())
-            },
-            |tried| tried.count,
-        );
+        let all = self.tried.get(&wait.key);
+        let all = all.map_or_else(|| served(summary), |tried| tried.count);
         slow >= 3 && all * 5 <= slow * 6
     }
 
     /// Return the answers of services that were not slow, by key. At a service, those of others of
     /// this measurement are among them.
     fn quick(&self, waits: &[Slow], summary: &Summary) -> BTreeMap<Key, u64> {
-        use sockstamp_model::stage::Stage;
         let mut slow = BTreeMap::<Key, u64>::new();
         let roots = [Node::Answer, Node::Service];
         for wait in waits.iter().filter(|wait| roots.contains(&wait.key.root)) {
@@ -489,10 +496,7 @@ impl Case {
         }
         let at_services = slow.iter().filter(|(key, _)| key.root == Node::Service);
         let at_services: u64 = at_services.map(|(_, slow)| slow).sum();
-        let served = summary.tx.stages[Stage::AppService].as_ref();
-        let served = served
-            .map_or(0, |all| all.count())
-            .saturating_sub(at_services);
+        let served = served(summary).saturating_sub(at_services);
         let quick = |(key, slow): (Key, u64)| match key.root {
             Node::Service => (key, served),
             _ => {
@@ -570,6 +574,17 @@ fn varied(findings: Vec<Finding>) -> Vec<Finding> {
     }
     first.extend(again);
     first
+}
+
+/// Return the number of requests that were answered: clients, too, send after they have read, once
+/// for each answer.
+fn served(summary: &Summary) -> u64 {
+    use sockstamp_model::stage::Stage;
+    let count = |stage: Stage| {
+        let all = summary.direction(stage.direction()).stages[stage].as_ref();
+        all.map_or(0, |all| all.count())
+    };
+    count(Stage::AppService).saturating_sub(count(Stage::PeerAnswer))
 }
 
 /// Return true for what TCP's congestion control sets itself.

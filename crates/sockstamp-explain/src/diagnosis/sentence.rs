@@ -246,12 +246,26 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             "the host there acknowledges: its program does not read or answer, or the answer is lost"
                 .to_owned()
         }
-        node => node.about().is.to_owned(),
+        node => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
     };
     cause.extend(more(finding, account, deepest.node, summary));
     match finding.percent {
         95.. => cause,
         percent => format!("{cause}; {percent} % of what is lost"),
+    }
+}
+
+/// What tasks slept in, where that was looked at, in place of a list of what it may be.
+fn slept(account: &Account<'_>, node: Node) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let slept = seen.find_map(|seen| seen.slept)?.words();
+    match node {
+        Node::ServiceAsleep | Node::ReadAsleep => Some(format!("its tasks sleep: {slept}")),
+        Node::Accept => Some(format!("{}; its tasks sleep: {slept}", node.about().is)),
+        Node::ServiceUnknown | Node::ReadUnknown => {
+            Some(format!("its tasks mostly sleep: {slept}"))
+        }
+        _ => None,
     }
 }
 

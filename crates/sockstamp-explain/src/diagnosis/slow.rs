@@ -12,6 +12,7 @@ use super::backlog::Backlog;
 use super::descriptors::Descriptors;
 use super::link::Link;
 use super::neighbour::Neighbour;
+use super::sleep::Slept;
 use super::tree::Node;
 
 /// The part that a program of this host has in a connection.
@@ -133,6 +134,10 @@ pub(super) struct Seen {
     pub(super) in_vain: bool,
     /// The least time of the measurement for which tasks of this host waited for disks.
     pub(super) disks: u64,
+    /// Its program's tasks had nothing to do meanwhile.
+    pub(super) idle: bool,
+    /// What its program's tasks slept in.
+    pub(super) slept: Option<Slept>,
     /// The most requests of the service that were read and not answered at one moment.
     pub(super) workers: usize,
 }

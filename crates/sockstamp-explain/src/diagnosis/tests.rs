@@ -923,7 +923,10 @@ fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
             }],
             ..Waits::default()
         });
-        case.diagnose(&summary())
+        let mut summary = summary();
+        let services = &mut summary.tx.stages[Stage::AppService];
+        services.get_or_insert_default().record(Nanos(MS), 20);
+        case.diagnose(&summary)
     };
     let irregular = [90, 400, 700, 60, 250];
     let worker = told(irregular, 5);
@@ -1490,4 +1493,102 @@ fn late_reads_wait_for_the_requests_that_have_all_workers() {
         late.sentence.contains("at most 2 requests at a time"),
         "{late:?}"
     );
+}
+
+/// Answers of one connection that came after these times, in milliseconds, each asked for 20 ms
+/// after the one before, and as many at once.
+fn held(times: &[u64]) -> Diagnosis {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:9092");
+    let mut case = Case::new(Scope::default());
+    let mut end = 0;
+    for time in times {
+        end += time + 200;
+        case.message(&answer(to, "consumer", end, *time));
+    }
+    let count = times.len() as u64 * 2;
+    case.waits(&Waits {
+        attempts: vec![Attempts {
+            comm: "consumer".into(),
+            ..tried(Kind::Answer, "10.0.0.2:9092", count, 0)
+        }],
+        ..Waits::default()
+    });
+    case.diagnose(&summary())
+}
+
+/// As consumers of a log that fetch for half a second at most, and confirm what they get.
+#[test]
+fn what_comes_at_a_limit_or_at_any_time_before_is_held() {
+    let fetches = held(&[500, 501, 310, 500, 390, 500, 180, 501]);
+    assert_eq!(fetches.findings, []);
+    assert!(fetches.notes[0].contains("all the time"), "{fetches:?}");
+    // Always as slow; slow or not so slow; of all lengths without a limit.
+    for slow in [
+        [500; 8],
+        [500, 500, 500, 500, 90, 91, 90, 92],
+        [500, 430, 310, 90, 390, 240, 180, 60],
+    ] {
+        assert_eq!(held(&slow).findings.len(), 1, "{slow:?}");
+    }
+}
+
+/// As pages that ask for news with a connection each.
+#[test]
+fn connections_for_one_question_that_follow_each_other_are_as_one() {
+    let told = |pause: u64, others: u64| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let to = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:80");
+            let mut news = answer(to, "page", (of + 1) * (1_000 + pause), 1_000);
+            news.opened = Some(Opened::Connected);
+            case.message(&news);
+        }
+        case.waits(&Waits {
+            attempts: vec![Attempts {
+                comm: "page".into(),
+                ..tried(Kind::Answer, "10.0.0.2:80", 5 + others, 0)
+            }],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings.len()
+    };
+    assert_eq!(told(20, 30), 0);
+    // They are opened on demand; or it answers nothing at once.
+    assert_eq!(told(400, 30), 1);
+    assert_eq!(told(20, 0), 1);
+}
+
+/// What an event loop that serves two connections does with one request in half a second each.
+#[test]
+fn what_an_idle_event_loop_holds_is_a_note() {
+    let told = |sleep, others: u64| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..8_u64 {
+            let here = flow("10.0.0.1:8000", &format!("10.0.0.2:{}", 40_000 + of % 2));
+            let mut service = sent(here, 500 + of * 700, Part::Other, 0);
+            service.opened = Some(Opened::Accepted);
+            service.stages[Stage::AppService] = Some(Nanos(400 * MS));
+            service.parts[Part::ServiceBlocked] = Some(Nanos(400 * MS));
+            service.pid = 20;
+            case.message(&service);
+            case.sleeps((0..4).map(|look| {
+                SleepLook {
+                    pid: 20,
+                    at: Timestamp::from_nanos((150 + of * 700 + look * 80) * MS),
+                    tasks: [(20, Some(sleep)), (21, Some(Sleep::Lock))]
+                        .into_iter()
+                        .collect(),
+                }
+            }));
+        }
+        let mut summary = summary();
+        let services = &mut summary.tx.stages[Stage::AppService];
+        services
+            .get_or_insert_default()
+            .record(Nanos(MS), 8 + others);
+        case.diagnose(&summary)
+    };
+    assert_eq!(told(Sleep::Idle, 20).findings, []);
+    assert_eq!(told(Sleep::Idle, 0).findings.len(), 1);
+    assert_eq!(told(Sleep::Disk, 20).findings.len(), 1);
 }

@@ -110,6 +110,8 @@ fn seen(wait: &Wait) -> Seen {
         others: 0,
         in_vain: false,
         disks: 0,
+        idle: false,
+        slept: None,
         workers: 0,
     }
 }

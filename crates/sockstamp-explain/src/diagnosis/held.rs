@@ -1,0 +1,149 @@
+//! Questions that a service holds until it has news: long polls, queues, subscriptions. Somebody
+//! may as well wait for a slow answer, so that only what is unlike that counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sockstamp_model::wait::End;
+
+use super::slow::{Key, Slow};
+use super::tally::most_at_once;
+use super::tree::Node;
+
+/// Mark as always `open` what services hold, by what its askers see. `quick`: the other answers of
+/// each key, without which all that the service answers is slow.
+pub(super) fn mark(waits: &[Slow], open: &mut [bool], quick: &BTreeMap<Key, u64>) {
+    for (key, found) in by_key(waits) {
+        let quick = quick.get(key).copied().unwrap_or(0);
+        if quick * 2 < found.len() as u64 {
+            continue;
+        }
+        let connections = by_socket(waits, &found);
+        let alone = connections.iter().filter(|found| found.len() == 1);
+        let alone: Vec<_> = alone.flatten().copied().collect();
+        if follow_each_other(waits, &alone) {
+            alone.into_iter().for_each(|of| open[of] = true);
+        }
+        let limited = connections.iter().filter(|found| has_limit(waits, found));
+        let limited: Vec<_> = limited.flatten().copied().collect();
+        let limit = ended(waits, &limited).into_iter().max().unwrap_or(0);
+        if are_apart(before_limit(waits, &limited)) {
+            // Others ask the same, where news always is there at once, or never.
+            let same = connections
+                .iter()
+                .filter(|found| ends_at(limit, waits, found));
+            same.flatten().for_each(|&of| open[of] = true);
+        }
+    }
+}
+
+/// Mark what an event loop holds: it has nothing to do and asks nobody, while it answers half as
+/// many other requests at once.
+pub(super) fn idle(waits: &[Slow], open: &mut [bool], quick: &BTreeMap<Key, u64>) {
+    let asks: BTreeSet<_> = waits
+        .iter()
+        .filter(|wait| wait.key.root == Node::Answer)
+        .map(|wait| wait.pid)
+        .collect();
+    for (key, found) in by_key(waits) {
+        let is_held = |of: &usize| {
+            let wait = &waits[*of];
+            let unknown = [Node::ServiceAsleep, Node::ServiceUnknown];
+            let is_asleep = unknown.into_iter().any(|node| wait.is_mostly(node));
+            is_asleep && wait.seen.idle && !asks.contains(&wait.pid)
+        };
+        let held: Vec<_> = found.into_iter().filter(is_held).collect();
+        let quick = quick.get(key).copied().unwrap_or(0);
+        if quick * 2 >= held.len() as u64 && are_together(waits, &held) {
+            held.into_iter().for_each(|of| open[of] = true);
+        }
+    }
+}
+
+fn by_key(waits: &[Slow]) -> BTreeMap<&Key, Vec<usize>> {
+    let mut keys = BTreeMap::<_, Vec<_>>::new();
+    for (of, wait) in waits.iter().enumerate() {
+        let is_question = matches!(wait.key.root, Node::Answer | Node::Service);
+        if is_question && !wait.is_failure() && !wait.is_unacknowledged() {
+            keys.entry(&wait.key).or_default().push(of);
+        }
+    }
+    keys
+}
+
+/// A connection for each question, and the next one at once: the askers wait for nine tenths of the
+/// time, as on a connection that always has one open.
+fn follow_each_other(waits: &[Slow], found: &[usize]) -> bool {
+    let spans = || found.iter().map(|&of| (waits[of].begin, waits[of].end));
+    let askers = most_at_once(spans());
+    let begin = spans().map(|(begin, _)| begin).min().unwrap_or(0);
+    let end = spans().map(|(_, end)| end).max().unwrap_or(0);
+    let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
+    let whole = (end - begin).saturating_mul(askers as u64);
+    found.len() >= askers * 2 && askers > 0 && open.saturating_mul(10) >= whole.saturating_mul(9)
+}
+
+/// A quarter of the answers on a connection comes at a limit, none later, and a quarter before it:
+/// news came, or did not in time. It waits for half of the time.
+fn has_limit(waits: &[Slow], found: &[usize]) -> bool {
+    const LEAST: usize = 6;
+    let times = ended(waits, found);
+    let limit = times.iter().max().copied().unwrap_or(0);
+    let at_limit = times.iter().filter(|time| **time >= limit - limit / 20);
+    let at_limit = at_limit.count();
+    let before = before_limit(waits, found).len();
+    let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
+    let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
+    let waits_for_half = times.iter().sum::<u64>().saturating_mul(2) >= end - begin;
+    let least = (times.len() / 4).max(1);
+    times.len() >= LEAST && at_limit >= least && before >= least && waits_for_half
+}
+
+/// Return true if the longest of these is as long as a limit.
+fn ends_at(limit: u64, waits: &[Slow], found: &[usize]) -> bool {
+    let longest = ended(waits, found).into_iter().max();
+    longest.is_some_and(|longest| longest.abs_diff(limit) <= limit / 20)
+}
+
+fn ended(waits: &[Slow], found: &[usize]) -> Vec<u64> {
+    let ended = found.iter().map(|&of| &waits[of]);
+    let ended = ended.filter(|wait| wait.how != End::Open);
+    ended.map(Slow::time).collect()
+}
+
+/// Return the times that are well below the longest.
+fn before_limit(waits: &[Slow], found: &[usize]) -> Vec<u64> {
+    let mut times = ended(waits, found);
+    let limit = times.iter().max().copied().unwrap_or(0);
+    times.retain(|time| time.saturating_mul(10) < limit.saturating_mul(9));
+    times
+}
+
+/// No more than half of these lie within a tenth: they are of any length.
+fn are_apart(mut times: Vec<u64>) -> bool {
+    times.sort_unstable();
+    let alike = |(from, &time): (usize, &u64)| {
+        let times = times[from..].iter();
+        times
+            .take_while(|other| **other <= time + time / 10)
+            .count()
+    };
+    let most = times.iter().enumerate().map(alike).max().unwrap_or(0);
+    most * 2 <= times.len()
+}
+
+fn by_socket(waits: &[Slow], found: &[usize]) -> Vec<Vec<usize>> {
+    let mut sockets = BTreeMap::<_, Vec<_>>::new();
+    for &of in found {
+        sockets.entry(waits[of].socket()).or_default().push(of);
+    }
+    sockets.into_values().collect()
+}
+
+/// A process has several connections, so that no task of it is kept by one.
+fn are_together(waits: &[Slow], found: &[usize]) -> bool {
+    let mut processes = BTreeMap::<_, BTreeSet<_>>::new();
+    for wait in found.iter().map(|&of| &waits[of]) {
+        processes.entry(wait.pid).or_default().insert(wait.socket());
+    }
+    processes.values().all(|sockets| sockets.len() > 1)
+}

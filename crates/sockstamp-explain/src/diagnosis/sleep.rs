@@ -1,0 +1,178 @@
+//! What a task of a process sleeps in, by a look at it.
+
+use std::collections::BTreeMap;
+
+use sockstamp_model::clock::{Monotonic, Timestamp};
+
+/// What a task sleeps in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sleep {
+    /// It was stopped by a signal, or by a debugger.
+    Stopped,
+    /// Its cgroup is frozen.
+    Frozen,
+    /// A file system on the network.
+    NetworkFiles,
+    /// A disk, or another sleep that no signal ends.
+    Disk,
+    /// A lock on a file.
+    FileLock,
+    /// A lock of a database, by the process' own title.
+    SessionLock,
+    /// A lock, or a condition that another thread meets.
+    Lock,
+    /// A child process.
+    Child,
+    /// A pipe.
+    Pipe,
+    /// A peer behind a Unix socket.
+    Unix,
+    /// A timer of its own.
+    Timer,
+    /// Anything that an idle task waits for: data, connections, events.
+    Idle,
+}
+
+/// Names of kernel functions in which tasks sleep, by what they begin with (`/proc/PID/wchan`;
+/// v5.4 to v6.18).
+const PLACES: [(&str, Sleep); 31] = [
+    ("do_signal_stop", Sleep::Stopped),
+    ("ptrace_stop", Sleep::Stopped),
+    ("do_freezer_trap", Sleep::Frozen),
+    ("__refrigerator", Sleep::Frozen),
+    ("rpc_wait", Sleep::NetworkFiles),
+    ("nfs", Sleep::NetworkFiles),
+    ("cifs", Sleep::NetworkFiles),
+    ("wait_for_response", Sleep::NetworkFiles),
+    ("request_wait_answer", Sleep::NetworkFiles),
+    ("flock_lock", Sleep::FileLock),
+    ("locks_lock", Sleep::FileLock),
+    ("fcntl_setlk", Sleep::FileLock),
+    ("do_lock_file_wait", Sleep::FileLock),
+    ("posix_lock", Sleep::FileLock),
+    ("futex", Sleep::Lock),
+    ("do_futex", Sleep::Lock),
+    ("__futex", Sleep::Lock),
+    ("do_semtimedop", Sleep::Lock),
+    ("__do_semtimedop", Sleep::Lock),
+    ("do_wait", Sleep::Child),
+    ("__do_wait", Sleep::Child),
+    ("kernel_wait4", Sleep::Child),
+    ("pipe_", Sleep::Pipe),
+    ("anon_pipe_", Sleep::Pipe),
+    ("fifo_pipe_", Sleep::Pipe),
+    ("unix_stream_", Sleep::Unix),
+    ("unix_wait", Sleep::Unix),
+    ("hrtimer_nanosleep", Sleep::Timer),
+    ("do_nanosleep", Sleep::Timer),
+    ("common_nsleep", Sleep::Timer),
+    ("schedule_hrtimeout", Sleep::Timer),
+];
+
+impl Sleep {
+    /// Return what a task does by its state in `/proc/PID/stat`, the kernel's function in which it
+    /// sleeps, and the title of its process; `None` if it does not sleep.
+    #[must_use]
+    pub fn of(state: char, place: &str, title: &str) -> Option<Self> {
+        let known = PLACES.iter().find(|(name, _)| place.starts_with(name));
+        let known = known.map(|(_, sleep)| *sleep);
+        match (state, known) {
+            ('R', _) => None,
+            ('T' | 't', _) => Some(Self::Stopped),
+            ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen))) => Some(sleep),
+            ('D', _) => Some(Self::Disk),
+            (_, Some(sleep)) => Some(sleep),
+            (_, None) if is_locked_out(title) => Some(Self::SessionLock),
+            (_, None) => Some(Self::Idle),
+        }
+    }
+
+    /// The words of a sentence.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
+            Self::Frozen => "they are frozen (cgroup.freeze)",
+            Self::NetworkFiles => "a file system on the network",
+            Self::Disk => "a disk or file system (state D)",
+            Self::FileLock => "a lock on a file",
+            Self::SessionLock => "a lock that another session holds, by their titles (waiting)",
+            Self::Lock => "a lock or condition of their program (futex)",
+            Self::Child => "a child process",
+            Self::Pipe => "a pipe to another process",
+            Self::Unix => "a service behind a Unix socket",
+            Self::Timer => "a timer of their own (sleep)",
+            Self::Idle => "an event",
+        }
+    }
+}
+
+/// PostgreSQL's processes add the word while they wait for a lock of their database
+/// (`update_process_title`).
+fn is_locked_out(title: &str) -> bool {
+    title.starts_with("postgres: ") && title.trim_end().ends_with(" waiting")
+}
+
+/// The tasks of a process at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SleepLook {
+    /// The process.
+    pub pid: u32,
+    /// The moment.
+    pub at: Timestamp<Monotonic>,
+    /// Its tasks, by their ids, and what each slept in; `None` for one that did not.
+    pub tasks: BTreeMap<u32, Option<Sleep>>,
+}
+
+/// What tasks slept in, by so many looks of all during the waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slept {
+    pub(super) sleep: Sleep,
+    pub(super) looks: usize,
+    pub(super) of: usize,
+}
+
+impl Slept {
+    pub(super) fn words(self) -> String {
+        let Self { sleep, looks, of } = self;
+        format!("{}, at {looks} of {of} looks", sleep.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_known_by_their_beginning() {
+        let of = |place| Sleep::of('S', place, "");
+        assert_eq!(of("futex_do_wait"), Some(Sleep::Lock));
+        assert_eq!(of("futex_wait_queue_me"), Some(Sleep::Lock));
+        assert_eq!(of("anon_pipe_read"), Some(Sleep::Pipe));
+        assert_eq!(of("hrtimer_nanosleep"), Some(Sleep::Timer));
+        assert_eq!(of("do_epoll_wait"), Some(Sleep::Idle));
+        assert_eq!(of("poll_schedule_timeout.constprop.0"), Some(Sleep::Idle));
+        assert_eq!(of("0"), Some(Sleep::Idle));
+        assert_eq!(Sleep::of('R', "0", ""), None);
+        assert_eq!(
+            Sleep::of('D', "folio_wait_bit_common", ""),
+            Some(Sleep::Disk)
+        );
+        assert_eq!(
+            Sleep::of('D', "rpc_wait_bit_killable", ""),
+            Some(Sleep::NetworkFiles)
+        );
+        assert_eq!(Sleep::of('T', "do_signal_stop", ""), Some(Sleep::Stopped));
+    }
+
+    #[test]
+    fn a_title_tells_of_a_lock_of_a_database() {
+        let of = |title| Sleep::of('S', "do_epoll_wait", title);
+        let waits = "postgres: shop shop 10.0.0.7(51234) UPDATE waiting";
+        assert_eq!(of(waits), Some(Sleep::SessionLock));
+        assert_eq!(
+            of("postgres: shop shop 10.0.0.7(51234) idle"),
+            Some(Sleep::Idle)
+        );
+        assert_eq!(of("nginx: worker waiting"), Some(Sleep::Idle));
+    }
+}
