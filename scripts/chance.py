@@ -212,7 +212,7 @@ def changes(sockstamp, before, after):
 
 def shares(sockstamp, file):
     """Return the share of each component with its margin, by kind and name."""
-    explanations = told(sockstamp, "explain", file)["explanations"]
+    explanations = told(sockstamp, "explain", "-r", file)["explanations"]
     return {
         (one["kind"], component["stage"], component["part"]): (component["share"], component["margin"])
         for one in explanations
@@ -274,7 +274,7 @@ def faults(options):
         files = recordings(folder)
         by_claim = {}
         for file in (file for file in files if file.endswith("-after.parquet")):
-            explanations = told(options.sockstamp, "explain", file)["explanations"]
+            explanations = told(options.sockstamp, "explain", "-r", file)["explanations"]
             answers = next(one for one in explanations if one["kind"] == "answers")
             first = answers["components"][0]
             is_it = (first["stage"], first["part"]) == ("peer.answer", "peer")

@@ -128,7 +128,11 @@ pub(crate) fn timed(reader: &str, paths: &[&Path]) -> Result<(f64, f64)> {
     let began = Instant::now();
     let mut process = processor::on_all(|| {
         let mut command = sockstamp()?;
-        command.arg(reader).args(paths).stdout(Stdio::null());
+        command.arg(reader);
+        if reader == "explain" {
+            command.arg("-r");
+        }
+        command.args(paths).stdout(Stdio::null());
         command.spawn().context("cannot start sockstamp")
     })?;
     let status = format!("/proc/{}/status", process.id());

@@ -320,7 +320,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --least-share --least-time --format --help"
+            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --rate-cap --sample --in-step --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --least-share --least-time --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -355,6 +355,14 @@ _sockstamp() {
                     return 0
                     ;;
                 -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --read)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -636,7 +644,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__pcap)
-            opts="-p -i -w -o -d -c -h --pid --comm --keep --cgroup --container --netns --interface --write --output --all-stages --snaplen --buffer --duration --count --new-only --help"
+            opts="-p -i -r -w -d -c -h --pid --comm --keep --cgroup --container --netns --interface --read --write --all-stages --snaplen --buffer --duration --count --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -674,19 +682,19 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --read)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --write)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 -w)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --output)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1024,6 +1032,10 @@ _sockstamp() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --output)

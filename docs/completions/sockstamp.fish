@@ -224,8 +224,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l cgroup -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write the packets of the target to this file; - is standard output' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s o -l output -d 'Write the packets of recordings to this file; - is standard output' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write the packets of the target, or those of recordings, to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 'Write up to N bytes of each packet, from the IP header on [default: the headers alone]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
@@ -240,6 +240,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l cgroup -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
@@ -352,8 +353,8 @@ net.back\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures to this file instead: at most 2 MB, which loads nothing' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures instead: one file of at most 2 MB, which loads nothing'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l before -d 'Several recordings of the same system, which tell how far such recordings lie apart' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with' -r -F

@@ -167,10 +167,10 @@ fn a_recording_has_the_waits_that_no_data_ended() {
     let finding = format!("diagnosis: {sentence}");
     let report = in_one_line(&told(&["report"], &file));
     assert!(report.contains(&finding), "{report}");
-    let explained = in_one_line(&told(&["explain"], &file));
+    let explained = in_one_line(&told(&["explain", "-r"], &file));
     assert!(explained.starts_with(&finding), "{explained}");
     let page = directory.path().join("page.html");
-    told(&["report", "--html", "-o", page.to_str().unwrap()], &file);
+    told(&["report", "--html", page.to_str().unwrap()], &file);
     let page = fs::read_to_string(&page).unwrap();
     assert!(page.contains(&format!("<ol><li>{sentence} → ")), "{page}");
 }

@@ -180,7 +180,7 @@ fn check_report(tables: &Tables, report: &Value) {
 pub fn explain(directory: &Path) -> Question {
     let file = directory.join("explain.parquet");
     recording::write(&file, &recording::population(20_000));
-    let told = told("explain", &file);
+    let told = told_with("explain", &["-r"], &file);
     Question::new(
         vec![("recording", file)],
         &["messages.sql", "explain.sql"],

@@ -60,9 +60,9 @@ fn pcap(recording: &Path, options: &[&str]) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let mut command = Command::new(sockstamp());
     command
-        .arg("pcap")
+        .args(["pcap", "-r"])
         .arg(recording)
-        .arg("-o")
+        .arg("-w")
         .arg(file.path())
         .args(options);
     let output = command.output().unwrap();

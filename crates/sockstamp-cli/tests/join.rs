@@ -102,7 +102,8 @@ fn report_has_the_stages_of_both_hosts_and_the_network() {
 fn explain_names_the_way_between_the_hosts() {
     let directory = tempdir().unwrap();
     let (_, lives) = join(&directory, &two_recordings::rows(SLOW));
-    let told = told("explain", &[&lives]);
+    let told = printed(&["explain", "--format", "json", "-r"], &[&lives]);
+    let told: Value = serde_json::from_str(&told).unwrap();
     let explanations = told["explanations"].as_array().unwrap();
     assert!(
         explanations
@@ -112,7 +113,7 @@ fn explain_names_the_way_between_the_hosts() {
     let first = &explanations[0]["components"][0];
     assert_eq!(first["stage"], "net.forward", "{told}");
     assert!(first["share"].as_f64().unwrap() > 0.9, "{first}");
-    let text = printed(&["explain"], &[&lives]);
+    let text = printed(&["explain", "-r"], &[&lives]);
     assert!(text.contains("of the excess is net.forward"), "{text}");
 }
 

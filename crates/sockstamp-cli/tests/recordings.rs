@@ -356,7 +356,7 @@ fn explain_names_a_server_that_is_slow_at_times() {
 
 fn explain(recording: &Path, options: &[&str]) -> String {
     let output = Command::new(with::sockstamp())
-        .arg("explain")
+        .args(["explain", "-r"])
         .arg(recording)
         .args(options)
         .output()
@@ -511,9 +511,9 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
     assert_eq!(number(&report["tx"]["messages"]), 20, "{report}");
     assert_eq!(number(&report["lost"]["ring"]), 0, "{report}");
     let pcap = Command::new(with::sockstamp())
-        .arg("pcap")
+        .args(["pcap", "-r"])
         .arg(directory.path())
-        .args(["-o", "-"])
+        .args(["-w", "-"])
         .output()
         .unwrap();
     let told = String::from_utf8(pcap.stderr).unwrap();
@@ -739,9 +739,10 @@ fn recover_passes_over_files_that_it_cannot_recover() {
 
 #[test]
 fn what_is_no_recording_is_refused_in_one_line() {
-    for subcommand in ["report", "recover", "explain"] {
+    for words in [&["report"][..], &["recover"], &["explain", "-r"]] {
         let output = Command::new(with::sockstamp())
-            .args([subcommand, "/proc/self/exe\u{1b}[2J"])
+            .args(words)
+            .arg("/proc/self/exe\u{1b}[2J")
             .output()
             .unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
@@ -784,8 +785,8 @@ fn a_signal_ends_a_long_read() {
     let before = directory.path().read_dir().unwrap().count();
     for (subcommand, files, signal, status) in [
         ("report", &files, Signal::SIGINT, 130),
-        ("report --html -o /dev/null", &files, Signal::SIGTERM, 143),
-        ("explain", &files, Signal::SIGINT, 130),
+        ("report --html /dev/null", &files, Signal::SIGTERM, 143),
+        ("explain -r", &files, Signal::SIGINT, 130),
         (&export, &files, Signal::SIGINT, 130),
         (&join, &files, Signal::SIGINT, 130),
     ] {

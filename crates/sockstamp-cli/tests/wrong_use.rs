@@ -378,6 +378,17 @@ const WRONG: &[(&str, &str)] = &[
         "stat tcp and greater 100",
         "sockstamp report --by size FILE",
     ),
+    ("explain a.parquet", "sockstamp explain -r a.parquet"),
+    (
+        "pcap -w a.pcapng a.parquet",
+        "sockstamp pcap -w a.pcapng -r a.parquet",
+    ),
+    ("pcap a.parquet -o a.pcapng", "write -w FILE"),
+    ("explain -r a.parquet -p 1", "leave out one of them"),
+    ("explain -r a.parquet port 80", "leave out one of them"),
+    ("report --html -o a.html a.parquet", "write --html <OUT>"),
+    ("report --html a.parquet a.html", "--html OUT FILE"),
+    ("report a.parquet -o a.html --html", "write --html <OUT>"),
     ("trace --slower-than 5ms", "--slow now"),
     ("explain --worse-than p90", "--slow now"),
 ];

@@ -113,11 +113,11 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "The same, from recordings.",
-        "sockstamp explain monday.parquet tuesday.parquet",
+        "sockstamp explain -r monday.parquet tuesday.parquet",
     ),
     (
         "Why do messages of a recording take more than 20 ms? As JSON.",
-        "sockstamp explain --slow 20ms --format json monday.parquet",
+        "sockstamp explain --slow 20ms --format json -r monday.parquet",
     ),
     (
         "Record the messages of a service for an hour.",
@@ -145,7 +145,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Draw a page of its figures.",
-        "sockstamp report --html -o monday.html monday.parquet",
+        "sockstamp report --html monday.html monday.parquet",
     ),
     (
         "Show messages that took long in ui.perfetto.dev.",

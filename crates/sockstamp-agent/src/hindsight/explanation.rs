@@ -72,7 +72,7 @@ fn run(mut files: Vec<PathBuf>) -> Answered {
     let mut damaged = 0;
     while !files.is_empty() {
         let mut command = Command::new("/proc/self/exe");
-        let output = command.arg("explain").args(&files).output();
+        let output = command.args(["explain", "-r"]).args(&files).output();
         let output = output.map_err(|error| {
             Refusal::failed(format!("sockstamp explain does not start: {error}\n"))
         })?;

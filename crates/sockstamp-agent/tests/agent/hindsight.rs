@@ -69,7 +69,7 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
         rows(&messages)
     );
     let explained = Command::new(sockstamp())
-        .arg("explain")
+        .args(["explain", "-r"])
         .args(&messages)
         .output()
         .unwrap();

@@ -23,7 +23,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("convert", "export --perfetto -o OUT FILE"),
     ("read", "report FILE"),
     ("show", "report FILE"),
-    ("html", "report --html -o OUT FILE"),
+    ("html", "report --html OUT FILE"),
     ("repair", "recover FILE"),
     ("check", "doctor"),
     ("daemon", "agent"),
@@ -47,7 +47,8 @@ pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
         ErrorKind::ValueValidation => {
             of_context(error, ContextKind::InvalidArg).map(|_| first_line(error))
         }
-        ErrorKind::ArgumentConflict => conflict(error),
+        // Those that are ours have no context.
+        ErrorKind::ArgumentConflict => conflict(error).or_else(|| Some(first_line(error))),
         ErrorKind::MissingRequiredArgument => Some(format!(
             "{} is missing: write {}",
             of_context(error, ContextKind::InvalidArg)?,

@@ -19,7 +19,7 @@ use program::is_program;
 const MEASURING: [&str; 7] = [
     "stat", "trace", "top", "record", "pcap", "explain", "doctor",
 ];
-/// Subcommands that take files instead.
+/// Subcommands that read recordings instead.
 const READING: [&str; 2] = ["pcap", "explain"];
 /// Units of a time, which belong to its number.
 const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
@@ -93,16 +93,16 @@ fn hint(
     if subcommand == "record" && word.ends_with(".parquet") {
         return Some(format!("to write to it: {begin} -o {word}"));
     }
-    if word.ends_with(".parquet") && !READING.contains(&subcommand.as_str()) {
-        return Some(format!("to read a recording: sockstamp report {word}"));
+    if word.ends_with(".parquet") || is_file(word) && READING.contains(&subcommand.as_str()) {
+        return Some(match READING.contains(&subcommand.as_str()) {
+            true => format!("to read recordings: {begin} -r {}", words.join(" ")),
+            false => format!("to read a recording: sockstamp report {word}"),
+        });
     }
     let is_name = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-    if !is_name
-        || FILTER_WORDS.contains(&word.as_str())
-        || (READING.contains(&subcommand.as_str()) && is_file(word))
-    {
+    if !is_name || FILTER_WORDS.contains(&word.as_str()) {
         return None;
     }
     if !rest.is_empty() && subcommand != "top" && is_program(word) {
@@ -209,6 +209,10 @@ mod tests {
                 "a time is one word: sockstamp stat --duration 10s",
             ),
             (
+                "explain a.parquet --slow p90",
+                "to read recordings: sockstamp explain -r a.parquet --slow p90",
+            ),
+            (
                 "record out.parquet",
                 "to write to it: sockstamp record -o out.parquet",
             ),
@@ -271,7 +275,7 @@ mod tests {
             "stat --nonsense nginx",
             "ping nginx",
             "stat nginx -- true",
-            "explain a.parquet --duration 1s",
+            "explain -r a.parquet --duration 1s",
         ] {
             assert_eq!(of(words), None, "{words}");
         }

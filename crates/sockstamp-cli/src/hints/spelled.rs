@@ -64,6 +64,10 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Option("output", "-o FILE"),
     },
     Spelling {
+        typed: &["-o", "--output"],
+        instead: Instead::Option("write", "-w FILE"),
+    },
+    Spelling {
         typed: &["-a", "--all"],
         instead: Instead::Option("every", "--every"),
     },
@@ -211,8 +215,9 @@ mod tests {
             ("trace --port=80", "`sockstamp trace port 80`"),
             ("trace -n", "never turned into names"),
             ("stat --group-by pid", "write --by DIMENSION"),
-            ("explain -r a.parquet", "`sockstamp explain FILE`"),
+            ("report -r a.parquet", "`sockstamp report FILE`"),
             ("record -w a.parquet", "write -o FILE"),
+            ("pcap a.parquet -o a.pcapng", "write -w FILE"),
         ] {
             let line = of(words).unwrap_or_default();
             assert!(line.ends_with(end), "{words}: {line}");

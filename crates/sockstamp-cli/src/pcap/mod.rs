@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use sockstamp_bpf::packets;
 use sockstamp_bpf::{Packets, drop_capabilities};
@@ -28,17 +28,14 @@ use destination::{create, tell};
 /// Options of `pcap`.
 #[derive(Debug, Args)]
 // A connection is known from any of its packets: which of them are new is not.
-#[command(mut_arg("new_only", |arg| arg.hide(true).conflicts_with_all(["write", "output"])))]
+#[command(mut_arg("new_only", |arg| arg.hide(true).conflicts_with("write")))]
 pub struct Options {
     #[command(flatten)]
     /// Recordings, or the target.
     pub source: Source,
-    /// Write the packets of the target to this file; - is standard output
-    #[arg(short, long, value_name = "FILE|-", required_unless_present = "output")]
-    pub write: Option<PathBuf>,
-    /// Write the packets of recordings to this file; - is standard output
-    #[arg(short, long, value_name = "FILE|-", conflicts_with = "write")]
-    pub output: Option<PathBuf>,
+    /// Write the packets of the target, or those of recordings, to this file; - is standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    pub write: PathBuf,
     /// Write each packet at each stage, on an interface of its own, such as eth0/sched
     ///
     /// The stages are `sched` (it enters the packet scheduler), `driver` (the driver takes it),
@@ -70,15 +67,14 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    match (&options.write, &options.output) {
-        (Some(output), _) => live(options, output),
-        (None, Some(output)) => recorded::run(
+    match options.source.files[..] {
+        [] => live(options, &options.write),
+        _ => recorded::run(
             &options.source.files,
-            output,
+            &options.write,
             options.all_stages,
             options.count,
         ),
-        (None, None) => bail!("-w or -o is needed"),
     }
 }
 

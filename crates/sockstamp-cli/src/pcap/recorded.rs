@@ -26,9 +26,6 @@ pub(super) fn run(
     count: Option<u64>,
 ) -> Result<ExitCode> {
     let messages = all_files(recordings)?;
-    if messages.is_empty() {
-        bail!("-o needs a recording to read: `record --packets` makes one");
-    }
     let files: Result<Vec<_>> = messages.iter().map(|file| open(file)).collect();
     let files = files?;
     of_one_host(&files)?;

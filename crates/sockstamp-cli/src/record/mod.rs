@@ -46,7 +46,7 @@ pub struct Options {
     /// Also record each packet of the target, in a file next to each file of messages
     ///
     /// It has the same name, with `.packets` in place of `.parquet`, or after any other name.
-    /// `sockstamp pcap -o` converts it to pcapng. A packet names the message whose bytes it
+    /// `sockstamp pcap -r` converts it to pcapng. A packet names the message whose bytes it
     /// carries.
     #[arg(long, conflicts_with_all = ["slow", "new_only"])]
     pub packets: bool,

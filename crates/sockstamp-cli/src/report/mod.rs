@@ -4,6 +4,7 @@ mod groups;
 mod html;
 mod series;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use sockstamp_explain::diagnosis::{Diagnosis, Scope};
 use sockstamp_host::places::Places;
@@ -28,7 +30,7 @@ use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
 use crate::print::{output, text, waits};
 use crate::recordings::findings::Findings;
-use crate::recordings::{Recordings, SlowOnly, all_files};
+use crate::recordings::{MESSAGES, Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
@@ -74,21 +76,38 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write a page with figures instead: one file of at most 2 MB, which loads nothing
+    /// Write a page with figures to this file instead: at most 2 MB, which loads nothing
     ///
     /// It has the composition of messages at some quantiles, distributions, heat maps over time,
     /// and the slowest and typical messages as waterfalls, for the 8 largest groups of --by
     /// (comm,port unless given) and all others.
-    #[arg(long, requires = "output", conflicts_with_all = ["format", "interval", "top", "sort"])]
-    pub html: bool,
+    #[arg(
+        long,
+        value_name = "OUT",
+        value_parser = OsStringValueParser::new().try_map(page),
+        conflicts_with_all = ["format", "interval", "top", "sort", "output"],
+    )]
+    pub html: Option<PathBuf>,
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
+/// Refuse a recording in the place of the page.
+fn page(name: OsString) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(name);
+    match path
+        .extension()
+        .is_some_and(|extension| extension == MESSAGES)
+    {
+        true => Err("it is the page to write, and recordings follow: --html OUT FILE"),
+        false => Ok(path),
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = all_files(&options.files)?;
-    if let (true, Some(path)) = (options.html, &options.output) {
+    if let Some(path) = &options.html {
         html::run(&files, &options.by, path)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -25,9 +25,9 @@ fn report(messages: &[Message], options: &[&str]) -> Report {
     let file = directory.path().join("report.html");
     let mut command = Command::new(with::sockstamp());
     command
-        .args(["report", "--html"])
+        .arg("report")
         .args(options)
-        .arg("-o")
+        .arg("--html")
         .arg(&file)
         .arg(&recording);
     let output = command.output().unwrap();
