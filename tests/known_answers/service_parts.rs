@@ -115,3 +115,79 @@ fn a_server_beside_a_neighbour_waits_for_its_cpu() {
         are_the_servers(&report, spent)
     });
 }
+
+/// Takes 30 ms for each answer, and notes how many it gave.
+const UPSTREAM: &str = "
+import socket, time
+s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', 8003)); s.listen(9)
+c = s.accept()[0]
+while c.recv(9): time.sleep(0.03); c.sendall(b'done')
+";
+
+/// Asks twice for each request, by its only connection; at the end it prints for how long its
+/// requests asked and waited for that connection, and the number of its questions.
+const PROXY: &str = "
+import socket, threading, time
+upstream = socket.create_connection(('127.0.0.1', 8003)); free = threading.Lock()
+spent = [0, 0, 0]
+def serve(c):
+    while c.recv(9):
+        for _ in range(2):
+            began = time.monotonic_ns()
+            with free:
+                got = time.monotonic_ns()
+                upstream.sendall(b'ask'); upstream.recv(9)
+                spent[0] += time.monotonic_ns() - got
+                spent[1] += got - began; spent[2] += 1
+        c.sendall(b'done')
+s = socket.socket(); s.setsockopt(1, 2, 1); s.bind(('127.0.0.1', 8002)); s.listen(9)
+threads = [threading.Thread(target=serve, args=s.accept()[:1]) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(*spent, flush=True)
+";
+
+const CLIENTS: &str = "
+import socket, threading, time
+cs = [socket.create_connection(('127.0.0.1', 8002)) for _ in range(3)]
+def ask(c):
+    for _ in range(5): c.sendall(b'please'); c.recv(9); time.sleep(0.1)
+threads = [threading.Thread(target=ask, args=(c,)) for c in cs]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+";
+
+/// A question takes its share of the time of the request that asks; the others wait for their turn.
+#[test]
+fn a_proxy_with_one_connection_asks_and_has_others_wait_for_their_turn() {
+    let host = Host::new("proxy").unwrap();
+    within_attempts(|| {
+        let upstream = host.spawn("python3", &["-c", UPSTREAM]).unwrap();
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        host.wait_for_port(address(8003), PATIENCE).unwrap();
+        let proxy = host.spawn("python3", &["-c", PROXY]).unwrap();
+        host.wait_for_port(address(8002), PATIENCE).unwrap();
+        let stat = Stat::start(&["-p", &proxy.id().to_string()]);
+        host.run("python3", &["-c", CLIENTS]).unwrap();
+        let spent = proxy.wait(PATIENCE).unwrap();
+        let report = stat.finish();
+        drop(upstream);
+        let spent: Vec<u64> = spent
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
+        let [asked, waited, questions] = spent[..] else {
+            panic!("{spent:?}");
+        };
+        let service = &report["diagnosis"]["services"][0];
+        println!("{spent:?} {service}");
+        assert_eq!(number(&service["count"]), 15);
+        let to = &service["asked"][0];
+        assert_eq!(to["peer"], "127.0.0.1:8003");
+        assert_eq!((number(&to["questions"]), questions), (30, 30));
+        let part = |node: &str| service["parts"][node].as_u64().unwrap_or(0);
+        let near = |value: u64| value / 10 * 8..=value / 10 * 12;
+        within("asks", part("service.asks"), near(asked))?;
+        within("turn", part("service.turn"), near(waited))
+    });
+}

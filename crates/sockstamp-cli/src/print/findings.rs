@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sockstamp_explain::diagnosis::{Diagnosis, JSON_VERSION, Why};
+use sockstamp_explain::diagnosis::tree::Node;
+use sockstamp_explain::diagnosis::{Diagnosis, JSON_VERSION, ServiceTime, Why};
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::service::Service;
 
 use crate::print::colour::Brush;
 use crate::print::paragraph::wrapped;
@@ -18,8 +20,13 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Print the worst findings, the number of others, and notes.
+    /// Print services that ask others, the worst findings, the number of others, and notes.
     pub(crate) fn print(&self, output: &mut dyn Write, brush: Brush) -> io::Result<()> {
+        let services = self.diagnosis.services.iter();
+        for service in services.filter(|service| is_told(service)).take(PRINTED) {
+            let words = of_service(service);
+            writeln!(output, "{}", wrapped(" app.service:", words.split(' '), ""))?;
+        }
         let (printed, others) = self.diagnosis.printed();
         for finding in printed {
             let words = format!("{} → {}", finding.sentence, finding.next);
@@ -37,6 +44,57 @@ impl Shown<'_> {
         }
         Ok(())
     }
+}
+
+/// As many services are printed, and as many of the peers of each.
+const PRINTED: usize = 3;
+
+/// Return true for a service with parts that the table of stages does not have.
+fn is_told(service: &ServiceTime) -> bool {
+    let percent = |node| service.percent(node);
+    percent(Node::ServiceAsks) + percent(Node::ServiceTurn) > 0
+}
+
+/// The parts of slow requests, the largest first, and whom the service asked.
+fn of_service(service: &ServiceTime) -> String {
+    let mut parts = PARTS.map(|(node, name)| (service.percent(node), name));
+    parts.sort_by_key(|(percent, _)| std::cmp::Reverse(*percent));
+    let parts = parts.iter().filter(|(percent, _)| *percent > 0);
+    let parts: Vec<_> = parts
+        .map(|(percent, name)| match *name {
+            "asks" => format!("{percent} % asks {}", asked(service)),
+            name => format!("{percent} % {name}"),
+        })
+        .collect();
+    let requests = match service.count {
+        1 => "1 slow request".to_owned(),
+        count => format!("{count} slow requests"),
+    };
+    let port = service.service.port();
+    let program = &service.program;
+    format!("{requests} at :{port} ({program}): {}", parts.join(", "))
+}
+
+const PARTS: [(Node, &str); 7] = [
+    (Node::ServiceAsks, "asks"),
+    (Node::ServiceTurn, "turn"),
+    (Node::ServiceRunning, "running"),
+    (Node::ServiceRunnable, "runnable"),
+    (Node::ServiceThrottled, "throttled"),
+    (Node::ServiceAsleep, "asleep"),
+    (Node::ServiceUnknown, "not known"),
+];
+
+/// The peers, and the questions to each for one answer.
+fn asked(service: &ServiceTime) -> String {
+    let of = service.count.max(1) as f64;
+    let peers = service.asked.iter().take(PRINTED).map(|asked| {
+        let each = asked.questions as f64 / of;
+        format!("{} ({each:.1} questions each)", Service(asked.peer))
+    });
+    let others = service.asked.len().saturating_sub(PRINTED);
+    let others = (others > 0).then(|| format!("{others} others"));
+    peers.chain(others).collect::<Vec<_>>().join(" and ")
 }
 
 fn why(output: &mut dyn Write, why: &Why) -> io::Result<()> {

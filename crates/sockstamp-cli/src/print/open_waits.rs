@@ -95,11 +95,21 @@ fn queue(wait: &Wait) -> String {
     };
     let reason = match connection {
         _ if wait.evidence.window_closed.is_some() => ", its window is closed".to_owned(),
-        connection if connection.unacknowledged == 0 => " unsent".to_owned(),
+        connection if connection.unacknowledged == 0 => format!(" unsent{}", kept(connection)),
         connection => format!(" not acknowledged{}", sent_again(connection)),
     };
     text += &reason;
     text
+}
+
+/// The timer that tries again runs for a closed window, or where this host itself drops what TCP
+/// sends: `tcp_write_wakeup()`, net/ipv4/tcp_output.c, v6.18.
+fn kept(connection: &Connection) -> &'static str {
+    let is_open = connection.peer_window >= connection.unsent;
+    match connection.backoff > 0 && is_open {
+        true => ", kept by this host: a firewall or a full queue drops them",
+        false => "",
+    }
 }
 
 fn sent_again(connection: &Connection) -> String {
@@ -273,6 +283,22 @@ mod tests {
         assert!(told(&connect).ends_with("connects to 10.0.0.2:5432: 2 SYNs, no answer"));
         connect.wait.evidence.syns = Some(0);
         assert!(told(&connect).contains("no SYN leaves this host"));
+    }
+
+    #[test]
+    fn bytes_that_this_host_drops_are_not_the_peers() {
+        let mut room = open(Kind::Room);
+        room.wait.bytes = 8;
+        let connection = |backoff| Connection {
+            unsent: 8,
+            peer_window: 65_536,
+            backoff,
+            ..Connection::default()
+        };
+        room.wait.evidence.connection = Some(connection(0));
+        assert!(told(&room).ends_with(": 8 B unsent"));
+        room.wait.evidence.connection = Some(connection(4));
+        assert!(told(&room).contains("8 B unsent, kept by this host"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::loss::Fates;
 use super::lossy::{self, Links};
 use super::neighbour::Neighbour;
 use super::scope::Scope;
+use super::services;
 use super::sleep::SleepLook;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
@@ -286,6 +287,7 @@ impl Case {
         workers::divide(&mut waits, &open);
         looks::note(&mut waits, &self.sleeps);
         held::idle(&waits, &mut open, &quick);
+        let services = services::sum(&waits, &open, &served);
         let held = yielding::between(&waits);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
@@ -341,7 +343,11 @@ impl Case {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         let findings = varied(findings);
         notes.extend(sums::notes(summary));
-        Diagnosis { findings, notes }
+        Diagnosis {
+            findings,
+            notes,
+            services,
+        }
     }
 
     /// The path is the smallest round trip of the address: a connection may have seen longer ones

@@ -9,6 +9,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::contrast::Unlike;
+use super::services::ServiceTime;
 use super::slow::Role;
 use super::tree::Node;
 
@@ -110,6 +111,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// What may be a fault or not, in words.
     pub notes: Vec<String>,
+    /// Where the time of slow requests went, by service of this host.
+    pub services: Vec<ServiceTime>,
 }
 
 /// As many findings are printed.

@@ -1195,6 +1195,16 @@ fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     let turn = &one_by_one.findings[0];
     assert_eq!(turn.node, Node::ServiceTurn, "{one_by_one:#?}");
     assert!(turn.sentence.contains("wait for their turn"), "{turn:?}");
+    let [service] = &one_by_one.services[..] else {
+        panic!("{one_by_one:#?}");
+    };
+    let known: u64 = service.parts.values().sum();
+    assert_eq!((service.count, known), (48, service.time.0));
+    assert!(service.percent(Node::ServiceTurn) > 70, "{service:?}");
+    // One connection, busy all the time, for eight requests at once.
+    assert!((10..=13).contains(&service.percent(Node::ServiceAsks)));
+    let asked = &service.asked[0];
+    assert_eq!((asked.questions, asked.time), (48, Nanos(48 * 24 * MS)));
     // Who passes news on has one question as long as the requests.
     assert_eq!(behind_a_pool((0..6).map(|of| (of * 200, 199))).findings, []);
 }

@@ -1,0 +1,126 @@
+//! The time of slow requests by service of this host, and whom their services asked.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::name::Name;
+
+use super::flows::Served;
+use super::slow::{Key, Slow};
+use super::tree::Node;
+
+/// Slow requests of a service, together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServiceTime {
+    /// The program that serves.
+    pub program: Name,
+    /// Its port.
+    pub service: SocketAddr,
+    /// The number of requests.
+    pub count: u64,
+    /// The sum of their times.
+    #[serde(rename = "time_ns")]
+    pub time: Nanos,
+    /// The same by node. Adds up to the whole.
+    pub parts: BTreeMap<Node, u64>,
+    /// The peers that it asked meanwhile, the longest wait first.
+    pub asked: Vec<Asked>,
+}
+
+/// Slow questions of a service to one peer, each while a slow request of its own was open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The peer.
+    pub peer: SocketAddr,
+    /// Their number.
+    pub questions: u64,
+    /// The sum of their times, also where some went on at once.
+    #[serde(rename = "time_ns")]
+    pub time: Nanos,
+}
+
+impl ServiceTime {
+    /// Return the share of a node in percent.
+    #[must_use]
+    pub fn percent(&self, node: Node) -> u64 {
+        let time = self.parts.get(&node).copied().unwrap_or(0);
+        (u128::from(time) * 100)
+            .checked_div(self.time.0.into())
+            .and_then(|percent| u64::try_from(percent).ok())
+            .unwrap_or(0)
+    }
+}
+
+/// Sum the slow requests of each service, the one with most time first. `open`: connections that
+/// are rather pushed to.
+pub(super) fn sum(waits: &[Slow], open: &[bool], served: &Served) -> Vec<ServiceTime> {
+    let requests = waits.iter().zip(open).filter(|(_, open)| !**open);
+    let requests = requests.filter(|(wait, _)| wait.key.root == Node::Service);
+    let mut services = BTreeMap::<&Key, Sum>::new();
+    let mut processes = BTreeMap::<u32, Vec<&Slow>>::new();
+    for (request, _) in requests {
+        services.entry(&request.key).or_default().add(request);
+        processes.entry(request.pid).or_default().push(request);
+    }
+    for question in waits.iter().filter(|wait| served.waits_for(wait)) {
+        let requests = processes.get(&question.pid).into_iter().flatten();
+        let inside =
+            |request: &&&Slow| request.begin <= question.begin && question.end <= request.end;
+        // The newest of several: that one was not open when the others asked before.
+        let Some(request) = requests.filter(inside).max_by_key(|request| request.begin) else {
+            continue;
+        };
+        services.entry(&request.key).or_default().ask(question);
+    }
+    let mut services: Vec<_> = services.into_iter().map(|(key, sum)| sum.of(key)).collect();
+    services.sort_by_key(|service| std::cmp::Reverse(service.time));
+    services
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    count: u64,
+    time: u64,
+    parts: BTreeMap<Node, u64>,
+    asked: BTreeMap<SocketAddr, (u64, u64)>,
+}
+
+impl Sum {
+    fn add(&mut self, request: &Slow) {
+        self.count += 1;
+        self.time = self.time.saturating_add(request.time());
+        for (node, time) in request.parts.iter() {
+            let sum = self.parts.entry(node).or_default();
+            *sum = sum.saturating_add(time);
+        }
+    }
+
+    fn ask(&mut self, question: &Slow) {
+        let (questions, time) = self.asked.entry(question.key.service).or_default();
+        *questions += 1;
+        *time = time.saturating_add(question.time());
+    }
+
+    fn of(self, key: &Key) -> ServiceTime {
+        let mut asked: Vec<_> = self
+            .asked
+            .into_iter()
+            .map(|(peer, (questions, time))| Asked {
+                peer,
+                questions,
+                time: Nanos(time),
+            })
+            .collect();
+        asked.sort_by_key(|asked| std::cmp::Reverse(asked.time));
+        ServiceTime {
+            program: key.program.clone(),
+            service: key.service,
+            count: self.count,
+            time: Nanos(self.time),
+            parts: self.parts,
+            asked,
+        }
+    }
+}
