@@ -288,7 +288,11 @@ impl Case {
         looks::note(&mut waits, &self.sleeps);
         held::idle(&waits, &mut open, &quick);
         let services = services::sum(&waits, &open, &served);
-        let held = yielding::between(&waits);
+        let mut held = yielding::between(&waits);
+        let besides = yielding::throttled_besides(&waits, &held, self.scope.slow);
+        open.resize(open.len() + besides.len(), false);
+        held.resize(held.len() + besides.len(), None);
+        waits.extend(besides);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
         let mut pushed = BTreeMap::<Key, Vec<&Slow>>::new();
@@ -323,7 +327,7 @@ impl Case {
         // Siblings that lose too little alone are not alike those that lose much; together they
         // may lose enough.
         let (much, little): (Vec<_>, Vec<_>) = accounts.into_values().partition(is_worth);
-        let little = merged(little).into_iter().filter(is_worth);
+        let (little, rare): (Vec<_>, Vec<_>) = merged(little).into_iter().partition(is_worth);
         let worth = merged(much).into_iter().chain(little);
         let mut findings = Vec::new();
         for account in worth {
@@ -339,6 +343,10 @@ impl Case {
                 finding => findings.extend(finding),
             }
         }
+        let tails = rare
+            .iter()
+            .filter(|account| support.is_tail(account, summary));
+        notes.extend(tails.filter_map(|account| telling::rare(account, summary)));
         findings.extend(sums::findings(summary, self.scope, &self.waits));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         let findings = varied(findings);

@@ -122,6 +122,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Greeting, _) => format!("{service} greets {asker} {time} late"),
         (Node::Rest, _) => format!("answers of {service} take {asker} {time} to their last byte"),
         (Node::Request, _) => format!("requests take {time} to reach {server} whole"),
+        (Node::Service, _) if is_part(account) => {
+            format!("{server} loses {time} in each slow request, beside what others take")
+        }
         (Node::Service, _) => format!("{server} takes {time} to answer requests"),
         (Node::Delivery, Role::Serves) => {
             format!(
@@ -142,6 +145,14 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         }
         _ => format!("{service} takes {time} to answer {asker}"),
     }
+}
+
+/// All of them are parts of waits.
+fn is_part(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .all(|counted| counted.wait.seen.is_part)
 }
 
 /// None of them has ended.

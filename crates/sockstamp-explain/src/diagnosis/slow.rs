@@ -130,6 +130,8 @@ pub(super) struct Seen {
     pub(super) members: u32,
     /// Other connections of the service whose peers have room.
     pub(super) others: usize,
+    /// It is a part of a wait whose rest somebody else has.
+    pub(super) is_part: bool,
     /// It was asked again, long after its answer was due.
     pub(super) in_vain: bool,
     /// The least time of the measurement for which tasks of this host waited for disks.

@@ -13,6 +13,14 @@ use super::slow::{Role, Slow};
 use super::tally::Account;
 use super::tree::Node;
 
+/// Return the note of waits that are rare, and have half of the time of all.
+pub(super) fn rare(account: &Account<'_>, summary: &Summary) -> Option<String> {
+    let Finding { sentence, .. } = finding(account, &[], summary)?;
+    Some(format!(
+        "{sentence}; seldom, and half of the time of all such waits"
+    ))
+}
+
 /// Form the finding of an account.
 pub(super) fn finding(
     account: &Account<'_>,

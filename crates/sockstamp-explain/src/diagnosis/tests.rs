@@ -1357,6 +1357,76 @@ fn a_question_that_never_arrived_is_no_subscription() {
     assert_eq!([notes(0), notes(2)], [1, 0]);
 }
 
+/// As answers of a single-threaded server that others hold up now and then.
+#[test]
+fn rare_waits_that_have_half_of_the_time_of_all_are_a_note() {
+    let told = |length: u64| {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+        let mut case = Case::new(Scope::default());
+        for of in 0..4 {
+            let mut message = answer(to, "getter", 1_000 + of * 1_500, length);
+            message.opened = Some(Opened::Connected);
+            case.message(&message);
+        }
+        case.waits(&Waits {
+            attempts: vec![Attempts {
+                comm: "getter".into(),
+                ..tried(Kind::Answer, "10.0.0.2:6379", 1_500, 0)
+            }],
+            ..Waits::default()
+        });
+        let mut summary = summary();
+        let answers = &mut summary.rx.stages[Stage::PeerAnswer];
+        answers
+            .get_or_insert_default()
+            .record(Nanos(MS / 20), 1_496);
+        answers
+            .get_or_insert_default()
+            .record(Nanos(length * MS), 4);
+        case.diagnose(&summary)
+    };
+    let seldom = told(150);
+    assert_eq!(seldom.findings, []);
+    assert!(
+        seldom.notes[0].contains("takes 150 ms to answer getter"),
+        "{seldom:?}"
+    );
+    let rare = "; seldom, and half of the time of all such waits";
+    assert!(seldom.notes[0].ends_with(rare), "{seldom:?}");
+    assert_eq!(told(20).notes, [""; 0]);
+}
+
+/// As a program behind a CPU quota that asks a slow service for each request.
+#[test]
+fn a_quota_is_named_beside_the_service_that_was_asked() {
+    let mut messages = Vec::new();
+    for of in 0..8_u64 {
+        let end = 1_000 + of * 600;
+        let here = flow("10.0.0.1:8000", "10.0.0.9:40001");
+        let mut service = sent(here, end, Part::Other, 0);
+        service.stages[Stage::AppService] = Some(Nanos(500 * MS));
+        service.parts[Part::ServiceThrottled] = Some(Nanos(120 * MS));
+        service.parts[Part::ServiceBlocked] = Some(Nanos(380 * MS));
+        service.pid = 10;
+        messages.push(service);
+        let there = flow("10.0.0.1:50001", "10.0.0.2:9002");
+        let mut asked = answer(there, "nginx", end - 150, 300);
+        asked.opened = Some(Opened::Connected);
+        messages.push(asked);
+    }
+    let diagnosis = told(&messages);
+    let [upstream, quota] = &diagnosis.findings[..] else {
+        panic!("{diagnosis:?}");
+    };
+    assert!(
+        upstream.sentence.starts_with("10.0.0.2:9002 takes 300 ms"),
+        "{diagnosis:?}"
+    );
+    let own = "nginx at :8000 loses 120 ms in each slow request, beside what others take";
+    assert!(quota.sentence.starts_with(own), "{diagnosis:?}");
+    assert_eq!(quota.node, Node::ServiceThrottled);
+}
+
 /// As of a client that writes all of its requests before it reads an answer.
 #[test]
 fn an_end_that_reads_nothing_does_not_blame_the_peer_for_that() {

@@ -1,6 +1,7 @@
 //! Whether a finding is worth saying.
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::histogram::Histogram;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
 
@@ -17,6 +18,9 @@ const FAILED: u64 = 20;
 /// Slow waits are worth saying from one in this many, of waits or of time.
 const SLOW: u64 = 10;
 
+/// The least length of rare waits, in times of what is slow.
+const RARE: u64 = 10;
+
 /// What a finding is held against.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Support {
@@ -30,6 +34,18 @@ impl Support {
             Some(_) => self.is_failing(account, summary),
             None => self.is_repeated(account) && self.is_common(account, summary),
         }
+    }
+
+    /// Few of many waits, each much longer than slow ones, that have half of the time of all: who
+    /// looks at high quantiles asks for them, and others need not.
+    pub(super) fn is_tail(&self, account: &Account<'_>, summary: &Summary) -> bool {
+        let all = account.root().and_then(|root| spent(summary, root));
+        let times = account.times();
+        let least = times.first().copied().unwrap_or(0);
+        account.failure.is_none()
+            && account.occasions().len() >= OCCASIONS
+            && least >= self.scope.slow.0.saturating_mul(RARE)
+            && all.is_some_and(|all| u128::from(account.lost()) * 2 >= all)
     }
 
     /// A command's time is one occasion, if it lost a quarter: its user waits for the whole.
@@ -90,4 +106,15 @@ fn counted(summary: &Summary, root: Node) -> Option<u64> {
         Node::Read => Some(summary.rx.time(Direction::Rx).count()),
         _ => None,
     }
+}
+
+/// Return the time of all waits of this kind in the whole measurement.
+fn spent(summary: &Summary, root: Node) -> Option<u128> {
+    let stage = match root {
+        Node::Answer => Stage::PeerAnswer,
+        Node::Service => Stage::AppService,
+        _ => return None,
+    };
+    let all = summary.direction(stage.direction()).stages[stage].as_ref();
+    all.map(Histogram::sum_ns)
 }

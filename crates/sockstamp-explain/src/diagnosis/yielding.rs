@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 
 use super::slow::{Role, Slow};
@@ -19,6 +20,21 @@ pub(super) fn between(waits: &[Slow]) -> Vec<Option<usize>> {
         .map(|of| index.longest_below(waits, of))
         .collect();
     (0..waits.len()).map(|of| last(&held, of)).collect()
+}
+
+/// Return what a CPU quota took of requests that hold for others' waits: those have not that time.
+pub(super) fn throttled_besides(waits: &[Slow], held: &[Option<usize>], slow: Nanos) -> Vec<Slow> {
+    let own = waits.iter().zip(held).filter(|(_, held)| held.is_some());
+    let own = own.filter(|(wait, _)| {
+        wait.key.root == Node::Service && wait.parts.of(Node::ServiceThrottled) >= slow.0
+    });
+    own.map(|(wait, _)| {
+        let mut part = wait.clone();
+        part.keep_only(Node::ServiceThrottled);
+        part.seen.is_part = true;
+        part
+    })
+    .collect()
 }
 
 /// Follow waits to the one that holds for none.

@@ -108,6 +108,7 @@ fn seen(wait: &Wait) -> Seen {
         age: wait.lasted.0,
         members: wait.members.max(1),
         others: 0,
+        is_part: false,
         in_vain: false,
         disks: 0,
         idle: false,
