@@ -291,9 +291,9 @@ static __noinline int connect_denied(const struct sock *sk)
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
-	if (stopping || !wait_wanted(end, 0) || setting_interface ||
-	    !pid_selected(opening.pid) || task_spared(bpf_get_current_task_btf()) ||
-	    !netns_selected(sk) || !filter_flow(sk) || !cgroup_selected(sk))
+	if (stopping || !wait_wanted(end, 0) || setting_interface || !pid_selected(opening.pid) ||
+	    task_spared(bpf_get_current_task_btf()) || !netns_selected(sk) || !filter_flow(sk) ||
+	    !cgroup_selected(sk))
 		return 0;
 	if (bank)
 		account_connection(bank, DIRECTION_TX, VERDICT_CONNECT_FAILED, 0);
