@@ -321,9 +321,11 @@ fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
 }
 
 /// Assert that the connection has the bit: each message has four stamps. Other connections of this
-/// machine add far less meanwhile.
+/// machine add far less meanwhile, unless one of them is busy for a moment.
 fn assert_bit(older: &mut Older, when: &str, expected: bool) {
-    let calls = calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
+    let looks = if expected { 1 } else { 3 };
+    let look = |_| calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
+    let calls = (0..looks).map(look).min().unwrap_or(0);
     let bounds = if expected {
         4 * ROUNDS as u64..u64::MAX
     } else {

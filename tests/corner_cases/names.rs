@@ -254,8 +254,8 @@ fn hostile_names_are_escaped_in_what_is_made_of_a_recording() {
         &["report", "--format", "text", by[0], by[1]][..],
         &["report", "--format", "csv", by[0], by[1]],
         &["report", "--format", "json", by[0], by[1]],
-        &["explain", "--slow=1ns"],
-        &["explain", "--slow=1ns", "--format", "json"],
+        &["explain", "--slow=1ns", "-r"],
+        &["explain", "--slow=1ns", "--format", "json", "-r"],
         &["diff", &file],
         &["diff", "--format", "json", &file],
     ] {
@@ -278,7 +278,9 @@ fn hostile_names_are_escaped_in_what_is_made_of_a_recording() {
         }
     }
     let captured = path("packets.pcapng");
-    let output = command(&["pcap", &file, "-o", &captured]).output().unwrap();
+    let output = command(&["pcap", "-r", &file, "-w", &captured])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     let comments = with::pcap::fields(Path::new(&captured), ["frame.comment"]);
     let comm = format!(" comm={} ", ESCAPED_COMM.replace(' ', r"\x20"));

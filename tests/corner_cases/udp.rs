@@ -429,7 +429,8 @@ fn shaped_and_dropped() -> Result<(), String> {
     let device = link.interface_a();
     let trace = Trace::start(&["--netns", a.netns_name(), "udp"]);
     // Only ICMP answers for an unused port, which an unconnected sender does not receive. The first
-    // ones bring the programs that follow datagrams, and are missed until these are attached.
+    // ones bring the programs that follow datagrams, and are missed until these are attached; so do
+    // those after tc(8), which may take long enough for the programs to go.
     run(
         &a,
         &format!(
@@ -438,15 +439,20 @@ import subprocess
 def shape(what):
     subprocess.run('tc qdisc replace dev {device} root tbf burst 2kb ' + what, shell=True, check=True)
 
+def begin(count):
+    for _ in range(count):
+        sender.sendto(b'x', ('{to}', 9))
+        time.sleep(.05)
+
 sender = bound('{from}')
-for _ in range(40):
-    sender.sendto(b'x', ('{to}', 9))
-    time.sleep(.05)
+begin(40)
 shape('rate 1mbit limit 1mb')
+begin(15)
 for _ in range(20):
     sender.sendto(b'x' * 1208, ('{to}', 9))
 time.sleep(.4)
 shape('rate 100kbit limit 4kb')
+begin(15)
 for _ in range(20):
     sender.sendto(b'x' * 1207, ('{to}', 9))
 time.sleep(.6)
