@@ -117,7 +117,7 @@ fn look(pid: u32) -> Option<SleepLook> {
     })
 }
 
-/// What a process calls itself: its first argument, which some change while they work.
+/// Return the title of a process: its first argument, which some change while they work.
 fn title(process: &Path) -> String {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
     let title = line.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -299,7 +299,7 @@ fn a_common_mistake_is_reported_with_its_remedy() {
     }
 }
 
-/// What somebody types, as a shell reads it, and what the line that answers it has: typos, words
+/// Command lines, as a shell reads them, and what the line that answers each has: typos, words
 /// and options of other programs, former names, words in another order, units and files that are
 /// missing, recordings in the place of filters, and filters as tcpdump's users write them.
 const WRONG: &[(&str, &str)] = &[

@@ -5,9 +5,9 @@ use std::fs;
 /// The descriptors of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Those that are open.
+    /// Open ones.
     pub open: u64,
-    /// Those that it may have (RLIMIT_NOFILE): beyond them, accept() fails (EMFILE).
+    /// The most that it may have (RLIMIT_NOFILE): beyond them, accept() fails (EMFILE).
     pub limit: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What to type for a filter that other programs know, or that lacks a word.
+//! Name what to type for a filter that other programs know, or that lacks a word.
 
 /// Names of services, which are not looked up: RFC 6335's registry.
 const SERVICES: &[(&str, u16)] = &[

@@ -9,7 +9,7 @@ use crate::command_line::Cli;
 use crate::hints::program::is_program;
 use crate::options::filter::FILTER_WORDS;
 
-/// What other programs call a subcommand, and what to type.
+/// Names that other programs give a subcommand, and what to type.
 const SUBCOMMANDS: &[(&str, &str)] = &[
     ("tcpdump", "pcap -w FILE"),
     ("dump", "pcap -w FILE"),
@@ -47,7 +47,7 @@ pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
         ErrorKind::ValueValidation => {
             of_context(error, ContextKind::InvalidArg).map(|_| first_line(error))
         }
-        // Those that are ours have no context.
+        // Errors of our own have no context.
         ErrorKind::ArgumentConflict => conflict(error).or_else(|| Some(first_line(error))),
         ErrorKind::MissingRequiredArgument => Some(format!(
             "{} is missing: write {}",
@@ -246,7 +246,7 @@ mod tests {
         );
     }
 
-    /// What other programs call a subcommand is none of ours, and the one to type is.
+    /// No name of other programs is one of ours, and the one to type is.
     #[test]
     fn each_name_of_a_subcommand_leads_to_one() {
         let root = Cli::command();

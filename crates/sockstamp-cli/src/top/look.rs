@@ -1,4 +1,4 @@
-//! How stages look in the table and in bars.
+//! Draw stages in the table and in bars: heads, letters, colours.
 
 use ratatui::style::Color;
 use sockstamp_model::stage::Stage;
@@ -6,7 +6,7 @@ use sockstamp_model::stage::Stage;
 pub(super) struct Look {
     /// The head of its column, in two lines.
     pub(super) head: (&'static str, &'static str),
-    /// Its letter in bars.
+    /// The letter in bars.
     pub(super) letter: char,
     pub(super) colour: Color,
 }

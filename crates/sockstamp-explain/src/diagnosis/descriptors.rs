@@ -3,8 +3,8 @@
 /// The descriptors of a process, of which it has no room for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Those that are open.
+    /// Open ones.
     pub open: u64,
-    /// Those that it may have (RLIMIT_NOFILE).
+    /// The most that the process may have (RLIMIT_NOFILE).
     pub limit: u64,
 }

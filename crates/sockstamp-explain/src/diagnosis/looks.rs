@@ -1,4 +1,4 @@
-//! What tasks of a process sleep in while it has slow waits, by looks at them.
+//! Find what tasks of a process sleep in while it has slow waits, by looks at them.
 //!
 //! A look has all tasks of the process, not the one that works on a request: its threads may sleep
 //! in a lock because they have nothing to do. So looks during such waits are held against looks
@@ -34,10 +34,10 @@ pub(super) fn note(waits: &mut [Slow], looks: &[SleepLook]) {
     }
 }
 
-/// What the tasks of programs did while some of their waits went on.
+/// The tasks of programs while some of their waits went on.
 struct Found {
     slept: Option<Slept>,
-    /// They had nothing to do, at four looks of five.
+    /// The tasks had nothing to do, at four looks of five.
     is_idle: bool,
 }
 
@@ -207,7 +207,7 @@ mod tests {
         // Without work it sleeps in the same lock.
         let pool = during(Sleep::Lock, Sleep::Lock).chain(without(Sleep::Lock, Sleep::Lock));
         assert_eq!(told(pool.collect()), None);
-        // Nothing shows what it does otherwise, and another task works on the request.
+        // No look shows the task otherwise, and another one works on the request.
         let beside = during(Sleep::Lock, Sleep::Timer).chain([look(910, None, Sleep::Timer)]);
         assert_eq!(told(beside.collect()), None);
         let mixed = during(Sleep::Disk, Sleep::Timer).take(8);
