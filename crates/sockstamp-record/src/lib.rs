@@ -20,6 +20,7 @@ pub mod batch;
 mod compact;
 mod encode;
 mod error;
+mod fields;
 mod footer;
 mod lock;
 mod messages;

@@ -1,36 +1,27 @@
 //! Packets, in a file next to that of the messages: one row per packet and direction.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use sockstamp_model::clock::{Monotonic, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, SocketCookie, canonical};
+use sockstamp_model::flow::{CgroupId, Flow, SocketCookie};
 use sockstamp_model::name::Name;
 use sockstamp_model::packet::{MessageName, Packet, PacketStage, Segments, Way};
 
 use crate::error::Error;
+use crate::fields::Value::{Bytes, Integer, Text};
+use crate::fields::{Field, OF_FLOW, OfFlow, column, flow, of_flow, write};
 use crate::rows::{RowGroup, Rows};
-use crate::schema::{Column, Kind};
+use crate::schema::Column;
 use crate::table::{Decoded, Table};
 
 /// Rows of a row group at most; with their headers they take some ten megabytes in memory.
 const ROWS: usize = 1 << 15;
 
-/// Return the value of a row; none where it is absent.
-enum Value {
-    Integer(fn(&Way) -> Option<i64>),
-    Text(fn(&Way) -> Option<String>),
-    Bytes(fn(&Way) -> Option<Vec<u8>>),
-}
-
-use Value::{Bytes, Integer, Text};
-
-/// The columns; true if a row may lack it.
-const COLUMNS: [(&str, bool, Value); 28] = [
+/// The columns before those of the flow.
+const BEFORE: [Field<Way>; FLOW] = [
     (
         "time_ns",
         false,
@@ -42,41 +33,10 @@ const COLUMNS: [(&str, bool, Value); 28] = [
         false,
         Text(|way| Some(way.packet.direction.name().to_owned())),
     ),
-    (
-        "protocol",
-        false,
-        Text(|way| Some(way.packet.flow.protocol.name().to_owned())),
-    ),
-    (
-        "netns",
-        false,
-        Integer(|way| Some(way.packet.flow.netns.0.into())),
-    ),
-    (
-        "local_address",
-        false,
-        Text(|way| Some(canonical(way.packet.flow.local).ip().to_string())),
-    ),
-    (
-        "local_port",
-        false,
-        Integer(|way| Some(way.packet.flow.local.port().into())),
-    ),
-    (
-        "remote_address",
-        false,
-        Text(|way| Some(canonical(way.packet.flow.remote).ip().to_string())),
-    ),
-    (
-        "remote_port",
-        false,
-        Integer(|way| Some(way.packet.flow.remote.port().into())),
-    ),
-    (
-        "cookie",
-        false,
-        Integer(|way| Some(way.packet.flow.cookie.0.cast_signed())),
-    ),
+];
+
+/// The columns after those of the flow.
+const AFTER: [Field<Way>; 19] = [
     (
         "cgroup",
         true,
@@ -162,14 +122,23 @@ const COLUMNS: [(&str, bool, Value); 28] = [
         true,
         Integer(|way| way.message?.seq_end.map(i64::from)),
     ),
+    // After the others, where people do not look.
+    (
+        "headers",
+        false,
+        Bytes(|way| Some(way.packet.bytes.to_vec())),
+    ),
 ];
 
-/// The headers: after the other columns, where people do not look.
-const HEADERS: (&str, bool, Value) = (
-    "headers",
-    false,
-    Bytes(|way| Some(way.packet.bytes.to_vec())),
-);
+fn fields() -> impl Iterator<Item = Field<Way>> {
+    BEFORE.into_iter().chain(of_flow()).chain(AFTER)
+}
+
+impl OfFlow for Way {
+    fn flow(&self) -> &Flow {
+        &self.packet.flow
+    }
+}
 
 fn stamp(way: &Way, stage: PacketStage) -> Option<i64> {
     way.stamps[stage as usize].map(|stamp| stamp.as_nanos().cast_signed())
@@ -186,15 +155,6 @@ impl Packets {
     pub fn push(&mut self, way: Way) {
         self.ways.push(way);
     }
-
-    fn values<T>(&self, value: fn(&Way) -> Option<T>) -> (Vec<T>, Vec<i16>) {
-        let values: Vec<_> = self.ways.iter().map(value).collect();
-        let levels = values
-            .iter()
-            .map(|value| i16::from(value.is_some()))
-            .collect();
-        (values.into_iter().flatten().collect(), levels)
-    }
 }
 
 impl Rows for Packets {
@@ -203,17 +163,7 @@ impl Rows for Packets {
     const FEW: &'static [&'static str] = &[];
 
     fn columns() -> Vec<Column> {
-        let all = COLUMNS.into_iter().chain([HEADERS]);
-        all.map(|(name, optional, value)| Column {
-            name: name.to_owned(),
-            kind: match value {
-                Integer(_) => Kind::Integer,
-                Text(_) => Kind::Text,
-                Bytes(_) => Kind::Bytes,
-            },
-            optional,
-        })
-        .collect()
+        fields().map(column).collect()
     }
 
     fn len(&self) -> usize {
@@ -229,29 +179,7 @@ impl Rows for Packets {
     }
 
     fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
-        for (_, optional, value) in COLUMNS.into_iter().chain([HEADERS]) {
-            let levels = |levels: Vec<i16>| optional.then_some(levels);
-            match value {
-                Integer(value) => {
-                    let (values, there) = self.values(value);
-                    group.integers(&values, levels(there).as_deref())?;
-                }
-                Text(value) => {
-                    let (values, there) = self.values(value);
-                    let values: Vec<_> = values
-                        .into_iter()
-                        .map(|text| ByteArray::from(text.into_bytes()))
-                        .collect();
-                    group.texts(&values, levels(there).as_deref())?;
-                }
-                Bytes(value) => {
-                    let (values, there) = self.values(value);
-                    let values: Vec<_> = values.into_iter().map(ByteArray::from).collect();
-                    group.texts(&values, levels(there).as_deref())?;
-                }
-            }
-        }
-        Ok(())
+        fields().try_for_each(|field| write(group, &self.ways, field))
     }
 }
 
@@ -313,12 +241,14 @@ impl PacketReader {
     }
 }
 
-/// The places of columns, as in [`COLUMNS`].
-const CGROUP: usize = 10;
+/// The places of columns, as in [`fields()`].
+const FLOW: usize = 3;
+const CGROUP: usize = FLOW + OF_FLOW;
 const INTERFACE: usize = 14;
 const LENGTH: usize = 17;
 const STAMPS: usize = 20;
 const MESSAGE: usize = STAMPS + PacketStage::ALL.len();
+const HEADERS: usize = MESSAGE + 3;
 
 fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
     let unsigned = |column: usize| rows.number::<i64>(column, row).map(i64::cast_unsigned);
@@ -328,10 +258,6 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
             .map(|_| rows.number(column, row))
             .transpose()
     };
-    let end = |address: usize| -> Result<SocketAddr, String> {
-        let ip: IpAddr = rows.word(address, row)?;
-        Ok(SocketAddr::new(ip, rows.number(address + 1, row)?))
-    };
     let stamps: [_; PacketStage::ALL.len()] = std::array::from_fn(|stage| {
         let nanos = integer(STAMPS + stage).map(i64::cast_unsigned);
         nanos.map(Timestamp::<Monotonic>::from_nanos)
@@ -340,20 +266,13 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
     let seen = PacketStage::ALL.into_iter().zip(stamps);
     let seen = seen.filter_map(|(stage, stamp)| Some((stamp?, stage)));
     let (stamp, stage) = seen.min().ok_or_else(|| rows.wrong(STAMPS))?;
-    let netns = NetnsInode(rows.number(4, row)?);
     let packet = Packet {
         stage,
         direction: rows.word(2, row)?,
         time: Timestamp::from_nanos(unsigned(0)?),
         stamp,
         address: 0,
-        flow: Flow {
-            netns,
-            protocol: rows.word(3, row)?,
-            local: end(5)?,
-            remote: end(7)?,
-            cookie: SocketCookie(unsigned(9)?),
-        },
+        flow: flow(rows, FLOW, row)?,
         cgroup: integer(CGROUP).map(|cgroup| CgroupId(cgroup.cast_unsigned())),
         cgroup_path: rows
             .text(CGROUP + 1, row)
@@ -369,8 +288,8 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
         length: rows.number(LENGTH, row)?,
         segments: segments(rows, row)?,
         bytes: rows
-            .text(COLUMNS.len(), row)
-            .ok_or_else(|| rows.wrong(COLUMNS.len()))?
+            .text(HEADERS, row)
+            .ok_or_else(|| rows.wrong(HEADERS))?
             .to_vec()
             .into(),
     };
@@ -406,16 +325,19 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_columns() {
-        let places = [CGROUP, INTERFACE, LENGTH, STAMPS, MESSAGE];
-        let names = places.map(|place| COLUMNS[place].0);
+        let fields: Vec<_> = fields().collect();
+        let places = [FLOW, CGROUP, INTERFACE, LENGTH, STAMPS, MESSAGE, HEADERS];
+        let names = places.map(|place| fields[place].0);
         assert_eq!(
             names,
             [
+                "protocol",
                 "cgroup",
                 "interface",
                 "length",
                 "sched_ns",
-                "message_cookie"
+                "message_cookie",
+                "headers"
             ]
         );
     }

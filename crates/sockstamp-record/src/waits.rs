@@ -2,18 +2,18 @@
 //!
 //! A message exists once its data has come: what no data ended has a row here alone.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, SocketCookie, canonical};
+use sockstamp_model::flow::{CgroupId, Flow};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Evidence, Wait};
 
 use crate::error::Error;
+use crate::fields::Value::{Integer, Text};
+use crate::fields::{Field, OF_FLOW, OfFlow, column, flow, integers, of_flow, write};
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{Column, Kind};
 use crate::table::{Decoded, Table};
@@ -30,16 +30,8 @@ pub struct Waited {
     pub wait: Wait,
 }
 
-/// Return the value of a row; none where it is absent.
-enum Value {
-    Integer(fn(&Waited) -> Option<i64>),
-    Text(fn(&Waited) -> Option<String>),
-}
-
-use Value::{Integer, Text};
-
-/// The columns of whose wait it is, for whom, and how it ended; true if a row may lack it.
-const COLUMNS: [(&str, bool, Value); 20] = [
+/// The columns of when a wait was, for what, and how it ended.
+const BEFORE: [Field<Waited>; FLOW] = [
     ("time_ns", false, Integer(|row| stamp(row.time.as_nanos()))),
     (
         "since_ns",
@@ -58,41 +50,10 @@ const COLUMNS: [(&str, bool, Value); 20] = [
         false,
         Text(|row| Some(row.wait.end.name().to_owned())),
     ),
-    (
-        "protocol",
-        false,
-        Text(|row| Some(row.wait.flow.protocol.name().to_owned())),
-    ),
-    (
-        "netns",
-        false,
-        Integer(|row| Some(row.wait.flow.netns.0.into())),
-    ),
-    (
-        "local_address",
-        false,
-        Text(|row| Some(canonical(row.wait.flow.local).ip().to_string())),
-    ),
-    (
-        "local_port",
-        false,
-        Integer(|row| Some(row.wait.flow.local.port().into())),
-    ),
-    (
-        "remote_address",
-        false,
-        Text(|row| Some(canonical(row.wait.flow.remote).ip().to_string())),
-    ),
-    (
-        "remote_port",
-        false,
-        Integer(|row| Some(row.wait.flow.remote.port().into())),
-    ),
-    (
-        "cookie",
-        false,
-        Integer(|row| stamp(row.wait.flow.cookie.0)),
-    ),
+];
+
+/// The columns of whose wait it is, after those of the flow.
+const AFTER: [Field<Waited>; 7] = [
     (
         "opened",
         true,
@@ -117,6 +78,16 @@ const COLUMNS: [(&str, bool, Value); 20] = [
         Text(|row| Some(row.wait.evidence.tasks.as_ref()?.asked?.to_string())),
     ),
 ];
+
+fn fields() -> impl Iterator<Item = Field<Waited>> {
+    BEFORE.into_iter().chain(of_flow()).chain(AFTER)
+}
+
+impl OfFlow for Waited {
+    fn flow(&self) -> &Flow {
+        &self.wait.flow
+    }
+}
 
 #[expect(clippy::unnecessary_wraps, reason = "columns may lack a value")]
 const fn stamp(nanos: u64) -> Option<i64> {
@@ -291,37 +262,6 @@ impl WaitRows {
     pub fn push(&mut self, row: Waited) {
         self.rows.push(row);
     }
-
-    fn integers(
-        &self,
-        group: &mut RowGroup<'_>,
-        optional: bool,
-        value: impl Fn(&Waited) -> Option<i64>,
-    ) -> Result<(), ParquetError> {
-        let (values, levels) = dense(self.rows.iter().map(value));
-        group.integers(&values, optional.then_some(&levels[..]))
-    }
-
-    fn texts(
-        &self,
-        group: &mut RowGroup<'_>,
-        optional: bool,
-        value: fn(&Waited) -> Option<String>,
-    ) -> Result<(), ParquetError> {
-        let text = |text: String| ByteArray::from(text.into_bytes());
-        let (values, levels) = dense(self.rows.iter().map(|row| value(row).map(text)));
-        group.texts(&values, optional.then_some(&levels[..]))
-    }
-}
-
-/// Return the values that are there, and 1 for each row that has one, 0 for others.
-fn dense<T>(values: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
-    let values: Vec<_> = values.collect();
-    let levels = values
-        .iter()
-        .map(|value| i16::from(value.is_some()))
-        .collect();
-    (values.into_iter().flatten().collect(), levels)
 }
 
 impl Rows for WaitRows {
@@ -330,22 +270,15 @@ impl Rows for WaitRows {
     const FEW: &'static [&'static str] = &["members"];
 
     fn columns() -> Vec<Column> {
-        let column = |name: &str, optional, kind| Column {
+        let figure = |(name, _): (&str, Access)| Column {
             name: name.to_owned(),
-            kind,
-            optional,
+            kind: Kind::Integer,
+            optional: true,
         };
-        let first = COLUMNS.into_iter().map(|(name, optional, value)| {
-            let kind = match value {
-                Integer(_) => Kind::Integer,
-                Text(_) => Kind::Text,
-            };
-            column(name, optional, kind)
-        });
-        let figures = FIGURES
-            .into_iter()
-            .map(|(name, _)| column(name, true, Kind::Integer));
-        first.chain(figures).collect()
+        fields()
+            .map(column)
+            .chain(FIGURES.into_iter().map(figure))
+            .collect()
     }
 
     fn len(&self) -> usize {
@@ -361,14 +294,13 @@ impl Rows for WaitRows {
     }
 
     fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
-        for (_, optional, value) in COLUMNS {
-            match value {
-                Integer(value) => self.integers(group, optional, value)?,
-                Text(value) => self.texts(group, optional, value)?,
-            }
-        }
+        fields().try_for_each(|field| write(group, &self.rows, field))?;
         for (_, (get, _)) in FIGURES {
-            self.integers(group, true, |row| get(&row.wait.evidence))?;
+            integers(
+                group,
+                true,
+                self.rows.iter().map(|row| get(&row.wait.evidence)),
+            )?;
         }
         Ok(())
     }
@@ -423,31 +355,29 @@ impl WaitReader {
     }
 }
 
+/// The places of columns, as in [`fields()`].
+const FLOW: usize = 6;
+const OWNER: usize = FLOW + OF_FLOW;
+const ASKED_OF: usize = OWNER + AFTER.len() - 1;
+
 fn waited(rows: &Decoded, row: usize) -> Result<Waited, String> {
     let unsigned = |column: usize| rows.number::<i64>(column, row).map(i64::cast_unsigned);
-    let end = |address: usize| -> Result<SocketAddr, String> {
-        let ip: IpAddr = rows.word(address, row)?;
-        Ok(SocketAddr::new(ip, rows.number(address + 1, row)?))
-    };
     let wait = Wait {
         since: Timestamp::from_nanos(unsigned(1)?),
         lasted: Nanos(unsigned(2)?),
         inside: Nanos(unsigned(3)?),
         kind: rows.word(4, row)?,
         end: rows.word(5, row)?,
-        flow: Flow {
-            protocol: rows.word(6, row)?,
-            netns: NetnsInode(rows.number(7, row)?),
-            local: end(8)?,
-            remote: end(10)?,
-            cookie: SocketCookie(unsigned(12)?),
-        },
-        opened: rows.word_if_there(13, row)?,
-        cgroup: CgroupId(unsigned(14)?),
-        pid: rows.number(15, row)?,
-        comm: Name::from(rows.text(16, row).ok_or_else(|| rows.wrong(16))?),
-        members: rows.number(17, row)?,
-        bytes: unsigned(18)?,
+        flow: flow(rows, FLOW, row)?,
+        opened: rows.word_if_there(OWNER, row)?,
+        cgroup: CgroupId(unsigned(OWNER + 1)?),
+        pid: rows.number(OWNER + 2, row)?,
+        comm: Name::from(
+            rows.text(OWNER + 3, row)
+                .ok_or_else(|| rows.wrong(OWNER + 3))?,
+        ),
+        members: rows.number(OWNER + 4, row)?,
+        bytes: unsigned(OWNER + 5)?,
         evidence: evidence(rows, row)?,
     };
     Ok(Waited {
@@ -457,9 +387,8 @@ fn waited(rows: &Decoded, row: usize) -> Result<Waited, String> {
 }
 
 fn evidence(rows: &Decoded, row: usize) -> Result<Evidence, String> {
-    const ASKED_OF: usize = COLUMNS.len() - 1;
     let mut evidence = Evidence::default();
-    for (place, (_, (_, set))) in (COLUMNS.len()..).zip(FIGURES) {
+    for (place, (_, (_, set))) in (ASKED_OF + 1..).zip(FIGURES) {
         if let Some(value) = rows.integer(place, row) {
             set(&mut evidence, value).ok_or_else(|| rows.wrong(place))?;
         }
@@ -475,7 +404,7 @@ fn evidence(rows: &Decoded, row: usize) -> Result<Evidence, String> {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_model::flow::{Opened, Protocol};
+    use sockstamp_model::flow::{NetnsInode, Opened, Protocol, SocketCookie};
     use sockstamp_model::wait::{Connection, End, Kind as Thing, Tasks};
     use tempfile::tempdir;
 
