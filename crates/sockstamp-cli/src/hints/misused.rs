@@ -215,14 +215,10 @@ fn conflict(error: &Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hints::refused;
 
     fn of(words: &str) -> String {
-        let arguments: Vec<_> = ["sockstamp"]
-            .into_iter()
-            .chain(words.split(' '))
-            .map(OsString::from)
-            .collect();
-        let error = crate::parse(arguments.clone()).unwrap_err();
+        let (error, arguments) = refused(words);
         line(&error, &arguments).unwrap_or_default()
     }
 

@@ -160,6 +160,18 @@ fn has_value_behind(command: &Command, option: &str) -> Option<bool> {
     Some(false)
 }
 
+/// The arguments of a command line that is wrong, and its error.
+#[cfg(test)]
+fn refused(words: &str) -> (clap::Error, Vec<OsString>) {
+    let words = words.split(' ').map(OsString::from);
+    let arguments: Vec<_> = [OsString::from("sockstamp")]
+        .into_iter()
+        .chain(words)
+        .collect();
+    let error = crate::parse(arguments.clone()).unwrap_err();
+    (error, arguments)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

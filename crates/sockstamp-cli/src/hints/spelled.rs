@@ -183,14 +183,10 @@ fn said(typed: &str, instead: &Instead, subcommand: &Command) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hints::refused;
 
     fn of(words: &str) -> Option<String> {
-        let arguments: Vec<_> = ["sockstamp"]
-            .into_iter()
-            .chain(words.split(' '))
-            .map(OsString::from)
-            .collect();
-        let error = crate::parse(arguments.clone()).unwrap_err();
+        let (error, arguments) = refused(words);
         instead(&error, &arguments)
     }
 
