@@ -1,0 +1,203 @@
+//! Connects, handshakes, greetings and accepts.
+
+use super::*;
+
+#[test]
+fn a_connection_for_each_request_costs_a_handshake() {
+    let mut messages = Vec::new();
+    for of in 0..5 {
+        let mut to = flow("10.0.0.1:40000", "10.0.0.2:80");
+        to.cookie = SocketCookie(of + 1);
+        let begin = 100 + of * 1_000;
+        let mut connect = fixture::message(Direction::Tx);
+        connect.flow = to;
+        connect.comm = "ab".into();
+        connect.opened = Some(Opened::Connected);
+        connect.stages[Stage::ConnHandshake] = Some(Nanos(40 * MS));
+        (connect.stamps.entry, connect.stamps.queued) = (at(begin), at(begin + 40));
+        let mut answer = answer(to, "ab", begin + 80, 40);
+        answer.parts[Part::Network] = Some(Nanos(40 * MS));
+        answer.opened = Some(Opened::Connected);
+        messages.extend([connect, answer]);
+    }
+    let sentence = sentence(&messages);
+    assert!(
+        sentence
+            .starts_with("ab takes 80.0 ms for each connection with one request to 10.0.0.2:80"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("handshakes") && sentence.contains("5 connects for as many requests"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_refusal_followed_by_success_elsewhere_is_a_detour() {
+    let refused = || (0..4).map(|of| wait(Kind::Connect, End::Refused, of * 500, 0));
+    let here = tried(Kind::Connect, "10.0.0.2:6379", 4, 4);
+    let there = tried(Kind::Connect, "10.0.0.3:6379", 4, 0);
+    let alone = told_of(refused().collect(), vec![here.clone()]);
+    assert!(
+        alone.findings[0]
+            .sentence
+            .starts_with("4 of 4 connects of app to 10.0.0.2:6379 were refused"),
+        "{alone:?}"
+    );
+    assert_eq!(told_of(refused().collect(), vec![here, there]).findings, []);
+}
+
+/// Connects that succeed at once are counted together.
+#[test]
+fn who_tries_ipv6_first_makes_a_detour() {
+    let refused = |of: u64| {
+        let mut wait = wait(Kind::Connect, End::Refused, of * 500, 0);
+        wait.flow = flow("[::1]:40000", "[::1]:6379");
+        wait
+    };
+    let mut case = Case::new(Scope::default());
+    case.waits(&Waits {
+        list: (0..4).map(refused).collect(),
+        ..Waits::default()
+    });
+    let mut summary = summary();
+    assert_eq!(case.diagnose(&summary).findings.len(), 1);
+    summary.connections.opened = 4;
+    assert_eq!(case.diagnose(&summary).findings, []);
+}
+
+#[test]
+fn only_what_found_a_queue_full_makes_it_full() {
+    let listener = |overflowed| ListenerSummary {
+        local: "10.0.0.1:80".parse().unwrap(),
+        netns: NetnsInode(1),
+        queue: 0,
+        limit: 4,
+        dropped: 7,
+        overflowed,
+        half_open: None,
+    };
+    assert_eq!(full_queue(&listener(None)), None);
+    assert_eq!(full_queue(&listener(Some(0))), None);
+    let sentence = full_queue(&listener(Some(7))).unwrap();
+    let expected = "the accept queue of 10.0.0.1:80 is full (0 of 4";
+    assert!(sentence.starts_with(expected), "{sentence}");
+}
+
+/// As a mail server that looks up the names of its clients before it greets them.
+#[test]
+fn a_late_greeting_is_a_finding_and_a_connection_without_a_word_is_none() {
+    let greeted = |end, lasted| {
+        let list = (0..4).map(|of| {
+            let mut wait = wait(Kind::Greeting, end, of * 2_000, lasted);
+            wait.opened = Some(Opened::Connected);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait
+        });
+        list.collect::<Vec<_>>()
+    };
+    let tried = |count| vec![tried(Kind::Greeting, "10.0.0.2:6379", count, 4)];
+    let first = |list, attempts| {
+        let findings = told_of(list, attempts).findings.into_iter();
+        findings.map(|finding| finding.sentence).next()
+    };
+    assert_eq!(
+        first(greeted(End::Data, 1_200), Vec::new()).unwrap(),
+        "10.0.0.2:6379 greets app 1.20 s late (4 waits, at most 1.20 s): the peer speaks first, and is \
+         silent until then"
+    );
+    assert_eq!(
+        first(greeted(End::GivenUp, 1_000), tried(9)).unwrap(),
+        "4 of 9 connections of app to 10.0.0.2:6379 got no greeting, which others got, and were given \
+         up after 1.00 s"
+    );
+    // Nobody knows that the peer speaks first.
+    assert_eq!(first(greeted(End::GivenUp, 1_000), tried(4)), None);
+}
+
+#[test]
+fn half_open_handshakes_are_no_full_accept_queue() {
+    let told = |half_open| {
+        let listener = ListenerSummary {
+            local: "10.0.0.1:80".parse().unwrap(),
+            netns: NetnsInode(1),
+            queue: 0,
+            limit: 4,
+            dropped: 90,
+            overflowed: Some(0),
+            half_open,
+        };
+        let mut summary = summary();
+        summary.listeners.push(listener);
+        let diagnosis = Case::new(Scope::default()).diagnose(&summary);
+        let mut findings = diagnosis.findings.into_iter();
+        findings.next().map(|finding| finding.sentence)
+    };
+    let of = |refused, addresses| {
+        told(Some(HalfOpen {
+            refused,
+            count: 64,
+            addresses,
+        }))
+    };
+    assert_eq!(told(None), None);
+    assert_eq!(of(2, 60), None);
+    assert_eq!(
+        of(90, 60).unwrap(),
+        "half-open handshakes fill the queue of 10.0.0.1:80, 64 from 60 addresses at the end: a \
+         flood of SYNs, or the answers to them are lost: 90 SYNs found no room and were dropped, or \
+         answered by SYN cookies"
+    );
+}
+
+/// The peer's own timer sends the answer to a SYN again, before the SYN itself is.
+#[test]
+fn a_handshake_costs_a_round_trip_and_no_more() {
+    let connects = |lasted| {
+        let slow = (0..4).map(|of| {
+            let mut wait = wait(Kind::Connect, End::Data, of * 1_900, lasted);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait
+        });
+        let counted = tried(Kind::Connect, "10.0.0.2:6379", 30, 0);
+        told_of(slow.collect(), vec![counted]).findings[0].node
+    };
+    assert_eq!(connects(1_010), Node::ConnectAgain);
+    assert_eq!(connects(300), Node::ConnectLate);
+}
+
+#[test]
+fn connections_that_wait_for_an_accept_are_those_of_the_end() {
+    let told = |descriptors| {
+        let accepted = [3_000, 5_600].map(|lasted| {
+            let mut accepted = wait(Kind::Accept, End::Data, 100, lasted);
+            accepted.flow.cookie = SocketCookie(lasted);
+            accepted
+        });
+        let mut waiting = wait(Kind::Accept, End::Open, 3_000, 4_400);
+        waiting.members = 21;
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: accepted.into_iter().chain([waiting]).collect(),
+            ..Waits::default()
+        });
+        let pids = case.accepting();
+        assert_eq!(pids.len(), 1);
+        for (pid, descriptors) in pids.into_iter().zip(descriptors) {
+            case.descriptors(pid, descriptors);
+        }
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let sentence = told(None);
+    let expected = "21 connections wait to be accepted by app at :40000, the oldest for 4.40 s \
+                    (2 others waited before, at most 5.60 s): the program accepts late (conn.accept)";
+    assert_eq!(sentence, expected);
+    let (open, limit) = (28, 28);
+    assert_eq!(
+        told(Some(Descriptors { open, limit })),
+        format!(
+            "{expected}; it had 28 descriptors open, and may have 28: without a free one accept() \
+             fails (EMFILE)"
+        )
+    );
+}

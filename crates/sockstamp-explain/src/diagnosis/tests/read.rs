@@ -1,0 +1,90 @@
+//! Data that is here, and is read late.
+
+use super::*;
+
+#[test]
+fn segments_that_miss_count_in_the_rest_of_an_answer_too() {
+    let from = flow("10.0.0.1:40000", "10.0.0.2:80");
+    let part = |of: u64, hol, app| {
+        let mut read = fixture::message(Direction::Rx);
+        read.flow = from;
+        read.comm = "curl".into();
+        read.stages[Stage::RxHol] = Some(Nanos(hol * MS));
+        read.stages[Stage::RxApp] = Some(Nanos(app * MS));
+        read.stamps.read = at(1_000 + of * 900);
+        read
+    };
+    let held: Vec<_> = (0..6).map(|of| part(of, 210, 300)).collect();
+    let finding = &told(&held).findings[0];
+    assert_eq!(
+        (finding.node, finding.typical),
+        (Node::ReadMissing, Nanos(210 * MS))
+    );
+    assert!(
+        finding
+            .sentence
+            .starts_with("data of 10.0.0.2:80 reaches curl 210 ms late"),
+        "{finding:?}"
+    );
+    let slow_reader: Vec<_> = (0..6).map(|of| part(of, 0, 300)).collect();
+    assert_eq!(told(&slow_reader).findings, []);
+}
+
+/// Late reads of some connections, each so long before its end, in milliseconds.
+fn late_reads(reads: &[(u16, u64, u64)], disks: Nanos) -> String {
+    let mut case = Case::new(Scope::default());
+    for &(port, end, late) in reads {
+        let mut message = fixture::message(Direction::Rx);
+        message.flow = flow("10.0.0.1:8080", &format!("10.0.0.9:{port}"));
+        message.opened = Some(Opened::Accepted);
+        message.comm = "java".into();
+        message.stages[Stage::RxApp] = Some(Nanos(late * MS));
+        message.stamps.ready = at(end - late);
+        message.stamps.read = at(end);
+        case.message(&message);
+    }
+    case.disks(disks);
+    case.diagnose(&summary()).findings[0].sentence.clone()
+}
+
+#[test]
+fn reads_that_end_as_one_are_those_of_a_program_that_stood_still() {
+    let stop =
+        |end| [1, 2, 3, 4].map(|port| (port, end + u64::from(port), 1_000 + u64::from(port)));
+    let whole = late_reads(&[stop(2_000), stop(6_000)].concat(), Nanos::ZERO);
+    let told = "it stood still as a whole 2 times, while up to 4 connections waited";
+    assert!(whole.contains(told), "{whole}");
+    // Each is late by itself.
+    let apart: Vec<_> = (1..=8)
+        .map(|of| (of, 1_500 + 300 * u64::from(of), 1_100))
+        .collect();
+    let apart = late_reads(&apart, Nanos::ZERO);
+    assert!(!apart.contains("stood still"), "{apart}");
+}
+
+/// Two threads serve six clients.
+#[test]
+fn late_reads_wait_for_the_requests_that_have_all_workers() {
+    let mut list = Vec::new();
+    for of in 0..20 {
+        let begin = of / 2 * 300;
+        let mut served = wait(Kind::Service, End::Data, begin, 60);
+        served.flow.cookie = SocketCookie(of % 6 + 1);
+        served.opened = Some(Opened::Accepted);
+        let mut late = wait(Kind::Read, End::Data, begin + 1, 58);
+        late.flow.cookie = SocketCookie((of + 2) % 6 + 1);
+        late.opened = Some(Opened::Accepted);
+        list.extend([served, late]);
+    }
+    let diagnosis = told_of(list, Vec::new());
+    let late = diagnosis
+        .findings
+        .iter()
+        .find(|finding| finding.node.root() == Node::Read);
+    let late = late.unwrap_or_else(|| panic!("{diagnosis:#?}"));
+    assert_eq!(late.node, Node::ReadTurn);
+    assert!(
+        late.sentence.contains("at most 2 requests at a time"),
+        "{late:?}"
+    );
+}

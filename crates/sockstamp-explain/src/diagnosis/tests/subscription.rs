@@ -1,0 +1,223 @@
+//! Who waits for news, and who waits for an answer.
+
+use super::*;
+
+#[test]
+fn a_connection_that_always_waits_is_a_note() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+    let answers: Vec<_> = (1..9)
+        .map(|of| answer(to, "worker", of * 701, 700))
+        .collect();
+    let diagnosis = told(&answers);
+    assert_eq!(diagnosis.findings, []);
+    assert!(
+        diagnosis.notes[0]
+            .starts_with("worker waits for 10.0.0.2:6379 all the time on 1 connection"),
+        "{diagnosis:?}"
+    );
+    let command = Scope {
+        is_command: true,
+        ..Scope::default()
+    };
+    assert_eq!(told_in(command, &answers).findings.len(), 1);
+}
+
+/// Idle for a second before the question, and mostly answered: no subscription.
+#[test]
+fn a_question_after_a_pause_is_no_subscription() {
+    let asked = |receives| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 5_000);
+        wait.evidence.acknowledged = Some(Nanos(MS));
+        wait.evidence.connection = Some(Connection {
+            sends: 10,
+            receives,
+            received_ago: Some(Nanos(6_000 * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new())
+    };
+    assert_eq!(
+        asked(10).findings[0].sentence,
+        "10.0.0.2:6379 does not answer app for 5.00 s (1 wait): the host there acknowledges: its \
+         program does not read or answer, or the answer is lost"
+    );
+    // Most of what it sends is not answered: it may be figures, or a log.
+    assert_eq!(asked(4).findings, []);
+}
+
+#[test]
+fn a_proxy_with_a_request_waits_for_no_news() {
+    let below = flow("10.0.0.2:50000", "10.0.0.3:5432");
+    let asked = |of: u64| {
+        let mut asked = answer(below, "nginx", of * 101, 100);
+        asked.pid = 20;
+        asked
+    };
+    let served = |of: u64| {
+        let here = flow("10.0.0.2:8080", &format!("10.0.0.1:{}", 40_000 + of));
+        let mut service = sent(here, of * 101 + 200, Part::Other, 0);
+        service.opened = Some(Opened::Accepted);
+        service.stages[Stage::AppService] = Some(Nanos(320 * MS));
+        service.pid = 20;
+        service
+    };
+    let loop_of_questions: Vec<_> = (1..12).map(asked).collect();
+    assert_eq!(told(&loop_of_questions).findings, []);
+    let requests = (2..11).map(served);
+    let all: Vec<_> = loop_of_questions.iter().cloned().chain(requests).collect();
+    let sentences: Vec<_> = told(&all)
+        .findings
+        .into_iter()
+        .map(|finding| finding.sentence)
+        .collect();
+    let names = |start: &str| sentences.iter().any(|of| of.starts_with(start));
+    assert!(
+        names("10.0.0.3:5432 takes 100 ms to answer nginx"),
+        "{sentences:?}"
+    );
+}
+
+/// As workers that wait for jobs of a queue, which answers its other clients at once.
+#[test]
+fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
+    let here = flow("10.0.0.1:6379", "10.0.0.2:50000");
+    let told = |times: [u64; 5], received| {
+        let mut case = Case::new(Scope::default());
+        let mut begin = 200;
+        for time in times {
+            let mut service = sent(here, begin + time, Part::Other, 0);
+            service.opened = Some(Opened::Accepted);
+            service.stages[Stage::AppService] = Some(Nanos(time * MS));
+            service.pid = 20;
+            case.message(&service);
+            begin += time + 100;
+        }
+        case.waits(&Waits {
+            sending: vec![Sending {
+                receives: received,
+                ..sending(here, Connection::default())
+            }],
+            ..Waits::default()
+        });
+        let mut summary = summary();
+        let services = &mut summary.tx.stages[Stage::AppService];
+        services.get_or_insert_default().record(Nanos(MS), 20);
+        case.diagnose(&summary)
+    };
+    let irregular = [90, 400, 700, 60, 250];
+    let worker = told(irregular, 5);
+    assert_eq!(worker.findings, []);
+    assert!(
+        worker.notes[0].contains("has a request open all the time"),
+        "{worker:?}"
+    );
+    // Most of what this connection asks is answered at once; or it always takes as long.
+    assert_eq!(told(irregular, 20).findings.len(), 1);
+    assert_eq!(told([300; 5], 5).findings.len(), 1);
+}
+
+/// A subscriber confirms each piece of news at once; some confirmations belong to nothing known.
+#[test]
+fn who_confirms_what_is_pushed_asks_nothing() {
+    let news = (0..12).filter(|of| of % 4 != 3);
+    let confirmed = news.map(|of| wait(Kind::Answer, End::Data, of * 700, 695));
+    let mut loose = told_of(confirmed.collect(), Vec::new());
+    assert_eq!(loose.findings, []);
+    assert_eq!(loose.notes.len(), 1);
+    // With pauses of its own, it asks.
+    let asked = (0..8).map(|of| wait(Kind::Answer, End::Data, of * 900, 600));
+    loose = told_of(asked.collect(), Vec::new());
+    assert_eq!(loose.findings.len(), 1);
+}
+
+#[test]
+fn a_question_that_never_arrived_is_no_subscription() {
+    let notes = |resent| {
+        let mut wait = wait(Kind::Answer, End::Open, 7_400, 540);
+        wait.opened = None;
+        wait.evidence.resent = Some(resent);
+        told_of(vec![wait], Vec::new()).notes.len()
+    };
+    assert_eq!([notes(0), notes(2)], [1, 0]);
+}
+
+/// As the connection of a program to itself, which has nothing to say.
+#[test]
+fn an_idle_connection_that_spoke_last_is_no_question() {
+    let idle = |receives| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 6_000);
+        wait.opened = Some(Opened::Connected);
+        wait.evidence.connection = Some(Connection {
+            sends: 2,
+            receives,
+            received_ago: Some(Nanos(6_000 * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new()).findings.len()
+    };
+    assert_eq!(idle(1), 0);
+    assert_eq!(idle(0), 1);
+}
+
+/// Answers of one connection that came after these times, in milliseconds, each asked for 20 ms
+/// after the one before, and as many at once.
+fn held(times: &[u64]) -> Diagnosis {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:9092");
+    let mut case = Case::new(Scope::default());
+    let mut end = 0;
+    for time in times {
+        end += time + 200;
+        case.message(&answer(to, "consumer", end, *time));
+    }
+    let count = times.len() as u64 * 2;
+    case.waits(&Waits {
+        attempts: vec![Attempts {
+            comm: "consumer".into(),
+            ..tried(Kind::Answer, "10.0.0.2:9092", count, 0)
+        }],
+        ..Waits::default()
+    });
+    case.diagnose(&summary())
+}
+
+/// As consumers of a log that fetch for half a second at most, and confirm what they get.
+#[test]
+fn what_comes_at_a_limit_or_at_any_time_before_is_held() {
+    let fetches = held(&[500, 501, 310, 500, 390, 500, 180, 501]);
+    assert_eq!(fetches.findings, []);
+    assert!(fetches.notes[0].contains("all the time"), "{fetches:?}");
+    // Always as slow; slow or not so slow; of all lengths without a limit.
+    for slow in [
+        [500; 8],
+        [500, 500, 500, 500, 90, 91, 90, 92],
+        [500, 430, 310, 90, 390, 240, 180, 60],
+    ] {
+        assert_eq!(held(&slow).findings.len(), 1, "{slow:?}");
+    }
+}
+
+/// As pages that ask for news with a connection each.
+#[test]
+fn connections_for_one_question_that_follow_each_other_are_as_one() {
+    let told = |pause: u64, others: u64| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let to = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:80");
+            let mut news = answer(to, "page", (of + 1) * (1_000 + pause), 1_000);
+            news.opened = Some(Opened::Connected);
+            case.message(&news);
+        }
+        case.waits(&Waits {
+            attempts: vec![Attempts {
+                comm: "page".into(),
+                ..tried(Kind::Answer, "10.0.0.2:80", 5 + others, 0)
+            }],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings.len()
+    };
+    assert_eq!(told(20, 30), 0);
+    // They are opened on demand; or it answers nothing at once.
+    assert_eq!(told(400, 30), 1);
+    assert_eq!(told(20, 0), 1);
+}

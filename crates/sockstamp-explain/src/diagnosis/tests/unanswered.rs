@@ -1,0 +1,161 @@
+//! Questions and connects without an answer.
+
+use super::*;
+
+/// As an upload of which only segments of full size vanish.
+#[test]
+fn what_was_never_delivered_is_lost_on_the_way_there() {
+    let open = |bytes, heard_ago| {
+        let mut wait = wait(Kind::Answer, End::Open, 0, 2_000);
+        wait.opened = Some(Opened::Connected);
+        wait.evidence.connection = Some(Connection {
+            min_rtt: Some(Nanos(10 * MS)),
+            unacknowledged: bytes,
+            backoff: 3,
+            segment: 1_448,
+            heard_ago: Some(Nanos(heard_ago * MS)),
+            ..Connection::default()
+        });
+        told_of(vec![wait], Vec::new()).findings[0].sentence.clone()
+    };
+    let large = open(20_000, 1_900);
+    assert!(large.contains("only full-size segments vanish"), "{large}");
+    for other in [open(20_000, 5_000), open(200, 1_900)] {
+        assert!(
+            other.contains("questions are lost on the way there"),
+            "{other}"
+        );
+        assert!(!other.contains("MTU"), "{other}");
+    }
+}
+
+#[test]
+fn requests_without_an_answer_are_a_finding() {
+    let given_up = (0..3).map(|of| wait(Kind::Answer, End::GivenUp, of * 3_100, 3_000));
+    let diagnosis = told_of(
+        given_up.collect(),
+        vec![tried(Kind::Answer, "10.0.0.2:6379", 3, 3)],
+    );
+    assert_eq!(
+        diagnosis.findings[0].sentence,
+        "3 of 3 requests of app to 10.0.0.2:6379 got no answer and were given up after 3.00 s"
+    );
+}
+
+/// A measurement of some questions to a name server that were asked again after so many ms.
+fn asked_again(after: u64, mean: u64) -> Diagnosis {
+    let asked = (0..4).map(|of| {
+        let mut wait = wait(Kind::Answer, End::AskedAgain, of * 1_500, after);
+        wait.flow = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:53");
+        wait.flow.protocol = Protocol::Udp;
+        wait
+    });
+    let mut all = tried(Kind::Answer, "10.0.0.2:53", 20, 0);
+    all.sum_ns = u128::from(20 * mean * MS);
+    told_of(asked.collect(), vec![all])
+}
+
+#[test]
+fn names_that_are_asked_for_again_got_no_answer() {
+    let diagnosis = asked_again(1_000, 1);
+    assert_eq!(
+        diagnosis.findings[0].sentence,
+        "4 of 24 requests of app to 10.0.0.2:53 (DNS) got no answer and were asked again after 1.00 s"
+    );
+    assert_eq!(diagnosis.notes, [""; 0]);
+}
+
+#[test]
+fn questions_to_a_slow_name_server_may_follow_each_other() {
+    let diagnosis = asked_again(100, 250);
+    let mut told = diagnosis.findings.iter();
+    assert!(
+        !told.any(|finding| finding.failure.is_some()),
+        "{diagnosis:?}"
+    );
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_is_named_in_place_of_losses() {
+    let mut open = wait(Kind::Answer, End::Open, 0, 4_000);
+    open.opened = Some(Opened::Connected);
+    open.evidence.connection = Some(Connection {
+        unacknowledged: 200,
+        backoff: 3,
+        segment: 1_448,
+        ..Connection::default()
+    });
+    let given_up = |of: u64| {
+        let mut wait = wait(Kind::Connect, End::GivenUp, of * 1_000, 700);
+        wait.flow.cookie = SocketCookie(of + 9);
+        wait
+    };
+    let told = |list, is_silent| {
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list,
+            ..Waits::default()
+        });
+        let peers = case.unheard().into_iter();
+        for (from, peer) in peers.filter(|_| is_silent) {
+            let neighbour = Neighbour {
+                address: "10.0.0.254".parse().unwrap(),
+                device: "eth0".into(),
+            };
+            case.neighbour(from, peer, neighbour);
+        }
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let silent = told(vec![open.clone()], true);
+    let expected = "the next hop does not answer to its address (ARP, neighbour discovery): \
+                    10.0.0.254 on eth0";
+    assert!(silent.ends_with(expected), "{silent}");
+    let lost = told(vec![open], false);
+    assert!(lost.contains("lost on the way there"), "{lost}");
+    let connects = told((0..4).map(given_up).collect(), true);
+    assert!(connects.ends_with(expected), "{connects}");
+}
+
+/// Small questions on other connections are answered.
+#[test]
+fn only_large_questions_vanish_where_small_ones_are_answered() {
+    let vanished = |answered| {
+        let open = (0..3).map(|of| {
+            let mut wait = wait(Kind::Answer, End::Open, of * 10, 2_000);
+            wait.opened = Some(Opened::Connected);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait.evidence.connection = Some(Connection {
+                min_rtt: Some(Nanos(10 * MS)),
+                unacknowledged: 20_000,
+                backoff: 3,
+                segment: 1_448,
+                ..Connection::default()
+            });
+            wait
+        });
+        let tried = tried(Kind::Answer, "10.0.0.2:6379", answered, 0);
+        told_of(open.collect(), vec![tried]).findings[0]
+            .sentence
+            .clone()
+    };
+    assert!(vanished(40).contains("MTU"), "{}", vanished(40));
+    assert!(!vanished(0).contains("MTU"), "{}", vanished(0));
+}
+
+/// As where a firewall has forgotten idle connections, and a busy one goes on.
+#[test]
+fn requests_that_never_arrive_are_worth_saying_beside_many_that_do() {
+    let told = |acknowledged| {
+        let given_up = (0..3).map(|of| {
+            let mut wait = wait(Kind::Answer, End::GivenUp, of * 2_100, 2_000);
+            wait.flow.cookie = SocketCookie(of + 9);
+            wait.evidence.resent = Some(4);
+            wait.evidence.acknowledged = acknowledged;
+            wait
+        });
+        let counted = tried(Kind::Answer, "10.0.0.2:6379", 106, 3);
+        told_of(given_up.collect(), vec![counted]).findings
+    };
+    assert!(told(None)[0].sentence.starts_with("3 of 106 requests"));
+    assert_eq!(told(Some(Nanos(20_000))), []);
+}

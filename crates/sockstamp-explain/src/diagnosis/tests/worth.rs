@@ -1,0 +1,87 @@
+//! What is worth a finding, or a note.
+
+use super::*;
+
+#[test]
+fn two_occasions_are_no_finding_and_one_long_one_is() {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:8002");
+    let two = [200, 900].map(|end| answer(to, "haproxy", end, 120));
+    assert_eq!(told(&two).findings, []);
+    let mut long = answer(to, "haproxy", 5_000, 1_500);
+    long.opened = Some(Opened::Connected);
+    assert_eq!(told(&[long]).findings.len(), 1);
+}
+
+/// Those that are slow for another reason neither count nor set what is typical.
+#[test]
+fn a_finding_counts_the_waits_that_carry_it() {
+    let slow = (0..3).map(|of| {
+        let mut wait = wait(Kind::Service, End::Data, of * 900, 400);
+        wait.evidence.tasks = Some(Tasks {
+            throttled: Nanos(400 * MS),
+            ..Tasks::default()
+        });
+        wait
+    });
+    let others = (0..9).map(|of| {
+        let mut other = wait(Kind::Service, End::Data, of * 300, 25);
+        other.flow.cookie = SocketCookie(100 + of);
+        other
+    });
+    let finding = &told_of(slow.chain(others).collect(), Vec::new()).findings[0];
+    assert_eq!(finding.node, Node::ServiceThrottled);
+    assert_eq!((finding.count, finding.typical), (3, Nanos(400 * MS)));
+}
+
+#[test]
+fn two_questions_that_cost_seconds_are_enough() {
+    let failed = |count: u64, lasted| {
+        let given_up = (0..count).map(|of| wait(Kind::Answer, End::GivenUp, of * 3_100, lasted));
+        told_of(
+            given_up.collect(),
+            vec![tried(Kind::Answer, "10.0.0.2:6379", 9, count)],
+        )
+    };
+    assert_eq!(failed(2, 2_000).findings.len(), 1);
+    assert_eq!(failed(2, 500).findings, []);
+    assert_eq!(failed(1, 2_000).findings, []);
+}
+
+/// As answers of a single-threaded server that others hold up now and then.
+#[test]
+fn rare_waits_that_have_half_of_the_time_of_all_are_a_note() {
+    let told = |length: u64| {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+        let mut case = Case::new(Scope::default());
+        for of in 0..4 {
+            let mut message = answer(to, "getter", 1_000 + of * 1_500, length);
+            message.opened = Some(Opened::Connected);
+            case.message(&message);
+        }
+        case.waits(&Waits {
+            attempts: vec![Attempts {
+                comm: "getter".into(),
+                ..tried(Kind::Answer, "10.0.0.2:6379", 1_500, 0)
+            }],
+            ..Waits::default()
+        });
+        let mut summary = summary();
+        let answers = &mut summary.rx.stages[Stage::PeerAnswer];
+        answers
+            .get_or_insert_default()
+            .record(Nanos(MS / 20), 1_496);
+        answers
+            .get_or_insert_default()
+            .record(Nanos(length * MS), 4);
+        case.diagnose(&summary)
+    };
+    let seldom = told(150);
+    assert_eq!(seldom.findings, []);
+    assert!(
+        seldom.notes[0].contains("takes 150 ms to answer getter"),
+        "{seldom:?}"
+    );
+    let rare = "; seldom, and half of the time of all such waits";
+    assert!(seldom.notes[0].ends_with(rare), "{seldom:?}");
+    assert_eq!(told(20).notes, [""; 0]);
+}
