@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sockstamp_explain::diagnosis;
-use sockstamp_host::descriptors::Descriptors;
+use sockstamp_host::descriptors;
+use sockstamp_model::descriptors::Descriptors;
 
 /// Processes that are looked at.
 const MOST: usize = 16;
@@ -35,7 +35,7 @@ impl UsedUp {
         }
         self.looked = Some(Instant::now());
         for (&pid, most) in &mut self.most {
-            let now = Descriptors::of(pid).filter(Descriptors::are_used_up);
+            let now = descriptors::of(pid).filter(Descriptors::are_used_up);
             let open = |seen: Option<Descriptors>| seen.map_or(0, |seen| seen.open);
             if open(now) > open(*most) {
                 *most = now;
@@ -43,11 +43,9 @@ impl UsedUp {
         }
     }
 
-    pub(crate) fn seen(&self) -> impl Iterator<Item = (u32, diagnosis::Descriptors)> {
-        self.most.iter().filter_map(|(&pid, most)| {
-            let Descriptors { open, limit } = (*most)?;
-            Some((pid, diagnosis::Descriptors { open, limit }))
-        })
+    pub(crate) fn seen(&self) -> impl Iterator<Item = (u32, Descriptors)> {
+        let most = self.most.iter();
+        most.filter_map(|(&pid, most)| Some((pid, (*most)?)))
     }
 }
 

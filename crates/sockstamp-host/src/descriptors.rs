@@ -1,32 +1,17 @@
-//! The descriptors that a process has open, and those that it may have.
+//! The descriptors of a process, as the kernel counts them.
 
 use std::fs;
 
-/// The descriptors of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Descriptors {
-    /// Open ones.
-    pub open: u64,
-    /// The most that it may have (RLIMIT_NOFILE): beyond them, accept() fails (EMFILE).
-    pub limit: u64,
-}
+use sockstamp_model::descriptors::Descriptors;
 
-impl Descriptors {
-    /// Look at a process; `None` if it is gone or its limit has no number.
-    #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
-        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-        Some(Self {
-            open: open(pid)?,
-            limit: limit(&limits)?,
-        })
-    }
-
-    /// Return true if it has no room for a twentieth more.
-    #[must_use]
-    pub const fn are_used_up(&self) -> bool {
-        self.open.saturating_mul(20) >= self.limit.saturating_mul(19)
-    }
+/// Look at a process; `None` if it is gone or its limit has no number.
+#[must_use]
+pub fn of(pid: u32) -> Option<Descriptors> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    Some(Descriptors {
+        open: open(pid)?,
+        limit: limit(&limits)?,
+    })
 }
 
 /// Count them. The size of the directory is their number since v6.2 (fs/proc/fd.c,
@@ -57,9 +42,9 @@ mod tests {
     #[test]
     fn open_descriptors_are_counted() {
         let pid = std::process::id();
-        let before = Descriptors::of(pid).unwrap();
+        let before = of(pid).unwrap();
         let files: Vec<_> = (0..50).map(|_| File::open("/dev/null").unwrap()).collect();
-        let after = Descriptors::of(pid).unwrap();
+        let after = of(pid).unwrap();
         // Other tests open and close theirs.
         assert!(after.open >= before.open + 30, "{before:?}, {after:?}");
         assert_eq!(after.limit, before.limit);
@@ -77,12 +62,5 @@ mod tests {
             None
         );
         assert_eq!(limit(""), None);
-    }
-
-    #[test]
-    fn a_twentieth_is_room() {
-        let of = |open, limit| Descriptors { open, limit }.are_used_up();
-        assert!(of(27, 28) && of(1024, 1024));
-        assert!(!of(26, 28) && !of(900, 1024));
     }
 }

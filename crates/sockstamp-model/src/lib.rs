@@ -33,6 +33,7 @@
 pub mod aggregate;
 pub mod clock;
 pub mod container;
+pub mod descriptors;
 pub mod filter;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -12,7 +13,6 @@ use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
 use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
 use super::descent::deepest;
-use super::descriptors::Descriptors;
 use super::finding::{Diagnosis, Finding};
 use super::flows;
 use super::held;

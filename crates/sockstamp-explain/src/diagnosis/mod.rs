@@ -10,7 +10,6 @@ mod case;
 mod contrast;
 mod cpu;
 mod descent;
-mod descriptors;
 mod finding;
 mod flows;
 #[cfg(test)]
@@ -44,7 +43,6 @@ pub use backlog::Backlog;
 pub use case::Case;
 pub use contrast::Unlike;
 pub use cpu::Cpu;
-pub use descriptors::Descriptors;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};
 pub use link::Link;
 pub use neighbour::Neighbour;

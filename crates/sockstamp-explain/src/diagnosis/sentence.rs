@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
@@ -11,7 +12,6 @@ use sockstamp_model::wait::End;
 use super::asleep;
 use super::backlog::Backlog;
 use super::descent::Deepest;
-use super::descriptors::Descriptors;
 use super::finding::Finding;
 use super::link::Link;
 use super::neighbour::Neighbour;

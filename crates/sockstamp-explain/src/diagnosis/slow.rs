@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::Serialize;
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::backlog::Backlog;
-use super::descriptors::Descriptors;
 use super::link::Link;
 use super::neighbour::Neighbour;
 use super::sleep::Slept;

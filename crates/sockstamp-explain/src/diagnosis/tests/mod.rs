@@ -10,6 +10,7 @@ mod worth;
 use std::net::SocketAddr;
 
 use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::fixture;
 use sockstamp_model::flow::{Flow, NetnsInode, Opened, Protocol, SocketCookie};
 use sockstamp_model::listener::{HalfOpen, ListenerSummary};
