@@ -41,7 +41,7 @@ impl Buffer {
 // address since it was acquired, writes to it no more once it has been submitted
 // (sockstamp_sender_submit(3)). `length` changes by `&mut self` alone.
 unsafe impl StableBuffer for Buffer {
-    fn bytes(&self) -> &[u8] {
-        &self.pages[..self.length]
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(&self.pages[..self.length]);
     }
 }

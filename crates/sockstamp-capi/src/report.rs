@@ -1,7 +1,8 @@
 //! Reports of error queues, as C has them.
 
-use sockstamp::control::ExtendedError;
-use sockstamp::error_queue::{NetworkError, Report, ZeroCopyRange};
+use sockstamp::clock::Monotonic;
+use sockstamp::control::{ExtendedError, Origin};
+use sockstamp::error_queue::{DepartureError, NetworkError, Report, ZeroCopyRange};
 use sockstamp::timestamping::{TcpStatistics, TxKind, TxStamp, TxTime};
 
 use crate::header::{
@@ -19,6 +20,7 @@ pub(crate) fn in_c(report: &Report<'_>) -> sockstamp_report {
         } => of_stamp(stamp, *interface),
         Report::ZeroCopy(range) => of_range(*range),
         Report::Network(error) => of_error(SOCKSTAMP_REPORT_NETWORK, network_error(error)),
+        Report::Departure(error) => of_error(SOCKSTAMP_REPORT_OTHER, departure_error(error)),
         Report::Other(error) => of_error(SOCKSTAMP_REPORT_OTHER, other_error(error)),
         // Reserve it for distinctions of a later version of the library.
         _ => empty(SOCKSTAMP_REPORT_OTHER),
@@ -84,6 +86,21 @@ fn network_error(error: &NetworkError) -> sockstamp_error {
         info: error.info,
         data: 0,
         offender: error.offender,
+    })
+}
+
+/// An entry of another origin, with its numbers as the kernel has them.
+fn departure_error(error: &DepartureError) -> sockstamp_error {
+    let at = error.time::<Monotonic>().as_nanos().to_le_bytes();
+    let [a, b, c, d, e, f, g, h] = at;
+    other_error(&ExtendedError {
+        errno: error.errno,
+        origin: Origin::TxTime,
+        kind: 0,
+        code: error.reason.code(),
+        info: u32::from_le_bytes([a, b, c, d]),
+        data: u32::from_le_bytes([e, f, g, h]),
+        offender: None,
     })
 }
 

@@ -12,14 +12,17 @@
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`digits`] | numbers as text, put together in place |
 //!
-//! Nothing here calls the kernel: a program that has a sendmsg(2) and a recvmsg(2) of its own can
-//! use all of it. The library `sockstamp` has these calls, and shows the items here as its own.
+//! Nothing here calls the kernel, and all of it compiles on other systems than Linux: a program
+//! that has a sendmsg(2) and a recvmsg(2) of its own can use all of it. The library `sockstamp` has
+//! these calls, and shows the items here as its own.
 
 #![forbid(unsafe_code)]
 
 pub mod control;
+mod departure;
 pub mod digits;
 mod flag;
+mod linux;
 pub mod matcher;
 mod message;
 mod received;
@@ -28,6 +31,7 @@ mod stamp;
 mod statistics;
 pub mod time;
 
+pub use departure::{DepartureError, DepartureReason};
 pub use flag::Flag;
 pub use message::{MessageOptions, Version};
 pub use received::Received;

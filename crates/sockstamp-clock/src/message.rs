@@ -2,11 +2,16 @@
 
 use std::net::IpAddr;
 
-use crate::control::{NoSpace, SCM_TS_OPT_ID, SO_TIMESTAMPING, Writer, space};
+use crate::control::{NoSpace, SCM_TS_OPT_ID, SO_TIMESTAMPING, SO_TXTIME, Writer, space};
 use crate::flag::Flag;
+use crate::linux::{
+    IP_PKTINFO, IP_TOS, IPPROTO_IP, IPPROTO_IPV6, IPV6_PKTINFO, IPV6_TCLASS, SOL_SOCKET, SOL_UDP,
+    UDP_SEGMENT,
+};
+use crate::time::{Clock, Timestamp};
 
 /// What is requested for one message: its stamps and their id, its source, its traffic class, its
-/// segments. Without any, the socket's options apply.
+/// segments, its departure. Without any, the socket's options apply.
 ///
 /// Stamps are reported only if the socket has [`Flag::Software`] or [`Flag::RawHardware`].
 ///
@@ -32,6 +37,7 @@ pub struct MessageOptions {
     source: Option<IpAddr>,
     class: Option<(Version, u8)>,
     segment: Option<u16>,
+    departure: Option<u64>,
 }
 
 /// An IP version, of a control message that has two forms.
@@ -45,7 +51,8 @@ pub enum Version {
 
 impl MessageOptions {
     /// The most bytes that [`write`](Self::write) takes.
-    pub const SPACE: usize = 3 * space(size_of::<u32>()) + space(IN6_PKTINFO) + space(2);
+    pub const SPACE: usize =
+        3 * space(size_of::<u32>()) + space(IN6_PKTINFO) + space(2) + space(size_of::<u64>());
 
     /// Use the socket's options.
     pub const fn new() -> Self {
@@ -56,6 +63,7 @@ impl MessageOptions {
             source: None,
             class: None,
             segment: None,
+            departure: None,
         }
     }
 
@@ -138,6 +146,16 @@ impl MessageOptions {
         }
     }
 
+    /// Have the packet scheduler hold the message until `time`: SCM_TXTIME, since v4.19. The socket
+    /// must have SO_TXTIME with this clock, and the interface fq, etf or taprio; others send at
+    /// once.
+    pub const fn departure<C: Clock>(self, time: Timestamp<C>) -> Self {
+        Self {
+            departure: Some(time.as_nanos()),
+            ..self
+        }
+    }
+
     /// Return true if the send shall not block, which is a flag of the call and no control message.
     #[must_use]
     pub const fn is_dont_wait(self) -> bool {
@@ -176,7 +194,7 @@ impl MessageOptions {
     pub fn write(self, writer: &mut Writer<'_>) -> Result<(), NoSpace> {
         for (kind, value) in [(SO_TIMESTAMPING, self.flags), (SCM_TS_OPT_ID, self.id)] {
             if let Some(value) = value {
-                writer.push(libc::SOL_SOCKET, kind, &value.to_ne_bytes())?;
+                writer.push(SOL_SOCKET, kind, &value.to_ne_bytes())?;
             }
         }
         match self.source {
@@ -184,23 +202,26 @@ impl MessageOptions {
             Some(IpAddr::V4(address)) => {
                 let mut bytes = [0; IN_PKTINFO];
                 bytes[4..8].copy_from_slice(&address.octets());
-                writer.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &bytes)?;
+                writer.push(IPPROTO_IP, IP_PKTINFO, &bytes)?;
             }
             Some(IpAddr::V6(address)) => {
                 let mut bytes = [0; IN6_PKTINFO];
                 bytes[..16].copy_from_slice(&address.octets());
-                writer.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &bytes)?;
+                writer.push(IPPROTO_IPV6, IPV6_PKTINFO, &bytes)?;
             }
         }
         if let Some((version, class)) = self.class {
             let (level, kind) = match version {
-                Version::V4 => (libc::IPPROTO_IP, libc::IP_TOS),
-                Version::V6 => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+                Version::V4 => (IPPROTO_IP, IP_TOS),
+                Version::V6 => (IPPROTO_IPV6, IPV6_TCLASS),
             };
             writer.push(level, kind, &i32::from(class).to_ne_bytes())?;
         }
         if let Some(bytes) = self.segment {
-            writer.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes())?;
+            writer.push(SOL_UDP, UDP_SEGMENT, &bytes.to_ne_bytes())?;
+        }
+        if let Some(nanos) = self.departure {
+            writer.push(SOL_SOCKET, SO_TXTIME, &nanos.to_ne_bytes())?;
         }
         Ok(())
     }
@@ -218,6 +239,7 @@ mod tests {
 
     use super::*;
     use crate::control::{Control, parse};
+    use crate::time::Tai;
 
     fn written(options: MessageOptions) -> Vec<u8> {
         let mut bytes = [0xff; MessageOptions::SPACE];
@@ -231,7 +253,7 @@ mod tests {
         assert!(written(MessageOptions::new().dont_wait()).is_empty());
         let bytes = written(MessageOptions::new().id(7));
         let id = Control::Other {
-            level: libc::SOL_SOCKET,
+            level: SOL_SOCKET,
             kind: SCM_TS_OPT_ID,
             data: &7_u32.to_ne_bytes(),
         };
@@ -257,6 +279,7 @@ mod tests {
             .source(v6)
             .segments(9);
         let all = all.traffic_class(Version::V6, 1);
+        let all = all.departure(Timestamp::<Tai>::from_nanos(5));
         assert_eq!(written(all).len(), MessageOptions::SPACE);
         let mut short = [0; MessageOptions::SPACE - 1];
         assert!(all.write(&mut Writer::new(&mut short)).is_err());

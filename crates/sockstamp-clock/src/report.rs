@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use crate::control::{Control, ExtendedError, Origin, Stamps, parse};
+use crate::departure::DepartureError;
 use crate::stamp::{RxStamp, TxKind, TxStamp, TxTime};
 use crate::statistics::TcpStatistics;
 
@@ -26,6 +27,8 @@ pub enum Report<'a> {
     ZeroCopy(ZeroCopyRange),
     /// The network, or this host on its behalf, refused a message.
     Network(NetworkError),
+    /// The packet scheduler dropped a message for its departure time.
+    Departure(DepartureError),
     /// An entry of another origin.
     Other(ExtendedError),
 }
@@ -139,6 +142,7 @@ impl<'a> Report<'a> {
                     packet: None,
                 },
             })),
+            Origin::TxTime => Ok(Self::Departure(DepartureError::from_entry(&error))),
             _ => Ok(Self::Other(error)),
         }
     }
@@ -173,7 +177,8 @@ impl<'a> Parts<'a> {
 mod tests {
     use super::*;
     use crate::control::{SO_TIMESTAMPING_NEW, Writer};
-    use crate::time::Timestamp;
+    use crate::departure::DepartureReason;
+    use crate::time::{Tai, Timestamp};
     use proptest::prelude::*;
 
     fn entry(origin: u8, code: u8, info: u32, data: u32, times: Option<[i64; 6]>) -> Vec<u8> {
@@ -243,10 +248,31 @@ mod tests {
 
     #[test]
     fn other_origins_are_handed_on() {
-        let bytes = entry(6, 2, 1, 7, None);
+        let bytes = entry(7, 2, 1, 7, None);
         match Report::parse(&bytes) {
-            Ok(Report::Other(error)) => assert_eq!((error.origin, error.code), (Origin::TxTime, 2)),
+            Ok(Report::Other(error)) => {
+                assert_eq!((error.origin, error.code), (Origin::Other(7), 2));
+            }
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// As `report_sock_error()` of net/sched/sch_etf.c writes them: the low half is `ee_info`.
+    #[test]
+    fn missed_departures_have_their_time() {
+        let (low, high) = (0x89ab_cdef_u32, 0x1234_5678_u32);
+        let at = 0x1234_5678_89ab_cdef;
+        for (code, reason) in [
+            (1, DepartureReason::Invalid),
+            (2, DepartureReason::Missed),
+            (3, DepartureReason::Other(3)),
+        ] {
+            let bytes = entry(6, code, low, high, None);
+            let Ok(Report::Departure(error)) = Report::parse(&bytes) else {
+                panic!("{:?}", Report::parse(&bytes));
+            };
+            assert_eq!(error.reason, reason);
+            assert_eq!(error.time::<Tai>(), Timestamp::from_nanos(at));
         }
     }
 

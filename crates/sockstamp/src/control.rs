@@ -6,7 +6,9 @@ pub use sockstamp_clock::control::{
     Writer, parse, socket_address, space,
 };
 
-pub(crate) use sockstamp_clock::control::{Address, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
+pub(crate) use sockstamp_clock::control::{
+    Address, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME,
+};
 #[cfg(test)]
 pub(crate) use sockstamp_clock::control::{
     PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO, SCM_TS_OPT_ID,

@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::control::{
     Origin, PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO,
-    SCM_TS_OPT_ID, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW,
+    SCM_TS_OPT_ID, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME,
 };
 use crate::error_queue::CODE_ZEROCOPY_COPIED;
 #[cfg(feature = "io-uring")]
@@ -43,6 +43,12 @@ fn constants() -> Vec<(&'static str, i64)> {
         ),
         ("SCM_TIMESTAMPING_PKTINFO", SCM_TIMESTAMPING_PKTINFO.into()),
         ("SCM_TS_OPT_ID", SCM_TS_OPT_ID.into()),
+        ("SCM_TXTIME", SO_TXTIME.into()),
+        ("sizeof(struct sock_txtime)", 8),
+        ("SOF_TXTIME_DEADLINE_MODE", 1),
+        ("SOF_TXTIME_REPORT_ERRORS", 2),
+        ("SO_EE_CODE_TXTIME_INVALID_PARAM", 1),
+        ("SO_EE_CODE_TXTIME_MISSED", 2),
         #[cfg(feature = "io-uring")]
         ("SOCKET_URING_OP_TX_TIMESTAMP", TX_TIMESTAMP.into()),
         #[cfg(feature = "io-uring")]

@@ -11,6 +11,7 @@
 //! | [`completions`] | the same from memory, where `sockstamp completions` runs: no system call for each |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`socket_options`] | what programs need that make packets of their own |
+//! | [`departure`] | messages that the packet scheduler holds until a given time: SO_TXTIME |
 //! | [`phc`] | the clock of a NIC: how far it is from CLOCK_REALTIME, and within which bound |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
@@ -23,6 +24,7 @@
 pub mod clock;
 pub mod completions;
 pub mod control;
+pub mod departure;
 mod error;
 pub mod error_queue;
 mod hardware_stamping;

@@ -15,6 +15,6 @@ pub use extended_error::{ExtendedError, Origin};
 pub use reader::{
     Arrival, Control, Malformed, Messages, PACKET_TX_TIMESTAMP, PacketInfo,
     SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO, SCM_TS_OPT_ID, SO_TIMESTAMPING,
-    SO_TIMESTAMPING_NEW, Stamps, parse,
+    SO_TIMESTAMPING_NEW, SO_TXTIME, Stamps, parse,
 };
 pub use writer::{NoSpace, Writer, space};

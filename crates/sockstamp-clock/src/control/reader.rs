@@ -4,11 +4,15 @@ use std::net::IpAddr;
 
 use super::bytes::{array_at, i32_at, i64_at, u8_at, u32_at, usize_at};
 use super::extended_error::ExtendedError;
+use crate::linux::{
+    IP_PKTINFO, IP_RECVERR, IP_TOS, IP_TTL, IPPROTO_IP, IPPROTO_IPV6, IPV6_HOPLIMIT, IPV6_PKTINFO,
+    IPV6_RECVERR, IPV6_TCLASS, SOL_PACKET, SOL_SOCKET, SOL_UDP, UDP_GRO, c_long, cmsghdr,
+};
 use crate::time::{Clock, Phc, Realtime, Timestamp};
 
 /// SO_TIMESTAMPING_OLD, which is SCM_TIMESTAMPING_OLD as well: include/uapi/asm-generic/socket.h.
 /// Its times are a pair of longs.
-pub const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
+pub const SO_TIMESTAMPING: i32 = crate::linux::SO_TIMESTAMPING;
 /// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on
 /// every machine. Since v5.1.
 pub const SO_TIMESTAMPING_NEW: i32 = 65;
@@ -18,6 +22,8 @@ pub const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 pub const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
 /// The sender's own id for the stamps of a message: include/uapi/asm-generic/socket.h, since v6.13.
 pub const SCM_TS_OPT_ID: i32 = 81;
+/// SO_TXTIME, which is SCM_TXTIME as well: include/uapi/asm-generic/socket.h, since v4.19.
+pub const SO_TXTIME: i32 = 61;
 /// PACKET_TX_TIMESTAMP of include/uapi/linux/if_packet.h.
 pub const PACKET_TX_TIMESTAMP: i32 = 16;
 
@@ -142,7 +148,7 @@ pub(super) const fn align(length: usize) -> usize {
 }
 
 /// The size of `struct cmsghdr`, which is a multiple of its alignment.
-pub(super) const HEADER: usize = size_of::<libc::cmsghdr>();
+pub(super) const HEADER: usize = size_of::<cmsghdr>();
 
 impl<'a> Iterator for Messages<'a> {
     type Item = Result<Control<'a>, Malformed>;
@@ -179,38 +185,30 @@ fn first(bytes: &[u8]) -> Option<(i32, i32, &[u8])> {
 /// `None` where the data are too short for the type.
 fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
     Some(match (level, kind) {
-        (libc::SOL_SOCKET, SO_TIMESTAMPING) => {
-            Control::Timestamping(stamps(data, size_of::<libc::c_long>())?)
-        }
-        (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW) => {
-            Control::Timestamping(stamps(data, size_of::<i64>())?)
-        }
-        (libc::SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS) => Control::TimestampingStatistics(data),
-        (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO) => {
-            Control::TimestampingPacketInfo(PacketInfo {
-                interface: u32_at(data, 0)?,
-                length: u32_at(data, 4)?,
-            })
-        }
-        (libc::IPPROTO_IP, libc::IP_RECVERR)
-        | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
-        | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => {
+        (SOL_SOCKET, SO_TIMESTAMPING) => Control::Timestamping(stamps(data, size_of::<c_long>())?),
+        (SOL_SOCKET, SO_TIMESTAMPING_NEW) => Control::Timestamping(stamps(data, size_of::<i64>())?),
+        (SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS) => Control::TimestampingStatistics(data),
+        (SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO) => Control::TimestampingPacketInfo(PacketInfo {
+            interface: u32_at(data, 0)?,
+            length: u32_at(data, 4)?,
+        }),
+        (IPPROTO_IP, IP_RECVERR)
+        | (IPPROTO_IPV6, IPV6_RECVERR)
+        | (SOL_PACKET, PACKET_TX_TIMESTAMP) => {
             Control::ExtendedError(ExtendedError::from_bytes(data)?)
         }
         // The address between the two is the one that an answer would be from.
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Control::Arrival(Arrival {
+        (IPPROTO_IP, IP_PKTINFO) => Control::Arrival(Arrival {
             interface: u32_at(data, 0)?,
             destination: IpAddr::from(array_at::<4>(data, 8)?),
         }),
-        (libc::IPPROTO_IP, libc::IP_TOS) => Control::TrafficClass(u8_at(data, 0)?),
-        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-            Control::TrafficClass(u8::try_from(u32_at(data, 0)?).ok()?)
-        }
-        (libc::SOL_UDP, libc::UDP_GRO) => Control::Segment(u16::try_from(u32_at(data, 0)?).ok()?),
-        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+        (IPPROTO_IP, IP_TOS) => Control::TrafficClass(u8_at(data, 0)?),
+        (IPPROTO_IPV6, IPV6_TCLASS) => Control::TrafficClass(u8::try_from(u32_at(data, 0)?).ok()?),
+        (SOL_UDP, UDP_GRO) => Control::Segment(u16::try_from(u32_at(data, 0)?).ok()?),
+        (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_HOPLIMIT) => {
             Control::HopLimit(u8::try_from(u32_at(data, 0)?).ok()?)
         }
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Control::Arrival(Arrival {
+        (IPPROTO_IPV6, IPV6_PKTINFO) => Control::Arrival(Arrival {
             interface: u32_at(data, 16)?,
             destination: IpAddr::from(array_at::<16>(data, 0)?),
         }),
@@ -279,10 +277,7 @@ mod tests {
 
     #[test]
     fn hop_limits_of_both_versions_are_read() {
-        for (level, kind) in [
-            (libc::IPPROTO_IP, libc::IP_TTL),
-            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
-        ] {
+        for (level, kind) in [(IPPROTO_IP, IP_TTL), (IPPROTO_IPV6, IPV6_HOPLIMIT)] {
             let bytes = written(&[(level, kind, &63_i32.to_ne_bytes())]);
             let read: Vec<_> = parse(&bytes).collect();
             assert_eq!(read, [Ok(Control::HopLimit(63))]);
@@ -295,10 +290,10 @@ mod tests {
         let stamps = times([1, 2, 0, 0, 3, 4]);
         let error = extended_error(2, 7, 9, offender);
         let bytes = written(&[
-            (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &stamps),
-            (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
-            (libc::IPPROTO_IP, libc::IP_RECVERR, &error),
-            (libc::IPPROTO_IP, libc::IP_RECVOPTS, &[64, 0, 0]),
+            (SOL_SOCKET, SO_TIMESTAMPING_NEW, &stamps),
+            (SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
+            (IPPROTO_IP, IP_RECVERR, &error),
+            (IPPROTO_IP, libc::IP_RECVOPTS, &[64, 0, 0]),
         ]);
         let messages: Vec<_> = parse(&bytes).map(Result::unwrap).collect();
         let expected = [
@@ -320,7 +315,7 @@ mod tests {
                 offender: Some(IpAddr::from([192, 0, 2, 1])),
             }),
             Control::Other {
-                level: libc::IPPROTO_IP,
+                level: IPPROTO_IP,
                 kind: libc::IP_RECVOPTS,
                 data: &[64, 0, 0],
             },
@@ -330,7 +325,7 @@ mod tests {
 
     #[test]
     fn no_stamp_is_none_and_not_1970() {
-        let bytes = written(&[(libc::SOL_SOCKET, SO_TIMESTAMPING, &times([0; 6]))]);
+        let bytes = written(&[(SOL_SOCKET, SO_TIMESTAMPING, &times([0; 6]))]);
         assert_eq!(
             parse(&bytes).next(),
             Some(Ok(Control::Timestamping(Stamps::default())))
@@ -340,7 +335,7 @@ mod tests {
     #[test]
     fn impossible_lengths_end_the_messages() {
         for length in [0, 1, HEADER - 1, HEADER + 5, usize::MAX, usize::MAX - 7] {
-            let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TOS, &[64, 0, 0, 0])]);
+            let mut bytes = written(&[(IPPROTO_IP, IP_TOS, &[64, 0, 0, 0])]);
             let whole = bytes.len();
             bytes.extend(length.to_ne_bytes());
             bytes.extend([0; HEADER - size_of::<usize>() + 4]);
@@ -352,11 +347,11 @@ mod tests {
     #[test]
     fn too_little_data_spoils_one_message_alone() {
         let bytes = written(&[
-            (libc::SOL_SOCKET, SO_TIMESTAMPING, &[0; 47]),
-            (libc::IPPROTO_IP, libc::IP_RECVERR, &[0; 15]),
+            (SOL_SOCKET, SO_TIMESTAMPING, &[0; 47]),
+            (IPPROTO_IP, IP_RECVERR, &[0; 15]),
             (
-                libc::IPPROTO_IP,
-                libc::IP_PKTINFO,
+                IPPROTO_IP,
+                IP_PKTINFO,
                 &[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             ),
         ]);
@@ -369,8 +364,8 @@ mod tests {
             })
         };
         let expected = [
-            spoiled(libc::SOL_SOCKET, SO_TIMESTAMPING, 47),
-            spoiled(libc::IPPROTO_IP, libc::IP_RECVERR, 15),
+            spoiled(SOL_SOCKET, SO_TIMESTAMPING, 47),
+            spoiled(IPPROTO_IP, IP_RECVERR, 15),
             Ok(Control::Arrival(Arrival {
                 interface: u32::from_ne_bytes([5, 0, 0, 0]),
                 destination: Ipv4Addr::UNSPECIFIED.into(),
@@ -381,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_last_message_needs_no_padding() {
-        let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TOS, &[64])]);
+        let mut bytes = written(&[(IPPROTO_IP, IP_TOS, &[64])]);
         bytes.truncate(HEADER + 1);
         assert_eq!(parse(&bytes).filter(Result::is_ok).count(), 1);
     }
@@ -421,9 +416,9 @@ mod tests {
         ) {
             let error = extended_error(5, 1, 2, ([0; 16], 0).into());
             let whole = written(&[
-                (libc::SOL_SOCKET, SO_TIMESTAMPING, &times([1, 2, 0, 0, 3, 4])),
-                (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &error),
-                (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
+                (SOL_SOCKET, SO_TIMESTAMPING, &times([1, 2, 0, 0, 3, 4])),
+                (IPPROTO_IPV6, IPV6_RECVERR, &error),
+                (SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
             ]);
             let mut bytes = whole.clone();
             for (byte, damaged) in bytes.iter_mut().skip(at).zip(&damage) {

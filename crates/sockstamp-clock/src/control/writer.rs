@@ -71,6 +71,12 @@ impl<'a> Writer<'a> {
     pub fn written(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
+
+    /// Return the same, for as long as the buffer is borrowed.
+    #[must_use]
+    pub fn into_written(self) -> &'a [u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 #[cfg(test)]

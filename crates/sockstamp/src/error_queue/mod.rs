@@ -52,4 +52,6 @@ pub(crate) use ring::{HARDWARE, KIND_SHIFT};
 pub use ring::{RingReport, StampRing};
 #[cfg(test)]
 pub(crate) use sockstamp_clock::CODE_ZEROCOPY_COPIED;
-pub use sockstamp_clock::{NetworkError, Report, Unreported, ZeroCopyRange};
+pub use sockstamp_clock::{
+    DepartureError, DepartureReason, NetworkError, Report, Unreported, ZeroCopyRange,
+};

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, ready};
 
 use super::socket::{Settings, StampedSocket};
 use super::state::{Counters, Sent, Stamped, State};
-use crate::error_queue::NetworkError;
+use crate::error_queue::{DepartureError, NetworkError};
 use crate::sys::polling::Edges;
 use crate::timestamping::{
-    Destination, MessageOptions, Options, Received, TxKind, TxStamp, receive_now,
+    Destination, MessageOptions, Options, Outgoing, Received, TxKind, TxStamp, receive_now,
 };
 
 /// A [`StampedSocket`] for tasks of tokio. Feature `tokio`.
@@ -125,6 +125,20 @@ impl<S: AsFd> AsyncStampedSocket<S> {
         self.writable.attempt(send).await
     }
 
+    /// Send `messages` in order, as soon as there is room for the first, and return those that were
+    /// sent, as [`StampedSocket::send_batch`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`StampedSocket::send_batch`].
+    pub async fn send_batch(&self, messages: &[Outgoing<'_>]) -> io::Result<Vec<Sent>> {
+        let send = || {
+            self.socket
+                .send_batch_by(messages, MessageOptions::dont_wait)
+        };
+        self.writable.attempt(send).await
+    }
+
     /// Send, and wait for one stamp of it. Stamps of other kinds and of other sends are left for
     /// [`stamps`](Self::stamps). A stamp may be lost: wait with a timeout.
     ///
@@ -171,6 +185,11 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     /// socket has IP_RECVERR or IPV6_RECVERR.
     pub fn network_errors(&self) -> Vec<NetworkError> {
         self.socket.network_errors()
+    }
+
+    /// Return the same as [`StampedSocket::departure_errors`].
+    pub fn departure_errors(&self) -> Vec<DepartureError> {
+        self.socket.departure_errors()
     }
 
     /// Receive a message, with its stamps if the options request them.

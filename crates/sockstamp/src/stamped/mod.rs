@@ -32,6 +32,7 @@
 
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod batch;
 mod ids;
 mod socket;
 mod state;

@@ -8,7 +8,7 @@ use super::ids::Ids;
 use super::state::{Counters, Sent, Stamped, State, Token};
 use super::watch::Watch;
 use crate::Result;
-use crate::error_queue::{ErrorQueue, NetworkError};
+use crate::error_queue::{DepartureError, ErrorQueue, NetworkError};
 use crate::timestamping::{
     Destination, MessageOptions, Options, Received, TxKind, TxStamp, receive, restart_ids, send,
 };
@@ -23,11 +23,11 @@ use crate::timestamping::{
 /// dropped, with a [count](Counters::dropped).
 #[derive(Debug)]
 pub struct StampedSocket<S> {
-    socket: S,
-    options: Options,
-    ids: Ids,
+    pub(super) socket: S,
+    pub(super) options: Options,
+    pub(super) ids: Ids,
     /// Held over a send that the kernel counts, and what is noted of it.
-    turn: Mutex<()>,
+    pub(super) turn: Mutex<()>,
     queue: Mutex<ErrorQueue>,
     state: Mutex<State>,
     /// Threads wait by it that are not the one at the epoll.
@@ -300,6 +300,13 @@ impl<S: AsFd> StampedSocket<S> {
         self.state().errors()
     }
 
+    /// Return which messages the packet scheduler dropped for their departure time, as far as that
+    /// has come with the stamps that were taken: where the socket
+    /// [requests it](crate::departure::Departures::report_errors).
+    pub fn departure_errors(&self) -> Vec<DepartureError> {
+        self.state().departures()
+    }
+
     /// Receive a message, with its stamps if the options request them.
     ///
     /// # Errors
@@ -343,7 +350,7 @@ impl<S: AsFd> StampedSocket<S> {
     }
 
     /// Wake all that wait, but for `own` sleepers.
-    fn tell(&self, own: usize) {
+    pub(super) fn tell(&self, own: usize) {
         let sleepers = {
             let state = self.state();
             state.sleepers + usize::from(state.polls)
@@ -416,6 +423,6 @@ impl Drop for Awaited<'_> {
 }
 
 /// No call of ours panics half-way through a change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

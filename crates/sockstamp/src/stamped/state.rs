@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::error_queue::{self, NetworkError, Report};
+use crate::error_queue::{self, DepartureError, NetworkError, Report};
 use crate::timestamping::{Coverage, Matcher, MatcherCounters, TxKind, TxStamp};
 
 /// The name of one send of a [`StampedSocket`](super::StampedSocket). Later sends have greater
@@ -12,10 +12,15 @@ use crate::timestamping::{Coverage, Matcher, MatcherCounters, TxKind, TxStamp};
 pub struct Token(u64);
 
 impl Token {
-    /// Its number: how many sends were tried before.
+    /// Its number.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
+    }
+
+    /// Return the name of a later send of the same batch.
+    pub(super) const fn later(self, by: usize) -> Self {
+        Self(self.0 + by as u64)
     }
 
     /// The id of a datagram with this token.
@@ -61,9 +66,9 @@ pub struct Counters {
     pub tried: u64,
     /// Sends that failed, those that had no room (EAGAIN) among them.
     pub failed: u64,
-    /// Stamps and network errors that were dropped because nobody took them for too long.
+    /// Stamps and errors that were dropped because nobody took them for too long.
     pub dropped: u64,
-    /// Entries of the error queue that are neither stamps nor network errors.
+    /// Entries of the error queue that are neither stamps nor errors.
     pub others: u64,
     /// What became of the stamps.
     pub stamps: MatcherCounters,
@@ -90,6 +95,7 @@ pub(super) struct State {
     early: Vec<TxStamp>,
     stamps: VecDeque<Stamped>,
     errors: VecDeque<NetworkError>,
+    departures: VecDeque<DepartureError>,
     waiters: Vec<Waiter>,
     /// How many wait for news by the private epoll.
     pub(super) sleepers: usize,
@@ -110,6 +116,7 @@ impl State {
             early: Vec::new(),
             stamps: VecDeque::new(),
             errors: VecDeque::new(),
+            departures: VecDeque::new(),
             waiters: Vec::new(),
             sleepers: 0,
             has_leader: false,
@@ -131,6 +138,19 @@ impl State {
             });
         }
         token
+    }
+
+    /// Name this many sends of a batch, of which none has been tried; return the first's name.
+    pub(super) fn name_batch(&mut self, sends: usize) -> Token {
+        let first = Token(self.next);
+        self.next += sends as u64;
+        first
+    }
+
+    /// Of a batch, this many sends were tried.
+    pub(super) fn tried(&mut self, sends: usize, failed: bool) {
+        self.counters.tried += sends as u64;
+        self.counters.failed += u64::from(failed);
     }
 
     pub(super) fn begin_counted(&mut self) {
@@ -168,6 +188,10 @@ impl State {
             Report::Stamp { stamp, .. } => return self.stamp(*stamp),
             Report::Network(error) => {
                 self.counters.dropped += push(&mut self.errors, *error, self.capacity);
+                return true;
+            }
+            Report::Departure(error) => {
+                self.counters.dropped += push(&mut self.departures, *error, self.capacity);
                 return true;
             }
             _ => self.counters.others += 1,
@@ -217,6 +241,10 @@ impl State {
 
     pub(super) fn errors(&mut self) -> Vec<NetworkError> {
         self.errors.drain(..).collect()
+    }
+
+    pub(super) fn departures(&mut self) -> Vec<DepartureError> {
+        self.departures.drain(..).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! sendmsg(2), and recvmsg(2) of one and of many, with control messages and addresses as bytes.
+//! sendmsg(2) and recvmsg(2), of one and of many, with control messages and addresses as bytes.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use super::number;
 
-/// The most messages that one call of [`receive_many`] takes.
+/// The most messages that one call of [`send_many`] or [`receive_many`] takes.
 pub(crate) const BATCH: usize = 32;
 
 /// Send `parts` as one message. `to` is a socket address as bytes, empty for none.
@@ -21,13 +21,7 @@ pub(crate) fn send(
     flags: i32,
 ) -> nix::Result<usize> {
     let socket = socket.as_fd();
-    let mut header = empty_header();
-    header.msg_name = pointer(to).cast_mut().cast();
-    header.msg_namelen = short(to.len());
-    header.msg_iov = parts.as_ptr().cast_mut().cast();
-    header.msg_iovlen = number(parts.len());
-    header.msg_control = pointer(control).cast_mut().cast();
-    header.msg_controllen = number(control.len());
+    let header = outgoing(Outgoing { parts, to, control });
     // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are
     // borrowed for the call and have at least the length given with them. The kernel only reads
     // through them (the header is const, and so is what it points to for sendmsg(2)) and keeps
@@ -60,6 +54,50 @@ pub(crate) fn send_returning(
     // there.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     Errno::result(sent).map(isize::unsigned_abs)
+}
+
+/// A message of [`send_many`], in the parts that [`send`] takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) parts: &'a [IoSlice<'a>],
+    pub(crate) to: &'a [u8],
+    pub(crate) control: &'a [u8],
+}
+
+/// Send `messages` in one call, at most [`BATCH`], until one fails, and return how many were sent;
+/// their lengths are in `lengths`, at the same index. The error is the first message's alone.
+pub(crate) fn send_many<'a>(
+    socket: impl AsFd,
+    messages: impl Iterator<Item = Outgoing<'a>>,
+    lengths: &mut [usize; BATCH],
+    flags: i32,
+) -> nix::Result<usize> {
+    let socket = socket.as_fd();
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+    let mut count = 0;
+    for (header, message) in headers.iter_mut().zip(messages) {
+        header.write(libc::mmsghdr {
+            msg_hdr: outgoing(message),
+            msg_len: 0,
+        });
+        count += 1;
+    }
+    // SAFETY: the first `count` elements of `headers` were written, each as in `send`, of slices
+    // that outlive the call (`'a`). The kernel writes to `msg_len` of these elements alone.
+    let result = unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            short(count),
+            number(flags),
+        )
+    };
+    let sent = Errno::result(result).map(i32::unsigned_abs)? as usize;
+    for (header, length) in headers.iter().zip(lengths).take(sent.min(count)) {
+        // SAFETY: one of the first `count`, which were written.
+        *length = unsafe { header.assume_init_ref() }.msg_len as usize;
+    }
+    Ok(sent)
 }
 
 /// The buffers of one message. Empty slices are for unused parts.
@@ -169,6 +207,17 @@ pub(crate) fn receive_many<'a>(
         received.fill(&header.msg_hdr, header.msg_len as usize);
     }
     Ok(taken)
+}
+
+fn outgoing(message: Outgoing<'_>) -> libc::msghdr {
+    let mut header = empty_header();
+    header.msg_name = pointer(message.to).cast_mut().cast();
+    header.msg_namelen = short(message.to.len());
+    header.msg_iov = message.parts.as_ptr().cast_mut().cast();
+    header.msg_iovlen = number(message.parts.len());
+    header.msg_control = pointer(message.control).cast_mut().cast();
+    header.msg_controllen = number(message.control.len());
+    header
 }
 
 fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) -> libc::msghdr {

@@ -35,6 +35,19 @@ const _: () = assert!(size_of::<SoTimestamping>() == 8);
 // SAFETY: repr(C), two integers of four bytes in a size of eight leave no padding.
 unsafe impl Plain for SoTimestamping {}
 
+/// `struct sock_txtime` of include/uapi/linux/net_tstamp.h, v4.19: the value of SO_TXTIME.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SockTxTime {
+    pub(crate) clock: libc::clockid_t,
+    pub(crate) flags: u32,
+}
+
+const _: () = assert!(size_of::<SockTxTime>() == 8);
+
+// SAFETY: repr(C), two integers of four bytes in a size of eight leave no padding.
+unsafe impl Plain for SockTxTime {}
+
 /// The value of SO_MEMINFO, in bytes: `enum` of include/uapi/linux/sock_diag.h, v4.12.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

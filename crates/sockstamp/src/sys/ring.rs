@@ -1,7 +1,7 @@
 //! Sends without a copy by io_uring, one at a time: each has its result before the next begins.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::time::Duration;
@@ -22,7 +22,6 @@ pub(crate) const CONTROL: usize = 64;
 /// The description of one send, kept where the kernel finds it when it takes the request.
 struct Message {
     header: libc::msghdr,
-    part: libc::iovec,
     to: [u8; size_of::<libc::sockaddr_in6>()],
     control: [u8; CONTROL],
 }
@@ -30,7 +29,7 @@ struct Message {
 /// A send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
-    pub(crate) bytes: &'a [u8],
+    pub(crate) parts: &'a [IoSlice<'a>],
     /// A socket address, empty for none.
     pub(crate) to: &'a [u8],
     /// Control messages: [`CONTROL`] bytes at most.
@@ -69,20 +68,25 @@ pub(crate) struct Notification {
 
 impl SendRing {
     /// `notifications` is how many fit into the ring; the kernel keeps further ones aside.
-    pub(crate) fn new(notifications: u32) -> nix::Result<Self> {
-        let ring = IoUring::builder()
-            .setup_cqsize(notifications.max(2))
-            .build(1)
-            .map_err(|error| errno(&error))?;
+    ///
+    /// The kernel writes those of a `deferred` ring when the thread that made it asks, which no
+    /// other thread may (IORING_SETUP_DEFER_TASKRUN, IORING_SETUP_SINGLE_ISSUER, since v6.1), and
+    /// otherwise when it likes, by interrupting the thread.
+    pub(crate) fn new(notifications: u32, deferred: bool) -> nix::Result<Self> {
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(notifications.max(2));
+        if deferred {
+            builder
+                .setup_single_issuer()
+                .setup_defer_taskrun()
+                .setup_taskrun_flag();
+        }
+        let ring = builder.build(1).map_err(|error| errno(&error))?;
         Ok(Self {
             ring,
             message: Box::new(Message {
                 // SAFETY: integers and pointers only, for which zero bytes are valid.
                 header: unsafe { std::mem::zeroed() },
-                part: libc::iovec {
-                    iov_base: ptr::null_mut(),
-                    iov_len: 0,
-                },
                 to: [0; size_of::<libc::sockaddr_in6>()],
                 control: [0; CONTROL],
             }),
@@ -116,8 +120,9 @@ impl SendRing {
             .build()
             .user_data(name);
         // SAFETY: the entry points to `self.message`, which is on the heap and lives as long as the
-        // ring, and by that to itself and to `outgoing.bytes`. The kernel reads all of these only
-        // until it has issued the request; then it holds pages of these bytes, which it reads. With
+        // ring, and by that to itself and to `outgoing.parts`, each of the layout of `struct iovec`
+        // (documentation of IoSlice), and their bytes. The kernel reads all of these only until it
+        // has issued the request; then it holds pages of these bytes, which it reads. With
         // MSG_DONTWAIT it issues the request or fails it while it is submitted (REQ_F_NOWAIT;
         // `io_sendmsg_zc()` in io_uring/net.c, v6.18), and `outcome` does not return before its
         // result is there, or before nothing is submitted any more (invariant). The descriptor is
@@ -203,19 +208,17 @@ impl SendRing {
     fn write(
         &mut self,
         &Outgoing {
-            bytes, to, control, ..
+            parts, to, control, ..
         }: &Outgoing<'_>,
     ) -> *const libc::msghdr {
         let message = &mut *self.message;
-        message.part.iov_base = bytes.as_ptr().cast_mut().cast();
-        message.part.iov_len = bytes.len();
         message.to[..to.len()].copy_from_slice(to);
         message.control[..control.len()].copy_from_slice(control);
         let header = &mut message.header;
         header.msg_name = at(&mut message.to, to.len()).cast();
         header.msg_namelen = u32::try_from(to.len()).expect("no longer than its room");
-        header.msg_iov = &raw mut message.part;
-        header.msg_iovlen = 1;
+        header.msg_iov = parts.as_ptr().cast_mut().cast();
+        header.msg_iovlen = number(parts.len());
         header.msg_control = at(&mut message.control, control.len()).cast();
         header.msg_controllen = number(control.len());
         &raw const message.header
@@ -231,8 +234,8 @@ impl fmt::Debug for SendRing {
     }
 }
 
-// SAFETY: the pointers in `message` are into itself and to bytes that are read by the kernel during
-// `send` alone.
+// SAFETY: the pointers in `message` are into itself and to what is read by the kernel during `send`
+// alone.
 unsafe impl Send for Message {}
 
 // SAFETY: as for Send: no pointer in it is followed by this program.

@@ -14,51 +14,51 @@ use super::mapping::Mapping;
 ///
 /// # Safety
 ///
-/// From any call of [`bytes`](Self::bytes) until the value is dropped, or used other than by moving
-/// it, each call returns the same bytes at the same address, which stay mapped and unwritten;
+/// From any call of [`parts`](Self::parts) until the value is dropped, or used other than by moving
+/// it, each call gives the same bytes at the same addresses, which stay mapped and unwritten;
 /// moving the value changes none of this.
 ///
 /// The kernel only reads the bytes, and MSG_ZEROCOPY holds their pages: a wrong implementation
 /// sends unintended bytes. io_uring keeps the address until the request is issued.
 pub unsafe trait StableBuffer {
-    /// Return the bytes to send.
-    fn bytes(&self) -> &[u8];
+    /// Give the bytes to send to `part`, in order: in one piece, or in several that lie apart.
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8]));
 }
 
 // SAFETY: the elements are on the heap, owned by this value alone, and are written or freed by use
 // of it alone.
 unsafe impl StableBuffer for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
     }
 }
 
 // SAFETY: as for a Vec.
 unsafe impl StableBuffer for Box<[u8]> {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
     }
 }
 
 // SAFETY: as for a Vec.
 unsafe impl<const N: usize> StableBuffer for Box<[u8; N]> {
-    fn bytes(&self) -> &[u8] {
-        &self[..]
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(&self[..]);
     }
 }
 
 // SAFETY: the elements are on the heap and live as long as any Arc of them. `Arc::get_mut` gives
 // them for writing only while there is no other, and this is one; `u8` has no interior mutability.
 unsafe impl StableBuffer for Arc<[u8]> {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
     }
 }
 
 // SAFETY: as for `Arc<[u8]>`: the Vec in it can be changed only while there is no other Arc.
 unsafe impl StableBuffer for Arc<Vec<u8>> {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
     }
 }
 
@@ -66,15 +66,39 @@ unsafe impl StableBuffer for Arc<Vec<u8>> {
 // `try_into_mut`, which consumes the value, gives them for writing, and only if it is the last.
 #[cfg(feature = "bytes")]
 unsafe impl StableBuffer for bytes::Bytes {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
     }
 }
 
 // SAFETY: the bytes are borrowed for the lifetime of the program, so nothing can write to them.
 unsafe impl StableBuffer for &'static [u8] {
-    fn bytes(&self) -> &[u8] {
-        self
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        part(self);
+    }
+}
+
+// SAFETY: moving this moves no element, or moves it as it may be moved; all else needs `&mut self`,
+// or is a use of an element by `&self`, which changes nothing of it by its own guarantee.
+unsafe impl<B: StableBuffer> StableBuffer for Vec<B> {
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        self.iter().for_each(|buffer| buffer.parts(part));
+    }
+}
+
+// SAFETY: as for a Vec of buffers.
+unsafe impl<B: StableBuffer, const N: usize> StableBuffer for [B; N] {
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        self.iter().for_each(|buffer| buffer.parts(part));
+    }
+}
+
+/// A header and a body, say.
+// SAFETY: as for a Vec of buffers.
+unsafe impl<A: StableBuffer, B: StableBuffer> StableBuffer for (A, B) {
+    fn parts<'a>(&'a self, part: &mut dyn FnMut(&'a [u8])) {
+        self.0.parts(part);
+        self.1.parts(part);
     }
 }
 

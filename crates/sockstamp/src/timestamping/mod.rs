@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Options`] | which stamps a socket takes and gives out |
 //! | [`Support`] | what this kernel accepts |
-//! | [`send`] | sends a message, with stamps and an id of its own |
+//! | [`send`], [`send_batch`] | send messages, each with stamps and an id of its own |
 //! | [`ErrorQueue`](crate::error_queue::ErrorQueue) | brings the stamps of sent messages |
 //! | [`Matcher`] | which message a stamp is of |
 //! | [`receive`], [`ReceiveBatch`] | received messages with their stamps |
@@ -46,7 +46,7 @@ mod options;
 mod receive;
 mod support;
 
-pub use message::{Destination, send};
+pub use message::{Destination, Outgoing, send, send_batch};
 pub use options::{Options, restart_ids};
 #[cfg(feature = "tokio")]
 pub(crate) use receive::receive_now;

@@ -513,15 +513,15 @@ impl<S: AsFd> Transport for Calls<S> {
         self.support == Support::Available && self.ids.unsettled == 0 && !self.ids.foreign
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken> {
+    fn lend(&mut self, parts: &[IoSlice<'_>], how: &How, slot: Slot) -> nix::Result<Taken> {
         if !self.ids.window.reserve() {
             return Err(Errno::ENOBUFS);
         }
         let sent = match &mut self.returned {
             Some(returned) if returned.has_room() => {
-                returned.send(&self.socket, bytes, *how, libc::MSG_ZEROCOPY)
+                returned.send(&self.socket, parts, *how, libc::MSG_ZEROCOPY)
             }
-            _ => send(&self.socket, bytes, how, libc::MSG_ZEROCOPY),
+            _ => send(&self.socket, parts, how, libc::MSG_ZEROCOPY),
         };
         match sent {
             // Count a send as unsettled if it may have an id: tcp_sendmsg_locked() takes the id
@@ -541,24 +541,30 @@ impl<S: AsFd> Transport for Calls<S> {
         })
     }
 
-    fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize> {
-        let sent = send(&self.socket, bytes, how, 0)?;
+    fn copy(&mut self, parts: &[IoSlice<'_>], how: &How) -> nix::Result<usize> {
+        let sent = send(&self.socket, parts, how, 0)?;
         self.count_send();
         Ok(sent)
     }
 }
 
-/// Call sendmsg(2), or send(2) if there is neither an address nor a control message, which saves
-/// the kernel a header. Repeat the call if a signal interrupts it.
-pub(super) fn send(to: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
+/// Call sendmsg(2), or send(2) if there is neither an address nor a control message nor a second
+/// part, which saves the kernel a header. Repeat the call if a signal interrupts it.
+pub(super) fn send(
+    to: impl AsFd,
+    parts: &[IoSlice<'_>],
+    how: &How,
+    flags: i32,
+) -> nix::Result<usize> {
     let how = how.encode();
     let flags = how.flags | flags;
     loop {
-        let sent = if how.to().is_empty() && how.control().is_empty() {
-            let flags = MsgFlags::from_bits_retain(flags);
-            socket::send(to.as_fd().as_raw_fd(), bytes, flags)
-        } else {
-            message::send(&to, &[IoSlice::new(bytes)], how.to(), how.control(), flags)
+        let sent = match parts {
+            [part] if how.to().is_empty() && how.control().is_empty() => {
+                let flags = MsgFlags::from_bits_retain(flags);
+                socket::send(to.as_fd().as_raw_fd(), part, flags)
+            }
+            _ => message::send(&to, parts, how.to(), how.control(), flags),
         };
         if sent != Err(Errno::EINTR) {
             return sent;

@@ -56,7 +56,7 @@ pub fn copies_back() -> Result<bool> {
         .map_err(failed("sendmsg(MSG_ZEROCOPY)"))?;
     wait_for_completion(&socket);
     let mut returned = ReturnedBySends::new();
-    match returned.send(&socket, b"?", How::default(), 0) {
+    match returned.send(&socket, &[IoSlice::new(b"?")], How::default(), 0) {
         Err(Errno::EINVAL) => Ok(false),
         Err(errno) => Err(failed("sendmsg(SCM_ZC_NOTIFICATION)")(errno)),
         Ok(_) => Ok(returned
@@ -121,11 +121,11 @@ impl ReturnedBySends {
         self.filled == 0
     }
 
-    /// Send `bytes`, and keep the ranges that come back.
+    /// Send `parts`, and keep the ranges that come back.
     pub(super) fn send(
         &mut self,
         socket: impl AsFd,
-        bytes: &[u8],
+        parts: &[IoSlice<'_>],
         how: How,
         flags: i32,
     ) -> nix::Result<usize> {
@@ -139,10 +139,9 @@ impl ReturnedBySends {
             .expect("it has the space for that");
         let length = before.len() + writer.written().len();
         let control = &mut control[..length];
-        let parts = [IoSlice::new(bytes)];
         let flags = how.flags | flags;
         let sent = loop {
-            let sent = message::send_returning(&socket, &parts, how.to(), control, flags);
+            let sent = message::send_returning(&socket, parts, how.to(), control, flags);
             if sent != Err(Errno::EINTR) {
                 break sent?;
             }

@@ -86,5 +86,5 @@ pub use memory::{CompletionCounters, CompletionsBy};
 pub use options::{How, Options};
 pub use receive::{Receive, ReceiveCounters, Received, ZeroCopyReceiver};
 #[cfg(feature = "io-uring")]
-pub use ring::RingSender;
+pub use ring::{DeferredRingSender, RingSender};
 pub use sender::{Counters, NotSent, Sender, Sent};

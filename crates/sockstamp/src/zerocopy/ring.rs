@@ -1,5 +1,7 @@
 //! Sends by io_uring: SENDMSG_ZC.
 
+use std::io::IoSlice;
+use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
@@ -29,15 +31,40 @@ use crate::{Error, Result};
 ///   memory does.
 pub type RingSender<S, B> = Sender<Ring<S>, B>;
 
-/// The transport by io_uring on a socket.
+/// A [`RingSender`] of one thread, whose completions the kernel writes when that thread
+/// [asks](Sender::reap), all in one system call, and with each send.
+///
+/// The kernel does not interrupt the thread for each completion then. That is for programs that
+/// look rarely, and have other work in between. Another thread cannot have it:
+///
+/// ```compile_fail,E0277
+/// # use sockstamp::zerocopy::{DeferredRingSender, Options};
+/// # let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+/// let mut sender = DeferredRingSender::new(socket, Options::default(), 8).unwrap();
+/// std::thread::spawn(move || sender.send(vec![0; 40_000]));
+/// ```
+///
+/// Source: IORING_SETUP_DEFER_TASKRUN in io_uring_setup(2), since v6.1.
+pub type DeferredRingSender<S, B> = Sender<Ring<S, OneThread>, B>;
+
+/// The transport by io_uring on a socket, for the threads `T`: [`AnyThread`] or [`OneThread`].
 #[derive(Debug)]
-pub struct Ring<S> {
+pub struct Ring<S, T = AnyThread> {
     socket: S,
     stream: bool,
     support: Support,
     ring: SendRing,
     notices: Notices,
+    _threads: PhantomData<T>,
 }
+
+/// Any thread may have the ring.
+#[derive(Debug)]
+pub struct AnyThread(());
+
+/// The thread that made the ring keeps it.
+#[derive(Debug)]
+pub struct OneThread(PhantomData<*const ()>);
 
 /// Maps notifications to buffers.
 ///
@@ -86,10 +113,28 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
     ///
     /// [`Error::Call`] if `socket` is no socket, or io_uring is not to be had (ENOSYS, EPERM).
     pub fn new(socket: S, options: Options, notifications: u32) -> Result<Self> {
+        Self::with_ring(socket, options, SendRing::new(notifications, false))
+    }
+}
+
+impl<S: AsFd, B: StableBuffer> Sender<Ring<S, OneThread>, B> {
+    /// Make a ring for the sends of `socket` by this thread. `notifications` is how many
+    /// completions it has room for: as many as sends will be in flight is best.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if `socket` is no socket, or io_uring is not to be had (ENOSYS, EPERM), or
+    /// has no such rings (EINVAL, before Linux 6.1).
+    pub fn new(socket: S, options: Options, notifications: u32) -> Result<Self> {
+        Self::with_ring(socket, options, SendRing::new(notifications, true))
+    }
+}
+
+impl<S: AsFd, T, B: StableBuffer> Sender<Ring<S, T>, B> {
+    fn with_ring(socket: S, options: Options, ring: nix::Result<SendRing>) -> Result<Self> {
         let kind = getsockopt(&socket, sockopt::SockType)
             .map_err(Error::call("getsockopt(SO_TYPE)", "a socket"))?;
-        let mut ring = SendRing::new(notifications)
-            .map_err(Error::call("io_uring_setup", "a ring of sends"))?;
+        let mut ring = ring.map_err(Error::call("io_uring_setup", "a ring of sends"))?;
         let support = support(&mut ring)?;
         let ring = Ring {
             socket,
@@ -97,6 +142,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
             support,
             ring,
             notices: Notices::default(),
+            _threads: PhantomData,
         };
         Ok(Self::over(ring, options))
     }
@@ -170,7 +216,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
     }
 }
 
-impl<S: AsFd> Transport for Ring<S> {
+impl<S: AsFd, T> Transport for Ring<S, T> {
     const CALL: &'static str = "io_uring sendmsg";
 
     fn is_stream(&self) -> bool {
@@ -181,7 +227,7 @@ impl<S: AsFd> Transport for Ring<S> {
         self.support == Support::Available
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken> {
+    fn lend(&mut self, parts: &[IoSlice<'_>], how: &How, slot: Slot) -> nix::Result<Taken> {
         let Self {
             ring,
             notices,
@@ -191,7 +237,7 @@ impl<S: AsFd> Transport for Ring<S> {
         let name = notices.name();
         let how = how.encode();
         let outgoing = Outgoing {
-            bytes,
+            parts,
             to: how.to(),
             control: how.control(),
             flags: how.flags,
@@ -219,8 +265,8 @@ impl<S: AsFd> Transport for Ring<S> {
         })
     }
 
-    fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize> {
-        calls::send(&self.socket, bytes, how, libc::MSG_DONTWAIT)
+    fn copy(&mut self, parts: &[IoSlice<'_>], how: &How) -> nix::Result<usize> {
+        calls::send(&self.socket, parts, how, libc::MSG_DONTWAIT)
     }
 }
 
@@ -236,7 +282,7 @@ fn support(ring: &mut SendRing) -> Result<Support> {
         errno: error,
     })?;
     let outgoing = Outgoing {
-        bytes: &[0],
+        parts: &[IoSlice::new(&[0])],
         to: &[],
         control: &[],
         flags: 0,

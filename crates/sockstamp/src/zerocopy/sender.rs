@@ -70,7 +70,8 @@ pub struct Counters {
     /// lately ([`Options::stop_when_copied`]), or since ids are in doubt after a failed send.
     pub not_asked: u64,
     /// Send calls that were copied since the kernel had no memory for one without a copy (ENOBUFS:
-    /// net.core.optmem_max, RLIMIT_MEMLOCK).
+    /// net.core.optmem_max, RLIMIT_MEMLOCK), or since a datagram lies in more pages than a packet
+    /// can refer to (EMSGSIZE: CONFIG_MAX_SKB_FRAGS, 17).
     pub refused: u64,
     /// Ids that were reported again.
     pub repeated: u64,
@@ -121,6 +122,10 @@ impl<B> fmt::Display for NotSent<B> {
 
 impl<B: fmt::Debug> error::Error for NotSent<B> {}
 
+/// The most parts that a call takes: include/uapi/linux/uio.h, v6.18. A stream takes further ones
+/// by another call.
+const UIO_MAXIOV: usize = 1024;
+
 impl<T: Transport, B: StableBuffer> Sender<T, B> {
     pub(super) fn over(transport: T, options: Options) -> Self {
         Self {
@@ -136,7 +141,18 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         }
     }
 
-    /// Send `buffer` to where the socket is connected.
+    /// Send `buffer` to where the socket is connected. Arrays, Vecs and pairs of buffers are sent
+    /// as one message:
+    ///
+    /// ```
+    /// # use sockstamp::zerocopy::{Options, ZeroCopySender};
+    /// # let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.connect(socket.local_addr()?)?;
+    /// # let mut sender = ZeroCopySender::new(socket, Options::default())?;
+    /// let (header, body) = (b"200 ".to_vec(), vec![7; 40_000]);
+    /// let _ = sender.send([header, body])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// Blocks as the socket does.
     ///
@@ -209,9 +225,8 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     /// Return the number of bytes that a stream socket has not taken yet, which
     /// [`flush`](Self::flush) sends.
     pub fn unsent(&self) -> usize {
-        self.rest.map_or(0, |rest| {
-            self.ledger.held.bytes(rest.slot).len() - rest.sent
-        })
+        self.rest
+            .map_or(0, |rest| self.ledger.held.length(rest.slot) - rest.sent)
     }
 
     /// The next buffer that the kernel is done with, in the order of completion. `None`: no more
@@ -259,21 +274,26 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {
             rest.sent += self.send_once(*rest)?;
-            if !self.transport.is_stream() || rest.sent >= self.ledger.held.bytes(rest.slot).len() {
+            if !self.transport.is_stream() || rest.sent >= self.ledger.held.length(rest.slot) {
                 return Ok(());
             }
         }
     }
 
     fn send_once(&mut self, rest: Rest) -> nix::Result<usize> {
-        let bytes = &self.ledger.held.bytes(rest.slot)[rest.sent..];
+        let pieces = self.ledger.held.rest(rest.slot, rest.sent);
+        let mut parts = pieces.as_slice();
+        if self.transport.is_stream() {
+            parts = &parts[..parts.len().min(UIO_MAXIOV)];
+        }
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let counters = &mut self.ledger.counters;
-        let copies = if bytes.is_empty() || bytes.len() < self.ledger.options.threshold {
+        let copies = if length == 0 || length < self.ledger.options.threshold {
             &mut counters.below_threshold
         } else if self.ledger.stopped || !self.transport.lends() {
             &mut counters.not_asked
         } else {
-            match self.transport.lend(bytes, &rest.how, rest.slot) {
+            match self.transport.lend(parts, &rest.how, rest.slot) {
                 Ok(Taken { bytes, in_flight }) => {
                     if in_flight {
                         counters.lent += 1;
@@ -282,11 +302,12 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                     return Ok(bytes);
                 }
                 Err(Errno::ENOBUFS | Errno::ENOMEM) => &mut counters.refused,
+                Err(Errno::EMSGSIZE) if parts.len() > 1 => &mut counters.refused,
                 Err(Errno::EOPNOTSUPP) => &mut counters.not_asked,
                 Err(errno) => return Err(errno),
             }
         };
-        let sent = self.transport.copy(bytes, &rest.how)?;
+        let sent = self.transport.copy(parts, &rest.how)?;
         *copies += 1;
         Ok(sent)
     }

@@ -1,3 +1,5 @@
+use std::io::IoSlice;
+
 use crate::zerocopy::held::Slot;
 use crate::zerocopy::options::How;
 
@@ -18,11 +20,11 @@ pub trait Transport: Sized {
     /// Send without a copy. Where that succeeds with [`Taken::in_flight`], `slot` is handed out
     /// once, on completion.
     #[doc(hidden)]
-    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken>;
+    fn lend(&mut self, parts: &[IoSlice<'_>], how: &How, slot: Slot) -> nix::Result<Taken>;
 
     /// Send a copy, and return how many bytes were taken.
     #[doc(hidden)]
-    fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize>;
+    fn copy(&mut self, parts: &[IoSlice<'_>], how: &How) -> nix::Result<usize>;
 }
 
 /// The part that the kernel took.

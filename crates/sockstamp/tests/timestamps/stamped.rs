@@ -1,6 +1,7 @@
 //! Sockets whose sends have tokens.
 
 use std::collections::BTreeMap;
+use std::io::{IoSlice, Read};
 use std::net::{TcpStream, UdpSocket};
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::stamped::{Settings, Stamped, StampedSocket, Token};
-use sockstamp::timestamping::{Coverage, MessageOptions, Options, TxKind};
+use sockstamp::timestamping::{Coverage, MessageOptions, Options, Outgoing, TxKind};
 use testbed::{Family, PATIENCE};
 
 use crate::common::{host, now, own_ids, read_all, software, tcp_pair};
@@ -73,6 +74,80 @@ fn failed_sends_shift_no_stamp() {
         assert_eq!((counters.tried, counters.failed), (300, 30));
         assert_eq!(counters.stamps.doubtful + counters.stamps.unknown, 0);
     }
+}
+
+/// The kernel refuses a thousand segments after it has counted the datagram.
+#[test]
+fn a_failure_within_a_batch_shifts_no_stamp() {
+    const MESSAGES: usize = 50;
+    for settings in SETTINGS {
+        let (socket, peer) = connected("stamped-batch");
+        let socket = StampedSocket::with(socket, SCHED, settings).unwrap();
+        let payload = [0; 1000];
+        let parts = [IoSlice::new(&payload)];
+        let good = Outgoing::new(&parts);
+        let bad = good.with(MessageOptions::new().segments(1));
+        let messages: Vec<_> = (0..MESSAGES)
+            .map(|number| if number % 20 == 13 { bad } else { good })
+            .collect();
+        let (mut times, mut failed) = (Times::new(), Vec::new());
+        let mut rest = &messages[..];
+        while !rest.is_empty() {
+            let before = now();
+            let sent = match socket.send_batch(rest) {
+                Ok(sent) => sent,
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+                    failed.push(MESSAGES - rest.len());
+                    rest = &rest[1..];
+                    continue;
+                }
+            };
+            times.extend(sent.iter().map(|sent| (sent.token, before..=now())));
+            assert!(sent.iter().all(|sent| sent.bytes == 1000));
+            rest = &rest[sent.len()..];
+        }
+        assert_eq!(failed, [13, 33], "{settings:?}");
+        let stamps = socket.stamps().unwrap();
+        let counters = socket.counters();
+        assert_eq!(wrong(&stamps, &times), 0, "{counters:?}");
+        assert_eq!(stamps.len(), MESSAGES - failed.len(), "{counters:?}");
+        // Each bad message was tried within its batch, and again as the first of the next.
+        assert_eq!((counters.tried, counters.failed), (52, 4), "{settings:?}");
+        assert_eq!(counters.stamps.doubtful + counters.stamps.unknown, 0);
+        assert_eq!(counters.stamps.unfinished, 0);
+        let received = (0..stamps.len()).all(|_| peer.recv(&mut [0; 2000]).unwrap() == 1000);
+        assert!(received);
+    }
+}
+
+/// A stream takes a part of a message where there is no more room, and nothing behind it.
+#[test]
+fn a_batch_on_a_stream_ends_where_there_is_no_room() {
+    let (socket, mut peer) = host("stamped-stream-batch").enter(|| tcp_pair(Family::V4));
+    let socket = StampedSocket::new(socket, Options::new().tx_ack()).unwrap();
+    let payload = vec![7; 100_000];
+    let parts = [IoSlice::new(&payload)];
+    let message = Outgoing::new(&parts).with(MessageOptions::new().dont_wait());
+    let messages = [message; 200];
+    let sent = socket.send_batch(&messages).unwrap();
+    let bytes: usize = sent.iter().map(|sent| sent.bytes).sum();
+    let (last, whole) = sent.split_last().unwrap();
+    assert!(sent.len() < 200 && whole.iter().all(|sent| sent.bytes == 100_000));
+    assert!(last.bytes > 0);
+    let mut received = vec![0; bytes];
+    peer.read_exact(&mut received).unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < sent.len() {
+        let stamps = socket.wait_stamps(PATIENCE).unwrap();
+        assert!(!stamps.is_empty(), "{:?}", socket.counters());
+        seen.extend(stamps.iter().map(|stamped| stamped.token));
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, sent.iter().map(|sent| sent.token).collect::<Vec<_>>());
+    peer.set_nonblocking(true).unwrap();
+    assert!(peer.read(&mut [0]).is_err(), "nothing else was sent");
 }
 
 #[test]
@@ -139,7 +214,7 @@ fn a_stamp_that_does_not_come_ends_the_wait_in_time() {
     let short = Duration::from_millis(30);
     let (_, none) = socket.send_stamped(b"x", TxKind::Snd, short).unwrap();
     assert_eq!(none, None);
-    let parts = [std::io::IoSlice::new(b"x")];
+    let parts = [IoSlice::new(b"x")];
     let unstamped = MessageOptions::new().unstamped();
     socket.send_message(&parts, None, unstamped).unwrap();
     assert_eq!(socket.wait_stamps(short).unwrap().len(), 1, "of the first");
@@ -219,7 +294,7 @@ fn own_ids_are_used_where_the_kernel_has_them() {
     let socket = StampedSocket::new(socket, SCHED).unwrap();
     socket.send(b"x").unwrap();
     // The kernel's count does not move: a send without an id of its own has the first.
-    let parts = [std::io::IoSlice::new(b"x")];
+    let parts = [IoSlice::new(b"x")];
     let counted = MessageOptions::new();
     sockstamp::timestamping::send(socket.get_ref(), &parts, None, counted).unwrap();
     let stamps = socket.stamps().unwrap();

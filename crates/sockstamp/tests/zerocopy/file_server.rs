@@ -1,15 +1,18 @@
-//! The example, against curl.
+//! The examples, against curl.
 
 #[path = "../../examples/zerocopy_file_server.rs"]
 #[expect(dead_code, reason = "its main() is the example's")]
 mod example;
+#[path = "../../examples/zerocopy_file_server_tokio.rs"]
+#[expect(dead_code, reason = "its main() is the example's")]
+mod of_tokio;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use sockstamp::zerocopy::Options;
+use sockstamp::zerocopy::{Counters, Options};
 
 use crate::common::byte;
 
@@ -36,8 +39,8 @@ fn fetch(url: &str, to: &Path) {
     assert!(output.status.success(), "{output:?}");
 }
 
-#[test]
-fn curl_gets_the_file_as_it_is() {
+/// Serve files of several lengths once each, by a thread that gets the listener, and compare.
+fn each_file_arrives(serve: fn(TcpListener, PathBuf) -> JoinHandle<Counters>) {
     let directory = tempfile::tempdir().unwrap();
     let [served, fetched]: [PathBuf; 2] =
         ["served", "fetched"].map(|name| directory.path().join(name));
@@ -47,16 +50,37 @@ fn curl_gets_the_file_as_it_is() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let url = format!("http://{}/", listener.local_addr().unwrap());
-            let path = served.clone();
-            let server = thread::spawn(move || {
-                let (stream, _) = listener.accept().unwrap();
-                example::serve(&stream, &path).map_err(|error| error.to_string())
-            });
+            let server = serve(listener, served.clone());
             fetch(&url, &fetched);
             assert_eq!(checksum(&fetched), checksum(&served));
-            let counters = server.join().unwrap().unwrap();
+            let counters = server.join().unwrap();
             assert_eq!(counters.lent > 0, most_lent > 0, "{counters:?}");
             assert!(counters.lent <= most_lent, "{counters:?}");
         }
     }
+}
+
+#[test]
+fn curl_gets_the_file_as_it_is() {
+    each_file_arrives(|listener, path| {
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            example::serve(&stream, &path).unwrap()
+        })
+    });
+}
+
+#[test]
+fn curl_gets_the_file_as_it_is_from_tasks() {
+    each_file_arrives(|listener, path| {
+        thread::spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_all().build().unwrap().block_on(async {
+                listener.set_nonblocking(true).unwrap();
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let (stream, _) = listener.accept().await.unwrap();
+                of_tokio::serve(stream, &path).await.unwrap()
+            })
+        })
+    });
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use nix::sys::socket::{setsockopt, sockopt};
-use sockstamp::zerocopy::{How, NotSent, RingSender, Sent, Support};
+use sockstamp::zerocopy::{DeferredRingSender, How, NotSent, RingSender, Sent, Support};
 use testbed::PATIENCE;
 
 use crate::common::{
@@ -117,6 +117,36 @@ fn datagrams_segments_and_addresses_are_sent_by_io_uring() {
                 .all(|returned| returned.copied && returned.buffer == buffer)
         );
     }
+}
+
+/// The kernel writes completions with the next call, be it a send or a look.
+#[test]
+fn a_ring_of_one_thread_gets_all_completions_in_one_look() {
+    const SENDS: u8 = 20;
+    let (socket, receiver) = udp_pair(LOOPBACKS[0]);
+    let mut sender = DeferredRingSender::new(socket, always(), 32).unwrap();
+    if sender.support() != Support::Available {
+        skip(
+            "ring::a_ring_of_one_thread_gets_all_completions_in_one_look",
+            "the kernel has no IORING_OP_SENDMSG_ZC that tells of copies (Linux 6.2)",
+        );
+        return;
+    }
+    for number in 0..SENDS {
+        let sent = sender.send((vec![number; 4], vec![number; 5000])).unwrap();
+        assert_eq!(sent, Sent::InFlight);
+        let mut bytes = [0; 6000];
+        assert_eq!(receiver.recv(&mut bytes).unwrap(), 5004);
+        assert!(bytes[..5004].iter().all(|byte| *byte == number));
+    }
+    assert!(sender.next_returned().is_none());
+    sender.reap().unwrap();
+    let first = std::iter::from_fn(|| sender.next_returned()).count();
+    assert!(first > 1, "{first} of {SENDS}");
+    assert!(sender.wait_idle(PATIENCE).unwrap());
+    let rest = std::iter::from_fn(|| sender.next_returned()).count();
+    assert_eq!(first + rest, usize::from(SENDS));
+    assert_eq!(sender.counters().completed, u64::from(SENDS));
 }
 
 /// A failed send is notified as well, and that must return no other buffer.

@@ -2,8 +2,9 @@ use std::io::Write;
 use std::net::Shutdown;
 
 use nix::sys::socket::{setsockopt, sockopt};
+use sockstamp::error_queue::ErrorQueue;
 use sockstamp::zerocopy::{How, NotSent, Sent, ZeroCopySender};
-use testbed::Family;
+use testbed::{Family, PATIENCE};
 
 use crate::common::{
     LOOPBACKS, Network, Pool, all_back, always, fill, reads_stream, send, tcp_pair,
@@ -34,6 +35,34 @@ fn sent_bytes_arrive_while_buffers_are_reused() {
         );
         assert_eq!((counters.foreign, counters.repeated), (0, 0));
     }
+}
+
+/// A call takes 1024 parts at most, and the send buffer less.
+#[test]
+fn parts_beyond_one_call_arrive_in_order() {
+    const PARTS: usize = 3000;
+    let (client, server) = tcp_pair(LOOPBACKS[0]);
+    client.set_nonblocking(true).unwrap();
+    let mut sender = ZeroCopySender::new(client, always()).unwrap();
+    let mut whole = vec![0; PARTS * 1000];
+    fill(&mut whole, 8, 0);
+    let parts: Vec<_> = whole.chunks(1000).map(<[u8]>::to_vec).collect();
+    let reader = reads_stream(server, 8);
+    match sender.send(parts).unwrap() {
+        Sent::InFlight | Sent::Partly { .. } => {}
+        Sent::Copied(_) => panic!("a part was to be sent without a copy"),
+    }
+    let mut queue = ErrorQueue::new();
+    while !sender.flush().unwrap() {
+        sender
+            .drain(&mut queue, |other| panic!("{other:?}"))
+            .unwrap();
+        std::thread::yield_now();
+    }
+    assert!(sender.wait_idle(&mut queue, PATIENCE, |_| {}).unwrap());
+    assert_eq!(sender.next_returned().unwrap().buffer.len(), PARTS);
+    drop(sender);
+    assert_eq!(reader.join().unwrap(), whole.len());
 }
 
 #[test]
@@ -197,7 +226,7 @@ fn waiting_ends_in_time_if_the_peer_does_not_read() {
     server.write_all(b"x").unwrap();
     let mut sender = ZeroCopySender::new(client, always()).unwrap();
     assert_eq!(sender.send(vec![0; 1_000_000]).unwrap(), Sent::InFlight);
-    let mut queue = sockstamp::error_queue::ErrorQueue::new();
+    let mut queue = ErrorQueue::new();
     let [short, long] = [50, 10_000].map(std::time::Duration::from_millis);
     let started = std::time::Instant::now();
     let idle = sender.wait_idle(&mut queue, short, |other| panic!("{other:?}"));

@@ -75,6 +75,35 @@ fn shared_bytes_are_sent_and_come_back() {
     );
 }
 
+/// More pieces than a packet can refer to are copied.
+#[test]
+fn buffers_that_lie_apart_arrive_as_one_datagram() {
+    for address in LOOPBACKS {
+        let (socket, receiver) = udp_pair(address);
+        let mut sender = ZeroCopySender::new(socket, always()).unwrap();
+        for pieces in [2, 17, 18, 100] {
+            let mut whole = vec![0; pieces * 10 + 50_000];
+            fill(&mut whole, 9, 0);
+            let (head, body) = whole.split_at(pieces * 10);
+            let head: Vec<_> = head.chunks(10).map(<[u8]>::to_vec).collect();
+            match sender.send((head, body.to_vec())).unwrap() {
+                Sent::InFlight | Sent::Copied(_) => {}
+                Sent::Partly { .. } => panic!("a datagram goes as a whole"),
+            }
+            receives(&receiver, 9, whole.len());
+            let idle = sender.wait_idle(&mut ErrorQueue::new(), PATIENCE, |_| {});
+            assert!(idle.unwrap());
+        }
+        let counters = sender.counters();
+        let returned = std::iter::from_fn(|| sender.next_returned());
+        let lent = returned
+            .map(|returned| returned.buffer.0.len())
+            .collect::<Vec<_>>();
+        // The body of 50 000 bytes takes 13 pages at least.
+        assert_eq!((&lent[..], counters.refused), (&[2][..], 3), "{counters:?}");
+    }
+}
+
 /// The kernel reports each completion once, in one call with stamps of others.
 #[test]
 fn buffers_come_back_although_the_reader_of_stamps_panics() {
