@@ -40,7 +40,7 @@ pub(crate) enum Condition {
     Selected,
     /// The same, with the entry of sends by callback.
     SelectedCallback,
-    /// Like `sockstamp record --in-step 2^K`, with one in 64 messages measured.
+    /// Like `sockstamp record --sample 2^K`, with one in 64 messages measured.
     InStep,
     /// The same with `--tag`.
     Tagged,

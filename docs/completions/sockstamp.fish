@@ -50,9 +50,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -109,7 +107,7 @@ never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
@@ -141,9 +139,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -163,7 +159,7 @@ json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
@@ -178,9 +174,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l cgroup -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -208,7 +202,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
@@ -241,9 +235,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l containe
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -264,7 +256,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
@@ -278,9 +270,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -302,7 +292,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free -d 'Stop when the file system has less than this many megabytes free' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
@@ -454,9 +444,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
@@ -514,7 +502,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l outp
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic -d 'Show this interface\'s NIC alone: what it can stamp, what is set, its clock, and who uses it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'

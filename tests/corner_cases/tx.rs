@@ -412,7 +412,7 @@ for thread in threads:
 fn a_window_that_ends_inside_a_send_makes_no_entry_of_its_later_turn() {
     const BYTES: u64 = 512 << 10;
     let host = Host::new("corner").unwrap();
-    let trace = Trace::sampled("--rate-cap=8", &["--netns", host.netns_name()]);
+    let trace = Trace::sampled("--sample=8/s", &["--netns", host.netns_name()]);
     let userfaultfd = libc::SYS_userfaultfd.to_string();
     let program = host
         .spawn("python3", &["-c", LATE_PAGE, &userfaultfd])

@@ -145,7 +145,7 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let target = ["--netns", pair.client.netns_name()];
     let every = [&["--every"], &target[..]].concat();
     // Enough that measured messages are a part of the cost.
-    let capped = [&["--rate-cap=100000"], &target[..]].concat();
+    let capped = [&["--sample=100000/s"], &target[..]].concat();
     let [low, high] =
         ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
     let refused = thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn without_the_option_rates_alone_are_lowered() {
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
     let rate = ["--reply-every", "1", "-t", "8", "--mps", "8000"];
     let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
-    let stat = Stat::by_default(&["--rate-cap=16000", "--netns", pair.client.netns_name()]);
+    let stat = Stat::by_default(&["--sample=16000/s", "--netns", pair.client.netns_name()]);
     let said = pair.client.run("env", &client).unwrap();
     let report = stat.finish();
     println!("{said}\n{} {}", report["cost"], report["tx"]["messages"]);

@@ -128,7 +128,7 @@ fn hosts_with_nat_between_them_are_joined() {
     let recordings =
         ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let recorders =
-        [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--in-step", "2^11"]));
+        [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--sample", "2^11"]));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
     let seen = exchange(&hosts, &link, address, EACH, &NOTHING);
     assert_eq!(seen.ip(), outside, "the server sees the client itself");
@@ -164,7 +164,7 @@ fn hosts_with_nat_between_them_are_joined() {
 /// other, though packets are lost and come in another order.
 #[test]
 fn hosts_in_step_measure_the_same_messages() {
-    const IN_STEP: [&str; 2] = ["--in-step", "2^12"];
+    const IN_STEP: [&str; 2] = ["--sample", "2^12"];
     const EACH: usize = 10 * MESSAGES;
     let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
     let config = LinkConfig::default().loss(0.02).reorder(0.05).seed(1);
@@ -208,7 +208,7 @@ fn hosts_in_step_measure_the_same_messages() {
 /// not joined, and counted; from then on nothing is missing.
 #[test]
 fn hosts_in_step_agree_on_a_connection_that_is_older_than_both() {
-    const IN_STEP: [&str; 2] = ["--in-step", "2^11"];
+    const IN_STEP: [&str; 2] = ["--sample", "2^11"];
     let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
     let directory = tempdir().unwrap();

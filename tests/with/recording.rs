@@ -136,7 +136,7 @@ pub fn record(output: &Path, host: &Host, options: &[&str]) -> Process {
     start(&[&["record"], options, &output, &target].concat())
 }
 
-/// Do the same with `--in-step 2^bits`.
+/// Do the same with `--sample 2^bits`.
 pub fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
-    record(output, host, &["--in-step", &format!("2^{bits}")])
+    record(output, host, &["--sample", &format!("2^{bits}")])
 }

@@ -19,7 +19,7 @@ pub const MESSAGES: usize = 200;
 const BYTES: usize = 700;
 
 /// One message in about three.
-const IN_STEP: [&str; 2] = ["--in-step", "2^11"];
+const IN_STEP: [&str; 2] = ["--sample", "2^11"];
 
 /// Two hosts and the link between them.
 pub struct Hosts {

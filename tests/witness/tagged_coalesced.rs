@@ -68,7 +68,7 @@ fn received(options: Options, sent: Sent) -> Vec<Packet> {
     let path: PathBuf = directory.path().join("recording");
     let recorder = (options != Options::Naive).then(|| {
         let tags = (options == Options::Tags).then_some("--tag");
-        let options: Vec<&str> = ["--in-step", "2^16"].into_iter().chain(tags).collect();
+        let options: Vec<&str> = ["--sample", "2^16"].into_iter().chain(tags).collect();
         record(&path, &hosts[0], &options)
     });
     let naive = (options == Options::Naive).then(|| {

@@ -52,6 +52,7 @@ use sockstamp_model::name::shows;
 use sockstamp_run::command::CannotRun;
 use sockstamp_run::escape;
 
+use crate::options::wrong_use::WrongUse;
 use crate::print::progress::Interrupted;
 
 /// Run the command line of this process.
@@ -97,9 +98,11 @@ pub fn run() -> ExitCode {
         escape::fail(format_args!("{error:#}"));
         let cannot_run = error.downcast_ref::<CannotRun>();
         let interrupted = error.downcast_ref::<Interrupted>();
+        let wrong_use = error.downcast_ref::<WrongUse>();
         let status = cannot_run
             .map(CannotRun::status)
-            .or(interrupted.map(Interrupted::status));
+            .or(interrupted.map(Interrupted::status))
+            .or(wrong_use.map(|_| WrongUse::STATUS));
         ExitCode::from(status.unwrap_or(failed))
     })
 }

@@ -329,7 +329,7 @@ const WRONG: &[(&str, &str)] = &[
     ("stat --duration 5x", "use us, ms, s, m or h"),
     ("stat --duration 10 s", "sockstamp stat --duration 10s"),
     ("stat -p nginx", "--comm has names"),
-    ("stat --sample 64", "1/N, such as 1/64"),
+    ("stat --sample 64", "write 64/s or 1/64"),
     ("stat --max-cost lots", "none"),
     ("stat --json", "write --format json"),
     ("trace --port 80", "sockstamp trace port 80"),

@@ -467,7 +467,7 @@ fn what_has_no_life_is_counted_by_its_reason() {
     assert_eq!(counted, expected);
 }
 
-/// Return both ends of datagrams: the numbers that `--in-step` gives them are made up.
+/// Return both ends of datagrams: the numbers that `--sample 2^K` gives them are made up.
 fn datagrams(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
     let mut rows = rows(truths, skew);
     for row in rows.iter_mut().flatten() {

@@ -24,7 +24,7 @@ pub enum Reason {
     /// Several datagrams have the same bytes, ports and addresses, and one may have been lost; or a
     /// connection behind NAT may be one of several.
     Ambiguous,
-    /// UDP, recorded without `--in-step`, or with a payload that was not seen: it has no number.
+    /// UDP, recorded without `--sample 2^K`, or with a payload that was not seen: it has no number.
     Udp,
 }
 

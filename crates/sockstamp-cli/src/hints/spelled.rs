@@ -34,6 +34,14 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Renamed("--slow"),
     },
     Spelling {
+        typed: &["--rate-cap"],
+        instead: Instead::Renamed("--sample N/s"),
+    },
+    Spelling {
+        typed: &["--in-step"],
+        instead: Instead::Renamed("--sample 2^K"),
+    },
+    Spelling {
         typed: &["-j", "--json"],
         instead: Instead::Option("format", "--format json"),
     },
@@ -192,14 +200,16 @@ mod tests {
 
     #[test]
     fn an_option_that_was_renamed_is_refused_by_its_new_name() {
-        for words in [
-            "trace --slower-than 5ms",
-            "record --slower-than=5ms -o x",
-            "export --slower-than 5ms",
-            "explain --worse-than p90",
+        for (words, now) in [
+            ("trace --slower-than 5ms", "--slow"),
+            ("record --slower-than=5ms -o x", "--slow"),
+            ("export --slower-than 5ms", "--slow"),
+            ("explain --worse-than p90", "--slow"),
+            ("stat --rate-cap 10", "--sample N/s"),
+            ("record --in-step 2^16 -o x", "--sample 2^K"),
         ] {
             let line = of(words).unwrap();
-            assert!(line.ends_with("is called --slow now"), "{line}");
+            assert!(line.ends_with(&format!("is called {now} now")), "{line}");
         }
     }
 

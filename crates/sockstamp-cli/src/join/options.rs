@@ -24,7 +24,7 @@ pub struct Options {
     pub ptp: bool,
     /// Find connections whose addresses NAT changes, by the numbers and lengths of their messages
     ///
-    /// Both hosts must have measured the same messages (--in-step, --every). The recordings are
+    /// Both hosts must have measured the same messages (--sample 2^K, or all). The recordings are
     /// read twice.
     #[arg(long)]
     pub nat: bool,

@@ -13,38 +13,22 @@ pub(crate) const HEADING: &str = "Measuring";
 /// Options of measuring.
 #[derive(Debug, Args)]
 pub struct Measuring {
-    /// Measure up to N messages per second, flow and direction; above that, one in M, with weight M
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 100,
-        value_parser = clap::value_parser!(u32).range(1..),
-        help_heading = HEADING,
-    )]
-    pub rate_cap: u32,
-    /// Measure one message in N, at any rate
-    #[arg(
-        long,
-        value_name = "1/N",
-        value_parser = one_of,
-        conflicts_with = "rate_cap",
-        help_heading = HEADING,
-    )]
-    pub sample: Option<u32>,
-    /// Measure messages whose bytes hold a multiple of 2^K, by sequence number
+    /// How much is measured: all, N/s, 1/N or 2^K
     ///
-    /// Both ends of a connection choose the same messages, for `join`. Datagrams are chosen by a
-    /// hash of their bytes, as often as messages of TCP of the same length.
+    /// N/s: up to N messages per second, flow and direction; above that, one in M, with weight M.
+    /// 1/N: one message in N, at any rate. 2^K: messages whose bytes hold a multiple of 2^K, by
+    /// sequence number, so that both ends of a connection choose the same messages, for `join`;
+    /// datagrams by a hash of their bytes, as often as messages of TCP of the same length.
     #[arg(
         long,
-        value_name = "2^K",
-        value_parser = bits,
-        conflicts_with_all = ["sample", "every"],
+        value_name = "HOW",
+        value_parser = sample,
+        default_value = "100/s",
         help_heading = HEADING,
     )]
-    pub in_step: Option<u32>,
-    /// Measure every message
-    #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
+    pub sample: Sample,
+    /// Measure every message, as --sample all
+    #[arg(long, conflicts_with = "sample", help_heading = HEADING)]
     pub every: bool,
     /// Measure in windows of 250 ms, one Nth of the time in all, with weight N
     ///
@@ -57,7 +41,7 @@ pub struct Measuring {
     /// Let measuring cost up to this share of one core: a percentage, or none
     ///
     /// The cost is that of sockstamp's process and of its programs, which the kernel accounts in
-    /// short samples. Above this ceiling, the rate of --rate-cap is lowered, to no less than a
+    /// short samples. Above this ceiling, the rate of --sample N/s is lowered, to no less than a
     /// sixteenth; if that does not suffice, it measures in windows, as with --windows. Without this
     /// option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
     /// cost of --every, and of --slow where only slow messages are kept: if they start above the
@@ -152,12 +136,17 @@ pub struct Measuring {
 impl Measuring {
     /// Measure every message, because a search must not miss one.
     pub(crate) fn sampling(&self, slow_only: Option<Duration>) -> Sampling {
-        let cap = self.rate_cap;
-        match (self.sample, self.in_step) {
+        match self.sample {
             _ if self.every || slow_only.is_some() => Sampling::Every,
-            (Some(count), _) => Sampling::OneIn(count),
-            (_, Some(bits)) => Sampling::InStep { bits, cap },
-            _ => Sampling::RateCap(cap),
+            sample => sample.into(),
+        }
+    }
+
+    /// Return K of `--sample 2^K`.
+    pub(crate) fn in_step(&self) -> Option<u32> {
+        match self.sample {
+            Sample::InStep(bits) => Some(bits),
+            Sample::All | Sample::PerSecond(_) | Sample::OneIn(_) => None,
         }
     }
 
@@ -181,6 +170,33 @@ impl Measuring {
             (true, _) => HolView::Include,
             (_, true) => HolView::Exclude,
             _ => HolView::Split,
+        }
+    }
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// Every message.
+    All,
+    /// Up to so many messages per second, flow and direction.
+    PerSecond(u32),
+    /// One message in so many.
+    OneIn(u32),
+    /// Messages whose bytes hold a multiple of this power of two.
+    InStep(u32),
+}
+
+/// Messages per second, flow and direction where nothing else is said.
+const CAP: u32 = 100;
+
+impl From<Sample> for Sampling {
+    fn from(sample: Sample) -> Self {
+        match sample {
+            Sample::All => Self::Every,
+            Sample::PerSecond(cap) => Self::RateCap(cap),
+            Sample::OneIn(count) => Self::OneIn(count),
+            Sample::InStep(bits) => Self::InStep { bits, cap: CAP },
         }
     }
 }
@@ -229,6 +245,31 @@ impl From<Hooks> for sockstamp_bpf::Hooks {
     }
 }
 
+fn sample(text: &str) -> Result<Sample, String> {
+    let number = |text: &str| text.parse().ok().filter(|count| *count > 0);
+    if text == "all" {
+        return Ok(Sample::All);
+    }
+    if let Some(power) = text.strip_prefix("2^") {
+        return bits(power).map(Sample::InStep);
+    }
+    let read = match (text.strip_suffix("/s"), text.strip_prefix("1/")) {
+        (Some(cap), _) => number(cap).map(Sample::PerSecond),
+        (None, Some(count)) => number(count).map(Sample::OneIn),
+        (None, None) => None,
+    };
+    read.ok_or_else(|| match number(text) {
+        Some(count) => format!("write {count}/s or 1/{count}"),
+        None => "it is all, N/s, 1/N or 2^K, such as 100/s".to_owned(),
+    })
+}
+
+fn bits(power: &str) -> Result<u32, String> {
+    let most = Sampling::MOST_BITS;
+    let bits = power.parse().ok().filter(|bits| *bits <= most);
+    bits.ok_or_else(|| format!("it is 2^K with K up to {most}, such as 2^16"))
+}
+
 fn one_of(text: &str) -> Result<u32, String> {
     let count = text.strip_prefix("1/").ok_or("it is 1/N, such as 1/64")?;
     match count.parse() {
@@ -245,23 +286,29 @@ fn windows(text: &str) -> Result<NonZeroU32, String> {
         .ok_or_else(|| "it is from 1/4 to 1/1000".to_owned())
 }
 
-fn bits(text: &str) -> Result<u32, String> {
-    let most = Sampling::MOST_BITS;
-    let bits = text.strip_prefix("2^").and_then(|bits| bits.parse().ok());
-    bits.filter(|bits| *bits <= most)
-        .ok_or_else(|| format!("it is 2^K with K up to {most}, such as 2^16"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_powers_of_two() {
-        assert_eq!(bits("2^0"), Ok(0));
-        assert_eq!(bits("2^30"), Ok(30));
-        for wrong in ["16", "2^", "2^31", "2^-1", "64k"] {
-            assert!(bits(wrong).is_err(), "{wrong}");
+    fn a_sample_is_all_a_rate_a_share_or_a_power_of_two() {
+        for (text, expected) in [
+            ("all", Sample::All),
+            ("100/s", Sample::PerSecond(100)),
+            ("1/64", Sample::OneIn(64)),
+            ("1/s", Sample::PerSecond(1)),
+            ("2^0", Sample::InStep(0)),
+            ("2^30", Sample::InStep(30)),
+        ] {
+            assert_eq!(sample(text), Ok(expected));
+        }
+        assert_eq!(sample("64").unwrap_err(), "write 64/s or 1/64");
+        for wrong in ["", "2/64", "1/0", "0/s", "1/-1", "1/", "/s", "64k", "100/m"] {
+            let told = sample(wrong).unwrap_err();
+            assert_eq!(told, "it is all, N/s, 1/N or 2^K, such as 100/s", "{wrong}");
+        }
+        for wrong in ["2^", "2^31", "2^-1"] {
+            assert!(sample(wrong).unwrap_err().ends_with("2^16"), "{wrong}");
         }
     }
 
@@ -270,14 +317,6 @@ mod tests {
         assert_eq!(windows("1/10"), Ok(NonZeroU32::new(10).unwrap()));
         for wrong in ["10", "1/3", "1/0", "1/1001"] {
             assert!(windows(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_sample_is_one_of_so_many() {
-        assert_eq!(one_of("1/64"), Ok(64));
-        for wrong in ["64", "2/64", "1/0", "1/-1", "1/"] {
-            assert!(one_of(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod measuring;
 pub(crate) mod slow;
 pub(crate) mod source;
 pub(crate) mod target;
+pub(crate) mod wrong_use;

@@ -20,7 +20,7 @@ pub struct SlowOnly {
         long,
         value_name = "TIME",
         value_parser = duration::with_unit,
-        conflicts_with_all = ["rate_cap", "sample", "in_step"],
+        conflicts_with = "sample",
         help_heading = HEADING,
     )]
     pub slow: Option<Duration>,

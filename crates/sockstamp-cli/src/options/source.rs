@@ -127,7 +127,7 @@ mod tests {
             let expected = format!("and {option} is for measuring: leave out one of them");
             assert!(told.ends_with(&expected), "{told}");
         }
-        assert_eq!(typed("rate_cap"), "--rate-cap");
+        assert_eq!(typed("max_cost"), "--max-cost");
         assert_eq!(typed("command"), "a command");
         assert_eq!(typed("filter"), "a filter");
     }

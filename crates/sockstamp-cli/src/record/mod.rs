@@ -22,6 +22,7 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::measuring;
 use crate::options::slow::SlowOnly;
+use crate::options::wrong_use::WrongUse;
 use crate::recordings::PACKETS;
 use crate::recordings::waits::WAITS;
 
@@ -53,8 +54,8 @@ pub struct Options {
     /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
     ///
     /// One segment of each direction carries an experimental TCP option (kind 253, RFC 6994) with
-    /// its sequence number. Both hosts must record with this option.
-    #[arg(long, requires = "in_step", conflicts_with = "packets", help_heading = measuring::HEADING)]
+    /// its sequence number. Both hosts must record with this option, and with the same --sample 2^K.
+    #[arg(long, requires = "sample", conflicts_with = "packets", help_heading = measuring::HEADING)]
     pub tag: bool,
     /// Write this new file, or files in this directory if it exists or ends with /
     ///
@@ -116,6 +117,14 @@ fn refuse_rotation(options: &Options) -> Result<()> {
     bail!("{option} is for a directory, and {path} is a single file: write -o {path}/")
 }
 
+/// Refuse tags where each host measures messages of its own choice.
+fn refuse_tags_out_of_step(options: &Options) -> Result<()> {
+    if options.tag && options.live.measuring.in_step().is_none() {
+        return Err(WrongUse("--tag needs --sample 2^K, such as 2^16".to_owned()).into());
+    }
+    Ok(())
+}
+
 /// Refuse a file of messages whose name the files beside it have.
 fn refuse_names_of_others(options: &Options) -> Result<()> {
     let has = |name: &str| {
@@ -133,6 +142,7 @@ fn refuse_names_of_others(options: &Options) -> Result<()> {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     refuse_rotation(options)?;
     refuse_names_of_others(options)?;
+    refuse_tags_out_of_step(options)?;
     let mut recorder = start(options)?;
     let measurement = Measurement {
         target: &options.live.target,
@@ -214,7 +224,7 @@ fn start(options: &Options) -> Result<Recorder> {
         free_bytes: megabytes(options.min_free),
     };
     let choice = Choice {
-        in_step: options.live.measuring.in_step,
+        in_step: options.live.measuring.in_step(),
         slow_only: options.slow_only.slow,
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;
@@ -253,6 +263,14 @@ mod tests {
         }
         let options = options(&["-o", "x/", "--rotate-time", "1s"]).unwrap();
         assert_eq!(options.rotate_time, Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn tags_are_for_hosts_in_step() {
+        for (sample, is_refused) in [("2^16", false), ("1/64", true), ("all", true)] {
+            let options = options(&["-o", "x", "--tag", "--sample", sample]).unwrap();
+            assert_eq!(refuse_tags_out_of_step(&options).is_err(), is_refused);
+        }
     }
 
     #[test]
