@@ -28,7 +28,7 @@ pub(crate) enum Condition {
     UnselectedNoEntry,
     /// The same, with the entry of sends by the callback of selected sockets.
     UnselectedCallback,
-    /// Like [`Condition::Unselected`] with `--no-causes`: segments run one program fewer.
+    /// Like [`Condition::Unselected`] with `--expert causes=off`: segments run one program fewer.
     UnselectedNoCauses,
     /// Both: the fewest programs that measure both directions.
     UnselectedFewest,

@@ -186,7 +186,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --why --format --color --output --nic --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --cumulative --why --format --color --output --nic --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -224,24 +224,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)
@@ -312,7 +304,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --least-share --least-time --format --help"
+            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --least-share --least-time --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -358,24 +350,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)
@@ -852,7 +836,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -890,24 +874,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)
@@ -1030,7 +1006,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --by --top --sort --cumulative --why --format --color --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --cumulative --why --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1068,24 +1044,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)
@@ -1214,7 +1182,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --new-only --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --slow --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --slow --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1252,24 +1220,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)
@@ -1312,7 +1272,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --sample --every --windows --max-cost --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --buffer --nic-stamps --host-path --attach-all --no-causes --no-sched --duration --slow --packets --format --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1350,24 +1310,16 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --sample)
+                --expert)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --windows)
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-cost)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --entry)
-                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
-                    return 0
-                    ;;
-                --hooks)
-                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --max-flows)

@@ -50,15 +50,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -108,12 +102,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l why -d 'Below each diagnosis, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -139,15 +128,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -160,13 +143,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l outpu
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Also print each packet of the target, with the times between its stages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -174,15 +151,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l cgroup -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -203,12 +174,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -235,15 +201,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l containe
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -257,12 +217,7 @@ json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -270,15 +225,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -293,12 +242,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Also record each packet of the target, in a file next to each file of messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -444,15 +388,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'How much is measured: all, N/s, 1/N or 2^K' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
-tracepoint\t'A tracepoint, which runs for every send of the host'
-callback\t'A callback, which runs only for selected sockets, several times per send'
-off\t'None: tx.copy is absent'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
-older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
@@ -503,12 +441,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message, as --sample all'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-causes -d 'Do not examine arriving segments'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l why -d 'Below each diagnosis, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -85,7 +85,8 @@ impl SharedHost {
     }
 
     fn measure(&self, entry: &str) -> Process {
-        start(&["stat", "--netns", self.host.netns_name(), "--entry", entry])
+        let entry = format!("--expert=entry={entry}");
+        start(&["stat", "--netns", self.host.netns_name(), &entry])
     }
 
     /// Both ends of each connection have these bits, by its kind.

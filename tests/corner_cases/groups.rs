@@ -122,7 +122,7 @@ fn datagrams_are_grouped_by_the_service_and_the_peer_that_each_has() {
         host.udp_bind(address).unwrap()
     };
     let (server, clients) = (bound(1, 1053), [2, 3].map(|last| bound(last, 0)));
-    let target = ["--netns", host.netns_name(), "--attach-all"];
+    let target = ["--netns", host.netns_name(), "--expert=attach=all"];
     let stat = Stat::start(&[&target[..], &["--by", "port,peer"]].concat());
     for client in clients.iter().chain(&clients[1..]) {
         client

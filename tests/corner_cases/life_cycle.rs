@@ -241,7 +241,7 @@ fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
     let host = Host::new("refused").unwrap();
     let options = [
         "stat",
-        "--windows=1/4",
+        "--expert=windows=1/4",
         "--format",
         "json",
         "--netns",

@@ -86,7 +86,7 @@ fn a_datagram_that_waits_longer_than_windows_have_hooks_is_refused() {
     }
     let host = Host::new("udp").unwrap();
     let target = ["--every", "--netns", host.netns_name()];
-    let stat = Stat::sampled("--windows=1/4", &target);
+    let stat = Stat::sampled("--expert=windows=1/4", &target);
     run(
         &host,
         "

@@ -331,7 +331,7 @@ fn a_reader_other_than_the_waiter_has_no_wake_up() {
 
 #[test]
 fn no_sched_measures_no_wake_up() {
-    let setup = Loopback::with(&["--no-sched"]);
+    let setup = Loopback::with(&["--expert=sched=off"]);
     let mut connection = setup.connect();
     let socket = server(&connection);
     let reader = start(move || Wait::Read.receive(&socket, Duration::ZERO));

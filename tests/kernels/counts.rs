@@ -24,7 +24,8 @@ fn check(hooks: &str) {
     let pair = Pair::veth(Family::V4);
     let bytes = REQUEST_BYTES.to_string();
     let _serve = pair.serve(&["serve", "--request", &bytes, "--response", &bytes]);
-    let target = ["--hooks", hooks, "--by", "flow", "tcp", "port", "7000"];
+    let choice = format!("hooks={hooks}");
+    let target = ["--expert", &choice, "--by", "flow", "tcp", "port", "7000"];
     let stat = match Stat::try_start("--every", &target) {
         Err(reason) if hooks == "older" && reason.contains("fentry") => {
             skip(

@@ -51,7 +51,7 @@ fn check(protocol: &str, family: Family) {
 
     let stat = Stat::start(&[
         "--cumulative",
-        "--attach-all",
+        "--expert=attach=all",
         "--netns",
         server.netns_name(),
     ]);

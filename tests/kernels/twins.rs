@@ -62,7 +62,10 @@ impl Watched {
     fn try_new(pair: &Pair, hooks: &str, port: u16) -> Result<Watched, String> {
         let netns = pair.client.netns_name();
         let target = ["--netns", netns, "tcp", "port", &port.to_string()];
-        let trace = Trace::try_start("--every", &[&["--hooks", hooks], &target[..]].concat())?;
+        let trace = Trace::try_start(
+            "--every",
+            &[&["--expert", &format!("hooks={hooks}")], &target[..]].concat(),
+        )?;
         let address = SocketAddr::new(pair.address.ip(), port);
         let listener = pair.server.tcp_listen(address).unwrap();
         let client = pair.client.tcp_connect(address).unwrap();

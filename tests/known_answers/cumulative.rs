@@ -74,7 +74,7 @@ fn check(family: Family, protocol: &str, other: &str) {
 fn measure(client: &Host, server: &Host, protocol: &str, address: SocketAddr) -> Value {
     let stat = Stat::start(&[
         "--cumulative",
-        "--attach-all",
+        "--expert=attach=all",
         "--netns",
         server.netns_name(),
     ]);

@@ -385,7 +385,7 @@ fn a_receive_buffer_that_overflows_is_diagnosed() {
     let server = start_script(&host, SLOW_DATAGRAMS);
     let process = server.id().to_string();
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..100}; do printf %500s >&3; sleep 0.001; done";
-    let line = last_line_while(&["-p", &process, "--attach-all"], || {
+    let line = last_line_while(&["-p", &process, "--expert=attach=all"], || {
         host.run("bash", &["-c", send]).unwrap();
         wait_read(&host, 5000);
     });

@@ -32,7 +32,7 @@ fn a_reader_too_far_behind_is_diagnosed() {
     let server = start_script(&host, SLEEPING_DATAGRAMS);
     let process = server.id().to_string();
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
-    let line = last_line_while(&["-p", &process, "--attach-all"], || {
+    let line = last_line_while(&["-p", &process, "--expert=attach=all"], || {
         host.run("bash", &["-c", send]).unwrap();
         wait_read(&host, 5000);
     });

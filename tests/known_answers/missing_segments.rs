@@ -31,9 +31,9 @@ fn check(family: Family) {
     within_attempts(|| {
         let undisturbed = measure(0.0, &[]);
         split(&measure(0.01, &[]), &undisturbed)?;
-        included(&measure(0.01, &["--include-hol"]))?;
-        excluded(&measure(0.01, &["--exclude-hol"]))?;
-        excluded(&measure(0.01, &["--no-causes"]))
+        included(&measure(0.01, &["--expert=hol=include"]))?;
+        excluded(&measure(0.01, &["--expert=hol=exclude"]))?;
+        excluded(&measure(0.01, &["--expert=causes=off"]))
     });
 }
 

@@ -96,7 +96,7 @@ fn windows_are_as_every_message(name: &str, protocol: &[&str], options: &[&str])
     within_attempts(|| {
         let target = ["--every", "--netns", pair.client.netns_name()];
         let every = Trace::start(&target[1..]);
-        let windows = Stat::sampled(&format!("--windows=1/{WINDOWS}"), &target);
+        let windows = Stat::sampled(&format!("--expert=windows=1/{WINDOWS}"), &target);
         pair.client.run("chrt", &client).unwrap();
         let (report, messages) = (windows.finish(), every.finish());
         println!("{}", in_short(&report));
@@ -119,7 +119,7 @@ fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
     let port = pair.address.port().to_string();
     let _server = pair.serve_with(&[&peer()[..], "serve", "--port", &port, "--think", "400"]);
     let target = ["--every", "--netns", pair.server.netns_name()];
-    let windows = Stat::sampled("--windows=1/4", &target);
+    let windows = Stat::sampled("--expert=windows=1/4", &target);
     let address = pair.address.to_string();
     let client = ["client", "--connect", &address, "--count", "16"];
     pair.client.run(peer(), &client).unwrap();

@@ -5,15 +5,17 @@ use sockstamp_bpf::plan::{Plan, Request};
 use sockstamp_bpf::probe;
 
 /// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is
-/// `--hooks older`.
+/// `--expert hooks=older`.
 pub fn hooks() -> Vec<String> {
     let hooks = std::env::var("SOCKSTAMP_TEST_HOOKS").ok();
-    hooks.map_or_else(Vec::new, |hooks| vec!["--hooks".to_owned(), hooks])
+    hooks.map_or_else(Vec::new, |hooks| {
+        vec!["--expert".to_owned(), format!("hooks={hooks}")]
+    })
 }
 
 /// Return the plan for this host with these hooks.
 pub fn plan() -> Plan {
-    let hooks = match hooks().contains(&"older".to_owned()) {
+    let hooks = match hooks().contains(&"hooks=older".to_owned()) {
         true => Hooks::Older,
         false => Hooks::Best,
     };

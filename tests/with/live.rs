@@ -119,7 +119,7 @@ impl<T: Output> Live<T> {
 
 /// Known answers do not depend on how busy the machine is, unless a test is of that.
 fn options(sampling: &str) -> Vec<&str> {
-    let is_of_cost = ["--max-cost", "--windows"]
+    let is_of_cost = ["--max-cost", "--expert=windows"]
         .iter()
         .any(|option| sampling.starts_with(option));
     match is_of_cost {
@@ -144,14 +144,6 @@ impl Trace {
             }
             thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    /// End it and return its messages and the packets of `--packets`.
-    pub fn finish_with_packets(self) -> (Vec<Value>, Vec<Value>) {
-        end(self.process);
-        let mut all = lines(self.output.path());
-        all.retain(|line| !is_connection(line));
-        all.into_iter().partition(|line| line["packet"].is_null())
     }
 
     /// End it and return the connections that were opened and accepted.

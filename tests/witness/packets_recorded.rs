@@ -140,7 +140,12 @@ fn packets_of_udp_name_their_messages() {
     client.connect(server.local_addr().unwrap()).unwrap();
     let sizes = [10, 1200, 3000, 9000].into_iter().chain(100..160);
     let sizes: Vec<usize> = sizes.collect();
-    let recording = Recording::start(&["--attach-all", "--netns", hosts[0].netns_name(), "udp"]);
+    let recording = Recording::start(&[
+        "--expert=attach=all",
+        "--netns",
+        hosts[0].netns_name(),
+        "udp",
+    ]);
     for &size in &sizes {
         let mut buffer = vec![7; 10_000];
         client.send(&buffer[..size]).unwrap();

@@ -73,6 +73,7 @@ impl Recorded {
 impl Measurement<'_> {
     pub(crate) fn options(&self) -> Result<Options> {
         let defaults = Options::default();
+        let expert = self.measuring.expert;
         let mut options = Options {
             target: self.target.resolve()?,
             record: self.recorded != Recorded::None,
@@ -82,18 +83,18 @@ impl Measurement<'_> {
             max_flows: self.measuring.max_flows,
             memory: u64::from(self.measuring.max_memory) << 20,
             groups: self.groups.clone().map(Grouped::by),
-            hooks: self.measuring.hooks.into(),
-            entry: self.measuring.entry.into(),
+            hooks: expert.hooks,
+            entry: expert.entry,
             sampling: self.measuring.sampling(self.recorded.slow_only()),
-            sched: !self.measuring.no_sched,
-            causes: !self.measuring.no_causes,
+            sched: expert.sched,
+            causes: expert.causes,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slow: self.recorded.slow_only().map(Nanos::from),
             waits: self.waits,
             tag: self.tag,
-            windows: self.measuring.windows,
+            windows: expert.windows,
             max_cost: self.ceiling(),
-            hol: self.measuring.hol(),
+            hol: expert.hol,
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
             ring_bytes: self.measuring.buffer.next_power_of_two() << 20,
             ..defaults
@@ -117,7 +118,7 @@ impl Measurement<'_> {
 
     /// A command's first datagram may be its only one.
     fn waits_for_demand(&self) -> bool {
-        self.command.is_empty() && !self.measuring.attach_all
+        self.command.is_empty() && !self.measuring.expert.attach_all
     }
 }
 

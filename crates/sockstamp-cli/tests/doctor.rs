@@ -96,7 +96,7 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
     let requests: [(&[&str], Options); 5] = [
         (&[], Options::default()),
         (
-            &["--host-path", "--no-sched", "--no-causes"],
+            &["--host-path", "--expert=sched=off", "--expert=causes=off"],
             Options {
                 host_path: true,
                 sched: false,
@@ -105,14 +105,21 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
             },
         ),
         (
-            &["--entry", "off"],
+            &["--expert", "entry=off"],
             Options {
                 entry: EntryHook::Off,
                 ..Options::default()
             },
         ),
         (
-            &["--by", "container", "--no-sched", "--", "a", "command"],
+            &[
+                "--by",
+                "container",
+                "--expert=sched=off",
+                "--",
+                "a",
+                "command",
+            ],
             Options {
                 new_only: true,
                 on_demand: None,

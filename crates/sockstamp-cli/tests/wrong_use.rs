@@ -119,7 +119,6 @@ fn commands_that_cannot_run_are_refused() {
 fn packets_cannot_be_chosen_by_the_age_of_their_connection() {
     for arguments in [
         &["pcap", "-w", "/dev/null"][..],
-        &["trace", "--packets"],
         &["record", "--packets", "-o", "/dev/null"],
     ] {
         let output = sockstamp(arguments).arg("--new-only").output().unwrap();

@@ -151,14 +151,14 @@ pub enum Obstacle {
         reason: Reason,
     },
     /// The host has not the hook that was to show the entry of send calls.
-    #[error("this hook cannot show the entry of send calls: {0}; omit --entry")]
+    #[error("this hook cannot show the entry of send calls: {0}; omit --expert entry")]
     NoEntry(Reason),
     /// Packets cannot be followed after the last interface that calls back.
     #[error("packets cannot be followed through this host: {0}; omit --host-path")]
     NoHostPath(Reason),
     /// Programs that cannot go between windows of measuring.
     #[error(
-        "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --windows"
+        "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --expert windows"
     )]
     NoWindows,
     /// No callback for options of TCP.

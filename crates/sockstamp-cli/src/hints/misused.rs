@@ -242,6 +242,15 @@ mod tests {
         );
     }
 
+    /// Clap takes away the values of fields before the one that asks for them.
+    #[test]
+    fn windows_of_experts_know_the_ceiling() {
+        assert_eq!(
+            of("stat --max-cost 1% --expert windows=1/10"),
+            "--expert windows cannot be used with --max-cost: write one"
+        );
+    }
+
     /// No name of other programs is one of ours, and the one to type is.
     #[test]
     fn each_name_of_a_subcommand_leads_to_one() {

@@ -42,6 +42,38 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Renamed("--sample 2^K"),
     },
     Spelling {
+        typed: &["--entry"],
+        instead: Instead::Renamed("--expert entry=HOOK"),
+    },
+    Spelling {
+        typed: &["--hooks"],
+        instead: Instead::Renamed("--expert hooks=older"),
+    },
+    Spelling {
+        typed: &["--no-causes"],
+        instead: Instead::Renamed("--expert causes=off"),
+    },
+    Spelling {
+        typed: &["--no-sched"],
+        instead: Instead::Renamed("--expert sched=off"),
+    },
+    Spelling {
+        typed: &["--attach-all"],
+        instead: Instead::Renamed("--expert attach=all"),
+    },
+    Spelling {
+        typed: &["--include-hol"],
+        instead: Instead::Renamed("--expert hol=include"),
+    },
+    Spelling {
+        typed: &["--exclude-hol"],
+        instead: Instead::Renamed("--expert hol=exclude"),
+    },
+    Spelling {
+        typed: &["--windows"],
+        instead: Instead::Renamed("--expert windows=1/N"),
+    },
+    Spelling {
         typed: &["-j", "--json"],
         instead: Instead::Option("format", "--format json"),
     },
@@ -206,6 +238,9 @@ mod tests {
             ("export --slower-than 5ms", "--slow"),
             ("explain --worse-than p90", "--slow"),
             ("stat --rate-cap 10", "--sample N/s"),
+            ("top --entry=off", "--expert entry=HOOK"),
+            ("doctor --windows 1/4", "--expert windows=1/N"),
+            ("trace --no-sched", "--expert sched=off"),
             ("record --in-step 2^16 -o x", "--sample 2^K"),
         ] {
             let line = of(words).unwrap();

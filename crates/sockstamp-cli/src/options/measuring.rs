@@ -1,11 +1,12 @@
 //! Define the options of measuring that subcommands share.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use sockstamp_bpf::{Ceiling, EntryHook, HolView, Sampling};
+use clap::Args;
+use sockstamp_bpf::{Ceiling, Sampling};
 use sockstamp_run::max_cost::{MaxCost, max_cost};
+
+use super::expert::Expert;
 
 /// The heading of these options in `--help`.
 pub(crate) const HEADING: &str = "Measuring";
@@ -13,7 +14,10 @@ pub(crate) const HEADING: &str = "Measuring";
 /// Options of measuring.
 #[derive(Debug, Args)]
 pub struct Measuring {
-    /// How much is measured: all, N/s, 1/N or 2^K
+    /// What experts choose. The first, because clap takes values of fields away in their order.
+    #[command(flatten)]
+    pub expert: Expert,
+    /// Measure all messages, or some
     ///
     /// N/s: up to N messages per second, flow and direction; above that, one in M, with weight M.
     /// 1/N: one message in N, at any rate. 2^K: messages whose bytes hold a multiple of 2^K, by
@@ -21,7 +25,7 @@ pub struct Measuring {
     /// datagrams by a hash of their bytes, as often as messages of TCP of the same length.
     #[arg(
         long,
-        value_name = "HOW",
+        value_name = "all|N/s|1/N|2^K",
         value_parser = sample,
         default_value = "100/s",
         help_heading = HEADING,
@@ -30,19 +34,11 @@ pub struct Measuring {
     /// Measure every message, as --sample all
     #[arg(long, conflicts_with = "sample", help_heading = HEADING)]
     pub every: bool,
-    /// Measure in windows of 250 ms, one Nth of the time in all, with weight N
-    ///
-    /// Between windows, the hooks on every message of the host are detached. Windows open at
-    /// random. Counts of messages are estimates. A send that takes longer than 1 s to its
-    /// acknowledgement (UDP: to the driver), and a read or a copy that waits longer than 250 ms, is
-    /// refused (`window`).
-    #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
-    pub windows: Option<NonZeroU32>,
     /// Let measuring cost up to this share of one core: a percentage, or none
     ///
     /// The cost is that of sockstamp's process and of its programs, which the kernel accounts in
     /// short samples. Above this ceiling, the rate of --sample N/s is lowered, to no less than a
-    /// sixteenth; if that does not suffice, it measures in windows, as with --windows. Without this
+    /// sixteenth; if that does not suffice, it measures in windows (docs/expert.md). Without this
     /// option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
     /// cost of --every, and of --slow where only slow messages are kept: if they start above the
     /// ceiling, they are refused. The kernel reports the cost only with CAP_SYS_ADMIN: without it
@@ -51,22 +47,9 @@ pub struct Measuring {
         long,
         value_name = "PERCENT",
         value_parser = max_cost,
-        conflicts_with = "windows",
         help_heading = HEADING,
     )]
     pub max_cost: Option<MaxCost>,
-    /// The hook for the entry of send calls
-    #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
-    pub entry: Entry,
-    /// The hooks for stamps
-    #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
-    pub hooks: Hooks,
-    /// Count a read's wait for a missing segment as rx.stack, not as rx.hol
-    #[arg(long, conflicts_with = "exclude_hol", help_heading = HEADING)]
-    pub include_hol: bool,
-    /// Refuse reads that waited for a missing segment
-    #[arg(long, help_heading = HEADING)]
-    pub exclude_hol: bool,
     /// Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]
     #[arg(
         long,
@@ -113,24 +96,6 @@ pub struct Measuring {
     /// move datagrams, some per packet that it sends, receives and frees.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
-    /// Attach all hooks at the start, including those otherwise attached on first need
-    ///
-    /// Without this option `stat` does not measure the first messages that need such hooks, nor
-    /// those after ten idle seconds: those of UDP (`lost: datagrams`), and those that TCP splits
-    /// (`split`). Records, a command and the filter `udp` have these hooks from the start.
-    #[arg(long, help_heading = HEADING)]
-    pub attach_all: bool,
-    /// Do not examine arriving segments
-    ///
-    /// Each segment that this host receives then runs one program fewer. tx.queue has no causes,
-    /// the excess of tx.network includes delayed acknowledgements, and reads that waited for a
-    /// missing segment are refused (`hol`). Kernels before Linux 6.15 need the program for
-    /// tx.network.
-    #[arg(long, conflicts_with_all = ["windows", "include_hol"], help_heading = HEADING)]
-    pub no_causes: bool,
-    /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup
-    #[arg(long, help_heading = HEADING)]
-    pub no_sched: bool,
 }
 
 impl Measuring {
@@ -157,19 +122,11 @@ impl Measuring {
                 millionths,
                 windows: true,
             }),
-            None if self.windows.is_some() || !limited => None,
+            None if self.expert.windows.is_some() || !limited => None,
             None => MaxCost::ONE_PERCENT.0.map(|millionths| Ceiling {
                 millionths,
                 windows: false,
             }),
-        }
-    }
-
-    pub(crate) fn hol(&self) -> HolView {
-        match (self.include_hol, self.exclude_hol) {
-            (true, _) => HolView::Include,
-            (_, true) => HolView::Exclude,
-            _ => HolView::Split,
         }
     }
 }
@@ -201,50 +158,6 @@ impl From<Sample> for Sampling {
     }
 }
 
-/// The hook for the entry of send calls, where tx.copy begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Entry {
-    /// The tracepoint where the kernel has it
-    #[default]
-    Auto,
-    /// A tracepoint, which runs for every send of the host
-    Tracepoint,
-    /// A callback, which runs only for selected sockets, several times per send
-    Callback,
-    /// None: tx.copy is absent
-    Off,
-}
-
-impl From<Entry> for EntryHook {
-    fn from(entry: Entry) -> Self {
-        match entry {
-            Entry::Auto => Self::Auto,
-            Entry::Tracepoint => Self::Tracepoint,
-            Entry::Callback => Self::Callback,
-            Entry::Off => Self::Off,
-        }
-    }
-}
-
-/// The hooks for stamps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Hooks {
-    /// The best that the kernel has
-    #[default]
-    Best,
-    /// Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison
-    Older,
-}
-
-impl From<Hooks> for sockstamp_bpf::Hooks {
-    fn from(hooks: Hooks) -> Self {
-        match hooks {
-            Hooks::Best => Self::Best,
-            Hooks::Older => Self::Older,
-        }
-    }
-}
-
 fn sample(text: &str) -> Result<Sample, String> {
     let number = |text: &str| text.parse().ok().filter(|count| *count > 0);
     if text == "all" {
@@ -270,22 +183,6 @@ fn bits(power: &str) -> Result<u32, String> {
     bits.ok_or_else(|| format!("it is 2^K with K up to {most}, such as 2^16"))
 }
 
-fn one_of(text: &str) -> Result<u32, String> {
-    let count = text.strip_prefix("1/").ok_or("it is 1/N, such as 1/64")?;
-    match count.parse() {
-        Ok(0) | Err(_) => Err(format!("{count:?} is not a whole number above 0")),
-        Ok(count) => Ok(count),
-    }
-}
-
-fn windows(text: &str) -> Result<NonZeroU32, String> {
-    // Programs come before a window, and stay a while: less would leave no gap.
-    let count = one_of(text)?;
-    NonZeroU32::new(count)
-        .filter(|count| (4..=1000).contains(&count.get()))
-        .ok_or_else(|| "it is from 1/4 to 1/1000".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,14 +206,6 @@ mod tests {
         }
         for wrong in ["2^", "2^31", "2^-1"] {
             assert!(sample(wrong).unwrap_err().ends_with("2^16"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn windows_are_a_small_part_of_the_time() {
-        assert_eq!(windows("1/10"), Ok(NonZeroU32::new(10).unwrap()));
-        for wrong in ["10", "1/3", "1/0", "1/1001"] {
-            assert!(windows(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Options that subcommands share, and what they mean.
 
+pub(crate) mod expert;
 pub(crate) mod filter;
 pub(crate) mod least;
 pub(crate) mod live;

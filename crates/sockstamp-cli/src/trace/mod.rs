@@ -2,7 +2,6 @@
 
 mod heads;
 mod json;
-mod packets;
 #[cfg(test)]
 mod tests;
 
@@ -14,18 +13,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sockstamp_bpf::packets::Lost;
 use sockstamp_model::message::Message;
-use sockstamp_model::packet::{Packet, Way};
 
 use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
 use crate::print::interfaces::Namespaces;
 use crate::print::line::{self, Line};
-use crate::print::lost_packets::tell_lost;
 use crate::print::output::{self, Format};
-use crate::ways::Ways;
 use heads::Heads;
 use sockstamp_run::{command, escape};
 
@@ -38,12 +33,6 @@ pub struct Options {
     #[command(flatten)]
     /// The messages that are shown.
     pub slow_only: SlowOnly,
-    /// Also print each packet of the target, with the times between its stages
-    ///
-    /// A packet is printed a second after it was seen, with the message whose bytes it carries, if
-    /// that is measured and complete by then. docs/pcap.md describes the stages.
-    #[arg(long, conflicts_with_all = ["slow", "new_only"])]
-    pub packets: bool,
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -85,8 +74,6 @@ struct Printer {
     line: Line,
     heads: Heads,
     namespaces: Namespaces,
-    /// Packets that wait for their messages, if packets are printed.
-    ways: Option<Ways>,
     format: Format,
     flush_lines: bool,
     /// Columns of the terminal that it is printed to.
@@ -110,7 +97,6 @@ impl Printer {
                 Format::Json => json::head,
             }),
             namespaces: Namespaces::read(),
-            ways: options.packets.then(Ways::default),
             format: options.format,
             flush_lines: terminal,
             width: columns
@@ -152,24 +138,6 @@ impl Printer {
         self.output.write_all(self.line.as_bytes())
     }
 
-    fn packets(&mut self, ways: Vec<Way>) -> io::Result<()> {
-        for way in ways {
-            match self.format {
-                Format::Text => {
-                    self.line.clear();
-                    packets::text(&mut self.line, &way);
-                    self.fold();
-                    self.end_line()?;
-                }
-                Format::Json => {
-                    escape::json(&mut self.output, &packets::json(&way))?;
-                    self.output.write_all(b"\n")?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn keep(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.failure.get_or_insert(error);
@@ -178,9 +146,8 @@ impl Printer {
 
     /// Treat a closed pipe as success: the reader has seen enough.
     fn finish(&mut self, lost: u64) -> Result<()> {
-        let rest = self.ways.as_mut().map(Ways::rest).unwrap_or_default();
-        let printed = self.packets(rest).and_then(|()| self.output.flush());
-        self.keep(printed);
+        let flushed = self.output.flush();
+        self.keep(flushed);
         if lost > 0 {
             escape::complain(format_args!(
                 "{lost} messages could not be shown: the reader of the output was too slow"
@@ -201,30 +168,10 @@ impl Observer for Printer {
             let printed = self.line(message);
             self.keep(printed);
         }
-        if let Some(ways) = &mut self.ways {
-            ways.message(message);
-        }
-    }
-
-    fn wants_packets(&self) -> bool {
-        self.ways.is_some()
-    }
-
-    fn packet(&mut self, packet: &Packet<'_>) {
-        if let Some(ways) = &mut self.ways {
-            ways.packet(packet);
-        }
-    }
-
-    fn lost_packets(&mut self, lost: Lost) {
-        tell_lost(lost);
     }
 
     /// Flush once per round, so that the reader of a pipe waits no longer.
     fn round_is_over(&mut self) -> bool {
-        let ready = self.ways.as_mut().map(Ways::ready);
-        let printed = self.packets(ready.unwrap_or_default());
-        self.keep(printed);
         let flushed = self.output.flush();
         self.keep(flushed);
         self.failure.is_none()
