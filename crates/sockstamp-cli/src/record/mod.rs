@@ -54,7 +54,8 @@ pub struct Options {
     /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
     ///
     /// One segment of each direction carries an experimental TCP option (kind 253, RFC 6994) with
-    /// its sequence number. Both hosts must record with this option, and with the same --sample 2^K.
+    /// its sequence number. Both hosts must record with this option, and with the same
+    /// --sample 2^K.
     #[arg(long, requires = "sample", conflicts_with = "packets", help_heading = measuring::HEADING)]
     pub tag: bool,
     /// Write this new file, or files in this directory if it exists or ends with /
