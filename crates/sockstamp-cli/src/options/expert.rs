@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use sockstamp_bpf::{EntryHook, HolView, Hooks};
 
-use super::measuring::HEADING;
+use super::heading::MEASURING;
 
 const ID: &str = "expert";
 /// The place in `--help`, behind those that everybody uses.
@@ -191,7 +191,7 @@ impl Args for Expert {
                 .action(ArgAction::Append)
                 .value_delimiter(',')
                 .value_parser(setting)
-                .help_heading(HEADING)
+                .help_heading(MEASURING)
                 .display_order(LAST),
         )
     }

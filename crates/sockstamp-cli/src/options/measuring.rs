@@ -7,9 +7,7 @@ use sockstamp_bpf::{Ceiling, Sampling};
 use sockstamp_run::max_cost::{MaxCost, max_cost};
 
 use super::expert::Expert;
-
-/// The heading of these options in `--help`.
-pub(crate) const HEADING: &str = "Measuring";
+use super::heading::MEASURING;
 
 /// Options of measuring.
 #[derive(Debug, Args)]
@@ -28,11 +26,11 @@ pub struct Measuring {
         value_name = "all|N/s|1/N|2^K",
         value_parser = sample,
         default_value = "100/s",
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub sample: Sample,
     /// Measure every message, as --sample all
-    #[arg(long, conflicts_with = "sample", help_heading = HEADING)]
+    #[arg(long, conflicts_with = "sample", help_heading = MEASURING)]
     pub every: bool,
     /// Let measuring cost up to this share of one core: a percentage, or none
     ///
@@ -47,7 +45,7 @@ pub struct Measuring {
         long,
         value_name = "PERCENT",
         value_parser = max_cost,
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub max_cost: Option<MaxCost>,
     /// Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]
@@ -55,7 +53,7 @@ pub struct Measuring {
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..),
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub max_flows: Option<u32>,
     /// Use up to this many megabytes of kernel memory for the state of connections and UDP sockets
@@ -64,7 +62,7 @@ pub struct Measuring {
         value_name = "MB",
         default_value_t = 256,
         value_parser = clap::value_parser!(u32).range(1..=65536),
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub max_memory: u32,
     /// Keep records of messages in this many megabytes of kernel memory until they are read
@@ -76,7 +74,7 @@ pub struct Measuring {
         value_name = "MB",
         default_value_t = 8,
         value_parser = clap::value_parser!(u32).range(1..=1024),
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub buffer: u32,
     /// Request up to RATE stamps per second from NICs that stamp sends, for the whole host
@@ -85,7 +83,7 @@ pub struct Measuring {
     /// with room for a single stamp would miss those of PTP. Messages above the rate are still
     /// measured.
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
-          help_heading = HEADING)]
+          help_heading = MEASURING)]
     pub nic_stamps: Option<u32>,
     /// Follow packets of containers and VPNs through this host to the last interface
     ///
@@ -94,7 +92,7 @@ pub struct Measuring {
     /// forwarding. Without it, datagrams end at the container's own interface, also behind a
     /// bridge. It costs one more test per packet that this host sends, and, while selected sockets
     /// move datagrams, some per packet that it sends, receives and frees.
-    #[arg(long, help_heading = HEADING)]
+    #[arg(long, help_heading = MEASURING)]
     pub host_path: bool,
 }
 

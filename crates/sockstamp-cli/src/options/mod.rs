@@ -2,6 +2,7 @@
 
 pub(crate) mod expert;
 pub(crate) mod filter;
+pub(crate) mod heading;
 pub(crate) mod least;
 pub(crate) mod live;
 pub(crate) mod measuring;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use sockstamp_run::duration;
 
-use super::measuring::HEADING;
+use super::heading::MEASURING;
 
 /// The option of what keeps slow messages alone.
 #[derive(Debug, Clone, Copy, Args)]
@@ -21,7 +21,7 @@ pub struct SlowOnly {
         value_name = "TIME",
         value_parser = duration::with_unit,
         conflicts_with = "sample",
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub slow: Option<Duration>,
 }
@@ -36,7 +36,7 @@ pub struct Slow {
         value_name = "TIME",
         value_parser = duration::with_unit,
         default_value = "10ms",
-        help_heading = HEADING,
+        help_heading = MEASURING,
     )]
     pub slow: Duration,
 }

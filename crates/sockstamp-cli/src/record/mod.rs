@@ -19,8 +19,8 @@ use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
+use crate::options::heading::MEASURING;
 use crate::options::live::Live;
-use crate::options::measuring;
 use crate::options::slow::SlowOnly;
 use crate::options::wrong_use::WrongUse;
 use crate::recordings::PACKETS;
@@ -56,7 +56,7 @@ pub struct Options {
     /// One segment of each direction carries an experimental TCP option (kind 253, RFC 6994) with
     /// its sequence number. Both hosts must record with this option, and with the same
     /// --sample 2^K.
-    #[arg(long, requires = "sample", conflicts_with = "packets", help_heading = measuring::HEADING)]
+    #[arg(long, requires = "sample", conflicts_with = "packets", help_heading = MEASURING)]
     pub tag: bool,
     /// Write this new file, or files in this directory if it exists or ends with /
     ///
