@@ -552,6 +552,7 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 /* A function of its own, for the same reason as on_stamp(). */
 static __noinline int on_state(const struct sock *sk, int before, int state)
 {
+	undelivered_settles(sk, before, state);
 	questions_settle(sk, state);
 	silence_settles(sk, before, state);
 	linger_settles(sk, before, state);

@@ -2,8 +2,9 @@
 /*
  * Waits of TCP that end without what was waited for. A question is open until its answer comes
  * (tcp/answer.bpf.h); here it ends because the peer closes the connection or resets it, because the
- * kernel gives up, or because the program does. A close() waits, too, where the program has asked
- * for it (SO_LINGER). No message pays for that: sockets change their state once.
+ * kernel gives up, or because the program does. What was sent may never be acknowledged. A close()
+ * waits, too, where the program has asked for it (SO_LINGER). No message pays for that: sockets
+ * change their state once.
  */
 #ifndef SOCKSTAMP_TCP_UNANSWERED_BPF_H
 #define SOCKSTAMP_TCP_UNANSWERED_BPF_H
@@ -157,6 +158,55 @@ static __always_inline void linger_settles(const struct sock *sk, int before, in
 		return;
 	if (lingered || !(bpf_get_current_task_btf()->flags & PF_EXITING))
 		linger_emit(sk, waits);
+}
+
+/* Return true for the states in which a program may still send. */
+static __always_inline bool may_send(int state)
+{
+	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT;
+}
+
+/* A function of its own, as question_emit(). The wait began with the last acknowledgement. */
+static __noinline int undelivered_emit(const struct sock *sk, const struct flow *flow, __u64 now)
+{
+	enum end end = sk->sk_err ? end_by_error(sk->sk_err) : END_GIVEN_UP;
+	const struct tx_message *sent = &flow->tx.messages[0];
+	const struct tcp_sock *tp = tcp_of(sk);
+	__u64 delivered = tp->delivered_mstamp * 1000;
+	struct wait_record *record;
+
+	if (!delivered)
+		delivered = now - wait_since_jiffy(tp->lsndtime);
+	record = wait_new(WAIT_ACKNOWLEDGEMENT, end, delivered, now);
+	if (!record)
+		return 0;
+	record->flow.pid = sent->pid;
+	__builtin_memcpy(record->flow.comm, sent->comm, sizeof(sent->comm));
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = flow->exchange.serves ? OPENED_BY_PEER : OPENED_BY_US;
+	wait_describe_connection(record, sk);
+	record->bytes = record->connection.unacknowledged + record->connection.unsent;
+	wait_emit(record);
+	return 0;
+}
+
+/*
+ * The socket gets into another state, locked: its program sends no more, and what it sent last has
+ * timed out, and is not acknowledged. A probe of a closed window backs off, too. Who asks, waits
+ * for an answer.
+ */
+static __always_inline void undelivered_settles(const struct sock *sk, int before, int state)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct flow *flow;
+
+	if (!setting_waits || stopping || !may_send(before) || may_send(state))
+		return;
+	if (!tp->inet_conn.icsk_backoff || tp->inet_conn.icsk_probes_out || !tp->packets_out)
+		return;
+	flow = flow_lookup(sk);
+	if (flow && !(flow->exchange.open && flow->exchange.asks))
+		undelivered_emit(sk, flow, bpf_ktime_get_ns());
 }
 
 /* The socket gets into another state, locked. */

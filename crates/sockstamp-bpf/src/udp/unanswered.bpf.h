@@ -26,7 +26,8 @@
 struct udp_first {
 	__u64 when;
 	__u64 key; /* of the socket's flow */
-	__u64 length;
+	__u32 length;
+	__u32 task;
 };
 
 /* Processes that ask: as many as a host can sensibly have. */
@@ -40,16 +41,28 @@ struct {
 /* A socket asks for the first time, in the task that does. */
 static __always_inline void udp_asks_first(const struct udp_flow *flow, __u64 now, __u32 length)
 {
-	struct udp_first first = {.when = now, .key = flow->key, .length = length};
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u64 task = bpf_get_current_pid_tgid();
+	struct udp_first first = {
+		.when = now, .key = flow->key, .length = length, .task = (__u32)task};
+	__u32 pid = task >> 32;
 
 	bpf_map_update_elem(&udp_firsts, &pid, &first, BPF_ANY);
+}
+
+/* Return true if somebody is known to wait for an answer. */
+static __always_inline bool udp_awaits(const struct udp_flow *flow)
+{
+	const struct udp_exchange *exchange = &flow->exchange;
+
+	return !exchange->surplus &&
+	       (exchange->least || exchange->awaited || flow->identity.remote_port == PORT_OF_DNS);
 }
 
 /*
  * Return when the process of a flow asked the same by another socket, after the flow's question; 0
  * if it did not. Resolvers do so, and nobody who sends to several receivers in turn does: these
- * have been sent to before.
+ * have been sent to before. Where somebody is known to wait, the question of another task is
+ * another one: threads look names up side by side.
  */
 static __always_inline __u64 udp_asked_elsewhere(const struct udp_flow *flow)
 {
@@ -57,6 +70,8 @@ static __always_inline __u64 udp_asked_elsewhere(const struct udp_flow *flow)
 	const struct udp_first *first = bpf_map_lookup_elem(&udp_firsts, &pid);
 
 	if (!first || first->key == flow->key || first->length != flow->exchange.length)
+		return 0;
+	if (udp_awaits(flow) && first->task != (__u32)bpf_get_current_pid_tgid())
 		return 0;
 	return first->when > flow->exchange.last ? first->when : 0;
 }
@@ -68,14 +83,6 @@ static __always_inline bool udp_question_open(const struct udp_flow *flow)
 
 	return setting_waits && !setting_windows && exchange->role == UDP_ASKS &&
 	       (exchange->asked || exchange->in_flight > 0);
-}
-
-static __always_inline bool udp_awaits(const struct udp_flow *flow)
-{
-	const struct udp_exchange *exchange = &flow->exchange;
-
-	return !exchange->surplus &&
-	       (exchange->least || exchange->awaited || flow->identity.remote_port == PORT_OF_DNS);
 }
 
 /* The last question that was asked ends. A global function: many call it. */

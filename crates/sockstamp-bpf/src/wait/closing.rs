@@ -1,7 +1,8 @@
 //! The waits of close() for an acknowledgement (`SO_LINGER`).
 //!
 //! Two records tell of one: when it begins, with the time at which the kernel gives it up, and when
-//! the socket's state shows that it is over. Nobody sees that the kernel gives one up.
+//! the socket's state shows that it is over. Nobody sees that the kernel gives one up. Data that is
+//! never acknowledged is one record, which has a length.
 
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ impl Closing {
                 self.waits.insert(wait.flow, wait);
                 None
             }
-            (Kind::Acknowledgement, end) => {
+            (Kind::Acknowledgement, end) if wait.lasted == Nanos::ZERO => {
                 let begun = self.waits.remove(&wait.flow)?;
                 Some(until(wait.since, end, begun))
             }
@@ -117,6 +118,14 @@ mod tests {
         let ended = closing.meet(wait(150, 0, End::Data)).unwrap();
         assert_eq!((ended.lasted, ended.end), (Nanos(50), End::Data));
         assert_eq!(ended.bytes, 9);
+        assert_eq!(closing.take(at(9000), at(0)), []);
+    }
+
+    #[test]
+    fn what_was_never_acknowledged_is_one_record() {
+        let mut closing = Closing::default();
+        let undelivered = wait(100, 3000, End::GivenUp);
+        assert_eq!(closing.meet(undelivered.clone()), Some(undelivered));
         assert_eq!(closing.take(at(9000), at(0)), []);
     }
 
