@@ -1120,7 +1120,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stuck)
-            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --slow --fail --watch --interval --for --format --new-only --help"
+            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --slow --why --fail --watch --interval --for --format --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

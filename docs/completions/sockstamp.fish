@@ -118,6 +118,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Lo
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l keep -d 'Go on after the last process of --pid has ended'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l why -d 'Below each wait, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l watch -d 'Look again and again until Ctrl-C'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l new-only -d 'Ignore connections that exist at the start'

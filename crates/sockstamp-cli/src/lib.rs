@@ -33,6 +33,7 @@ mod report;
 mod sleeps;
 mod stat;
 mod stuck;
+mod theirs;
 mod top;
 mod trace;
 mod watched;

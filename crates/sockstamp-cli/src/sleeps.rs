@@ -7,7 +7,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::time::{ClockId, clock_gettime};
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
+use sockstamp_host::slept_for::Sockets;
+use sockstamp_model::name::Name;
 
 use crate::measure;
 
@@ -20,7 +23,7 @@ const MOST: usize = 16;
 const MOST_TASKS: usize = 64;
 /// Looks are kept: so many are enough.
 const MOST_LOOKS: usize = 2000;
-/// The thread rests this many times as long as it looks.
+/// The thread rests this many times as long as its looks take of a CPU.
 const SHARE: u32 = 50;
 
 /// Looks at tasks, by a thread of its own: messages come when waits end, and looks must not.
@@ -62,8 +65,9 @@ fn look_until_it_ends(slow: &Receiver<u32>) -> Vec<SleepLook> {
     let mut looks = Vec::new();
     let mut processes = BTreeMap::<u32, Instant>::new();
     let mut rest = BETWEEN;
+    let mut sockets = Sockets::default();
     while let Some(pids) = slow_ones(slow, rest, processes.is_empty()) {
-        let now = Instant::now();
+        let (now, spent) = (Instant::now(), spent());
         for pid in pids {
             if processes.len() < MOST || processes.contains_key(&pid) {
                 processes.insert(pid, now);
@@ -71,11 +75,16 @@ fn look_until_it_ends(slow: &Receiver<u32>) -> Vec<SleepLook> {
         }
         processes.retain(|_, last| last.elapsed() < AFTER);
         if looks.len() < MOST_LOOKS {
-            looks.extend(processes.keys().filter_map(|pid| look(*pid)));
+            looks.extend(processes.keys().filter_map(|pid| look(*pid, &mut sockets)));
         }
-        rest = BETWEEN.max(now.elapsed() * SHARE);
+        rest = BETWEEN.max(self::spent().saturating_sub(spent) * SHARE);
     }
     looks
+}
+
+/// Return the CPU time of this thread: a busy host makes looks last longer, not dearer.
+fn spent() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Return the processes that were slow while this thread rested, or the first one if it `waits` for
@@ -95,7 +104,7 @@ fn slow_ones(slow: &Receiver<u32>, rest: Duration, waits: bool) -> Option<Vec<u3
     }
 }
 
-fn look(pid: u32) -> Option<SleepLook> {
+fn look(pid: u32, sockets: &mut Sockets) -> Option<SleepLook> {
     let process = Path::new("/proc").join(pid.to_string());
     let at = measure::now().ok()?;
     let tasks = fs::read_dir(process.join("task")).ok()?;
@@ -104,16 +113,28 @@ fn look(pid: u32) -> Option<SleepLook> {
         1 => title(&process),
         _ => String::new(),
     };
+    let mut ran = Vec::new();
     let of_task = |task: fs::DirEntry| {
         let number = task.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        let stat = fs::read(task.path().join("stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let (name, state) = name_and_state(&stat)?;
         let place = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
-        Some((number, Sleep::of(state(&stat)?, &place, &title)))
+        let mut sleep = Sleep::of(state, &place, &title);
+        if sleep == Some(Sleep::Idle) {
+            let peer = sockets.slept_for(&process, &task.path());
+            sleep = peer.map_or(sleep, |peer| Some(Sleep::Peer(peer)));
+        }
+        if sleep.is_none() {
+            ran.push(Name::from(name));
+        }
+        Some((number, sleep))
     };
     Some(SleepLook {
         pid,
         at,
         tasks: tasks.drain(..).filter_map(of_task).collect(),
+        ran,
     })
 }
 
@@ -124,10 +145,11 @@ fn title(process: &Path) -> String {
     String::from_utf8_lossy(title).into_owned()
 }
 
-/// Return the third field of proc(5)'s `/proc/PID/stat`, after a name that may have blanks.
-fn state(stat: &str) -> Option<char> {
-    let (_, after) = stat.rsplit_once(')')?;
-    after.trim_start().chars().next()
+/// Return the second and the third field of proc(5)'s `/proc/PID/stat`; a name may have blanks.
+fn name_and_state(stat: &str) -> Option<(&str, char)> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    Some((name, after.trim_start().chars().next()?))
 }
 
 #[cfg(test)]
@@ -136,8 +158,11 @@ mod tests {
 
     #[test]
     fn the_state_is_read_after_any_name() {
-        assert_eq!(state("7 (a b) c) D 1 7 7 0"), Some('D'));
-        assert_eq!(state("7 (a"), None);
+        assert_eq!(
+            name_and_state("7 (a b) c) D 1 7 7 0"),
+            Some(("a b) c", 'D'))
+        );
+        assert_eq!(name_and_state("7 (a"), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::measure::Observer;
 use crate::options::target::Target;
 use crate::queues::Queues;
 use crate::sleeps::Sleeps;
+use crate::theirs::Theirs;
 
 /// Collects slow messages.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Watched {
     cpu_times: CpuTimes,
     used_up: UsedUp,
     sleeps: Sleeps,
+    theirs: Theirs,
     /// How long tasks had waited for disks at the start.
     pressure: Option<Duration>,
     /// Somebody waited for a peer since the queues were looked at.
@@ -58,6 +60,7 @@ impl Watched {
             cpu_times: CpuTimes::default(),
             used_up: UsedUp::default(),
             sleeps: Sleeps::default(),
+            theirs: Theirs::default(),
             pressure: pressure::of_disks(),
             waited: false,
         }
@@ -99,6 +102,8 @@ impl Observer for Watched {
     fn round_is_over(&mut self) -> bool {
         if std::mem::take(&mut self.waited) {
             self.queues.look();
+            self.theirs.look(&self.case.asked());
+            self.theirs.pids().for_each(|pid| self.sleeps.add(pid));
         }
         self.used_up.look();
         true
@@ -112,6 +117,10 @@ impl Observer for Watched {
         self.case.sleeps(self.sleeps.end());
         for (pid, cpu) in self.cpu_times.since() {
             self.case.cpu(pid, cpu);
+        }
+        self.theirs.find(&self.case.asked());
+        for (&(from, service), there) in self.theirs.found() {
+            self.case.there(from, service, there.clone());
         }
         for pid in self.case.accepting() {
             self.used_up.add(pid);

@@ -315,6 +315,27 @@ fn processes() -> impl Iterator<Item = PathBuf> {
     entries("/proc").filter(move |path| path.file_name().is_some_and(is_number))
 }
 
+/// Iterate over the processes of this host.
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
+    processes().filter_map(|path| path.file_name()?.to_str()?.parse().ok())
+}
+
+/// Return the folder in /proc of one process in each namespace.
+pub(crate) fn a_process_of_each() -> BTreeMap<NetnsInode, PathBuf> {
+    let mut found = BTreeMap::new();
+    for process in processes() {
+        if let Some(netns) = of_process(&process) {
+            found.entry(netns).or_insert(process);
+        }
+    }
+    found
+}
+
+/// Return the network namespace of a process, by its folder in /proc.
+pub(crate) fn of_process(process: &Path) -> Option<NetnsInode> {
+    inode(&process.join("ns/net")).ok()
+}
+
 /// Return the index of an interface in a namespace, or in our own.
 ///
 /// # Errors

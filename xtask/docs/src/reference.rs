@@ -60,16 +60,24 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   two; of requests that were never acknowledged, three that took longer than a second each. A connect
   that fails at once, and succeeds as often at another address, is a detour. A question to a name
   server fails if it is asked again after ten times as long as answers take.
+- *Look-ups*: three questions of a process to a name server or more, each sent within SLOW after the
+  answer to the one before, are one wait with their number, up to 16 of them.
+- *A reader's own pace*: who asks a service and then reads its answer slowly waits for itself, as a
+  player does, or a program that compresses what it gets. That is a note, unless the peer takes
+  nothing at all, differs from most that the service sends alike to, or requests of others wait
+  behind it.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
   sibling is ten times faster, or somebody waits for it: a command, or a request that its program
-  has to answer meanwhile. A question after a pause, on a connection whose questions are mostly
+  has to answer meanwhile. One that asks once, and to which the peer then sends in pauses until the
+  end, is pushed to. A question after a pause, on a connection whose questions are mostly
   answered, is none of these; nor is one that was sent again and never acknowledged.
 - *Turn*: the requests and the questions of a process are counted at each instant. As many requests
   as it has questions under way ask; the others wait for their turn, if it never has more questions.
 - *Looks*: sockets are looked at when a measurement begins, 1.2 s before its end, and at its end.
   Bytes that were queued at one look and have not left at the next wait at least that long, and TCP's
-  own clocks tell for what. While answers of others are late, the queues of this host's devices are
+  own clocks tell for what. Data that has timed out and is never acknowledged is a wait that failed
+  when its program, or the peer, ends the connection. While answers of others are late, the queues of this host's devices are
   looked at, in every namespace; one on the way to the peer has the time that it needs for its bytes.
 - *Bounds*: if the tasks of a process have run and waited for a CPU for a quarter of the time in which
   it had requests, they slept; if they ran for four fifths, the CPU is what it needs. Such work for
@@ -82,7 +90,11 @@ smallest group that carries it. A fault that nobody thought of ends at the right
 - *Looks at tasks*: the tasks of a process here that serves, and had a slow wait, are looked at each
   40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`).
   What more of them sleep in than otherwise, at a third of the looks during such waits, is said in
-  place of a list.
+  place of a list. So are threads that ran at half of these looks, and half as often otherwise, by
+  their names: those of the Java virtual machine collect garbage.
+- *On this host*: a slow answer of an address that is this host's, in any network namespace, has the
+  program of the service as its peer, whose tasks are looked at, too. If two namespaces have the
+  address, the connection itself tells which one is meant.
 - *Asleep*: if tasks of this host waited for disks for half of the time of such waits
   (`/proc/pressure/io`), that is said beside the list of what a task may sleep for. Late reads of
   three connections or more that end within a tenth of their time show a program that stood still as

@@ -98,15 +98,20 @@ fn asked(service: &ServiceTime) -> String {
 }
 
 fn why(output: &mut dyn Write, why: &Why) -> io::Result<()> {
-    for (label, words) in [
+    reasons(why)
+        .into_iter()
+        .try_for_each(|line| writeln!(output, "{line}"))
+}
+
+/// Return what stands behind a node, how to check it, and its usual cure, as paragraphs.
+pub(crate) fn reasons(why: &Why) -> [String; 4] {
+    [
         ("   evidence:", why.evidence),
         ("   the same from here:", why.alike),
         ("   check:", why.check),
         ("   usual cure:", why.cure),
-    ] {
-        writeln!(output, "{}", wrapped(label, words.split(' '), ""))?;
-    }
-    Ok(())
+    ]
+    .map(|(label, words)| wrapped(label, words.split(' '), ""))
 }
 
 /// The object `diagnosis` of `--format json`.

@@ -5,13 +5,17 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 use sockstamp_bpf::stuck::Open;
+use sockstamp_explain::diagnosis::tree::Node;
+use sockstamp_explain::diagnosis::{self, Why};
 use sockstamp_host::netns;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::{NetnsInode, Opened, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
 
+use crate::print::findings::reasons;
 use crate::print::interfaces::own_namespace;
+use crate::print::paragraph::wrapped;
 
 /// Columns of a process and its name.
 const WHO: usize = 22;
@@ -45,6 +49,14 @@ pub(crate) fn line(open: &Open, places: &Places) -> String {
     let who = format!("{}/{}", wait.pid, wait.comm);
     let place = places.suffix(wait);
     format!("{age:>9}  {who:<WHO$}  {}", Sentence(open, &place))
+}
+
+/// Return what is behind a wait, as paragraphs: what it is as far as it shows by itself, and what
+/// to do about it.
+pub(crate) fn why(wait: &Wait) -> Vec<String> {
+    let (node, about) = diagnosis::why(wait);
+    let is = wrapped("   it shows:", node.about().is.split(' '), "");
+    [is].into_iter().chain(reasons(&about)).collect()
 }
 
 /// What a process does that waits, and the place of its addresses.
@@ -176,11 +188,17 @@ pub(crate) struct Json<'a> {
     count: u32,
     bytes: u64,
     evidence: &'a Evidence,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<Node>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Why>,
 }
 
-impl<'a> From<&'a Open> for Json<'a> {
-    fn from(open: &'a Open) -> Self {
+impl<'a> Json<'a> {
+    /// Its node of the tree, and what is known of that, if asked.
+    pub(crate) fn new(open: &'a Open, why: bool) -> Self {
         let wait = &open.wait;
+        let (node, why) = why.then(|| diagnosis::why(wait)).unzip();
         Self {
             kind: wait.kind,
             pid: wait.pid,
@@ -199,6 +217,8 @@ impl<'a> From<&'a Open> for Json<'a> {
             count: wait.members,
             bytes: wait.bytes,
             evidence: &wait.evidence,
+            node,
+            why,
         }
     }
 }

@@ -48,6 +48,9 @@ pub struct Options {
     /// List what waits at least this long: a number with us, ms, s, m or h
     #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10ms")]
     pub slow: Duration,
+    /// Below each wait, print what stands behind it, how to check it, and its usual cure
+    #[arg(long)]
+    pub why: bool,
     /// Exit with status 3 if something waits at least this long
     #[arg(long, conflicts_with = "watch")]
     pub fail: bool,
@@ -152,10 +155,10 @@ pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
 fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
     let mut output = io::stdout().lock();
     let printed = match options.format {
-        Format::Text => lines(options.slow.into(), look, listed)
+        Format::Text => lines(options.slow.into(), look, listed, options.why)
             .into_iter()
             .try_for_each(|line| writeln!(output, "{line}")),
-        Format::Json => json(&mut output, options.slow, look, listed),
+        Format::Json => json(&mut output, options, look, listed),
     };
     match printed.and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -165,8 +168,8 @@ fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
     }
 }
 
-/// Return what waits as lines, and how many there are, or none.
-pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open]) -> Vec<String> {
+/// Return what waits as lines, and how many there are, or none; if asked, `why` below each.
+pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open], why: bool) -> Vec<String> {
     let places = Places::of(listed.iter().map(|open| &open.wait));
     let sockets = look.visited;
     let count = match listed.len() {
@@ -174,7 +177,11 @@ pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open]) -> Vec<String> {
         1 => format!("1 wait of {slow} or longer"),
         count => format!("{count} waits of {slow} or longer"),
     };
-    let lines = listed.iter().map(|open| open_waits::line(open, &places));
+    let lines = listed.iter().flat_map(|open| {
+        let line = open_waits::line(open, &places);
+        let reasons = why.then(|| open_waits::why(&open.wait));
+        [line].into_iter().chain(reasons.into_iter().flatten())
+    });
     let last = format!("{count} on {sockets} TCP sockets; {UNSEEN}");
     lines.chain([last]).collect()
 }
@@ -189,13 +196,21 @@ struct Json<'a> {
     waits: Vec<open_waits::Json<'a>>,
 }
 
-fn json(output: &mut dyn Write, slow: Duration, look: &Look, listed: &[&Open]) -> io::Result<()> {
+fn json(
+    output: &mut dyn Write,
+    options: &Options,
+    look: &Look,
+    listed: &[&Open],
+) -> io::Result<()> {
     let object = Json {
         version: VERSION,
-        slow_ns: Nanos::from(slow),
+        slow_ns: Nanos::from(options.slow),
         sockets: look.visited,
         unseen: ["udp", "unix"],
-        waits: listed.iter().map(|open| (*open).into()).collect(),
+        waits: listed
+            .iter()
+            .map(|open| open_waits::Json::new(open, options.why))
+            .collect(),
     };
     escape::json(&mut *output, &object)?;
     writeln!(output)

@@ -108,7 +108,7 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
     let Some(look) = app.look() else {
         return Vec::new();
     };
-    let lines = stuck::lines(app.slow, look, &stuck::listed(look, app.slow));
+    let lines = stuck::lines(app.slow, look, &stuck::listed(look, app.slow), false);
     lines
         .into_iter()
         .map(|line| Line::raw(format!(" {line}")))

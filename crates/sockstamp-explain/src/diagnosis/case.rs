@@ -27,10 +27,11 @@ use super::sleep::SleepLook;
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
+use super::there::There;
 use super::tree::Node;
 use super::unheard::{self, Neighbours};
 use super::worth::Support;
-use super::{readers, sums, telling, turn, workers, yielding};
+use super::{large, lookups, pace, readers, sums, telling, theirs, turn, workers, yielding};
 
 /// The first step of the timer of SYNs and of their answers (TCP_TIMEOUT_INIT, include/net/tcp.h,
 /// v6.18), less what a timer may be early.
@@ -57,6 +58,8 @@ pub struct Case {
     neighbours: Neighbours,
     /// Links on the way to an address that went down.
     links: Links,
+    /// Services on this host, in whatever namespace.
+    theirs: theirs::Known,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
     /// Descriptors of processes that have no room for more.
@@ -81,6 +84,7 @@ impl Case {
             backlogs: BTreeMap::new(),
             neighbours: Neighbours::new(),
             links: Links::new(),
+            theirs: theirs::Known::new(),
             cpus: BTreeMap::new(),
             descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
@@ -149,6 +153,21 @@ impl Case {
         let peers = self.waits.iter().filter(asks);
         let peers = peers.map(|wait| (wait.flow.netns, wait.peer()));
         peers.filter(|(_, peer)| !peer.is_loopback()).collect()
+    }
+
+    /// Return the services that are waited for, with the namespaces that ask, and the local end of
+    /// one such connection.
+    #[must_use]
+    pub fn asked(&self) -> BTreeMap<(NetnsInode, SocketAddr), SocketAddr> {
+        let asks = |wait: &&Slow| wait.key.root == Node::Answer && wait.key.role == Role::Asks;
+        let asked = self.waits.iter().filter(asks);
+        let ends = |wait: &Slow| ((wait.flow.netns, wait.key.service), wait.flow.local);
+        asked.map(ends).collect()
+    }
+
+    /// Add the program of a service that a namespace asks, which is on this host.
+    pub fn there(&mut self, from: NetnsInode, service: SocketAddr, there: There) {
+        self.theirs.insert((from, service), there);
     }
 
     /// Add a queue of this host on the way from a namespace to a peer.
@@ -275,6 +294,10 @@ impl Case {
         lossy::give(&mut waits, &self.links);
         unheard::give(&mut waits, &self.neighbours);
         readers::add(&mut waits, &self.sending);
+        theirs::note(&mut waits, &self.theirs);
+        large::compare(&mut waits, &self.sending);
+        pace::read_on(&mut waits, &self.sending);
+        lookups::join(&mut waits, self.scope.slow);
         flows::join(&mut waits, self.scope.slow);
         let mut open = flows::always_open(&waits);
         let quick = self.quick(&waits, summary);
@@ -289,6 +312,7 @@ impl Case {
         held::idle(&waits, &mut open, &quick);
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
+        pace::waited_for(&mut waits, &held);
         let besides = yielding::throttled_besides(&waits, &held, self.scope.slow);
         open.resize(open.len() + besides.len(), false);
         held.resize(held.len() + besides.len(), None);
@@ -339,7 +363,9 @@ impl Case {
                 .unwrap_or(account);
             let siblings = self.siblings(&account);
             match telling::finding(&account, &siblings, summary) {
-                Some(finding) if self.is_note(&account, &finding) => notes.push(finding.sentence),
+                Some(finding) if self.is_note(&account, &finding) => {
+                    notes.push(telling::doubted(&account, &finding));
+                }
                 finding => findings.extend(finding),
             }
         }
@@ -539,11 +565,13 @@ impl Case {
         count > 0 && sum * 10 <= u128::from(mean.0) * u128::from(count)
     }
 
-    /// Return true for what may be a fault or not: a rate that somebody set, and work that nobody
-    /// else waits behind.
+    /// Return true for what may be a fault or not: a rate that somebody set, a reader's own pace,
+    /// and work that nobody else waits behind.
     fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
         let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
-        telling::is_own_rate(account, finding) || (is_work && !self.scope.is_program)
+        let is_own = telling::is_own_rate(account, finding);
+        let is_readers = pace::is_readers_own(account, finding);
+        is_own || is_readers || (is_work && !self.scope.is_program)
     }
 
     /// Return the number of answers that came from the service of a key without such a wait.

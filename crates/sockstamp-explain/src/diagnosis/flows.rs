@@ -38,7 +38,9 @@ pub(super) fn join(waits: &mut Vec<Slow>, slow: Nanos) {
         joined.extend(chain(waits, found, slow));
         joined.extend(pieces(waits, found, slow));
     }
-    joined.extend(streams(waits, &joined));
+    let streams = streams(waits, &joined);
+    mark_streams(waits, &streams);
+    joined.extend(streams);
     joined.sort_unstable();
     for of in joined.into_iter().rev() {
         waits.swap_remove(of);
@@ -100,11 +102,29 @@ fn pieces(waits: &mut [Slow], found: &[usize], slow: Nanos) -> Vec<usize> {
     joined
 }
 
+/// Note the questions of connections that are pushed to since.
+fn mark_streams(waits: &mut [Slow], streams: &[usize]) {
+    let streamed: BTreeSet<_> = streams.iter().map(|&of| waits[of].socket()).collect();
+    for wait in waits
+        .iter_mut()
+        .filter(|wait| wait.key.root == Node::Answer)
+    {
+        wait.seen.is_streamed = streamed.contains(&wait.socket());
+    }
+}
+
 /// Return the places of pauses that may be those of a stream: the only ones on a connection, which
-/// was there before or is one of few.
+/// was there before, is one of few, or may go on.
 fn streams(waits: &[Slow], joined: &[usize]) -> Vec<usize> {
     const LEAST: usize = 3;
+    /// As many pauses, which have not ended, are no single answer's.
+    const PUSHES: u32 = 2;
     let joined: BTreeSet<_> = joined.iter().collect();
+    let last = waits.iter().map(|wait| wait.end).max().unwrap_or(0);
+    let may_go_on = |wait: &Slow| {
+        let pause = wait.time() / u64::from(wait.seen.members.max(1));
+        wait.seen.members >= PUSHES && wait.end.saturating_add(pause * 3) >= last
+    };
     let mut alone = BTreeMap::<Key, Vec<usize>>::new();
     let mut streams = Vec::new();
     for found in by_flow(waits).values() {
@@ -114,7 +134,7 @@ fn streams(waits: &[Slow], joined: &[usize]) -> Vec<usize> {
         let (Some(only), None) = (rests.next(), rests.next()) else {
             continue;
         };
-        match waits[only].is_new {
+        match waits[only].is_new && !may_go_on(&waits[only]) {
             true => alone.entry(waits[only].key.clone()).or_default().push(only),
             false => streams.push(only),
         }
@@ -237,7 +257,8 @@ fn is_always(waits: &[Slow], found: &[usize]) -> bool {
         return false;
     };
     if first == last {
-        return !is_for_one(&waits[first]) && !has_paused(&waits[first]);
+        let wait = &waits[first];
+        return wait.seen.is_streamed || !is_for_one(wait) && !has_paused(wait);
     }
     let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
     let whole = waits[last].end.saturating_sub(waits[first].begin);

@@ -15,8 +15,10 @@ use super::descent::Deepest;
 use super::finding::Finding;
 use super::link::Link;
 use super::neighbour::Neighbour;
+use super::sleep::{Ran, Sleep, Slept};
 use super::slow::{Role, Seen};
 use super::tally::Account;
+use super::there::There;
 use super::tree::Node;
 
 /// Return the sentence of a finding.
@@ -113,6 +115,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Accept, _) if now(account) > 1 => {
             let (waiting, age) = (now(account), oldest(account));
             format!("{waiting} connections wait to be accepted by {server}, the oldest for {age}")
+        }
+        (Node::Answer, Role::Asks) if finding.node == Node::AnswerChain => {
+            format!("{asker} waits {time} for each name from {service}")
         }
         (Node::Connect, _) if is_chain(account) => {
             format!("{asker} takes {time} for each connection with one request to {service}")
@@ -252,10 +257,20 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         return format!("of that {}", several.collect::<Vec<_>>().join("; "));
     }
     let mut cause = match deepest.node {
-        Node::AnswerPeer if is_here(finding) => "the work of the service, on this host".to_owned(),
+        Node::AnswerPeer if is_here(finding) => {
+            let there = there(account).map_or("the service, on this host".to_owned(), There::words);
+            format!("the work of {there}{}", of_theirs(account))
+        }
         Node::AnswerPeer if is_open(account) && are_heard(account) => {
-            "the host there acknowledges: its program does not read or answer, or the answer is lost"
-                .to_owned()
+            let program = there(account).map_or("its program".to_owned(), There::words);
+            format!(
+                "the host there acknowledges: {program} does not read or answer, or the answer is lost"
+            )
+        }
+        Node::AnswerPeer if there(account).is_some() => {
+            let there = there(account).map_or_else(String::new, There::words);
+            let tasks = of_theirs(account);
+            format!("the work of {there}{tasks}; or the way there and back")
         }
         node => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
     };
@@ -266,16 +281,57 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
     }
 }
 
-/// What tasks slept in, where that was looked at, in place of a list of what it may be.
-fn slept(account: &Account<'_>, node: Node) -> Option<String> {
+/// The program of a service, where all of these are of one on this host.
+fn there<'a>(account: &'a Account<'_>) -> Option<&'a There> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
-    let slept = seen.find_map(|seen| seen.slept)?.words();
+    let first = seen.next()?.there.as_ref()?;
+    seen.all(|seen| seen.there.as_ref() == Some(first))
+        .then_some(first)
+}
+
+/// What tasks slept in, or did, where that was looked at, in place of a list of what it may be.
+fn slept(account: &Account<'_>, node: Node) -> Option<String> {
+    let slept = match looked_at(account) {
+        (Some(slept), Some(ran)) => format!("{slept}, while {ran}"),
+        (Some(slept), None) => slept,
+        (None, Some(ran)) => return ran_instead(node, &ran),
+        (None, None) => return None,
+    };
     match node {
         Node::ServiceAsleep | Node::ReadAsleep => Some(format!("its tasks sleep: {slept}")),
         Node::Accept => Some(format!("{}; its tasks sleep: {slept}", node.about().is)),
         Node::ServiceUnknown | Node::ReadUnknown => {
             Some(format!("its tasks mostly sleep: {slept}"))
         }
+        _ => None,
+    }
+}
+
+/// What tasks slept in, and which of them ran.
+fn looked_at(account: &Account<'_>) -> (Option<String>, Option<String>) {
+    let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
+    let slept = seen().find_map(|seen| seen.slept).map(Slept::words);
+    let ran = seen().find_map(|seen| seen.ran.as_ref()).map(Ran::words);
+    (slept, ran)
+}
+
+/// What tasks of a service of this host did that others ask.
+fn of_theirs(account: &Account<'_>) -> String {
+    match looked_at(account) {
+        (Some(slept), Some(ran)) => format!(": its tasks sleep: {slept}, while {ran}"),
+        (Some(slept), None) => format!(": its tasks sleep: {slept}"),
+        (None, Some(ran)) => format!(": {ran}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Other threads ran, and what those that serve slept in was not seen.
+fn ran_instead(node: Node, ran: &str) -> Option<String> {
+    match node {
+        Node::ServiceAsleep | Node::ReadAsleep | Node::ServiceUnknown | Node::ReadUnknown => {
+            Some(format!("meanwhile {ran}"))
+        }
+        Node::Accept => Some(format!("{}; meanwhile {ran}", node.about().is)),
         _ => None,
     }
 }
@@ -297,6 +353,7 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 .filter(|rtt| *rtt > 100_000)?;
             Some(format!(", of which the path is at least {}", Nanos(path)))
         }
+        Node::AnswerChain => Some(questions(account, finding.typical)?),
         Node::RestPeer => {
             let most = seen().map(|seen| seen.members + 1).max()?;
             Some(format!(", up to {most} of an answer"))
@@ -376,6 +433,11 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             Some(format!(": pauses of at least {}", Nanos(pause)))
         }
         Node::Accept => no_descriptors(account),
+        Node::ServiceAsks => {
+            let asked = seen().find_map(|seen| seen.slept)?;
+            matches!(asked.sleep, Sleep::Peer(_))
+                .then(|| format!(": its tasks sleep {}", asked.words()))
+        }
         Node::ServiceAsleep => asleep::disks(account),
         Node::ReadAsleep => asleep::disks(account).or_else(|| asleep::standstill(account)),
         Node::ReadUnknown => asleep::standstill(account),
@@ -390,11 +452,21 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
     }
 }
 
-/// The next hop that does not answer, where it was seen.
 /// Return what an end that waits for the peer's window has not read itself, and has no window for.
 fn unread(account: &Account<'_>) -> Option<u64> {
     let seen = account.counted.iter().map(|counted| &counted.wait.seen);
     seen.filter_map(|seen| seen.unread).max()
+}
+
+/// How many questions a look-up takes.
+fn questions(account: &Account<'_>, time: Nanos) -> Option<String> {
+    let seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let mut counts: Vec<_> = seen.map(|seen| seen.questions).collect();
+    counts.retain(|count| *count > 0);
+    counts.sort_unstable();
+    let count = *counts.get(counts.len() / 2)?;
+    let each = Nanos(time.0 / u64::from(count));
+    Some(format!(": {count} questions, of {each} each"))
 }
 
 /// Name the descriptors of a program that has no room for more.
@@ -407,6 +479,7 @@ fn no_descriptors(account: &Account<'_>) -> Option<String> {
     ))
 }
 
+/// The next hop that does not answer, where it was seen.
 fn silent_neighbour(account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
     let Neighbour { address, device } = seen.find_map(|seen| seen.neighbour.clone())?;
@@ -435,7 +508,7 @@ fn only_large(account: &Account<'_>) -> bool {
         .filter(|wait| wait.parts.iter().any(|(node, _)| is_loss(node)))
         .map(|wait| &wait.seen)
         .peekable();
-    let comes = |seen: &Seen| seen.heard_since || account.answered >= OTHERS;
+    let comes = |seen: &Seen| seen.heard_since || seen.others_arrive || account.answered >= OTHERS;
     lost.peek().is_some() && lost.all(|seen| seen.is_large && seen.resent > 0 && comes(seen))
 }
 
@@ -452,7 +525,7 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         (_, Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink) => {
             link(account).map_or_else(String::new, |link| format!(": {link}"))
         }
-        (End::GivenUp | End::TimedOut, Node::AnswerLoss) if only_large(account) => {
+        (_, Node::AnswerLoss | Node::DeliveryLoss) if only_large(account) => {
             format!(": {ONLY_LARGE}")
         }
         (End::GivenUp | End::TimedOut, Node::AnswerLoss) => {
@@ -500,6 +573,7 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     };
     let befell = match (finding.node.root(), how) {
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
+        (Node::Delivery, End::Reset) => "were not acknowledged until a reset came",
         (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
         (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",
         (Node::Greeting, End::Reset) => "were reset before the greeting that others got",

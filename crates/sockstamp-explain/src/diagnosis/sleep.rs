@@ -1,8 +1,12 @@
 //! What a task of a process sleeps in, by a look at it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_model::name::Name;
+use sockstamp_model::service::Service;
 
 /// What a task sleeps in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +33,10 @@ pub enum Sleep {
     Unix,
     /// A timer of its own.
     Timer,
+    /// Data of one peer, which its program asked.
+    Peer(SocketAddr),
+    /// A standby that has not confirmed, by the process' own title.
+    Standby,
     /// Anything that an idle task waits for: data, connections, events.
     Idle,
 }
@@ -83,13 +91,16 @@ impl Sleep {
             ('D', _) => Some(Self::Disk),
             (_, Some(sleep)) => Some(sleep),
             (_, None) if is_locked_out(title) => Some(Self::SessionLock),
+            (_, None) if waits_for_standby(title) => Some(Self::Standby),
             (_, None) => Some(Self::Idle),
         }
     }
 
     /// The words of a sentence.
-    const fn words(self) -> &'static str {
-        match self {
+    fn words(self) -> Cow<'static, str> {
+        let words = match self {
+            Self::Peer(peer) => return format!("for data of {}", Service(peer)).into(),
+            Self::Standby => "a standby that has not confirmed, by their titles (waiting for)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
             Self::Frozen => "they are frozen (cgroup.freeze)",
             Self::NetworkFiles => "a file system on the network",
@@ -101,8 +112,9 @@ impl Sleep {
             Self::Pipe => "a pipe to another process",
             Self::Unix => "a service behind a Unix socket",
             Self::Timer => "a timer of their own (sleep)",
-            Self::Idle => "an event",
-        }
+            Self::Idle => "any event (poll, epoll): of a peer, or of another process",
+        };
+        words.into()
     }
 }
 
@@ -110,6 +122,13 @@ impl Sleep {
 /// (`update_process_title`).
 fn is_locked_out(title: &str) -> bool {
     title.starts_with("postgres: ") && title.trim_end().ends_with(" waiting")
+}
+
+/// PostgreSQL's processes add the place in its log that they wait for a standby to reach
+/// (`SyncRepWaitForLSN()`).
+fn waits_for_standby(title: &str) -> bool {
+    let place = title.rsplit_once(" waiting for ").map(|(_, place)| place);
+    title.starts_with("postgres: ") && place.is_some_and(|place| place.contains('/'))
 }
 
 /// The tasks of a process at one moment.
@@ -121,6 +140,8 @@ pub struct SleepLook {
     pub at: Timestamp<Monotonic>,
     /// Its tasks, by their ids, and what each slept in; `None` for one that did not.
     pub tasks: BTreeMap<u32, Option<Sleep>>,
+    /// The names of those that did not sleep.
+    pub ran: Vec<Name>,
 }
 
 /// What tasks slept in, by so many looks of all during the waits.
@@ -136,6 +157,38 @@ impl Slept {
         let Self { sleep, looks, of } = self;
         format!("{}, at {looks} of {of} looks", sleep.words())
     }
+}
+
+/// A thread, or several of one name, that ran at so many looks of all during the waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ran {
+    pub(super) name: String,
+    pub(super) looks: usize,
+    pub(super) of: usize,
+}
+
+/// Names of threads by which the Java virtual machine collects garbage (HotSpot, ZGC, Shenandoah),
+/// by what they begin with.
+const COLLECTORS: [&str; 5] = ["GC Thread", "VM Thread", "G1 ", "ZWorker", "Shenandoah"];
+
+impl Ran {
+    pub(super) fn words(&self) -> String {
+        let Self { name, looks, of } = self;
+        let collects = COLLECTORS.iter().any(|known| name.starts_with(known));
+        let collects = if collects {
+            ": it collects garbage, as a rule"
+        } else {
+            ""
+        };
+        format!("its thread {name} ran, at {looks} of {of} looks{collects}")
+    }
+}
+
+/// Return the name that the threads of a pool have in common: without their numbers.
+pub(super) fn of_all(name: &Name) -> String {
+    let name = name.to_string();
+    let common = name.trim_end_matches(|last: char| last.is_ascii_digit() || "#-_".contains(last));
+    common.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -174,5 +227,7 @@ mod tests {
             Some(Sleep::Idle)
         );
         assert_eq!(of("nginx: worker waiting"), Some(Sleep::Idle));
+        let standby = "postgres: shop shop 10.0.0.7(51234) COMMIT waiting for 0/3019AB0";
+        assert_eq!(of(standby), Some(Sleep::Standby));
     }
 }

@@ -12,7 +12,8 @@ use sockstamp_model::wait::End;
 use super::backlog::Backlog;
 use super::link::Link;
 use super::neighbour::Neighbour;
-use super::sleep::Slept;
+use super::sleep::{Ran, Slept};
+use super::there::There;
 use super::tree::Node;
 
 /// The part that a program of this host has in a connection.
@@ -116,6 +117,8 @@ pub(super) struct Seen {
     pub(super) backlog: Option<Backlog>,
     /// The next hop on the way there, which does not answer to its address.
     pub(super) neighbour: Option<Neighbour>,
+    /// The program at the other end, if that is on this host.
+    pub(super) there: Option<There>,
     /// Those of the program that accepts, if it has no room for more.
     pub(super) descriptors: Option<Descriptors>,
     /// The link by which the way there begins, which went down meanwhile.
@@ -128,6 +131,16 @@ pub(super) struct Seen {
     pub(super) age: u64,
     /// Questions of a chain.
     pub(super) members: u32,
+    /// Questions of a look-up, one after the other; 0 for any other wait.
+    pub(super) questions: u32,
+    /// The peer goes on sending to this connection without a question.
+    pub(super) is_streamed: bool,
+    /// Others wait for it: on connections to other peers.
+    pub(super) is_waited_for: bool,
+    /// The peer reads on, at its own pace.
+    pub(super) is_read_on: bool,
+    /// What others sent to the same peer arrived, and none of it was sent again.
+    pub(super) others_arrive: bool,
     /// Other connections of the service whose peers have room.
     pub(super) others: usize,
     /// It is a part of a wait whose rest somebody else has.
@@ -140,6 +153,8 @@ pub(super) struct Seen {
     pub(super) idle: bool,
     /// What its program's tasks slept in.
     pub(super) slept: Option<Slept>,
+    /// Tasks of its program that ran meanwhile, and not otherwise.
+    pub(super) ran: Option<Ran>,
     /// The most requests of the service that were read and not answered at one moment.
     pub(super) workers: usize,
 }
@@ -164,11 +179,15 @@ impl Slow {
         !self.seen.heard && self.seen.resent > 0
     }
 
+    /// Return true for a question to a name server.
+    pub(super) fn asks_name(&self) -> bool {
+        const DNS: u16 = 53;
+        self.flow.protocol == Protocol::Udp && self.flow.remote.port() == DNS
+    }
+
     /// Return true for a question to a name server that was asked again: nobody pushes names.
     pub(super) fn asks_name_again(&self) -> bool {
-        const DNS: u16 = 53;
-        let is_dns = self.flow.protocol == Protocol::Udp && self.flow.remote.port() == DNS;
-        is_dns && self.how == End::AskedAgain
+        self.asks_name() && self.how == End::AskedAgain
     }
 
     /// Return the socket that it waits on.

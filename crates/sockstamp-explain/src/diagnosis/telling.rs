@@ -4,12 +4,15 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Wait;
 
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
 use super::finding::{Finding, Grade, Why};
+use super::pace;
 use super::sentence;
 use super::slow::{Role, Slow};
+use super::source::of_wait;
 use super::tally::Account;
 use super::tree::Node;
 
@@ -19,6 +22,15 @@ pub(super) fn rare(account: &Account<'_>, summary: &Summary) -> Option<String> {
     Some(format!(
         "{sentence}; seldom, and half of the time of all such waits"
     ))
+}
+
+/// Return the note of a finding that may be a fault or not.
+pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
+    let Finding { sentence, .. } = finding;
+    match pace::is_readers_own(account, finding) {
+        true => format!("{sentence}; it reads on at its own pace, and nobody else waits for it"),
+        false => sentence.clone(),
+    }
 }
 
 /// Form the finding of an account.
@@ -49,14 +61,20 @@ pub(super) fn finding(
         percent: deepest.percent,
         failure: account.failure,
         count: account.counted.len() as u64,
-        tried: account.tried.map(|tried| tried.count),
+        tried: account
+            .tried
+            .filter(|_| deepest.node != Node::AnswerChain)
+            .map(|tried| tried.count),
         occasions: account.occasions().len(),
         lost: Nanos(account.lost()),
         typical,
         worst: Nanos(times.last().copied()?),
         parts: parts.iter().collect(),
         unlike: match (role, account.failure) {
-            (Role::Asks, None) => contrast::unlike(typical, siblings),
+            // Names are asked of nobody else.
+            (Role::Asks, None) if deepest.node != Node::AnswerChain => {
+                contrast::unlike(typical, siblings)
+            }
             _ => None,
         },
         grade: grade(account, &deepest),
@@ -82,6 +100,15 @@ fn grade(account: &Account<'_>, deepest: &Deepest) -> Grade {
         _ if deepest.percent < 95 => Grade::MostOf,
         _ => Grade::Is,
     }
+}
+
+/// Return the deepest node that a wait shows by itself, and what to do about it.
+#[must_use]
+pub fn why(wait: &Wait) -> (Node, Why) {
+    let parts = of_wait(wait).parts;
+    let root = parts.iter().next().map(|(node, _)| node.root());
+    let node = root.map_or(Node::Answer, |root| deepest(&parts, root).node);
+    (node, Why::of(node))
 }
 
 /// Return true if only a rate was seen, and not who set it: TCP itself, or the program.
@@ -125,4 +152,29 @@ pub(super) fn note(waits: &[&Slow]) -> Option<String> {
             Nanos(long)
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::wait::{End, Evidence, Kind};
+
+    use super::super::tests::wait;
+    use super::*;
+
+    #[test]
+    fn a_wait_alone_has_the_deepest_node_that_it_shows() {
+        let mut connect = wait(Kind::Connect, End::Open, 0, 3_000);
+        assert_eq!(why(&connect).0, Node::ConnectPath);
+        connect.evidence = Evidence {
+            syns: Some(3),
+            ..Evidence::default()
+        };
+        let (node, about) = why(&connect);
+        assert_eq!(node, Node::ConnectAgain);
+        assert!(about.check.contains("TcpExtTCPSynRetrans"));
+        assert_eq!(
+            why(&wait(Kind::Room, End::Open, 0, 20)).0,
+            Node::DeliveryRoom
+        );
+    }
 }

@@ -226,6 +226,14 @@ tree! {
         cure: "As for loss, at the peer or on the path.",
         next: "stat --by peer --sort rx.hol",
     }
+    AnswerChain in Some(Answer), "answer.chain" {
+        is: "it asks several questions one after the other",
+        proof: "Questions of one process to a name server, three at least, each sent within the slow time after the answer to the one before.",
+        alike: "A list of domains that is searched (search, ndots), one question after the other for each kind of address, and a program that looks up several names.",
+        check: "`cat /etc/resolv.conf`: search, ndots; `tcpdump -n port 53`: names and NXDomain.",
+        cure: "Full names that end with a dot, or `options ndots:1`; a shorter list; a cache on this host.",
+        next: "stat --by peer,port --sort peer.answer",
+    }
     AnswerPeer in Some(Answer), "answer.peer" {
         is: "beyond this host: the peer's work, or the way there and back",
         proof: "The rest: the question had left this host, and nothing came.",

@@ -85,7 +85,6 @@ fn seen(wait: &Wait) -> Seen {
     Seen {
         rtt: of(|connection| connection.min_rtt.map(|rtt| rtt.0)),
         resent: resent(evidence),
-        some_in_vain: false,
         heard: evidence.acknowledged.is_some() || evidence.arrived.is_some(),
         heard_since: of(|connection| connection.heard_ago.map(|ago| ago.0))
             .is_some_and(|ago| ago < wait.lasted.0),
@@ -98,22 +97,11 @@ fn seen(wait: &Wait) -> Seen {
         }),
         bytes: wait.bytes,
         unread: connection.and_then(unread),
-        device: None,
-        backlog: None,
-        neighbour: None,
-        descriptors: None,
-        link: None,
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
         paced: of(|connection| connection.paced),
         age: wait.lasted.0,
         members: wait.members.max(1),
-        others: 0,
-        is_part: false,
-        in_vain: false,
-        disks: 0,
-        idle: false,
-        slept: None,
-        workers: 0,
+        ..Seen::default()
     }
 }
 

@@ -33,7 +33,6 @@ fn each_cause_of_waiting_has_its_words() {
     for (part, words) in [
         (Part::Nagle, "Nagle's algorithm"),
         (Part::Cork, "held back by the program itself"),
-        (Part::Rwnd, "the peer's full receive window"),
         (Part::Sndbuf, "the send buffer is full"),
         (Part::Retransmit, "packets are lost"),
         (Part::Tsq, "the packet scheduler"),

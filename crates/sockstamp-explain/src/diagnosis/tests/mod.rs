@@ -26,10 +26,10 @@ use super::slow::Parts;
 use super::tree::Node;
 use super::*;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// A measurement of eight seconds, with 20 messages of all stages.
-fn summary() -> Summary {
+pub(super) fn summary() -> Summary {
     let mut summary = Summary {
         duration: Nanos(8_000 * MS),
         ..Summary::default()
@@ -43,7 +43,7 @@ fn summary() -> Summary {
     summary
 }
 
-fn flow(local: &str, remote: &str) -> Flow {
+pub(super) fn flow(local: &str, remote: &str) -> Flow {
     let (local, remote): (SocketAddr, SocketAddr) =
         (local.parse().unwrap(), remote.parse().unwrap());
     Flow {
@@ -55,12 +55,12 @@ fn flow(local: &str, remote: &str) -> Flow {
     }
 }
 
-fn at(ms: u64) -> Option<Timestamp<sockstamp_model::clock::Monotonic>> {
+pub(super) fn at(ms: u64) -> Option<Timestamp<sockstamp_model::clock::Monotonic>> {
     Some(Timestamp::from_nanos(ms * MS))
 }
 
 /// An answer that came at a time after a wait.
-fn answer(flow: Flow, comm: &str, end: u64, wait: u64) -> Message {
+pub(super) fn answer(flow: Flow, comm: &str, end: u64, wait: u64) -> Message {
     let mut message = fixture::message(Direction::Rx);
     message.flow = flow;
     message.comm = comm.into();
@@ -74,7 +74,7 @@ fn answer(flow: Flow, comm: &str, end: u64, wait: u64) -> Message {
 }
 
 /// A send that left late for one reason.
-fn sent(flow: Flow, begin: u64, part: Part, time: u64) -> Message {
+pub(super) fn sent(flow: Flow, begin: u64, part: Part, time: u64) -> Message {
     let mut message = fixture::message(Direction::Tx);
     message.flow = flow;
     message.comm = "nginx".into();
@@ -97,7 +97,7 @@ fn told_in(scope: Scope, messages: &[Message]) -> Diagnosis {
     case.diagnose(&summary())
 }
 
-fn sentence(messages: &[Message]) -> String {
+pub(super) fn sentence(messages: &[Message]) -> String {
     let diagnosis = told(messages);
     let first = diagnosis.findings.first();
     first.map_or_else(String::new, |finding| finding.sentence.clone())
@@ -138,7 +138,7 @@ fn every_node_has_words_and_comes_after_its_parent() {
     }
 }
 
-fn sending(flow: Flow, connection: Connection) -> Sending {
+pub(super) fn sending(flow: Flow, connection: Connection) -> Sending {
     Sending {
         flow,
         opened: Opened::Accepted,
@@ -154,7 +154,7 @@ fn sending(flow: Flow, connection: Connection) -> Sending {
     }
 }
 
-fn wait(kind: Kind, end: End, since: u64, lasted: u64) -> Wait {
+pub(super) fn wait(kind: Kind, end: End, since: u64, lasted: u64) -> Wait {
     Wait {
         kind,
         flow: flow("10.0.0.1:40000", "10.0.0.2:6379"),

@@ -309,6 +309,7 @@ fn what_an_idle_event_loop_holds_is_a_note() {
                 SleepLook {
                     pid: 20,
                     at: Timestamp::from_nanos((150 + of * 700 + look * 80) * MS),
+                    ran: Vec::new(),
                     tasks: [(20, Some(sleep)), (21, Some(Sleep::Lock))]
                         .into_iter()
                         .collect(),

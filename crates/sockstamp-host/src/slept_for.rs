@@ -1,0 +1,344 @@
+//! The peer whose data a task sleeps for, by the call that it is in: proc(5)'s
+//! `/proc/PID/task/TID/syscall`.
+//!
+//! A task that reads one socket, or that polls sockets of one peer alone, waits for that peer. An
+//! event loop, which watches its listener and its clients as well, waits for anything.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use sockstamp_model::flow::{NetnsInode, canonical};
+
+use crate::netns;
+
+/// Descriptors that a call is asked for: a task that polls more is an event loop.
+const MOST: usize = 64;
+/// Lists of sockets longer than this are not read: their sockets stay unknown.
+const MOST_BYTES: u64 = 4 << 20;
+/// A list is read again for a socket that it has not, after this time at the earliest.
+const OLDEST: Duration = Duration::from_millis(500);
+
+/// TCP_LISTEN, include/net/tcp_states.h.
+const LISTEN: u8 = 10;
+
+/// The sockets of each namespace, by inode.
+#[derive(Debug, Default)]
+pub struct Sockets(HashMap<NetnsInode, Listed>);
+
+#[derive(Debug)]
+struct Listed {
+    at: Instant,
+    /// The peer of each; none for those that listen, that were accepted, or that have no peer.
+    peers: HashMap<u64, Option<SocketAddr>>,
+}
+
+impl Sockets {
+    /// Return the peer whose data a task of a process sleeps for, if there is only one, and the
+    /// program asked it: the peer of an accepted connection is a client.
+    pub fn slept_for(&mut self, process: &Path, task: &Path) -> Option<SocketAddr> {
+        let call = Call::read(&fs::read_to_string(task.join("syscall")).ok()?)?;
+        let descriptors = call.descriptors(process)?;
+        let inodes = descriptors.iter().filter_map(|fd| inode(process, *fd));
+        let inodes: BTreeSet<u64> = inodes.collect();
+        let mut peers = BTreeSet::new();
+        for inode in inodes {
+            // Other sockets are mostly pairs, by which threads and signals wake a task.
+            if let Some(peer) = self.peer(process, inode) {
+                peers.insert(peer?);
+            }
+        }
+        match peers.len() {
+            1 => peers.pop_first(),
+            _ => None,
+        }
+    }
+
+    /// Return the peer of a socket, if it is one of TCP or UDP; nothing inside, if it asked none.
+    fn peer(&mut self, process: &Path, inode: u64) -> Option<Option<SocketAddr>> {
+        let netns = netns::of_process(process)?;
+        let known = self.0.get(&netns);
+        let is_known = known
+            .is_some_and(|known| known.peers.contains_key(&inode) || known.at.elapsed() < OLDEST);
+        if !is_known {
+            self.0.insert(netns, Listed::read(process));
+        }
+        self.0.get(&netns)?.peers.get(&inode).copied()
+    }
+}
+
+impl Listed {
+    fn read(process: &Path) -> Self {
+        let mut listening = BTreeSet::new();
+        let mut sockets = Vec::new();
+        for list in ["net/tcp", "net/tcp6", "net/udp", "net/udp6"] {
+            let text = bounded(&process.join(list));
+            for line in text.lines().filter_map(Line::read) {
+                match (list.starts_with("net/tcp"), line.state) {
+                    (true, LISTEN) => drop(listening.insert(line.local.port())),
+                    _ => sockets.push(line),
+                }
+            }
+        }
+        let peer = |line: &Line| {
+            let is_asked = line.remote.port() != 0 && !listening.contains(&line.local.port());
+            is_asked.then_some(line.remote)
+        };
+        Self {
+            at: Instant::now(),
+            peers: sockets
+                .iter()
+                .map(|line| (line.inode, peer(line)))
+                .collect(),
+        }
+    }
+}
+
+/// Read a list of sockets; nothing of one that is too long.
+pub(crate) fn bounded(path: &Path) -> String {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let read = File::open(path).map(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    match read {
+        Ok(Ok(length)) if (length as u64) < MOST_BYTES => text,
+        _ => String::new(),
+    }
+}
+
+/// A socket in proc_net(5)'s `tcp` or `udp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) state: u8,
+    pub(crate) inode: u64,
+}
+
+impl Line {
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
+        let state = u8::from_str_radix(fields.next()?, 16).ok()?;
+        Some(Self {
+            local,
+            remote,
+            state,
+            inode: fields.nth(5)?.parse().ok()?,
+        })
+    }
+}
+
+/// Read an address in words of this host's order, and a port.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok();
+    let ip = match address.len() {
+        8 => IpAddr::from(word(0)?.to_ne_bytes()),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+            IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)
+        }
+        _ => return None,
+    };
+    Some(canonical(SocketAddr::new(ip, port)))
+}
+
+/// A system call that waits for data, and its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// Of one descriptor.
+    Read { fd: u64 },
+    /// An array of `struct pollfd`.
+    Poll { array: u64, count: u64 },
+    /// A set of bits.
+    Select { below: u64, set: u64 },
+    /// The descriptors of an epoll instance.
+    Epoll { fd: u64 },
+}
+
+impl Call {
+    /// `0 0x3 0x7ffc… 0x400 …`: a number, its arguments, the stack and the instruction pointer.
+    fn read(text: &str) -> Option<Self> {
+        let mut fields = text.split_ascii_whitespace();
+        let number: libc::c_long = fields.next()?.parse().ok()?;
+        let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+        let (first, second) = (argument()?, argument()?);
+        match number {
+            libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
+                Some(Self::Read { fd: first })
+            }
+            libc::SYS_ppoll => Some(Self::Poll {
+                array: first,
+                count: second,
+            }),
+            libc::SYS_pselect6 => Some(Self::Select {
+                below: first,
+                set: second,
+            }),
+            libc::SYS_epoll_pwait => Some(Self::Epoll { fd: first }),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll => Some(Self::Poll {
+                array: first,
+                count: second,
+            }),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select => Some(Self::Select {
+                below: first,
+                set: second,
+            }),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => Some(Self::Epoll { fd: first }),
+            _ => None,
+        }
+    }
+
+    /// Return the descriptors that it waits on to read; `None` if they are too many.
+    fn descriptors(self, process: &Path) -> Option<Vec<u64>> {
+        let found: Vec<u64> = match self {
+            Self::Read { fd } => vec![fd],
+            Self::Poll { count, .. } if count > MOST as u64 => return None,
+            Self::Poll { array, count } => {
+                let bytes = memory(process, array, count * 8)?;
+                bytes.chunks_exact(8).filter_map(polled).collect()
+            }
+            Self::Select { below, .. } if below > 1024 => return None,
+            Self::Select { set: 0, .. } => return None,
+            Self::Select { below, set } => {
+                let bytes = memory(process, set, below.div_ceil(8))?;
+                let is_set = |fd: &u64| {
+                    let byte = usize::try_from(fd / 8).ok().and_then(|at| bytes.get(at));
+                    byte.is_some_and(|byte| byte >> (fd % 8) & 1 == 1)
+                };
+                (0..below).filter(is_set).collect()
+            }
+            Self::Epoll { fd } => {
+                let text = fs::read_to_string(process.join(format!("fdinfo/{fd}"))).ok()?;
+                text.lines().filter_map(watched).collect()
+            }
+        };
+        (found.len() <= MOST).then_some(found)
+    }
+}
+
+/// Return the descriptor of a `struct pollfd` that asks for data: poll(2).
+fn polled(bytes: &[u8]) -> Option<u64> {
+    let fd = i32::from_ne_bytes(*bytes.first_chunk()?);
+    let events = i16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    u64::try_from(fd)
+        .ok()
+        .filter(|_| events & libc::POLLIN != 0)
+}
+
+/// Return the descriptor of a line `tfd: 5 events: 19 …` that asks for data: proc(5).
+fn watched(line: &str) -> Option<u64> {
+    let mut fields = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+    let fd = fields.next()?.parse().ok()?;
+    let events = u32::from_str_radix(fields.nth(1)?, 16).ok()?;
+    (events & libc::EPOLLIN.cast_unsigned() != 0).then_some(fd)
+}
+
+fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let file = File::open(process.join("mem")).ok()?;
+    file.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+fn inode(process: &Path, fd: u64) -> Option<u64> {
+    let link: PathBuf = fs::read_link(process.join(format!("fd/{fd}"))).ok()?;
+    let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+    use std::thread::{self, sleep};
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    /// A thread does this on a connection; what is seen of it then.
+    fn seen(waits: impl FnOnce(&TcpStream) + Send) -> (Option<SocketAddr>, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = client.peer_addr().unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let (known, task) = mpsc::channel();
+        let found = thread::scope(|scope| {
+            scope.spawn(|| {
+                // `PID/task/TID`, proc(5).
+                known
+                    .send(fs::read_link("/proc/thread-self").unwrap())
+                    .unwrap();
+                waits(&client);
+            });
+            let task = task.recv().unwrap();
+            sleep(Duration::from_millis(100));
+            let task = Path::new("/proc").join(task);
+            let found = Sockets::default().slept_for(Path::new("/proc/self"), &task);
+            drop(accepted);
+            found
+        });
+        (found, server)
+    }
+
+    #[test]
+    fn a_task_that_reads_or_polls_sleeps_for_the_peer() {
+        let (found, server) = seen(|mut client| drop(client.read(&mut [0])));
+        assert_eq!(found, Some(server));
+        let (found, server) = seen(|client| {
+            let mut polled = [PollFd::new(client, PollFlags::IN)];
+            poll(&mut polled, None).unwrap();
+        });
+        assert_eq!(found, Some(server));
+        assert_eq!(seen(|_| sleep(Duration::from_millis(200))).0, None);
+    }
+
+    #[test]
+    fn who_accepts_waits_for_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let listed = Listed::read(Path::new("/proc/self"));
+        let of = |socket: &TcpStream| {
+            let local = socket.local_addr().unwrap();
+            let text = fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let mut lines = text.lines().filter_map(Line::read);
+            let line = lines.find(|line| line.local == local && line.state != LISTEN);
+            listed.peers[&line.unwrap().inode]
+        };
+        assert_eq!(of(&client), Some(client.peer_addr().unwrap()));
+        assert_eq!(of(&accepted), None);
+    }
+
+    #[test]
+    fn lines_of_sockets_are_read() {
+        let line = "  137: 00000000:0035 0200000A:0000 07 00000000:00000000 00:00000000 00000000 \
+                     0        0 4711 2 0 0";
+        let line = Line::read(line).unwrap();
+        assert_eq!(line.local, "0.0.0.0:53".parse().unwrap());
+        assert_eq!((line.state, line.inode), (7, 4711));
+        assert_eq!(Line::read("   sl  local_address rem_address   st"), None);
+        assert_eq!(Line::read(""), None);
+    }
+
+    #[test]
+    fn calls_and_what_they_watch_are_read() {
+        let call = Call::read("0 0x3 0x7ffc 0x400 0x0 0x0 0x0 0x7ffc 0x7f0a");
+        assert_eq!(call.is_some(), libc::SYS_read == 0);
+        assert_eq!(Call::read("running"), None);
+        assert_eq!(watched("tfd:        5 events:       19 data: 5"), Some(5));
+        assert_eq!(watched("tfd:        5 events:        4 data: 5"), None);
+        assert_eq!(watched("flags:\t02"), None);
+    }
+}
