@@ -17,7 +17,7 @@ pub enum Error {
         call: &'static str,
         /// The object: an interface, a clock, a kind of socket.
         on: String,
-        /// The kernel's answer; always has a raw OS error.
+        /// The kernel's answer; on Linux it always has a raw OS error.
         errno: io::Error,
     },
 
@@ -73,6 +73,7 @@ impl fmt::Display for Error {
 impl error::Error for Error {}
 
 impl Error {
+    #[cfg(target_os = "linux")]
     pub(crate) fn call(
         call: &'static str,
         on: impl Into<String>,
@@ -84,7 +85,7 @@ impl Error {
         }
     }
 
-    #[cfg(feature = "tokio")]
+    #[cfg(all(feature = "tokio", target_os = "linux"))]
     pub(crate) fn io(call: &'static str, on: impl Into<String>, errno: io::Error) -> Self {
         Self::Call {
             call,

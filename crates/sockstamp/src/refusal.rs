@@ -27,6 +27,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    #[cfg(target_os = "linux")]
     pub(crate) const ALL: [Self; 8] = [
         Self::Malformed,
         Self::TooManyApplications,

@@ -5,7 +5,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::Report;
-use super::queue::{Counters, ErrorQueue};
+use super::counters::Counters;
+use super::queue::ErrorQueue;
 use crate::Result;
 use crate::sys::polling;
 

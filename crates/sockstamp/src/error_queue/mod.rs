@@ -37,6 +37,7 @@
 
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod counters;
 mod original;
 mod queue;
 #[cfg(feature = "io-uring")]
@@ -44,8 +45,9 @@ mod ring;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncErrorQueue;
+pub use counters::Counters;
 pub use original::{Original, Originals};
-pub use queue::{Counters, ErrorQueue};
+pub use queue::ErrorQueue;
 #[cfg(all(test, feature = "io-uring"))]
 pub(crate) use ring::{HARDWARE, KIND_SHIFT};
 #[cfg(feature = "io-uring")]

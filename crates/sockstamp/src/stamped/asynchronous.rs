@@ -3,8 +3,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
-use super::socket::{Settings, StampedSocket};
-use super::state::{Counters, Sent, Stamped, State};
+use super::settings::Settings;
+use super::socket::StampedSocket;
+use super::state::State;
+use super::token::{Counters, Sent, Stamped};
 use crate::error_queue::{DepartureError, NetworkError};
 use crate::sys::polling::Edges;
 use crate::timestamping::{

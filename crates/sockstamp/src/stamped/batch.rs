@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::ids::Ids;
 use super::socket::{StampedSocket, lock};
-use super::state::{Sent, Token};
+use super::token::{Sent, Token};
 use crate::timestamping::{MessageOptions, Outgoing, restart_ids, send_batch};
 
 impl<S: AsFd> StampedSocket<S> {

@@ -34,11 +34,14 @@
 mod asynchronous;
 mod batch;
 mod ids;
+mod settings;
 mod socket;
 mod state;
+mod token;
 mod watch;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncStampedSocket;
-pub use socket::{Settings, StampedSocket};
-pub use state::{Counters, Sent, Stamped, Token};
+pub use settings::Settings;
+pub use socket::StampedSocket;
+pub use token::{Counters, Sent, Stamped, Token};

@@ -5,7 +5,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::ids::Ids;
-use super::state::{Counters, Sent, Stamped, State, Token};
+use super::settings::Settings;
+use super::state::State;
+use super::token::{Counters, Sent, Stamped, Token};
 use super::watch::Watch;
 use crate::Result;
 use crate::error_queue::{DepartureError, ErrorQueue, NetworkError};
@@ -33,52 +35,6 @@ pub struct StampedSocket<S> {
     /// Threads wait by it that are not the one at the epoll.
     news: Condvar,
     watch: Watch,
-}
-
-/// What a [`StampedSocket`] can be made with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub struct Settings {
-    capacity: usize,
-    counted: bool,
-}
-
-impl Settings {
-    /// For 1024 sends, with own ids where the kernel has them.
-    pub const fn new() -> Self {
-        Self {
-            capacity: 1024,
-            counted: false,
-        }
-    }
-
-    /// Remember this many sends whose stamps have not come, and as many stamps that nobody took.
-    ///
-    /// # Panics
-    ///
-    /// If it is 0.
-    pub const fn capacity(self, sends: usize) -> Self {
-        assert!(sends > 0, "a socket without memory knows no send");
-        Self {
-            capacity: sends,
-            ..self
-        }
-    }
-
-    /// Leave the ids of datagrams to the kernel's count, as on kernels before v6.13: each send
-    /// waits for the one before it, and a failed send costs four more system calls.
-    pub const fn counted(self) -> Self {
-        Self {
-            counted: true,
-            ..self
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<S: AsFd> StampedSocket<S> {

@@ -41,13 +41,15 @@
 //! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some
 //!   delay.
 
+mod apply;
 mod message;
 mod options;
 mod receive;
 mod support;
 
+pub use apply::restart_ids;
 pub use message::{Destination, Outgoing, send, send_batch};
-pub use options::{Options, restart_ids};
+pub use options::Options;
 #[cfg(feature = "tokio")]
 pub(crate) use receive::receive_now;
 pub use receive::{ReceiveBatch, receive};
