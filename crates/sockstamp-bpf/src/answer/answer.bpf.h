@@ -21,17 +21,20 @@ struct answer {
 	__u64 unpaired; /* NO_PAIR() */
 };
 
-static __always_inline void answer_add(struct bank *bank, __u32 group, const struct answer *answer,
-				       __u32 weight)
+/* Add an answer to its stages. A global function, so the verifier walks it once. */
+__noinline int answer_add(struct bank *bank, __u32 group, const struct answer *answer, __u32 weight)
 {
+	if (!bank || !answer)
+		return 0;
 	if (answer->unpaired)
 		account_unpaired(bank, DIRECTION_RX, answer->unpaired, weight);
 	if (answer->rest != STAGE_ABSENT)
 		account_stage(bank, group, STAGE_PEER_REST, answer->rest, weight);
 	if (answer->ns == STAGE_ABSENT)
-		return;
+		return 0;
 	account_stage(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);
 	account_part(bank, group, PART_NETWORK, answer->network, weight);
+	return 0;
 }
 
 static __always_inline void answer_record(struct message_record *record,

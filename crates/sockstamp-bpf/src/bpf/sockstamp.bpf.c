@@ -564,11 +564,11 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 {
 	if (sk->sk_protocol != IPPROTO_TCP || new_state == TCP_ESTABLISHED)
 		return 0;
-	if ((!sk->sk_bpf_storage && old_state != TCP_SYN_SENT) || !(sk = tcp_known(sk)))
+	if ((!sock_has_storage(sk) && old_state != TCP_SYN_SENT) || !(sk = tcp_known(sk)))
 		return 0;
 	if (old_state == TCP_SYN_SENT && !tcp_of(sk)->segs_out)
 		connect_denied(sk);
-	if (!sk->sk_bpf_storage)
+	if (!sock_has_storage(sk))
 		return 0;
 	if (new_state == TCP_SYN_SENT)
 		untried_is_tried(sk);

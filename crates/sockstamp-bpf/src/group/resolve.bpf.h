@@ -153,7 +153,11 @@ static __always_inline void group_describe(struct group_key *key, const struct s
 		group_name_task(key, pid);
 }
 
-static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
+/*
+ * Find the group of a socket's messages: rare. A function of its own: where nothing is grouped, the
+ * verifier removes it once per program, not once per place.
+ */
+static __noinline __u32 group_resolve(const struct sock *sk, __u32 pid)
 {
 	struct group_key key = {};
 

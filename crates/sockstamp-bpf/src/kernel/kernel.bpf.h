@@ -140,8 +140,8 @@ enum kernel_type {
 #define cast_kernel(pointer, type) ((type *)bpf_rdonly_cast((pointer), kernel_type_of(type)))
 
 /*
- * Look at a structure without the verifier's trust, where that is rare at run time: helpers refuse
- * it, and reads are guarded. For each load of a pointer from a trusted structure the verifier
+ * Look at a structure without the verifier's trust: helpers refuse it, and reads are guarded, by
+ * some five instructions each. For each load of a pointer from a trusted structure the verifier
  * searches all types of the kernel up to four times (type_is_trusted(), type_is_rcu(),
  * kernel/bpf/verifier.c, v6.18), which takes a millisecond of each start.
  */
@@ -168,6 +168,12 @@ enum kernel_type {
 static __always_inline __u64 word_at(const void *address)
 {
 	return kernel_read(address, struct timespec64, tv_sec);
+}
+
+/* Return true if the socket has storage, as each that is watched has. */
+static __always_inline bool sock_has_storage(const struct sock *sk)
+{
+	return untrusted(sk, struct sock)->sk_bpf_storage;
 }
 
 static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)

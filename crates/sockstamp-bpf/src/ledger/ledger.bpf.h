@@ -140,10 +140,15 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 		group_part_add(group, part, ns, weight);
 }
 
-/* Add rx.app, and the parts of it and of rx.wakeup. */
-static __always_inline void account_spent(struct bank *bank, __u32 group, const struct spent *spent,
-					  __u64 wakeup, __u32 weight)
+/*
+ * Add rx.app, and the parts of it and of rx.wakeup. A global function, so the verifier walks it
+ * once, not once per path through a read.
+ */
+__noinline int account_spent(struct bank *bank, __u32 group, const struct spent *spent,
+			     __u64 wakeup, __u32 weight)
 {
+	if (!bank || !spent)
+		return 0;
 	if (wakeup != STAGE_ABSENT)
 		account_stage(bank, group, STAGE_RX_WAKEUP, wakeup, weight);
 	account_stage(bank, group, STAGE_RX_APP, spent->app, weight);
@@ -153,6 +158,7 @@ static __always_inline void account_spent(struct bank *bank, __u32 group, const 
 	account_part(bank, group, PART_RUNNABLE, spent_runnable(spent, wakeup), weight);
 	account_part(bank, group, PART_APP_THROTTLED, spent_throttled(spent, wakeup), weight);
 	account_part(bank, group, PART_BLOCKED, spent_blocked(spent), weight);
+	return 0;
 }
 
 #endif

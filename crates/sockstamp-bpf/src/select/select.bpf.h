@@ -35,7 +35,7 @@ static __always_inline bool sock_selected(const struct sock *sk)
 {
 	if (setting_bit)
 		return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
-	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage && sock_is_full(sk) &&
+	return sk->sk_protocol == IPPROTO_TCP && sock_has_storage(sk) && sock_is_full(sk) &&
 	       !stopping;
 }
 

@@ -241,7 +241,6 @@ static __noinline int udp_count_answer(const struct sock *sk, const struct udp_r
 {
 	const struct udp_remote *remote = &read->arrival.remote;
 	struct attempts_key key = {};
-	struct attempts *found;
 
 	if (!setting_waits || read->answer.ns == STAGE_ABSENT)
 		return 0;
@@ -250,10 +249,7 @@ static __noinline int udp_count_answer(const struct sock *sk, const struct udp_r
 		key.port = remote->port;
 		__builtin_memcpy(key.address, remote->address, sizeof(key.address));
 	}
-	found = attempts_find(&key, NULL);
-	if (found)
-		attempts_add(found, read->answer.ns, read->weight, false);
-	return 0;
+	return attempts_answered(&key, read->answer.ns, read->weight);
 }
 
 /*

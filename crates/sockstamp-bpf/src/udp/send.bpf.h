@@ -331,7 +331,7 @@ static __always_inline void udp_give_up_held(struct file *file)
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
 static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const struct sk_buff *skb)
 {
-	const struct net_device *device = skb->dev;
+	const struct net_device *device = untrusted(skb, struct sk_buff)->dev;
 	struct udp_flow *flow = udp_flow_of_packet(sk, device->ifindex);
 	struct bank *bank = this_bank();
 	struct udp_packet packet = {};

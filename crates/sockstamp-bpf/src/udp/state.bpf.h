@@ -196,7 +196,7 @@ const volatile bool setting_udp_entries; /* the functions that send show each be
 static __always_inline bool udp_selectable(const struct sock *sk)
 {
 	return setting_udp && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
-	       sk->sk_bpf_storage && sock_is_full(sk);
+	       sock_has_storage(sk) && sock_is_full(sk);
 }
 
 /* Return true if the tracepoints of socket calls apply to it. */

@@ -74,6 +74,19 @@ static __always_inline void attempts_add(struct attempts *found, __u64 ns, __u32
 		found->min_ns = ns;
 }
 
+/*
+ * Count waits of the current task that ended well. A global function, so the verifier walks it
+ * once, not once per path to it.
+ */
+__noinline int attempts_answered(const struct attempts_key *key, __u64 ns, __u32 weight)
+{
+	struct attempts *found = key ? attempts_find(key, NULL) : NULL;
+
+	if (found)
+		attempts_add(found, ns, weight, false);
+	return 0;
+}
+
 /* Count a connect. A function of its own, for its stack. */
 static __noinline int attempts_count_connect(const struct opening *opening, const struct sock *sk,
 					     __u64 ns, bool failed)
@@ -93,13 +106,9 @@ static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __
 					    __u32 weight)
 {
 	struct attempts_key key = {};
-	struct attempts *found;
 
 	attempts_of(&key, sk, WAIT_ANSWER, pid);
-	found = attempts_find(&key, NULL);
-	if (found)
-		attempts_add(found, ns, weight, false);
-	return 0;
+	return attempts_answered(&key, ns, weight);
 }
 
 /* Count a wait in vain, by its record. */

@@ -73,7 +73,7 @@ static __always_inline __u32 rx_room_wanted(struct receiving *rx)
  */
 static __always_inline void rx_data_ready(const struct sock *sk)
 {
-	const struct sk_buff *skb = sk->sk_receive_queue.prev;
+	const struct sk_buff *skb = untrusted(sk, struct sock)->sk_receive_queue.prev;
 	const struct tcp_sock *tp = tcp_of(sk);
 	struct flow *flow = flow_lookup_or_create(sk);
 	__u32 start, end, added;

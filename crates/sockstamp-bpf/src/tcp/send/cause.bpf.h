@@ -106,7 +106,7 @@ static __always_inline bool cause_paced(const struct sock *sk, const struct tcp_
 static __always_inline enum part cause_of_head(const struct sock *sk, const struct waiting *waiting,
 					       __u64 now)
 {
-	const struct sk_buff *head = sk->sk_write_queue.next;
+	const struct sk_buff *head = untrusted(sk, struct sock)->sk_write_queue.next;
 	const struct tcp_sock *tp = tcp_of(sk);
 	const struct tcp_skb_cb *cb;
 	enum part cause;

@@ -107,9 +107,18 @@ static __always_inline struct path *path_find(__u64 id, bool take)
 	return NULL;
 }
 
+/*
+ * Give a packet an element; return false if there is none. A global function, so the verifier walks
+ * its loop once, not once per path to it.
+ */
+__noinline int path_take(__u64 id)
+{
+	return path_find(id, true) != NULL;
+}
+
 static __always_inline void path_begin(const struct sk_buff *skb, __u32 packet)
 {
-	if (!path_find(path_id(packet, skb->hash), true))
+	if (!path_take(path_id(packet, skb->hash)))
 		count_loss(LOSS_HOST_PATH);
 }
 
