@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::config::Config;
 use crate::http::local;
-use crate::http::server::SNAPSHOT_HEADER;
+use crate::http::response::SNAPSHOT_HEADER;
 use crate::http::tls;
 
 /// The agent's own limit is ten seconds.

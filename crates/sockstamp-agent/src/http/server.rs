@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::rc::Rc;
@@ -18,27 +18,18 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hyper::body::Incoming;
-use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
-};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use sockstamp_metrics::Format;
 use sockstamp_run::capabilities;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::credentials;
-use super::own_host;
-use super::page;
-use super::question::{Answer, Answered, Question, Refusal, Want};
+use super::asker::{Asker, Token, Trust};
+use super::question::Question;
+use super::response::respond;
 use super::seats::{Seats, Turn, Watched};
 use super::tls::Identity;
 
@@ -50,19 +41,6 @@ const HEADERS: usize = 64;
 /// Rest after a connection that the kernel did not give, mostly for want of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// The header of a request that changes something.
-pub(crate) const SNAPSHOT_HEADER: &str = "sockstamp-snapshot";
-/// The header of a request that takes a core for seconds.
-const EXPLAIN_HEADER: &str = "sockstamp-explain";
-
-const TEXT: &str = "text/plain; charset=utf-8";
-const PATHS: &str = "there is /, /metrics, /slow, /config, /healthz and /readyz, and by POST \
-    /snapshot and /explain\n";
-const DEEDS: &str = "without a token the agent does this for its owner alone, as by `sockstamp agent \
-    snapshot`: set token_file\n";
-const MISDIRECTED: &str = "without a token the agent answers requests to an IP address, to \
-    localhost and to the host's own name alone: use one of them, or set token_file\n";
-
 /// The server, seen from the thread that measures.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -71,9 +49,6 @@ pub(crate) struct Server {
     dropped: Arc<AtomicU64>,
     token: Token,
 }
-
-/// The token that clients must have, if there is one.
-type Token = Arc<RwLock<Option<String>>>;
 
 impl Server {
     /// Serve on a thread of its own, without capabilities. Clients must have the token, if there is
@@ -149,54 +124,6 @@ impl Server {
     }
 }
 
-/// The way to the thread that measures.
-struct Asker {
-    ask: mpsc::Sender<Question>,
-    waker: UnixStream,
-    token: Token,
-    /// Only this host reaches it, without encryption.
-    is_local: bool,
-}
-
-impl Asker {
-    /// Return true if nothing but the address keeps others out. A page in a browser of this host
-    /// gets around that, if it makes its own name resolve to the address (DNS rebinding): then its
-    /// requests have its name.
-    fn relies_on_the_address(&self) -> bool {
-        self.is_local && !self.has_token()
-    }
-
-    /// Return true if clients of the network must give a token.
-    fn has_token(&self) -> bool {
-        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
-        token.is_some()
-    }
-
-    /// Return true if the client may see and do everything. The comparison takes as long whatever
-    /// is wrong.
-    fn admits(&self, headers: &HeaderMap) -> bool {
-        let token = self.token.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(token) = &*token else {
-            return true;
-        };
-        let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        let given = value.and_then(credentials::token).unwrap_or_default();
-        let differing = token
-            .bytes()
-            .zip(&*given)
-            .map(|(mine, theirs)| mine ^ theirs);
-        given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
-    }
-
-    async fn ask(&self, want: Want) -> Option<Answered> {
-        let (answer, answered) = oneshot::channel();
-        self.ask.send(Question { want, answer }).ok()?;
-        // A full pipe has woken it already.
-        let _ = (&self.waker).write(&[0]);
-        answered.await.ok()
-    }
-}
-
 /// The places where clients come in.
 struct Places {
     listener: TcpListener,
@@ -208,15 +135,6 @@ struct Places {
 enum Client {
     Network(tokio::net::TcpStream),
     Local(tokio::net::UnixStream),
-}
-
-/// The reason to trust a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// The socket that it came by is its owner's.
-    Owner,
-    /// The token that it gives, if the agent has one.
-    Token,
 }
 
 async fn serve(places: Places, asker: Rc<Asker>, dropped: &AtomicU64) -> io::Result<Infallible> {
@@ -316,143 +234,6 @@ async fn answer(
         .await;
 }
 
-async fn respond(request: &Request<Incoming>, asker: &Asker, trust: Trust) -> Response<Answer> {
-    let headers = request.headers();
-    let path = request.uri().path();
-    // Probes of a cluster have no token.
-    let is_probe = ["/healthz", "/readyz"].contains(&path);
-    let is_owner = trust == Trust::Owner;
-    if !is_probe && !is_owner && !asker.admits(headers) {
-        return unauthorized();
-    }
-    if !is_owner && asker.relies_on_the_address() && !own_host::is_asked_by(request) {
-        return reply(StatusCode::MISDIRECTED_REQUEST, TEXT, MISDIRECTED);
-    }
-    let Some(resource) = Resource::at(path, headers) else {
-        return reply(StatusCode::NOT_FOUND, TEXT, PATHS);
-    };
-    let methods = resource.methods();
-    let method = request.method().as_str();
-    if methods.split(", ").all(|other| method != other) {
-        return not_allowed(methods);
-    }
-    match resource {
-        Resource::Alive => reply(StatusCode::OK, TEXT, "ok\n"),
-        Resource::Page(file) => shown(file),
-        Resource::State(want, kind) => ask(asker, want, kind).await,
-        // Pages of other sites cannot send this header unasked, but could send the rest.
-        Resource::Deed(_, header) if !headers.contains_key(header) => reply(
-            StatusCode::FORBIDDEN,
-            TEXT,
-            format!("it needs the header {header}\n"),
-        ),
-        // Anybody of this host reaches the address.
-        Resource::Deed(..) if !is_owner && !asker.has_token() => {
-            reply(StatusCode::FORBIDDEN, TEXT, DEEDS)
-        }
-        Resource::Deed(want, _) => ask(asker, want, TEXT).await,
-    }
-}
-
-/// The thing that a path names.
-enum Resource {
-    /// A sign of life of this thread.
-    Alive,
-    /// A file of the page.
-    Page(page::File),
-    /// An answer of the measuring thread, of this kind.
-    State(Want, &'static str),
-    /// Something that is done for clients that send this header.
-    Deed(Want, &'static str),
-}
-
-impl Resource {
-    fn at(path: &str, headers: &HeaderMap) -> Option<Self> {
-        Some(match path {
-            "/healthz" => Self::Alive,
-            "/readyz" => Self::State(Want::Ready, TEXT),
-            "/config" => Self::State(Want::Config, TEXT),
-            "/slow" => Self::State(Want::Slow, "application/json"),
-            "/metrics" => {
-                let format = accepted(headers);
-                Self::State(Want::Metrics(format), format.content_type())
-            }
-            "/snapshot" => Self::Deed(Want::Snapshot, SNAPSHOT_HEADER),
-            "/explain" => Self::Deed(Want::Explain, EXPLAIN_HEADER),
-            _ => Self::Page(page::File::at(path)?),
-        })
-    }
-
-    /// The methods that it has, as `Allow` names them.
-    const fn methods(&self) -> &'static str {
-        match self {
-            Self::Deed(..) => "POST",
-            Self::Alive | Self::Page(..) | Self::State(..) => "GET, HEAD",
-        }
-    }
-}
-
-fn unauthorized() -> Response<Answer> {
-    let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
-    for scheme in [
-        "Bearer",
-        "Basic realm=\"sockstamp agent: the token is the password\"",
-    ] {
-        let scheme = HeaderValue::from_static(scheme);
-        response.headers_mut().append(WWW_AUTHENTICATE, scheme);
-    }
-    response
-}
-
-/// Name the methods that there are (RFC 9110, section 15.5.6).
-fn not_allowed(methods: &'static str) -> Response<Answer> {
-    let text = format!("methods of this path: {methods}\n");
-    let mut response = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
-    let methods = HeaderValue::from_static(methods);
-    response.headers_mut().insert(ALLOW, methods);
-    response
-}
-
-async fn ask(asker: &Asker, want: Want, kind: &'static str) -> Response<Answer> {
-    match asker.ask(want).await {
-        Some(Ok(body)) => reply(StatusCode::OK, kind, body),
-        Some(Err(Refusal { status, why })) => reply(status, TEXT, why),
-        None => reply(
-            StatusCode::SERVICE_UNAVAILABLE,
-            TEXT,
-            "there is no answer: see the agent's log\n",
-        ),
-    }
-}
-
-fn shown(file: page::File) -> Response<Answer> {
-    let mut response = reply(StatusCode::OK, file.kind, file.text);
-    let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(page::POLICY),
-    );
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-fn reply(status: StatusCode, kind: &'static str, body: impl Into<Answer>) -> Response<Answer> {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn accepted(headers: &HeaderMap) -> Format {
-    let kinds = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    Format::accepted(&kinds.collect::<Vec<_>>().join(","))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
@@ -464,6 +245,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::local::LocalSocket;
+    use super::super::question::{Answered, Refusal, Want};
     use super::*;
 
     /// A server whose questions are answered with their number.
