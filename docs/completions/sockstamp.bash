@@ -148,7 +148,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__diff)
-            opts="-h --before --after --least-share --least-time --fail-if --format --help"
+            opts="-p -h --before --after --pid --comm --from --to --least-share --least-time --fail-if --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -159,6 +159,26 @@ _sockstamp() {
                     return 0
                     ;;
                 --after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --comm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -304,7 +324,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --least-share --least-time --format --help"
+            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --least-share --least-time --format --from --to --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -402,6 +422,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -410,12 +438,32 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__export)
-            opts="-o -h --perfetto --slow --output --help"
+            opts="-p -o -h --pid --comm --from --to --perfetto --slow --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --comm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --slow)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -960,12 +1008,32 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__report)
-            opts="-o -h --by --interval --top --sort --format --html --output --help"
+            opts="-p -o -h --pid --comm --from --to --by --interval --top --sort --format --html --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --comm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --by)
                     COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow cpu size opened retransmitted" -- "${cur}"))
                     return 0

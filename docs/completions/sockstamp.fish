@@ -215,6 +215,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-sh
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message, as --sample all'
@@ -247,6 +249,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Also record each packet of the target, in a file next to each file of messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l comm -d 'The same, for processes or threads of this name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -293,6 +299,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l outp
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l before -d 'Several recordings of the same system, which tell how far such recordings lie apart' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l comm -d 'The same, for processes or threads of this name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 'Exit with status 3 if this holds beyond chance, such as \'tx.qdisc.p99 > +20%\'' -r
@@ -309,6 +319,10 @@ json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l comm -d 'The same, for processes or threads of this name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slow -d 'Keep only messages slower than this' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'

@@ -15,6 +15,9 @@ use sockstamp_explain::diff::{Population, compare, one_sided, seen};
 use sockstamp_record::Detail;
 use sockstamp_run::escape::complain;
 
+use crate::options::choice::Choice;
+use crate::options::chosen::Chosen;
+use crate::options::filter::FilterWords;
 use crate::options::least::LeastOptions;
 use crate::print::output::Format;
 use crate::recordings::{Recordings, files};
@@ -48,6 +51,12 @@ pub struct Options {
     /// Several recordings to compare these with
     #[arg(long = "after", value_name = "RECORDING", num_args = 1.., requires = "befores")]
     pub afters: Vec<PathBuf>,
+    /// What of them is read.
+    #[command(flatten)]
+    pub chosen: Chosen,
+    /// The filter expression.
+    #[command(flatten)]
+    pub filter: FilterWords,
     #[command(flatten)]
     /// The limits below which a change is no finding.
     pub least: LeastOptions,
@@ -65,9 +74,10 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let choice = options.chosen.choice(&options.filter);
     let [before, after] = [
-        populations(options.before.iter().chain(&options.befores))?,
-        populations(options.after.iter().chain(&options.afters))?,
+        populations(options.before.iter().chain(&options.befores), &choice)?,
+        populations(options.after.iter().chain(&options.afters), &choice)?,
     ];
     let changes = compare(&before, &after, options.least.into());
     let one_sided = one_sided(&before, &after);
@@ -119,13 +129,16 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
     }
 }
 
-fn populations<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Population>> {
-    paths.map(|path| population(path)).collect()
+fn populations<'a>(
+    paths: impl Iterator<Item = &'a PathBuf>,
+    choice: &Choice,
+) -> Result<Vec<Population>> {
+    paths.map(|path| population(path, choice)).collect()
 }
 
-fn population(path: &Path) -> Result<Population> {
+fn population(path: &Path, choice: &Choice) -> Result<Population> {
     let mut population = Population::new();
-    let recordings = Recordings::open(&files(path)?)?;
+    let recordings = Recordings::chosen(&files(path)?, choice.clone())?;
     if let Some(slow_only) = recordings.slow_only() {
         complain(format_args!("{}: {slow_only}", path.display()));
     }

@@ -25,6 +25,7 @@ use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
+use crate::options::chosen::{Chosen, Span};
 use crate::options::least::LeastOptions;
 use crate::options::measuring::Measuring;
 use crate::options::source::Source;
@@ -38,10 +39,14 @@ use told::Told;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
+#[command(mut_arg("from", |arg| arg.requires("read")), mut_arg("to", |arg| arg.requires("read")))]
 pub struct Options {
     #[command(flatten)]
     /// Recordings, or the target.
     pub source: Source,
+    /// The time of the rows that are read.
+    #[command(flatten)]
+    pub span: Span,
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,
@@ -132,7 +137,13 @@ fn slow_of(border: Border) -> Nanos {
 
 fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
     let (border, least) = (options.slow, options.least.into());
-    let recordings = Recordings::open(files)?;
+    let chosen = Chosen {
+        pids: options.source.target.pids.clone(),
+        comms: options.source.target.comms.clone(),
+        span: options.span,
+    };
+    let choice = chosen.choice(&options.source.target.filter);
+    let recordings = Recordings::chosen(files, choice)?;
     let (explained, failed) = causes::of(border, least, |detail, take| {
         recordings.each(detail, |message| {
             take(message);

@@ -14,15 +14,20 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
 
+use crate::options::chosen::Chosen;
+use crate::options::files::Files;
 use crate::print::output;
 use crate::recordings::{Recordings, all_files};
 
 /// Options of `export`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Recordings: files, or directories of `record`
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// Recordings, and a filter.
+    #[command(flatten)]
+    pub files: Files,
+    /// What of them is read.
+    #[command(flatten)]
+    pub chosen: Chosen,
     /// Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part
     #[arg(long, required = true)]
     pub perfetto: bool,
@@ -39,8 +44,8 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let files = all_files(&options.files)?;
-    let recordings = Recordings::open(&files)?;
+    let files = all_files(&options.files.paths)?;
+    let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
     let file = output::Unfinished::new(&options.output, &files)?;
     let limit = options.slow.map(Nanos::from);
     let mut trace = perfetto::Trace::new(file.create()?);

@@ -44,8 +44,16 @@ fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation || !told.starts_with("filter, column ") {
         return None;
     }
-    let begin = format!("sockstamp {}", arguments.get(1)?.to_str()?);
-    let instead = filter::instead(told, &begin)?;
+    let subcommand = arguments.get(1)?.to_str()?;
+    let instead = filter::instead(told, &format!("sockstamp {subcommand}"));
+    if instead.is_none() && subcommand == "diff" && told.starts_with("filter, column 1:") {
+        return Some(
+            "two recordings are compared, or several by: \
+             write sockstamp diff --before BEFORE... --after AFTER..."
+                .to_owned(),
+        );
+    }
+    let instead = instead?;
     let (place, _) = told.split_once(": ")?;
     Some(format!("{place}: {instead}"))
 }

@@ -34,7 +34,7 @@ pub(crate) const FILTER_WORDS: [&str; 13] = [
 pub struct FilterWords(pub Option<Filter>);
 
 impl FilterWords {
-    fn read(text: &str) -> Result<Self, FilterError> {
+    pub(crate) fn read(text: &str) -> Result<Self, FilterError> {
         if text.trim().is_empty() {
             return Ok(Self(None));
         }

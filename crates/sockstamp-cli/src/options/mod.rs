@@ -1,6 +1,9 @@
 //! Options that subcommands share, and what they mean.
 
+pub(crate) mod choice;
+pub(crate) mod chosen;
 pub(crate) mod expert;
+pub(crate) mod files;
 pub(crate) mod filter;
 pub(crate) mod heading;
 pub(crate) mod least;

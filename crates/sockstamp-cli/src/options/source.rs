@@ -1,19 +1,24 @@
 //! Define where messages come from: recordings, or a target that is measured.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::options::filter::FILTER_WORDS;
+use crate::options::files::divided;
 use crate::options::target::Target;
 
 /// The files to read.
 const FILES: &str = "read";
 /// Options that do not choose what is measured.
-const OF_BOTH: [&str; 8] = [
+const OF_BOTH: [&str; 13] = [
     FILES,
+    "pids",
+    "comms",
+    "filter",
+    "from",
+    "to",
     "format",
     "least_share",
     "least_time",
@@ -39,23 +44,15 @@ fn typed(id: &str) -> String {
     match (option.and_then(Arg::get_long), id) {
         (Some(long), _) => format!("--{long}"),
         (None, "command") => "a command".to_owned(),
-        (None, "filter") => "a filter".to_owned(),
         (None, _) => format!("--{}", id.replace('_', "-")),
     }
 }
 
-/// Return true for a word of a filter behind recordings; a file of that name is read.
-fn is_filter_word(file: &Path) -> bool {
-    file.to_str()
-        .is_some_and(|word| FILTER_WORDS.contains(&word))
-        && !file.exists()
-}
-
 impl FromArgMatches for Source {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let target = Target::from_arg_matches(matches)?;
-        let files = matches.get_many::<PathBuf>(FILES).unwrap_or_default();
-        let files: Vec<_> = files.cloned().collect();
+        let mut target = Target::from_arg_matches(matches)?;
+        let words = matches.get_many::<PathBuf>(FILES).unwrap_or_default();
+        let (files, filter) = divided(words.cloned().collect())?;
         if files.is_empty() {
             return Ok(Self { files, target });
         }
@@ -64,13 +61,15 @@ impl FromArgMatches for Source {
         // Groups of options have ids of their own, which are not lower case.
         let measuring = options
             .find(|id| !OF_BOTH.contains(id) && !id.starts_with(|c: char| c.is_ascii_uppercase()));
-        let filter = files.iter().any(|file| is_filter_word(file));
-        if let Some(option) = measuring.or(filter.then_some("filter")) {
+        if let Some(option) = measuring {
             let reason = format!(
                 "-r reads recordings, and {} is for measuring: leave out one of them",
                 typed(option)
             );
             return Err(Error::raw(ErrorKind::ArgumentConflict, reason));
+        }
+        if filter.0.is_some() {
+            target.filter = filter;
         }
         Ok(Self { files, target })
     }
@@ -119,8 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_stands_behind_recordings_too() {
+        let source = read(&["-r", "a.parquet", "tcp", "port", "80"].map(OsStr::new)).unwrap();
+        assert_eq!(source.files, [PathBuf::from("a.parquet")]);
+        assert_eq!(source.target.filter.0, "tcp port 80".parse().ok());
+    }
+
+    #[test]
     fn what_is_measured_is_refused_by_its_name_beside_recordings() {
-        for words in [["--pid", "1"], ["--comm", "nginx"], ["--netns", "blue"]] {
+        for words in [["--cgroup", "a"], ["--container", "b"], ["--netns", "c"]] {
             let [option, value] = words;
             let told = read(&["-r", "a.parquet", option, value].map(OsStr::new));
             let told = told.unwrap_err().to_string();
@@ -129,6 +135,5 @@ mod tests {
         }
         assert_eq!(typed("max_cost"), "--max-cost");
         assert_eq!(typed("command"), "a command");
-        assert_eq!(typed("filter"), "a filter");
     }
 }

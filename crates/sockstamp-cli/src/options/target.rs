@@ -92,7 +92,7 @@ impl Target {
     }
 }
 
-fn process(text: &str) -> Result<u32, String> {
+pub(super) fn process(text: &str) -> Result<u32, String> {
     let number = text.parse();
     number.map_err(|_| "a process is a number (--comm has names)".to_owned())
 }

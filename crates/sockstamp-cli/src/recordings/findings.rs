@@ -95,6 +95,7 @@ mod tests {
 
     use super::super::waits::{PROCESSES, of_processes, waits_beside};
     use super::*;
+    use crate::options::choice::Choice;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -153,6 +154,37 @@ mod tests {
         assert!(sentence.contains("10.0.0.2:5432"), "{sentence}");
         assert_eq!(diagnosis.findings[0].failure, Some(End::GivenUp));
         assert_eq!(diagnosis.findings[0].count, 4);
+    }
+
+    #[test]
+    fn a_choice_has_its_waits_alone() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        recorded(path.clone(), 4);
+        let count = |choice| {
+            let recordings = Recordings::chosen(std::slice::from_ref(&path), choice).unwrap();
+            recordings.waits(|_| ()).unwrap().list.len()
+        };
+        let of_port = |port: u16| Choice {
+            filter: format!("port {port}").parse().ok(),
+            ..Choice::default()
+        };
+        assert_eq!([count(of_port(5432)), count(of_port(80))], [4, 0]);
+        // Waits have the name of a thread; the recording knows that of its process.
+        for (comm, expected) in [("postgres-app", 4), ("worker-3", 4), ("redis", 0)] {
+            let comms = vec![comm.to_owned()];
+            let choice = Choice {
+                comms,
+                ..Choice::default()
+            };
+            assert_eq!(count(choice), expected, "{comm}");
+        }
+        let from = Some(Timestamp::from_nanos((1_700_000_000 + 20) * SECOND));
+        let choice = Choice {
+            from,
+            ..Choice::default()
+        };
+        assert_eq!(count(choice), 2);
     }
 
     #[test]

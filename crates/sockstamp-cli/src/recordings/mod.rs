@@ -18,6 +18,7 @@ use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
+use crate::options::choice::Choice;
 use crate::print::progress::Progress;
 
 /// The extension of files with messages.
@@ -88,18 +89,33 @@ impl fmt::Display for SlowOnly {
 }
 
 /// Recordings that are read, several times if needed.
-pub(crate) struct Recordings(Vec<Reader>);
+pub(crate) struct Recordings {
+    readers: Vec<Reader>,
+    choice: Choice,
+}
 
 impl Recordings {
-    /// Open files, and those of directories.
+    /// Open files, and those of directories, to read all of them.
+    #[cfg(test)]
     pub(crate) fn open(paths: &[PathBuf]) -> Result<Self> {
-        open(&all_files(paths)?).map(Self)
+        Self::chosen(paths, Choice::default())
+    }
+
+    /// Open files, and those of directories, to read these rows.
+    pub(crate) fn chosen(paths: &[PathBuf], choice: Choice) -> Result<Self> {
+        let readers = open(&all_files(paths)?)?;
+        Ok(Self { readers, choice })
+    }
+
+    /// Return true if rows may be left out.
+    pub(crate) fn is_part(&self) -> bool {
+        !self.choice.is_all()
     }
 
     /// Return what the recordings lack, as far as their writers came to note it.
     pub(crate) fn lost(&self) -> Lost {
         let mut sum = Lost::default();
-        for recording in &self.0 {
+        for recording in &self.readers {
             for (key, loss) in LOST {
                 let count = recording.fact(key).and_then(|count| count.parse().ok());
                 let all = loss(&mut sum);
@@ -112,16 +128,16 @@ impl Recordings {
     /// Return the network namespaces of the host that measured.
     pub(crate) fn places(&self) -> Places {
         let recorded = |recording: &Reader| Places::recorded(|key| recording.fact(key));
-        Places::of_all(self.0.iter().map(recorded))
+        Places::of_all(self.readers.iter().map(recorded))
     }
 
     /// Return the choice of `record --slow`, if any file has it.
     pub(crate) fn slow_only(&self) -> Option<SlowOnly> {
         let chosen = |recording: &Reader| recording.fact(SLOW_ONLY)?.parse().ok();
-        let times: Vec<u64> = self.0.iter().filter_map(chosen).collect();
+        let times: Vec<u64> = self.readers.iter().filter_map(chosen).collect();
         Some(SlowOnly {
             limit: Nanos(*times.iter().max()?),
-            some_have_all: times.len() < self.0.len(),
+            some_have_all: times.len() < self.readers.len(),
         })
     }
 
@@ -131,11 +147,20 @@ impl Recordings {
         detail: Detail,
         mut take: impl FnMut(&Message) -> Result<()>,
     ) -> Result<()> {
-        let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum())?;
-        self.0.iter().try_for_each(|recording| {
+        // A choice is by columns that durations alone do not have.
+        let detail = match self.is_part() {
+            true => detail.max(Detail::Dimensions),
+            false => detail,
+        };
+        let names = self.processes();
+        let mut progress = Progress::new(self.readers.iter().map(Reader::rows).sum())?;
+        self.readers.iter().try_for_each(|recording| {
             recording.each(detail, |message| {
                 progress.step()?;
-                take(message)
+                match self.choice.has(message, names.of(message.pid)) {
+                    true => take(message),
+                    false => Ok(()),
+                }
             })
         })
     }

@@ -80,16 +80,20 @@ impl Recordings {
     pub(crate) fn waits(&self, mut see: impl FnMut(&Waited)) -> Result<Waits> {
         let names = self.processes();
         let mut waits = Waits::default();
-        for recording in &self.0 {
+        for recording in &self.readers {
             let counted = recording.fact(ATTEMPTS).map(attempts);
-            waits.attempts.extend(counted.into_iter().flatten());
+            let chosen = |one: &Attempts| self.choice.has_attempts(one, names.of(one.key.pid));
+            let counted = counted.into_iter().flatten();
+            waits.attempts.extend(counted.filter(chosen));
             let lost = recording.fact(LOST_WAITS);
             let lost = lost.and_then(|lost| lost.parse().ok()).unwrap_or(0);
             waits.lost = waits.lost.saturating_add(lost);
             if let Some(file) = file_beside(recording)? {
                 file.each(|row| {
-                    see(&row);
-                    waits.list.push(row.wait);
+                    if self.choice.has_wait(&row, names.of(row.wait.pid)) {
+                        see(&row);
+                        waits.list.push(row.wait);
+                    }
                 })?;
             }
         }
@@ -104,7 +108,7 @@ impl Recordings {
 
     /// Return the names of processes.
     pub(crate) fn processes(&self) -> Processes {
-        let facts = self.0.iter().filter_map(|one| one.fact(PROCESSES));
+        let facts = self.readers.iter().filter_map(|one| one.fact(PROCESSES));
         Processes(facts.flat_map(processes).collect())
     }
 }
@@ -114,6 +118,11 @@ impl Recordings {
 pub(crate) struct Processes(BTreeMap<u32, Name>);
 
 impl Processes {
+    /// Return the name of this process, if it is known.
+    pub(crate) fn of(&self, pid: u32) -> Option<&Name> {
+        self.0.get(&pid)
+    }
+
     fn rename(&self, pid: u32, comm: &mut Name) {
         if let Some(name) = self.0.get(&pid) {
             comm.clone_from(name);

@@ -25,6 +25,8 @@ use sockstamp_model::wait::Wait;
 
 use self::groups::{Intervals, Sums};
 use self::series::Series;
+use crate::options::chosen::Chosen;
+use crate::options::files::Files;
 use crate::print::colour::{Brush, Color};
 use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
@@ -38,9 +40,12 @@ use sockstamp_run::{duration, escape};
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Recordings: files, or directories of `record`
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// Recordings, and a filter.
+    #[command(flatten)]
+    pub files: Files,
+    /// What of them is read.
+    #[command(flatten)]
+    pub chosen: Chosen,
     /// Also sum messages in groups by these dimensions
     ///
     /// The port is the service's. The cgroup is known by its number. The interface is the one that
@@ -106,12 +111,13 @@ fn page(name: OsString) -> Result<PathBuf, &'static str> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let files = all_files(&options.files)?;
+    let files = all_files(&options.files.paths)?;
+    let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
     if let Some(path) = &options.html {
-        html::run(&files, &options.by, path)?;
+        html::run(&recordings, &files, &options.by, path)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = Report::of(options, &files)?;
+    let report = Report::of(options, &recordings)?;
     let mut output: Box<dyn Write> = match &options.output {
         Some(path) => output::create_beside(path, &files)?,
         None => Box::new(io::stdout()),
@@ -143,6 +149,7 @@ fn print(
         diagnosis,
         waits,
         places,
+        is_part,
     } = report;
     let shown = Shown {
         diagnosis,
@@ -151,6 +158,7 @@ fn print(
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
             let why = match waits[..] {
+                [] if *is_part => "nothing in the recording matches",
                 [] => "the recording is empty",
                 _ => "none was sent or read whole, but something waited",
             };
@@ -210,20 +218,21 @@ struct Report {
     diagnosis: Diagnosis,
     waits: Vec<Wait>,
     places: Places,
+    /// Rows may have been left out.
+    is_part: bool,
 }
 
 impl Report {
     /// The duration is the time from the first row to the last.
-    fn of(options: &Options, files: &[PathBuf]) -> Result<Self> {
+    fn of(options: &Options, recordings: &Recordings) -> Result<Self> {
         let by = Grouping::new(options.by.iter().copied());
         let interval = options
             .interval
             .and_then(|interval| u64::try_from(interval.as_nanos()).ok());
-        let recordings = Recordings::open(files)?;
-        let intervals = interval.map(|interval| intervals(&recordings, interval));
+        let intervals = interval.map(|interval| intervals(recordings, interval));
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), intervals.transpose()?.flatten());
-        let mut findings = Findings::new(&recordings)?;
+        let mut findings = Findings::new(recordings)?;
         // A diagnosis needs stamps, and no column of CSV has one.
         let detail = match options.format {
             Format::Csv => Detail::Dimensions,
@@ -260,6 +269,7 @@ impl Report {
             series,
             slow_only: recordings.slow_only(),
             places: recordings.places(),
+            is_part: recordings.is_part(),
         })
     }
 }

@@ -45,13 +45,17 @@ const SCRIPT_HASH: &str = include_str!("page.js.sha256");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-HASH'; base-uri 'none'; form-action 'none'";
 
 /// Write the page of these recordings, with groups by these dimensions.
-pub(super) fn run(files: &[PathBuf], by: &[Dimension], path: &Path) -> Result<()> {
-    let recordings = Recordings::open(files)?;
+pub(super) fn run(
+    recordings: &Recordings,
+    files: &[PathBuf],
+    by: &[Dimension],
+    path: &Path,
+) -> Result<()> {
     let by = by.iter().copied();
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let slow_only = recordings.slow_only();
-    let findings = Findings::new(&recordings)?;
+    let findings = Findings::new(recordings)?;
     let page = Page::of(by, slow_only, findings, |take| {
         recordings.each(Detail::All, |message| {
             take(message);
