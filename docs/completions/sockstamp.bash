@@ -746,7 +746,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__ping)
-            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -I -D -q -n -O -v -U -f -A -l -p -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --interface --netns --container --timestamps --quiet --alive --dead --flood --adaptive --preload --pattern --retries --every --path --json --help"
+            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -e -S -I -D -q -a -n -O -v -U -f -A -l -p -h -V --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --identifier --sndbuf --interface --netns --container --timestamps --quiet --audible --alive --dead --flood --adaptive --preload --pattern --retries --every --path --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -833,6 +833,22 @@ _sockstamp() {
                     return 0
                     ;;
                 -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --identifier)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sndbuf)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -S)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -332,9 +332,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l targets -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l udp -d 'Send datagrams to this port; a reply or ICMP "port unreachable" is an answer' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l tcp -d 'Send SYNs to this port; a SYN-ACK or RST is an answer' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s c -l count -d 'Stop after N probes to each host' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s i -l interval -d 'Time between probes of one host; less than 2ms needs root' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s i -l interval -d 'Time between probes of one host; less than 2ms needs root (0: with each answer, as -f, but as much is printed)' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s w -l deadline -d 'Stop after this time, even if answers are outstanding' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeout -d 'Count a probe as lost if it is not answered within this time; without it 1s, and a host that never answered is awaited for 3.2s after its last probe' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeout -d 'Count a probe as lost if it is not answered within this time (0: never); without it 1s, and a host that never answered is awaited for 3.2s after its last probe' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s s -l size -d 'Bytes of payload, for ICMP and UDP' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s t -l ttl -d 'TTL of IPv4, hop limit of IPv6' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s Q -l tos -d 'TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits' -r
@@ -343,6 +343,8 @@ probe\t'Never, and the known path MTU is not minded'
 want\t'By this host, to the known path MTU'
 dont\t'By routers, too'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s m -l mark -d 'Mark the packets of probes, for routes and firewalls' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s e -l identifier -d 'The identifier of echo requests; by default one that is not in use' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s S -l sndbuf -d 'Bytes of the sockets\' send buffers' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s I -l interface -d 'Send through this interface, or from this source address' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l netns -d 'Probe from each of these network namespaces: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l container -d 'Probe from the network namespaces of these containers, by a prefix of id or name' -r
@@ -354,6 +356,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 4 -d 'Use I
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 6 -d 'Use IPv6 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s D -l timestamps -d 'Begin each line with the time of day, in seconds since 1970'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s q -l quiet -d 'Print only the summary'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s a -l audible -d 'Ring the terminal\'s bell with each answer that has a line'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s n -d 'Accepted as ping\'s: addresses are never looked up as names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s O -d 'Accepted as ping\'s: a lost probe always has a line'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s v -d 'Accepted as ping\'s: errors always have a line'
@@ -365,6 +368,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s A -l adapti
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l path -d 'Probe each hop of the path to the host: its times and loss, and the path MTU'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print one JSON object per probe, then the summary; all times in nanoseconds'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s V -l version -d 'Print version'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s b -l size -d 'Bytes of payload' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s B -l backoff -d 'The timeout of each retry, as a multiple of its predecessor\'s' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s c -l count -d 'Send N probes to each host' -r

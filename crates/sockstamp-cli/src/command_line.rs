@@ -121,6 +121,7 @@ pub enum Subcommand {
     ///
     /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it
     /// is also 1 if fewer than -c probes were answered. Ctrl-C ends it with the summary.
+    #[command(version)]
     Ping(ping::Options),
     /// Probe hosts as fping does: its options, output and exit status, with the kernel's times
     ///

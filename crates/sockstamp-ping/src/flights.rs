@@ -12,7 +12,8 @@ use crate::{AnswerKind, MAX_IN_FLIGHT, TargetId};
 /// A probe.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// The probe's number for its destination, from 0. The packet carries its low 16 bits.
+    /// The probe's number for its destination, from 1 as ping(8)'s. The packet carries its low 16
+    /// bits.
     pub(crate) number: u64,
     pub(crate) target: TargetId,
     /// The probe's number for its target, from 1.
@@ -84,7 +85,7 @@ impl Flights {
         ring.resize_with(slots, || None);
         Self {
             ring,
-            next: 0,
+            next: 1,
             answered: None,
         }
     }
@@ -141,7 +142,7 @@ impl Flights {
     pub(crate) fn latest(&self, low: u64, bits: u32) -> Option<u64> {
         let newest = self.next.checked_sub(1)?;
         let back = newest.wrapping_sub(low) & ((1 << bits) - 1);
-        newest.checked_sub(back)
+        newest.checked_sub(back).filter(|number| *number > 0)
     }
 
     /// Note that this one was answered, and return whether a later one was answered before.
@@ -201,27 +202,27 @@ mod tests {
     fn the_oldest_makes_room() {
         let mut flights = filled(16, 16);
         let gone = push(&mut flights, 17).unwrap();
-        assert_eq!((gone.number, gone.seq), (0, 1));
-        assert!(flights.get(0).is_none());
-        assert_eq!(flights.get(16).unwrap().seq, 17);
+        assert_eq!((gone.number, gone.seq), (1, 1));
+        assert!(flights.get(1).is_none());
+        assert_eq!(flights.get(17).unwrap().seq, 17);
     }
 
     #[test]
     fn a_larger_ring_keeps_the_probes_of_the_smaller() {
         let mut flights = filled(16, 40);
         flights.grow(64);
-        assert_eq!(flights.open(), (24..40).collect::<Vec<_>>());
-        assert_eq!(flights.next(), 40);
+        assert_eq!(flights.open(), (25..=40).collect::<Vec<_>>());
+        assert_eq!(flights.next(), 41);
     }
 
     #[test]
     fn an_overtaken_probe_is_reordered_and_an_answered_one_not_open() {
         let mut flights = filled(16, 3);
-        assert!(!flights.answered(0));
-        assert!(!flights.answered(2));
-        assert!(flights.answered(1));
-        flights.get(1).unwrap().state = State::Answered;
-        assert_eq!(flights.open(), [0, 2]);
+        assert!(!flights.answered(1));
+        assert!(!flights.answered(3));
+        assert!(flights.answered(2));
+        flights.get(2).unwrap().state = State::Answered;
+        assert_eq!(flights.open(), [1, 3]);
     }
 
     #[test]
@@ -241,7 +242,7 @@ mod tests {
         #[test]
         fn low_bits_name_the_latest_probe_that_has_them(sent in 1_u64..200_000, low: u16) {
             let flights = Flights { ring: Vec::new(), next: sent, answered: None };
-            let expected = (0..sent)
+            let expected = (1..sent)
                 .rev()
                 .take(1 << 16)
                 .find(|number| number & 0xffff == u64::from(low));
@@ -252,7 +253,7 @@ mod tests {
         fn each_of_the_last_probes_is_found(probes in 0_u64..200) {
             let mut flights = filled(32, probes);
             for number in 0..probes + 5 {
-                let remembered = number < probes && number + 32 >= probes;
+                let remembered = (1..=probes).contains(&number) && number + 32 > probes;
                 prop_assert_eq!(flights.get(number).is_some(), remembered);
             }
         }

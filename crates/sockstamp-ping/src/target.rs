@@ -122,6 +122,10 @@ pub struct Settings {
     /// The mark of their packets, for routes and firewalls (SO_MARK; needs CAP_NET_ADMIN or
     /// CAP_NET_RAW). Default: none.
     pub mark: Option<u32>,
+    /// The identifier of echo requests. Default: one that no other prober of this host has.
+    pub identifier: Option<u16>,
+    /// Bytes of the send buffer (SO_SNDBUF). Default: the system's.
+    pub send_buffer: Option<u32>,
 }
 
 impl Default for Settings {
@@ -147,6 +151,8 @@ impl Default for Settings {
             interface: None,
             path_mtu: None,
             mark: None,
+            identifier: None,
+            send_buffer: None,
         }
     }
 }

@@ -106,7 +106,14 @@ fn counter(options: &Options) -> &'static str {
 
 fn check_privilege(options: &Options) -> Result<()> {
     let is_root = geteuid().is_root();
-    ensure!(is_root || !options.flood, "only root may flood (-f)");
+    ensure!(
+        is_root || !floods(options),
+        "only root may flood (-f, -i 0)"
+    );
+    ensure!(
+        !options.path || !floods(options),
+        "--path does not flood: give -i a time of 0.01ms or more"
+    );
     ensure!(
         is_root || options.preload <= USERS_PRELOAD,
         "only root may send more than 3 probes ahead (-l)"
@@ -116,6 +123,11 @@ fn check_privilege(options: &Options) -> Result<()> {
         "only root may probe more often than every 2 ms (-i)"
     );
     Ok(())
+}
+
+/// Return true if a probe is sent with each answer.
+fn floods(options: &Options) -> bool {
+    options.flood || options.interval.is_zero()
 }
 
 /// Return the names among the arguments and in the file.
@@ -407,7 +419,7 @@ fn scope(origin: &Origin, found: &Found, via: Option<&Via>) -> Result<u32> {
 fn settings(options: &Options, via: Option<&Via>) -> Settings {
     Settings {
         count: options.retries.map(|retries| retries + 1).or(options.count),
-        interval: if options.flood {
+        interval: if floods(options) {
             FLOOD
         } else {
             options.interval
@@ -418,7 +430,7 @@ fn settings(options: &Options, via: Option<&Via>) -> Settings {
             false => LINGER,
         },
         deadline: options.deadline,
-        flood: options.flood || options.adaptive,
+        flood: floods(options) || options.adaptive,
         closest: match options.adaptive && !geteuid().is_root() {
             true => USERS_INTERVAL,
             false => Duration::ZERO,
@@ -443,6 +455,8 @@ fn settings(options: &Options, via: Option<&Via>) -> Settings {
         },
         path_mtu: options.path_mtu.map(PathMtu::from),
         mark: options.mark,
+        identifier: options.identifier,
+        send_buffer: options.sndbuf,
         ..Settings::default()
     }
 }

@@ -48,15 +48,16 @@ pub(super) fn head(host: &Host, options: &Options, sockets: &str) -> String {
     format!("PING {name} {bytes}, by {sockets}")
 }
 
-/// Print a probe's result. An abandoned probe has none.
+/// Print a probe's result, an answer with a `remark`. An abandoned probe has none.
 pub(super) fn outcome(
     output: &mut dyn Write,
     host: &Host,
     seq: u64,
     outcome: &Outcome,
+    remark: &str,
 ) -> io::Result<()> {
     match outcome {
-        Outcome::Answered(answer) => answered(output, host, seq, answer, ""),
+        Outcome::Answered(answer) => answered(output, host, seq, answer, remark),
         Outcome::Lost => {
             let counter = host.counter;
             writeln!(output, "no answer yet for {counter}={seq}: {}", label(host))
@@ -208,7 +209,7 @@ mod tests {
     }
 
     fn line(outcome: Outcome) -> String {
-        printed(|output| super::outcome(output, &host("10.0.0.2", None), 7, &outcome))
+        printed(|output| super::outcome(output, &host("10.0.0.2", None), 7, &outcome, ""))
     }
 
     #[test]
@@ -218,7 +219,7 @@ mod tests {
             "64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=10.000 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
         let loopback = Outcome::Answered(answer(10));
-        let line = printed(|output| outcome(output, &host("10.0.0.2", None), 100, &loopback));
+        let line = printed(|output| outcome(output, &host("10.0.0.2", None), 100, &loopback, ""));
         assert!(line.trim_end().chars().count() <= 92, "{line}");
     }
 

@@ -187,7 +187,8 @@ impl<'a> Report<'a> {
         if matches!(outcome, Outcome::Abandoned) {
             return Ok(());
         }
-        self.text(|output, hosts| line::outcome(output, &hosts[target], seq, outcome))
+        let bell = if self.options.audible { "\x07" } else { "" };
+        self.text(|output, hosts| line::outcome(output, &hosts[target], seq, outcome, bell))
     }
 
     /// Name each source once, since usually all probes are stamped alike.

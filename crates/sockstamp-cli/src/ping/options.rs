@@ -38,14 +38,15 @@ pub struct Options {
     #[arg(short, long, value_name = "N", value_parser = number)]
     pub count: Option<u64>,
     /// Time between probes of one host; less than 2ms needs root
+    /// (0: with each answer, as -f, but as much is printed)
     #[arg(short, long, value_name = "TIME", value_parser = pace, default_value = "1s")]
     pub interval: Duration,
     /// Stop after this time, even if answers are outstanding
     #[arg(short = 'w', long, value_name = "TIME", value_parser = patience)]
     pub deadline: Option<Duration>,
-    /// Count a probe as lost if it is not answered within this time; without it 1s, and a host that
-    /// never answered is awaited for 3.2s after its last probe
-    #[arg(short = 'W', long, value_name = "TIME", value_parser = patience)]
+    /// Count a probe as lost if it is not answered within this time (0: never); without it 1s, and
+    /// a host that never answered is awaited for 3.2s after its last probe
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = patience_or_none)]
     pub timeout: Option<Duration>,
     /// Bytes of payload, for ICMP and UDP
     #[arg(
@@ -70,6 +71,23 @@ pub struct Options {
     /// Mark the packets of probes, for routes and firewalls
     #[arg(short = 'm', long, value_name = "MARK", value_parser = mark)]
     pub mark: Option<u32>,
+    /// The identifier of echo requests; by default one that is not in use
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "ID",
+        value_parser = clap::value_parser!(u16).range(1..),
+        conflicts_with_all = ["udp", "tcp"],
+    )]
+    pub identifier: Option<u16>,
+    /// Bytes of the sockets' send buffers
+    #[arg(
+        short = 'S',
+        long,
+        value_name = "BYTES",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)),
+    )]
+    pub sndbuf: Option<u32>,
     /// Send through this interface, or from this source address
     #[arg(short = 'I', long, value_name = "IFACE|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Option<String>,
@@ -95,6 +113,9 @@ pub struct Options {
     /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
+    /// Ring the terminal's bell with each answer that has a line
+    #[arg(short = 'a', long)]
+    pub audible: bool,
     /// Accepted as ping's: addresses are never looked up as names
     #[arg(short)]
     pub numeric: bool,
@@ -180,11 +201,14 @@ impl Options {
             tos: None,
             path_mtu: None,
             mark: None,
+            identifier: None,
+            sndbuf: None,
             interface: None,
             netns: Vec::new(),
             container: Vec::new(),
             timestamps: false,
             quiet: false,
+            audible: false,
             numeric: false,
             outstanding: false,
             verbose: false,
@@ -261,13 +285,13 @@ fn number(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it is at least 1".to_owned())
 }
 
-/// Parse a value that [`sockstamp_ping::Settings::interval`] accepts.
+/// Parse a value that [`sockstamp_ping::Settings::interval`] accepts, or 0, which is a flood.
 fn pace(text: &str) -> Result<Duration, String> {
     let interval = duration(text.trim_start())?;
-    if (Duration::from_micros(10)..=LONGEST).contains(&interval) {
+    if interval.is_zero() || (Duration::from_micros(10)..=LONGEST).contains(&interval) {
         Ok(interval)
     } else {
-        Err("an interval of probes is from 0.01ms to 10^9 s".to_owned())
+        Err("an interval of probes is 0, or from 0.01ms to 10^9 s".to_owned())
     }
 }
 
@@ -278,6 +302,14 @@ fn patience(text: &str) -> Result<Duration, String> {
         Err("it is more than 0 and at most 10^9 s".to_owned())
     } else {
         Ok(patience)
+    }
+}
+
+/// Parse the same, or 0, which is ping(8)'s word for as long as it takes.
+fn patience_or_none(text: &str) -> Result<Duration, String> {
+    match duration(text.trim_start())? {
+        Duration::ZERO => Ok(LONGEST),
+        _ => patience(text),
     }
 }
 
@@ -324,6 +356,9 @@ mod tests {
     #[test]
     fn intervals_and_patience_are_neither_nothing_nor_for_ever() {
         assert_eq!(pace("0.2ms"), Ok(Duration::from_micros(200)));
-        assert!(pace("0").is_err() && patience("0").is_err() && patience("1e10").is_err());
+        assert_eq!(pace("0"), Ok(Duration::ZERO));
+        assert_eq!(patience_or_none("0"), Ok(LONGEST));
+        assert_eq!(patience_or_none("0.5"), Ok(Duration::from_millis(500)));
+        assert!(pace("1us").is_err() && patience("0").is_err() && patience("1e10").is_err());
     }
 }

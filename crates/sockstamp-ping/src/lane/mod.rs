@@ -51,6 +51,8 @@ pub(crate) struct Key {
     interface: Option<String>,
     path_mtu: Option<PathMtu>,
     mark: Option<u32>,
+    identifier: Option<u16>,
+    send_buffer: Option<u32>,
     one_path: bool,
 }
 
@@ -79,6 +81,8 @@ impl Key {
             interface: settings.interface.clone(),
             path_mtu: settings.path_mtu,
             mark: settings.mark,
+            identifier: settings.identifier,
+            send_buffer: settings.send_buffer,
             one_path: settings.one_path,
         }
     }
@@ -145,6 +149,11 @@ impl Key {
         if let Some(mark) = self.mark {
             set("mark", mark.to_string(), socket.set_mark(mark))?;
         }
+        if let Some(bytes) = self.send_buffer {
+            let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let done = socket.set_send_buffer_size(size);
+            set("send buffer", bytes.to_string(), done)?;
+        }
         if let Some(discovery) = self.path_mtu {
             let version = if self.v4 { Version::V4 } else { Version::V6 };
             set_path_mtu(&socket, version, discovery)?;
@@ -187,6 +196,17 @@ impl Key {
         socket.bind(&local.into()).map_err(|errno| Error::Refused {
             setting: "source",
             value: local.ip().to_string(),
+            errno,
+        })
+    }
+
+    /// Bind a ping socket, whose port is the identifier of its requests (`ping_get_port()` in
+    /// net/ipv4/ping.c, v6.18).
+    fn bind_as(&self, socket: &Socket, identifier: u16) -> Result<()> {
+        let local = self.peer(self.local().ip(), identifier);
+        socket.bind(&local.into()).map_err(|errno| Error::Refused {
+            setting: "identifier",
+            value: identifier.to_string(),
             errno,
         })
     }
@@ -393,6 +413,7 @@ fn into_io(error: Error) -> io::Error {
 }
 
 fn icmp_ports(key: &Key, support: &Support, identifier: u16) -> Result<(Kind, Vec<Port>)> {
+    let identifier = key.identifier.unwrap_or(identifier);
     let protocol = if key.v4 {
         IpProtocol::ICMPV4
     } else {
@@ -411,7 +432,10 @@ fn icmp_ports(key: &Key, support: &Support, identifier: u16) -> Result<(Kind, Ve
         let filter = filter::echo_replies(key.v4, key.types(), identifier);
         attach(&socket, &filter)?;
     }
-    key.bind(&socket)?;
+    match (&kind, key.identifier) {
+        (Kind::Ping, Some(identifier)) => key.bind_as(&socket, identifier)?,
+        _ => key.bind(&socket)?,
+    }
     Ok((kind, vec![Port::new(socket, support, AWAITED)?]))
 }
 

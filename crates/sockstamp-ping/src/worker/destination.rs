@@ -107,7 +107,7 @@ mod tests {
             made.set(made.get() + 1);
             cookie(&secret, of(number))
         };
-        for number in PROBES - MAX_IN_FLIGHT as u64..PROBES {
+        for number in PROBES - MAX_IN_FLIGHT as u64 + 1..=PROBES {
             let mut payload = Vec::new();
             let content = Content {
                 length: PAYLOAD,
@@ -135,7 +135,7 @@ mod tests {
                 made.set(made.get() + 1);
                 cookie(&secret, of(number))
             });
-            let latest = (0..probes).rev().find(|number| number % PORTS as u64 == port as u64);
+            let latest = (1..=probes).rev().find(|number| number % PORTS as u64 == port as u64);
             prop_assert_eq!(found, latest);
             prop_assert!(made.get() <= 1);
         }

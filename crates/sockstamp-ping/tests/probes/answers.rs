@@ -1,11 +1,12 @@
 //! Test the answers to each kind of probe.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
 
+use socket2::{Domain, Socket, Type};
 use sockstamp_ping::{AnswerKind, End, Engine, Limits, Protocol, Sockets};
-use testbed::{Family, Host};
+use testbed::{Family, Host, PATIENCE};
 
 use crate::common::{FAMILIES, assert_stamped, probe, target};
 
@@ -46,6 +47,31 @@ fn echo_replies_by_ping_sockets_and_by_raw_ones() {
                 story.ends()
             );
         }
+    }
+}
+
+/// A raw socket of the same host gets a copy of each request, behind its header of IPv4.
+#[test]
+fn requests_have_the_wanted_identifier_and_the_number_that_is_told() {
+    for range in ["0 0", "1 0"] {
+        let host = Host::new("identifier").unwrap();
+        host.set_sysctl("net.ipv4.ping_group_range", range).unwrap();
+        let icmp = Some(socket2::Protocol::ICMPV4);
+        let copies = host.enter(|| Socket::new(Domain::IPV4, Type::RAW, icmp).unwrap());
+        copies.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut target = target(&host, loopback(Family::V4), Protocol::Icmp, 3);
+        target.settings.identifier = Some(4321);
+        assert_eq!(probe([target]).all_answered(3).len(), 3);
+        let mut requests = Vec::new();
+        while requests.len() < 3 {
+            let mut packet = [0; 200];
+            let length = (&copies).read(&mut packet).unwrap();
+            let [8, 0, _, _, id_high, id_low, high, low, ..] = packet[20..length] else {
+                continue;
+            };
+            requests.push([[id_high, id_low], [high, low]].map(u16::from_be_bytes));
+        }
+        assert_eq!(requests, [[4321, 1], [4321, 2], [4321, 3]]);
     }
 }
 
