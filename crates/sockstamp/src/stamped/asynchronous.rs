@@ -71,6 +71,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     /// Outside a runtime of tokio with I/O.
     pub fn with(socket: S, options: Options, settings: Settings) -> io::Result<Self> {
         let socket = StampedSocket::with(socket, options, settings)?;
+        socket.watch().begin(&socket)?;
         Ok(Self {
             entries: Edges::of(socket.watch())?,
             readable: Edges::readable(&socket)?,

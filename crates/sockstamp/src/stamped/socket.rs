@@ -56,7 +56,7 @@ impl<S: AsFd> StampedSocket<S> {
     /// Those of [`new`](Self::new).
     pub fn with(socket: S, options: Options, settings: Settings) -> Result<Self> {
         let Settings { capacity, counted } = settings;
-        let watch = Watch::new(&socket)?;
+        let watch = Watch::new()?;
         let (ids, matcher) = Ids::prepare(&socket, options, capacity, counted)?;
         Ok(Self {
             socket,
@@ -340,7 +340,8 @@ impl<S: AsFd> StampedSocket<S> {
             state.has_leader = true;
             state.sleepers += 1;
             drop(state);
-            let slept = self.watch.wait(left);
+            let begun = self.watch.begin(&self.socket);
+            let slept = begun.and_then(|()| self.watch.wait(left));
             let mut state = self.state();
             state.has_leader = false;
             state.sleepers -= 1;
