@@ -125,6 +125,7 @@ pub enum Outcome {
 
 /// Counters of a [`Matcher`]. They never decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct MatcherCounters {
     /// Stamps matched to their own message.
     pub matched: u64,

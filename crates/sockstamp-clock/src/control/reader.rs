@@ -89,6 +89,7 @@ pub struct PacketInfo {
 
 /// Bytes that are no control message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Malformed {
     /// A header with a length below its own or beyond the rest, or too few bytes for a header. The
     /// position of the next message is unknown, so none follows.

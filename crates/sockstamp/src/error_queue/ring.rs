@@ -31,6 +31,7 @@ pub struct StampRing {
 
 /// A result of a [`StampRing`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RingReport {
     /// A sent message was stamped.
     Stamp {

@@ -27,6 +27,7 @@ pub enum CompletionsBy {
 
 /// A sender's sources of completions. Counts never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompletionCounters {
     /// Sends that were known to be complete from memory.
     pub by_memory: u64,

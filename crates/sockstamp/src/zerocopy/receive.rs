@@ -40,6 +40,7 @@ pub struct ZeroCopyReceiver<S> {
 
 /// Counters of a receiver, in bytes. They never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReceiveCounters {
     /// Mapped.
     pub mapped: u64,

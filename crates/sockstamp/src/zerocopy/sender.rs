@@ -56,6 +56,7 @@ struct Rest {
 
 /// Counters of a sender. They never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Send calls that the kernel took without a copy, or so it said.
     pub lent: u64,

@@ -16,6 +16,7 @@ fn read(ring: &mut StampRing, count: usize) -> Result<Vec<(u64, TxStamp)>, i32> 
         ring.read(|report| match report {
             RingReport::Stamp { key, stamp } => stamps.push((key, stamp)),
             RingReport::Ended { error, .. } => ended = error.raw_os_error(),
+            other => panic!("{other:?}"),
         })
         .unwrap();
         if stamps.len() < count && ended.is_none() {
@@ -123,7 +124,7 @@ fn a_full_ring_loses_nothing() {
     while ids.len() < 40 && start.elapsed() < PATIENCE {
         ring.read(|report| match report {
             RingReport::Stamp { stamp, .. } => ids.push(stamp.id),
-            RingReport::Ended { error, .. } => panic!("{error}"),
+            other => panic!("{other:?}"),
         })
         .unwrap();
         let report = |report: Report<'_>| match report {
