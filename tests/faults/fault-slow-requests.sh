@@ -3,16 +3,10 @@
 # Say: (requests|request).*(:8000|python3).*
 . ./lib.sh || exit 1
 pair
-program web.py <<'PY'
-import socket, threading
-def serve(peer):
-    for line in peer.makefile("rb"):
-        peer.sendall(b"ok\n")
-listener = socket.create_server(("10.77.0.1", 8000), backlog=128)
-while True:
-    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+lines here 10.77.0.1 8000 <<'PY'
+def answer(peer):
+    peer.sendall(b"ok\n")
 PY
-start here python3 "$WORK/web.py"; listening here 8000
 program ask.py <<'PY'
 import socket, threading, time
 def ask():

@@ -47,6 +47,11 @@ server() { start "$1" python3 "$HERE/peer.py" serve "${@:2}"; listening "$1" "$3
 client() { start "$1" python3 "$HERE/peer.py" ask "${@:2}"; }
 # program NAME: keep the text of standard input as $WORK/NAME, which can be run under that name
 program() { cat >"$WORK/$1" && chmod +x "$WORK/$1"; }
+# lines HOST ADDRESS PORT: serve lines; the text of standard input says what answer(peer) does
+lines() {
+	cat - "$HERE/lines.py" | program web.py
+	start "$1" python3 "$WORK/web.py" "$2" "$3"; listening "$1" "$3"
+}
 # measure HOST [words of stat]: the findings, as the last lines
 measure() {
 	local at=$1; shift
