@@ -215,6 +215,7 @@ impl Worker {
 
     /// Wait until all ends have found room, unless there is no reader any more.
     fn leave_ends(&mut self) {
+        self.outbox.hand_over();
         self.outbox.tell();
         while self.outbox.has_ends() && !self.outbox.is_closed {
             if let Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) =
@@ -233,11 +234,7 @@ impl Worker {
 
     fn turn(&mut self, inbox: &mut Inbox, ready: &mut [EpollEvent]) -> Result<Option<Ended>> {
         self.arm()?;
-        self.asked = now();
-        let count = match self.epoll.wait(ready, EpollTimeout::NONE) {
-            Err(Errno::EINTR) => 0,
-            count => count.map_err(Error::call("epoll_wait", "a prober"))?,
-        };
+        let count = self.wait(ready)?;
         self.woken = now();
         for event in &ready[..count] {
             match event.data() {
@@ -254,6 +251,28 @@ impl Worker {
             return Ok(Some(ended));
         }
         self.run_timers()
+    }
+
+    /// Wait for something to do, and hand over events before that is a sleep.
+    fn wait(&mut self, ready: &mut [EpollEvent]) -> Result<usize> {
+        if self.outbox.has_waiting() {
+            let count = self.look(ready, EpollTimeout::ZERO)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            self.outbox.hand_over();
+            // Ends may have found no room.
+            self.arm()?;
+        }
+        self.look(ready, EpollTimeout::NONE)
+    }
+
+    fn look(&mut self, ready: &mut [EpollEvent], longest: EpollTimeout) -> Result<usize> {
+        self.asked = now();
+        match self.epoll.wait(ready, longest) {
+            Err(Errno::EINTR) => Ok(0),
+            count => count.map_err(Error::call("epoll_wait", "a prober")),
+        }
     }
 
     /// Set the timer to the next event, which also clears an expiration.
@@ -649,7 +668,10 @@ impl Worker {
         }
         match ended {
             // Do not wait: a stopping engine does not read until we have ended.
-            Ended::Stopped => self.outbox.tell(),
+            Ended::Stopped => {
+                self.outbox.hand_over();
+                self.outbox.tell();
+            }
             Ended::NamespaceGone | Ended::Failed(_) => self.leave_ends(),
         }
     }

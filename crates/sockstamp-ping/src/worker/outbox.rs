@@ -30,9 +30,19 @@ pub(crate) type Shared = Arc<Mutex<Report>>;
 /// Longest age of the published counters, while something happens.
 const REPORT_EVERY: Nanos = Nanos::from_millis(50);
 
+/// Events that are handed over together at most.
+const TOGETHER: usize = 64;
+/// Longest wait of an event while the worker has other things to do.
+const LONGEST: Nanos = Nanos::from_millis(2);
+
 #[derive(Debug)]
 pub(super) struct Outbox {
     events: SyncSender<Event>,
+    /// Events to hand over together: each by itself would wake their reader, which takes longer
+    /// than a probe does.
+    waiting: Vec<Event>,
+    /// The time when none was waiting.
+    handed_over: Timestamp<Monotonic>,
     /// Ends that found no room. Other events are dropped and counted, but a reader that waits for
     /// an end would wait forever: there is one per target.
     ends: VecDeque<Event>,
@@ -49,6 +59,8 @@ impl Outbox {
     pub(super) fn new(events: SyncSender<Event>, shared: Shared) -> Self {
         Self {
             events,
+            waiting: Vec::with_capacity(TOGETHER),
+            handed_over: Timestamp::from_nanos(0),
             ends: VecDeque::new(),
             counters: Counters::default(),
             lateness: Histogram::new(),
@@ -58,7 +70,26 @@ impl Outbox {
         }
     }
 
+    /// Keep an event until the worker has nothing else to do, or others have come.
     pub(super) fn send(&mut self, event: Event) {
+        self.waiting.push(event);
+        if self.waiting.len() >= TOGETHER {
+            self.hand_over();
+        }
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Send the events that wait.
+    pub(super) fn hand_over(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.drain(..).for_each(|event| self.send_now(event));
+        self.waiting = waiting;
+    }
+
+    fn send_now(&mut self, event: Event) {
         if !self.ends.is_empty() && matches!(event, Event::Ended { .. }) {
             self.ends.push_back(event);
             return;
@@ -71,8 +102,18 @@ impl Outbox {
         }
     }
 
-    /// Retry events without room, and publish the counters from time to time.
+    /// Hand over events that have waited, retry those without room, and publish the counters from
+    /// time to time.
     pub(super) fn publish(&mut self, now: Timestamp<Monotonic>) {
+        let is_late = now
+            .since(self.handed_over)
+            .is_some_and(|age| age >= LONGEST);
+        if is_late {
+            self.hand_over();
+        }
+        if self.waiting.is_empty() {
+            self.handed_over = now;
+        }
         self.send_ends();
         if now
             .since(self.reported)
