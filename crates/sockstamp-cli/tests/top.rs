@@ -235,7 +235,7 @@ fn trace_fits_a_terminal_of_80_columns() {
 fn messages_are_shown_as_waterfalls() {
     let setup = RedisHost::new("top-waterfall");
     let terminal = Terminal::new();
-    terminal.start(&setup.top("--no-color"));
+    terminal.start(&setup.top("--color=never"));
     let _load = setup.load();
     terminal.sees("redis-s");
     terminal.0.type_line("/redis-benchmark").unwrap();
@@ -324,7 +324,7 @@ fn top_ends_with_its_terminal() {
 fn top_can_be_suspended_and_resumed() {
     let setup = RedisHost::new("top-stop");
     let terminal = Terminal::new();
-    terminal.enter(&setup.top("--no-color"));
+    terminal.enter(&setup.top("--color=never"));
     terminal.sees(" sockstamp top  by comm,port");
     for stop in ["key", "signal"] {
         match stop {

@@ -34,6 +34,10 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Renamed("--slow"),
     },
     Spelling {
+        typed: &["--no-color", "--no-colour"],
+        instead: Instead::Renamed("--color never"),
+    },
+    Spelling {
         typed: &["--rate-cap"],
         instead: Instead::Renamed("--sample N/s"),
     },
@@ -238,6 +242,7 @@ mod tests {
             ("export --slower-than 5ms", "--slow"),
             ("explain --worse-than p90", "--slow"),
             ("stat --rate-cap 10", "--sample N/s"),
+            ("top --no-color", "--color never"),
             ("top --entry=off", "--expert entry=HOOK"),
             ("doctor --windows 1/4", "--expert windows=1/N"),
             ("trace --no-sched", "--expert sched=off"),

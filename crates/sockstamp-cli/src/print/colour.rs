@@ -20,18 +20,23 @@ impl Color {
     /// Return the brush for an output.
     pub(crate) fn brush(self, is_terminal: bool) -> Brush {
         Brush {
-            colours: match self {
-                Self::Auto => is_terminal && wanted(),
-                Self::Always => true,
-                Self::Never => false,
-            },
+            colours: self.has(is_terminal),
+        }
+    }
+
+    /// Return true if an output has colours.
+    pub(crate) fn has(self, is_terminal: bool) -> bool {
+        match self {
+            Self::Auto => is_terminal && wanted(),
+            Self::Always => true,
+            Self::Never => false,
         }
     }
 }
 
 /// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5)
 /// gives them.
-pub(crate) fn wanted() -> bool {
+fn wanted() -> bool {
     let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let term = env::var("TERM").unwrap_or_default();
     !forbidden && has_colours(&term)

@@ -69,8 +69,12 @@ impl Write for Reported {
     }
 }
 
-/// Open the file that `-o` names. An earlier one keeps its content until something is written.
+/// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content until
+/// something is written.
 pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufWriter::new(io::stdout())));
+    }
     let destination = Destination::open(path);
     let destination = destination.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(BufWriter::new(destination)))

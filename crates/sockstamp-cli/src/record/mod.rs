@@ -44,6 +44,9 @@ pub struct Options {
     #[command(flatten)]
     /// The messages that are recorded.
     pub slow_only: SlowOnly,
+    /// Stop after N messages
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
     /// Also record each packet of the target, in a file next to each file of messages
     ///
     /// It has the same name, with `.packets` in place of `.parquet`, or after any other name.
@@ -229,7 +232,7 @@ fn start(options: &Options) -> Result<Recorder> {
         slow_only: options.slow_only.slow,
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;
-    Recorder::start(place)
+    Ok(Recorder::start(place)?.up_to(options.count))
 }
 
 const fn megabytes(count: u64) -> u64 {

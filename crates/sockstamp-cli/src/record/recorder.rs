@@ -119,6 +119,8 @@ pub(super) struct Recorder {
     failed: Arc<AtomicBool>,
     /// The writer takes no order.
     stopped: bool,
+    /// Messages that are still to be recorded, if they are counted.
+    left: Option<u64>,
 }
 
 /// The end of a recording, even of one that failed.
@@ -198,7 +200,14 @@ impl Recorder {
             writer: Some(writer),
             failed,
             stopped: false,
+            left: None,
         })
+    }
+
+    /// Record up to so many messages.
+    pub(super) fn up_to(mut self, count: Option<u64>) -> Self {
+        self.left = count;
+        self
     }
 
     /// Wait until all is written. `lost` is what the measurement lacks; `None` if it failed.
@@ -315,9 +324,10 @@ impl Now {
 
 impl Observer for Recorder {
     fn message(&mut self, message: &Message) {
-        if self.stopped {
+        if self.stopped || self.left == Some(0) {
             return;
         }
+        self.left = self.left.map(|left| left - 1);
         if let Some(packets) = &mut self.packets {
             packets.ways.message(message);
         }
@@ -345,7 +355,7 @@ impl Observer for Recorder {
         if is_late || self.waits.waiting.is_over(self.patience, self.begun) {
             self.hand_over_waits();
         }
-        !self.stopped && !self.failed.load(Ordering::Relaxed)
+        !self.stopped && self.left != Some(0) && !self.failed.load(Ordering::Relaxed)
     }
 
     fn wants_containers(&self) -> bool {

@@ -81,6 +81,9 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Use colours in text
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
     /// Write a page with figures to this file instead: at most 2 MB, which loads nothing
     ///
     /// It has the composition of messages at some quantiles, distributions, heat maps over time,
@@ -93,7 +96,7 @@ pub struct Options {
         conflicts_with_all = ["format", "interval", "top", "sort", "output"],
     )]
     pub html: Option<PathBuf>,
-    /// Write to this file
+    /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -123,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         None => Box::new(io::stdout()),
     };
     let is_terminal = options.output.is_none() && io::stdout().is_terminal();
-    let brush = Color::default().brush(is_terminal);
+    let brush = options.color.brush(is_terminal);
     if let Some(slow_only) = &report.slow_only {
         escape::complain(slow_only);
     }

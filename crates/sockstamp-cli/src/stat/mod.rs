@@ -77,7 +77,7 @@ pub struct Options {
     /// Use colours in text
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub color: Color,
-    /// Write to this file
+    /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

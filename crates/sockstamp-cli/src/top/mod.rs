@@ -47,7 +47,6 @@ use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
-use crate::print::colour;
 use sockstamp_run::signals::{self, Signals};
 
 use crate::measure::{Measurement, Recorded};
@@ -85,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let scope = watched::scope(&options.target, &[], options.slow.slow.into());
     let feed = Feed::start(facts, &wanted, scope)?;
     let paint = Paint {
-        colours: !options.no_color && colour::wanted(),
+        colours: options.color.has(true),
     };
     let mut top = Top {
         app: App::new(by, options.interval, options.slow.slow.into()),

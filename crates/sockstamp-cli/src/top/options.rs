@@ -9,6 +9,7 @@ use sockstamp_run::duration::duration;
 use crate::options::measuring::Measuring;
 use crate::options::slow::Slow;
 use crate::options::target::Target;
+use crate::print::colour::Color;
 use crate::print::groups::dimension;
 
 /// Options of `top`.
@@ -37,9 +38,9 @@ pub struct Options {
     /// Print one screen as text after one interval, and exit
     #[arg(long)]
     pub once: bool,
-    /// Use no colours
-    #[arg(long)]
-    pub no_color: bool,
+    /// Use colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
 }
 
 /// Refuse intervals too short to read or too long to wait for: they are typing errors.

@@ -33,10 +33,13 @@ pub struct Options {
     #[command(flatten)]
     /// The messages that are shown.
     pub slow_only: SlowOnly,
+    /// Stop after N messages
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write to this file
+    /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -75,6 +78,8 @@ struct Printer {
     heads: Heads,
     namespaces: Namespaces,
     format: Format,
+    /// Messages that are still to be shown, if they are counted.
+    left: Option<u64>,
     flush_lines: bool,
     /// Columns of the terminal that it is printed to.
     width: Option<usize>,
@@ -98,6 +103,7 @@ impl Printer {
             }),
             namespaces: Namespaces::read(),
             format: options.format,
+            left: options.count,
             flush_lines: terminal,
             width: columns
                 .and_then(Result::ok)
@@ -164,7 +170,8 @@ impl Printer {
 
 impl Observer for Printer {
     fn message(&mut self, message: &Message) {
-        if self.failure.is_none() {
+        if self.failure.is_none() && self.left != Some(0) {
+            self.left = self.left.map(|left| left - 1);
             let printed = self.line(message);
             self.keep(printed);
         }
@@ -174,6 +181,6 @@ impl Observer for Printer {
     fn round_is_over(&mut self) -> bool {
         let flushed = self.output.flush();
         self.keep(flushed);
-        self.failure.is_none()
+        self.failure.is_none() && self.left != Some(0)
     }
 }
