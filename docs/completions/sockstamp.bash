@@ -900,7 +900,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -d -c -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --count --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -978,6 +978,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --output)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1024,7 +1032,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__report)
-            opts="-p -o -h --pid --comm --from --to --by --interval --top --sort --format --html --output --help"
+            opts="-p -o -h --pid --comm --from --to --by --interval --top --sort --format --color --html --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1068,6 +1076,10 @@ _sockstamp() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --html)
@@ -1266,7 +1278,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --slow --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --slow --by --interval --duration --once --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1348,6 +1360,10 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1356,7 +1372,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --format --output --help"
+            opts="-p -i -d -c -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --count --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1431,6 +1447,14 @@ _sockstamp() {
                     return 0
                     ;;
                 --slow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -98,7 +98,7 @@ csv\t'One line per stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message, as --sample all'
@@ -138,9 +138,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l buffer -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'Keep only messages slower than this; every message is measured' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s c -l count -d 'Stop after N messages' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message, as --sample all'
@@ -172,12 +173,14 @@ netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 'Time between two updates: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l color -d 'Use colours' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message, as --sample all'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start; the end of the last one ends the measurement' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -237,6 +240,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slow -d 'Keep only messages slower than this; every message is measured' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s c -l count -d 'Stop after N messages' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this new file, or files in this directory if it exists or ends with /' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes, packets included [default: 256]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time, 1s or longer [default: 60m]' -r
@@ -294,8 +298,11 @@ net.back\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures to this file instead: at most 2 MB, which loads nothing' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l before -d 'Several recordings of the same system, which tell how far such recordings lie apart' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with' -r -F
@@ -455,7 +462,7 @@ csv\t'One line per stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic -d 'Show this interface\'s NIC alone: what it can stamp, what is set, its clock, and who uses it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod c_manual;
+mod closing;
 mod files;
 mod headers;
 mod kernels;

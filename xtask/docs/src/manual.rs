@@ -10,7 +10,10 @@ use clap_mangen::Man;
 use sockstamp_cli::Cli;
 
 use crate::files::Files;
-use crate::root_page;
+use crate::{closing, root_page};
+
+/// The day of the last change to what pages say.
+const DATE: &str = "2026-11-29";
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";
@@ -39,25 +42,79 @@ fn page(mut command: Command) -> Result<(PathBuf, Vec<u8>)> {
     let mut contents = Vec::new();
     render(&Man::new(command), &usage, &mut contents)
         .with_context(|| format!("cannot render the page of {name}"))?;
-    Ok((Path::new(PAGES).join(format!("{name}.1")), contents))
+    let page = tidy(&String::from_utf8(contents)?);
+    Ok((
+        Path::new(PAGES).join(format!("{name}.1")),
+        page.into_bytes(),
+    ))
 }
 
 /// Render like `Man::render`, but with the synopsis of `--help`: clap_mangen's leaves out the `--`
 /// before a command and its repetition.
 fn render(man: &Man, usage: &str, page: &mut impl Write) -> io::Result<()> {
-    man.render_title(page)?;
+    let file = man.get_filename();
+    title(file.trim_end_matches(".1"), page)?;
     man.render_name_section(page)?;
     let synopsis = usage.trim_start_matches("Usage: ").replace('-', "\\-");
     writeln!(page, ".SH SYNOPSIS\n{synopsis}")?;
     man.render_description_section(page)?;
     man.render_options_section(page)?;
-    let file = man.get_filename();
     let name = file.trim_start_matches("sockstamp-").trim_end_matches(".1");
     if file == ROOT_PAGE {
         man.render_subcommands_section(page)?;
-        return root_page::render(page);
+        root_page::render(page)?;
+        return closing::render("", page);
     }
-    root_page::examples_of(name, page)
+    root_page::examples_of(name, page)?;
+    closing::render(name, page)
+}
+
+/// Write the title, as mandoc(1) wants it: with a date, the version, and capitals.
+fn title(name: &str, page: &mut impl Write) -> io::Result<()> {
+    let (name, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+    writeln!(
+        page,
+        ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH {name} 1 {DATE} \"sockstamp {version}\""
+    )
+}
+
+/// Write lines as mandoc(1) wants them: up to 80 bytes, a sentence begins a line, and an empty line
+/// has no breaks beside it.
+fn tidy(page: &str) -> String {
+    let mut tidied = String::new();
+    for line in page.replace(".br\n\n.br\n", ".sp\n").lines() {
+        match line.trim_end() {
+            line if line.starts_with(['.', '\'']) => tidied.extend([line, "\n"]),
+            line => wrapped(line, &mut tidied),
+        }
+    }
+    tidied
+}
+
+/// Break a line of text at spaces. A line that begins with a dot or a quote would be a request.
+fn wrapped(line: &str, tidied: &mut String) {
+    const WIDTH: usize = 78;
+    let mut width = 0;
+    let mut ends_sentence = false;
+    for word in line.split(' ') {
+        let fits = width + 1 + word.len() <= WIDTH && !ends_sentence;
+        let is_request = word.is_empty() || word.starts_with(['.', '\'']);
+        match width {
+            0 => {}
+            _ if fits || is_request => {
+                tidied.push(' ');
+                width += 1;
+            }
+            _ => {
+                tidied.push('\n');
+                width = 0;
+            }
+        }
+        tidied.push_str(word);
+        width += word.len();
+        ends_sentence = word.ends_with(['.', '?', '!']);
+    }
+    tidied.push('\n');
 }
 
 /// Under the names that each shell looks for.
@@ -92,4 +149,30 @@ fn visible() -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .subcommands(subcommands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_short_and_begin_with_sentences() {
+        let long = "word ".repeat(20);
+        let told = tidy(&format!("One. Two\n.SH A\n.br\n\n.br\n{long}\n"));
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(lines[..4], ["One.", "Two", ".SH A", ".sp"]);
+        assert!(lines.iter().all(|line| line.len() <= 80), "{told}");
+        assert_eq!(told.matches("word").count(), 20);
+    }
+
+    /// A word that begins with a dot would be a request.
+    #[test]
+    fn no_word_becomes_a_request() {
+        let words = format!("{} .parquet 'x' more", "a".repeat(78));
+        assert!(
+            tidy(&words)
+                .lines()
+                .all(|line| !line.starts_with(['.', '\'']))
+        );
+    }
 }
