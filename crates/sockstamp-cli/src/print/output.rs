@@ -69,8 +69,8 @@ impl Write for Reported {
     }
 }
 
-/// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content until
-/// something is written.
+/// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content
+/// until something is written.
 pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(io::stdout())));
