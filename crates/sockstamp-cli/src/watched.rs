@@ -14,7 +14,7 @@ use sockstamp_run::process_names::ProcessNames;
 
 use crate::cpu_times::CpuTimes;
 use crate::descriptors::UsedUp;
-use crate::measure::Observer;
+use crate::measure::{self, Observer};
 use crate::options::target::Target;
 use crate::queues::Queues;
 use crate::sleeps::Sleeps;
@@ -113,6 +113,9 @@ impl Observer for Watched {
         let mut waits = waits.clone();
         self.names.rename_waits(&mut waits);
         self.case.waits(&waits);
+        if let Ok(now) = measure::now() {
+            self.case.ends(now);
+        }
         self.waits.extend(waits.list);
         self.case.sleeps(self.sleeps.end());
         for (pid, cpu) in self.cpu_times.since() {

@@ -33,8 +33,15 @@ pub struct Sockets(HashMap<NetnsInode, Listed>);
 #[derive(Debug)]
 struct Listed {
     at: Instant,
-    /// The peer of each; none for those that listen, that were accepted, or that have no peer.
-    peers: HashMap<u64, Option<SocketAddr>>,
+    sockets: HashMap<u64, Socket>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Socket {
+    /// None if it listens, was accepted, or has no peer.
+    peer: Option<SocketAddr>,
+    /// The inode of the other end, in the same namespace.
+    other: Option<u64>,
 }
 
 impl Sockets {
@@ -48,8 +55,10 @@ impl Sockets {
         let mut peers = BTreeSet::new();
         for inode in inodes {
             // Other sockets are mostly pairs, by which threads and signals wake a task.
-            if let Some(peer) = self.peer(process, inode) {
-                peers.insert(peer?);
+            match self.socket(process, inode) {
+                Some(Socket { other, .. }) if other.is_some_and(|other| holds(process, other)) => {}
+                Some(Socket { peer, .. }) => drop(peers.insert(peer?)),
+                None => {}
             }
         }
         match peers.len() {
@@ -58,16 +67,16 @@ impl Sockets {
         }
     }
 
-    /// Return the peer of a socket, if it is one of TCP or UDP; nothing inside, if it asked none.
-    fn peer(&mut self, process: &Path, inode: u64) -> Option<Option<SocketAddr>> {
+    /// Return a socket, if it is one of TCP or UDP.
+    fn socket(&mut self, process: &Path, inode: u64) -> Option<Socket> {
         let netns = netns::of_process(process)?;
         let known = self.0.get(&netns);
         let is_known = known
-            .is_some_and(|known| known.peers.contains_key(&inode) || known.at.elapsed() < OLDEST);
+            .is_some_and(|known| known.sockets.contains_key(&inode) || known.at.elapsed() < OLDEST);
         if !is_known {
             self.0.insert(netns, Listed::read(process));
         }
-        self.0.get(&netns)?.peers.get(&inode).copied()
+        self.0.get(&netns)?.sockets.get(&inode).copied()
     }
 }
 
@@ -84,16 +93,21 @@ impl Listed {
                 }
             }
         }
-        let peer = |line: &Line| {
+        let ends = sockets
+            .iter()
+            .map(|line| ((line.local, line.remote), line.inode));
+        let ends: HashMap<_, _> = ends.collect();
+        let socket = |line: &Line| {
             let is_asked = line.remote.port() != 0 && !listening.contains(&line.local.port());
-            is_asked.then_some(line.remote)
+            let socket = Socket {
+                peer: is_asked.then_some(line.remote),
+                other: ends.get(&(line.remote, line.local)).copied(),
+            };
+            (line.inode, socket)
         };
         Self {
             at: Instant::now(),
-            peers: sockets
-                .iter()
-                .map(|line| (line.inode, peer(line)))
-                .collect(),
+            sockets: sockets.iter().map(socket).collect(),
         }
     }
 }
@@ -250,6 +264,18 @@ fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Return true if a process has a socket open: both ends of a connection then wake its own tasks.
+fn holds(process: &Path, socket: u64) -> bool {
+    const MOST: usize = 1024;
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let open = open
+        .flatten()
+        .take(MOST)
+        .filter_map(|file| file.file_name().to_str()?.parse().ok());
+    open.filter_map(|fd| inode(process, fd))
+        .any(|inode| inode == socket)
+}
+
 fn inode(process: &Path, fd: u64) -> Option<u64> {
     let link: PathBuf = fs::read_link(process.join(format!("fd/{fd}"))).ok()?;
     let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
@@ -269,10 +295,10 @@ mod tests {
 
     /// A thread does this on a connection; what is seen of it then.
     fn seen(waits: impl FnOnce(&TcpStream) + Send) -> (Option<SocketAddr>, SocketAddr) {
+        // Nobody accepts, so that this process has not both ends.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = client.peer_addr().unwrap();
-        let (accepted, _) = listener.accept().unwrap();
         let (known, task) = mpsc::channel();
         let found = thread::scope(|scope| {
             scope.spawn(|| {
@@ -286,7 +312,7 @@ mod tests {
             sleep(Duration::from_millis(100));
             let task = Path::new("/proc").join(task);
             let found = Sockets::default().slept_for(Path::new("/proc/self"), &task);
-            drop(accepted);
+            drop(listener);
             found
         });
         (found, server)
@@ -301,7 +327,27 @@ mod tests {
             poll(&mut polled, None).unwrap();
         });
         assert_eq!(found, Some(server));
-        assert_eq!(seen(|_| sleep(Duration::from_millis(200))).0, None);
+        assert_eq!(seen(|_| sleep(Duration::from_millis(500))).0, None);
+    }
+
+    #[test]
+    fn a_pair_within_a_process_wakes_its_own_tasks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let listed = Listed::read(Path::new("/proc/self"));
+        let local = accepted.local_addr().unwrap();
+        let is_pair = |socket: &&Socket| socket.peer == Some(local);
+        let other = listed
+            .sockets
+            .values()
+            .find(is_pair)
+            .unwrap()
+            .other
+            .unwrap();
+        assert!(holds(Path::new("/proc/self"), other));
+        drop((client, accepted));
+        assert!(!holds(Path::new("/proc/self"), other));
     }
 
     #[test]
@@ -315,7 +361,7 @@ mod tests {
             let text = fs::read_to_string("/proc/self/net/tcp").unwrap();
             let mut lines = text.lines().filter_map(Line::read);
             let line = lines.find(|line| line.local == local && line.state != LISTEN);
-            listed.peers[&line.unwrap().inode]
+            listed.sockets[&line.unwrap().inode].peer
         };
         assert_eq!(of(&client), Some(client.peer_addr().unwrap()));
         assert_eq!(of(&accepted), None);

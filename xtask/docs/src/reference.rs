@@ -91,7 +91,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`).
   What more of them sleep in than otherwise, at a third of the looks during such waits, is said in
   place of a list. So are threads that ran at half of these looks, and half as often otherwise, by
-  their names: those of the Java virtual machine collect garbage.
+  their names: those of the Java virtual machine collect garbage. A task that reads one socket, or
+  polls sockets of one peer that its program asked, sleeps for that peer's data, by its call and its
+  descriptors (`/proc/PID/task/TID/syscall`, `/proc/PID/fd`): if that is so at half of the looks, the
+  service asks, however short each question is.
 - *On this host*: a slow answer of an address that is this host's, in any network namespace, has the
   program of the service as its peer, whose tasks are looked at, too. If two namespaces have the
   address, the connection itself tells which one is meant.

@@ -90,7 +90,10 @@ fn asked(service: &ServiceTime) -> String {
     let of = service.count.max(1) as f64;
     let peers = service.asked.iter().take(PRINTED).map(|asked| {
         let each = asked.questions as f64 / of;
-        format!("{} ({each:.1} questions each)", Service(asked.peer))
+        match asked.questions {
+            0 => Service(asked.peer).to_string(),
+            _ => format!("{} ({each:.1} questions each)", Service(asked.peer)),
+        }
     });
     let others = service.asked.len().saturating_sub(PRINTED);
     let others = (others > 0).then(|| format!("{others} others"));

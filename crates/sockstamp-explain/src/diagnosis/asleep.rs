@@ -12,8 +12,12 @@ use super::tally::Account;
 const WHOLE: usize = 3;
 
 /// Tell of late reads of several connections that ended as one: whatever kept the program, kept all
-/// of it.
+/// of it, unless a thread of it ran.
 pub(super) fn standstill(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    if seen.any(|seen| seen.ran.is_some()) {
+        return None;
+    }
     let (times, connections) = standstills(account)?;
     let times = match times {
         1 => "once".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
@@ -23,7 +23,7 @@ use super::lossy::{self, Links};
 use super::neighbour::Neighbour;
 use super::scope::Scope;
 use super::services;
-use super::sleep::SleepLook;
+use super::sleep::{Sleep, SleepLook};
 use super::slow::{self, Key, Role, Slow, Socket};
 use super::source::{limit_of, of_message, of_wait};
 use super::tally::{Account, Counted, Tried};
@@ -68,6 +68,8 @@ pub struct Case {
     disks: Nanos,
     /// Looks at tasks of this host's programs.
     sleeps: Vec<SleepLook>,
+    /// When the measurement ended, where that is known.
+    end: Option<slow::Moment>,
 }
 
 impl Case {
@@ -89,6 +91,7 @@ impl Case {
             descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
             sleeps: Vec::new(),
+            end: None,
         }
     }
 
@@ -202,6 +205,11 @@ impl Case {
         self.links.insert((from, peer), link);
     }
 
+    /// Set when the measurement ended: what is pushed until then may go on.
+    pub fn ends(&mut self, at: Timestamp<Monotonic>) {
+        self.end = Some(at.as_nanos());
+    }
+
     /// Add the CPU time of a process that serves.
     pub fn cpu(&mut self, pid: u32, cpu: Cpu) {
         self.cpus.insert(pid, cpu);
@@ -298,7 +306,7 @@ impl Case {
         large::compare(&mut waits, &self.sending);
         pace::read_on(&mut waits, &self.sending);
         lookups::join(&mut waits, self.scope.slow);
-        flows::join(&mut waits, self.scope.slow);
+        flows::join(&mut waits, self.scope.slow, self.end, &self.sending);
         let mut open = flows::always_open(&waits);
         let quick = self.quick(&waits, summary);
         flows::irregular(&waits, &mut open, &self.sending, &quick);
@@ -342,6 +350,7 @@ impl Case {
             account.tried = self.tried.get(&attempts_of(key)).copied();
             account.try_again();
             account.answered = self.answered(key, account);
+            account.asked = self.asked_meanwhile(key, account);
         }
         let support = Support {
             scope: self.scope,
@@ -432,7 +441,8 @@ impl Case {
     /// clocks; if nothing does, that is the bandwidth.
     fn limit_sending(&self, wait: &mut Slow) {
         let sending = self.sending.get(&wait.socket());
-        let Some(sending) = sending.filter(|sending| sending.goes_on()) else {
+        let sending = sending.filter(|sending| sending.goes_on());
+        let Some(sending) = sending.or_else(|| self.buffered(wait)) else {
             return;
         };
         wait.seen.buffer_set |= sending.connection.buffer_set;
@@ -441,10 +451,30 @@ impl Case {
             return;
         }
         match limit_of(sending) {
+            // What is corked waits for room in a small buffer first.
+            Some(Node::DeliveryRoom) if sending.connection.buffer_set => wait.parts.give(
+                |node| is_own_rate(node) || node == Node::DeliveryCork,
+                Node::DeliveryRoom,
+            ),
             Some(limit) => wait.parts.give(is_own_rate, limit),
             None => wait
                 .parts
                 .give(|node| node == Node::DeliveryPacing, Node::DeliveryFull),
+        }
+    }
+
+    /// Return another connection of the same service with a send buffer that its program set, and
+    /// that is its limit: a listener hands its size on.
+    fn buffered(&self, wait: &Slow) -> Option<&Sending> {
+        let is_alike = |other: &&Sending| {
+            other.flow.netns == wait.flow.netns
+                && other.flow.local.port() == wait.flow.local.port()
+                && other.connection.buffer_set
+                && limit_of(other) == Some(Node::DeliveryRoom)
+        };
+        match wait.key.role {
+            Role::Serves => self.sending.values().find(is_alike),
+            Role::Asks => None,
         }
     }
 
@@ -580,6 +610,16 @@ impl Case {
         let came = came.map_or(0, |tried| tried.count.saturating_sub(tried.failed));
         let ended = account.counted.iter().map(|counted| counted.wait.how);
         came.saturating_sub(ended.filter(|how| *how == End::Data).count() as u64)
+    }
+
+    /// Return the questions of a service to the peer for whose data its tasks sleep.
+    fn asked_meanwhile(&self, key: &Key, account: &Account<'_>) -> Option<Tried> {
+        let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+        let Sleep::Peer(peer) = seen.find_map(|seen| seen.slept)?.sleep else {
+            return None;
+        };
+        let asked = Key::of_service(Node::Answer, key.program.clone(), Role::Asks, peer);
+        self.tried.get(&asked).copied()
     }
 
     /// Return the siblings of an account: other services that the same programs ask for the same.

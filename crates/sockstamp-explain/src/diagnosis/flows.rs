@@ -7,12 +7,15 @@ use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::wait::{End, Sending};
 
 use super::cpu::union;
-use super::slow::{Key, Slow, Socket};
+use super::slow::{Key, Moment, Slow, Socket};
 use super::tree::Node;
 
 /// The shortest timeout after which TCP starts slowly again (TCP_RTO_MIN, include/net/tcp.h,
 /// v6.18).
 const TIMEOUT: u64 = 200_000_000;
+
+/// As many pauses, which have not ended, are no single answer's.
+const PUSHES: u32 = 2;
 
 type Flow = (NetnsInode, SocketCookie, u16);
 
@@ -29,8 +32,13 @@ fn by_flow(waits: &[Slow]) -> BTreeMap<Flow, Vec<usize>> {
     flows
 }
 
-/// Join what belongs together in each connection.
-pub(super) fn join(waits: &mut Vec<Slow>, slow: Nanos) {
+/// Join what belongs together in each connection, in a measurement that ended then.
+pub(super) fn join(
+    waits: &mut Vec<Slow>,
+    slow: Nanos,
+    end: Option<Moment>,
+    sending: &BTreeMap<Socket, Sending>,
+) {
     let flows = by_flow(waits);
     let mut joined = Vec::new();
     for found in flows.values() {
@@ -38,7 +46,17 @@ pub(super) fn join(waits: &mut Vec<Slow>, slow: Nanos) {
         joined.extend(chain(waits, found, slow));
         joined.extend(pieces(waits, found, slow));
     }
-    let streams = streams(waits, &joined);
+    let asks_again = |wait: &Slow| {
+        let sending = sending.get(&wait.socket());
+        sending.is_some_and(|sending| sending.sends > 1)
+    };
+    // Who asks again was not sent more until the end.
+    let may_go_on = |wait: &Slow| {
+        let pause = wait.time() / u64::from(wait.seen.members.max(1));
+        let until = wait.end.saturating_add(pause * 3);
+        wait.seen.members >= PUSHES && end.is_some_and(|end| until >= end) && !asks_again(wait)
+    };
+    let streams = streams(waits, &joined, may_go_on);
     mark_streams(waits, &streams);
     joined.extend(streams);
     joined.sort_unstable();
@@ -115,16 +133,9 @@ fn mark_streams(waits: &mut [Slow], streams: &[usize]) {
 
 /// Return the places of pauses that may be those of a stream: the only ones on a connection, which
 /// was there before, is one of few, or may go on.
-fn streams(waits: &[Slow], joined: &[usize]) -> Vec<usize> {
+fn streams(waits: &[Slow], joined: &[usize], may_go_on: impl Fn(&Slow) -> bool) -> Vec<usize> {
     const LEAST: usize = 3;
-    /// As many pauses, which have not ended, are no single answer's.
-    const PUSHES: u32 = 2;
     let joined: BTreeSet<_> = joined.iter().collect();
-    let last = waits.iter().map(|wait| wait.end).max().unwrap_or(0);
-    let may_go_on = |wait: &Slow| {
-        let pause = wait.time() / u64::from(wait.seen.members.max(1));
-        wait.seen.members >= PUSHES && wait.end.saturating_add(pause * 3) >= last
-    };
     let mut alone = BTreeMap::<Key, Vec<usize>>::new();
     let mut streams = Vec::new();
     for found in by_flow(waits).values() {

@@ -261,6 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_is_alone_in_its_event_wait_is_kept_by_nothing_else() {
+        let alone = |of: u64, sleep| SleepLook {
+            tasks: [(7, Some(sleep))].into_iter().collect(),
+            ..look(of * 100 + 25, Some(Sleep::Idle), Sleep::Idle)
+        };
+        let looks: Vec<_> = (0..10).map(|of| alone(of, Sleep::Idle)).collect();
+        let slept = served(&looks).slept.unwrap();
+        assert_eq!((slept.sleep, slept.looks, slept.of), (Sleep::Idle, 10, 10));
+        let asks = Sleep::Peer("10.0.0.9:3306".parse().unwrap());
+        let looks: Vec<_> = (0..10).map(|of| alone(of, asks)).collect();
+        assert_eq!(served(&looks).slept.unwrap().sleep, asks);
+    }
+
+    #[test]
     fn a_thread_that_runs_only_while_others_wait_is_named() {
         let at = |ms, ran: &[&str]| SleepLook {
             ran: ran.iter().map(|name| Name::from(*name)).collect(),

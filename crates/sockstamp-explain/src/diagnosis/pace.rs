@@ -19,12 +19,14 @@ pub(super) fn read_on(waits: &mut [Slow], sending: &BTreeMap<Socket, Sending>) {
     }
 }
 
-/// Note the waits that waits of other connections hold for.
+/// Note the waits that waits of other connections hold for, and that those go on with for half of
+/// the time: an event loop that reads a little late meanwhile waits for another thing.
 pub(super) fn waited_for(waits: &mut [Slow], held: &[Option<usize>]) {
     for (of, by) in held.iter().enumerate() {
         let Some(by) = *by else { continue };
         let (upper, lower) = (&waits[of], &waits[by]);
-        if upper.socket() != lower.socket() && !upper.faces(lower) {
+        let is_other = upper.socket() != lower.socket() && !upper.faces(lower);
+        if is_other && upper.overlap(lower) * 2 >= lower.time() {
             waits[by].seen.is_waited_for = true;
         }
     }

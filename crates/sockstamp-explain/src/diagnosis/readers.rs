@@ -15,7 +15,7 @@ use super::tree::Node;
 const OTHERS: usize = 2;
 
 /// Add a wait for each connection of a service whose peer's window held data back for half of the
-/// time, while those of most others did for less than a tenth.
+/// time, while those of most others did for less than a tenth, and were sent half as much or more.
 pub(super) fn add(waits: &mut Vec<Slow>, sending: &BTreeMap<Socket, Sending>) {
     let mut services = BTreeMap::<(NetnsInode, u16), Vec<&Sending>>::new();
     let accepted = sending.values();
@@ -24,8 +24,13 @@ pub(super) fn add(waits: &mut Vec<Slow>, sending: &BTreeMap<Socket, Sending>) {
         services.entry(service).or_default().push(one);
     }
     for clients in services.values() {
-        let fast = clients.iter().filter(|one| is_fast(one)).count();
         let held: Vec<_> = clients.iter().filter(|one| is_held(one)).collect();
+        // Who asks for a page now and then is not sent what the others are.
+        let least = held.iter().map(|one| one.sends / 2).max().unwrap_or(0);
+        let fast = clients
+            .iter()
+            .filter(|one| is_fast(one) && one.sends >= least);
+        let fast = fast.count();
         if fast >= OTHERS && fast > held.len() {
             held.into_iter().for_each(|one| hold(waits, one, fast));
         }

@@ -17,7 +17,7 @@ use super::link::Link;
 use super::neighbour::Neighbour;
 use super::sleep::{Ran, Sleep, Slept};
 use super::slow::{Role, Seen};
-use super::tally::Account;
+use super::tally::{Account, Tried};
 use super::there::There;
 use super::tree::Node;
 
@@ -433,11 +433,7 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             Some(format!(": pauses of at least {}", Nanos(pause)))
         }
         Node::Accept => no_descriptors(account),
-        Node::ServiceAsks => {
-            let asked = seen().find_map(|seen| seen.slept)?;
-            matches!(asked.sleep, Sleep::Peer(_))
-                .then(|| format!(": its tasks sleep {}", asked.words()))
-        }
+        Node::ServiceAsks => asked(finding, account),
         Node::ServiceAsleep => asleep::disks(account),
         Node::ReadAsleep => asleep::disks(account).or_else(|| asleep::standstill(account)),
         Node::ReadUnknown => asleep::standstill(account),
@@ -457,6 +453,33 @@ fn unread(account: &Account<'_>) -> Option<u64> {
     let seen = account.counted.iter().map(|counted| &counted.wait.seen);
     seen.filter_map(|seen| seen.unread).max()
 }
+
+/// For whose data tasks of a service sleep, and how many questions of one after the other that is.
+fn asked(finding: &Finding, account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let slept = seen.find_map(|seen| seen.slept)?;
+    let Slept { sleep, looks, of } = slept;
+    let Sleep::Peer(_) = sleep else { return None };
+    let words = slept.words();
+    let mean = account.asked.as_ref().and_then(Tried::mean);
+    let asleep = finding.typical.0 / of as u64 * looks as u64;
+    let each = mean.and_then(|mean| Some((asleep.checked_div(mean.0)?, mean)));
+    // Answers that were taken for others are too few.
+    let all = account.asked.map_or(0, |asked| asked.count);
+    let are_enough = |count: u64| count.saturating_mul(finding.count) <= all.saturating_mul(2);
+    Some(
+        match each.filter(|(count, _)| *count >= MANY && are_enough(*count)) {
+            Some((count, mean)) => format!(
+                ": its tasks sleep {words}; an answer of it takes {mean} on average, so that these are \
+             some {count} questions one after the other"
+            ),
+            None => format!(": its tasks sleep {words}"),
+        },
+    )
+}
+
+/// So many questions for one request are worth a word.
+const MANY: u64 = 3;
 
 /// How many questions a look-up takes.
 fn questions(account: &Account<'_>, time: Nanos) -> Option<String> {

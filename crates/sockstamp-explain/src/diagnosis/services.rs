@@ -8,6 +8,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::name::Name;
 
 use super::flows::Served;
+use super::sleep::{Sleep, Slept};
 use super::slow::{Key, Slow};
 use super::tree::Node;
 
@@ -34,7 +35,7 @@ pub struct ServiceTime {
 pub struct Asked {
     /// The peer.
     pub peer: SocketAddr,
-    /// Their number.
+    /// Their number; 0 if only looks at tasks show that they were asked.
     pub questions: u64,
     /// The sum of their times, also where some went on at once.
     #[serde(rename = "time_ns")]
@@ -85,11 +86,22 @@ struct Sum {
     time: u64,
     parts: BTreeMap<Node, u64>,
     asked: BTreeMap<SocketAddr, (u64, u64)>,
+    /// Peers for whose data its tasks slept: most questions to them may be too short to be known.
+    slept_for: BTreeMap<SocketAddr, u64>,
 }
 
 impl Sum {
     fn add(&mut self, request: &Slow) {
         self.count += 1;
+        if let Some(Slept {
+            sleep: Sleep::Peer(peer),
+            ..
+        }) = request.seen.slept
+        {
+            let asks = request.parts.of(Node::ServiceAsks);
+            let time = self.slept_for.entry(peer).or_default();
+            *time = time.saturating_add(asks);
+        }
         self.time = self.time.saturating_add(request.time());
         for (node, time) in request.parts.iter() {
             let sum = self.parts.entry(node).or_default();
@@ -103,7 +115,10 @@ impl Sum {
         *time = time.saturating_add(question.time());
     }
 
-    fn of(self, key: &Key) -> ServiceTime {
+    fn of(mut self, key: &Key) -> ServiceTime {
+        let slept_for = std::mem::take(&mut self.slept_for).into_iter();
+        self.asked
+            .extend(slept_for.map(|(peer, time)| (peer, (0, time))));
         let mut asked: Vec<_> = self
             .asked
             .into_iter()

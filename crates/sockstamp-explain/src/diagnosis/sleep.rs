@@ -112,7 +112,9 @@ impl Sleep {
             Self::Pipe => "a pipe to another process",
             Self::Unix => "a service behind a Unix socket",
             Self::Timer => "a timer of their own (sleep)",
-            Self::Idle => "any event (poll, epoll): of a peer, or of another process",
+            Self::Idle => {
+                "any event (poll, epoll): of a peer, of another process, or of a timer of their own"
+            }
         };
         words.into()
     }
@@ -184,11 +186,15 @@ impl Ran {
     }
 }
 
-/// Return the name that the threads of a pool have in common: without their numbers.
+/// Return the name that the threads of a pool have in common: `GC Thread` of `GC Thread#3`.
 pub(super) fn of_all(name: &Name) -> String {
     let name = name.to_string();
-    let common = name.trim_end_matches(|last: char| last.is_ascii_digit() || "#-_".contains(last));
-    common.trim_end().to_owned()
+    let common = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    let pool = common.trim_end_matches(['#', '-', '_', ' ']);
+    if pool.len() == common.len() || pool.is_empty() {
+        return name;
+    }
+    pool.to_owned()
 }
 
 #[cfg(test)]
@@ -215,6 +221,16 @@ mod tests {
             Some(Sleep::NetworkFiles)
         );
         assert_eq!(Sleep::of('T', "do_signal_stop", ""), Some(Sleep::Stopped));
+    }
+
+    #[test]
+    fn threads_of_a_pool_have_a_name_in_common() {
+        let of = |name: &str| of_all(&name.into());
+        assert_eq!(of("GC Thread#12"), "GC Thread");
+        assert_eq!(of("pool-1-thread-7"), "pool-1-thread");
+        assert_eq!(of("python3"), "python3");
+        assert_eq!(of("VM Thread"), "VM Thread");
+        assert_eq!(of("-7"), "-7");
     }
 
     #[test]

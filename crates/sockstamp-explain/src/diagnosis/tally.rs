@@ -53,6 +53,8 @@ pub(super) struct Account<'a> {
     pub(super) tried: Option<Tried>,
     /// Answers of its services that came otherwise.
     pub(super) answered: u64,
+    /// Questions to the peer for whose data its tasks sleep.
+    pub(super) asked: Option<Tried>,
 }
 
 impl<'a> Account<'a> {

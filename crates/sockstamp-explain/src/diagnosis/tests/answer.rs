@@ -63,6 +63,34 @@ fn pauses_within_an_answer_are_one_wait_and_a_stream_is_none() {
     assert_eq!(told(&stream).findings, []);
 }
 
+/// Each connection asks once, has its answer after a second, and gets more until the end.
+#[test]
+fn who_asks_once_and_is_sent_more_until_the_end_is_pushed_to() {
+    let told = |end: Option<u64>| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..4_u16 {
+            let to = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:8000");
+            let mut first = answer(to, "app", 1_000 + u64::from(of), 1_000);
+            first.opened = Some(Opened::Connected);
+            case.message(&first);
+            for more in 1..8 {
+                let mut more = answer(to, "app", 1_000 + more * 700, 0);
+                more.opened = Some(Opened::Connected);
+                more.stages[Stage::PeerAnswer] = None;
+                more.stages[Stage::PeerRest] = Some(Nanos(700 * MS));
+                case.message(&more);
+            }
+        }
+        end.and_then(at).into_iter().for_each(|end| case.ends(end));
+        case.diagnose(&summary())
+    };
+    let pushed = told(Some(6_400));
+    assert_eq!(pushed.findings, []);
+    assert!(pushed.notes[0].contains("a subscription"), "{pushed:?}");
+    assert_eq!(told(Some(20_000)).findings.len(), 2);
+    assert_eq!(told(None).findings.len(), 2);
+}
+
 #[test]
 fn fast_answers_of_others_stand_beside_slow_ones() {
     let slow = (0..5).map(|of| wait(Kind::Answer, End::Data, of * 900, 120));

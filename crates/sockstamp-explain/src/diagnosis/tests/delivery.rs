@@ -87,6 +87,44 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
     assert!(own.contains("the send buffer is full"), "{own}");
 }
 
+/// Connections of one answer each have ended when the sockets are looked at; one goes on.
+#[test]
+fn a_buffer_that_a_listener_hands_on_limits_all_its_connections() {
+    let client = |port: u64| flow("10.0.0.1:80", &format!("10.0.0.2:{port}"));
+    let told = |part, buffer_set| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut message = sent(client(50_000 + of), of * 900, part, 80);
+            message.opened = Some(Opened::Accepted);
+            case.message(&message);
+        }
+        let goes_on = sending(
+            client(50_009),
+            Connection {
+                unacknowledged: 4_000,
+                congestion_window: 10,
+                segment: 1448,
+                buffer_set,
+                ..Connection::default()
+            },
+        );
+        case.waits(&Waits {
+            sending: vec![goes_on],
+            ..Waits::default()
+        });
+        let findings = case.diagnose(&summary()).findings;
+        findings.first().map(|finding| finding.sentence.clone())
+    };
+    for part in [Part::Pacing, Part::Cork] {
+        let set = told(part, true).unwrap();
+        assert!(
+            set.contains("the send buffer is full") && set.contains("SO_SNDBUF"),
+            "{set}"
+        );
+    }
+    assert_eq!(told(Part::Pacing, false), None);
+}
+
 #[test]
 fn a_window_on_a_full_path_is_no_finding() {
     let to = flow("10.0.0.1:80", "10.0.0.2:50000");
@@ -258,8 +296,9 @@ fn what_came_twice_was_lost_on_the_way_back() {
     );
 }
 
-/// A service that sends alike to several clients; some take so much of the time to read.
-fn pushed(windows: &[u64]) -> Diagnosis {
+/// A service that sends to several clients; some take so much of the time to read. The first one
+/// gets 100 segments.
+fn pushed(windows: &[u64], sends: u32) -> Diagnosis {
     let client = |of: usize| flow("10.0.0.1:8080", &format!("10.0.0.{}:50000", of + 2));
     let with_cookie = |of: usize| Flow {
         cookie: SocketCookie(of as u64 + 1),
@@ -267,6 +306,7 @@ fn pushed(windows: &[u64]) -> Diagnosis {
     };
     let clocks = windows.iter().enumerate().map(|(of, window)| Sending {
         window: Nanos(*window * MS),
+        sends: if of == 0 { 100 } else { sends },
         ..sending(with_cookie(of), Connection::default())
     });
     let mut room = wait(Kind::Room, End::Open, 4_500, 500);
@@ -283,7 +323,7 @@ fn pushed(windows: &[u64]) -> Diagnosis {
 
 #[test]
 fn one_of_many_that_reads_slowly_is_named() {
-    let one = pushed(&[4_800, 0, 10, 0]);
+    let one = pushed(&[4_800, 0, 10, 0], 300);
     assert_eq!(
         one.findings[0].sentence,
         "data of app at :8080 for 10.0.0.2 waits 4.80 s until it leaves (1 wait): the peer's full \
@@ -291,8 +331,10 @@ fn one_of_many_that_reads_slowly_is_named() {
          other connections have room"
     );
     for common in [&[4_800][..], &[4_800, 4_000, 10, 3_000], &[4_800, 0]] {
-        assert_eq!(pushed(common).findings, [], "{common:?}");
+        assert_eq!(pushed(common, 300).findings, [], "{common:?}");
     }
+    // The others get pages.
+    assert_eq!(pushed(&[4_800, 0, 10, 0], 20).findings, []);
 }
 
 /// As of a client that writes all of its requests before it reads an answer.
