@@ -8,7 +8,6 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
 use tempfile::{NamedTempFile, tempdir};
 use testbed::{
     Cgroup, Family, HeldSocket, Host, Link, LinkConfig, PATIENCE, Process, within_attempts,
@@ -18,7 +17,7 @@ use with::guarded::Guarded;
 use with::kernel_counts::wait_closed;
 use with::pcap::{Pcap, compare, fields, read, send, send_to};
 use with::traced_hosts::wait_acknowledged;
-use with::{FAMILIES, Trace, agent, sockstamp};
+use with::{FAMILIES, agent, sockstamp};
 
 /// Compare what passes on the sender's interface while `work` runs.
 fn against_tcpdump(hosts: [&Host; 2], link: &Link, work: impl Fn()) {
