@@ -238,7 +238,7 @@ async fn answer(
 mod tests {
     use std::collections::VecDeque;
     use std::fs;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::{Shutdown, SocketAddr, TcpStream};
     use std::time::Instant;
 
