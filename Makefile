@@ -12,9 +12,10 @@ SERIES_ARGS ?=
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 XTASK   := $(CARGO) run --quiet --locked --package xtask --
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+DIST    := $(or $(CARGO_TARGET_DIR),target)/release-$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series kernel-series-checked bench bench-agent install install-library fmt lint clean
+.PHONY: build help deps dist run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series kernel-series-checked bench bench-agent install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -36,6 +37,7 @@ help:
 	@echo "make bench-agent   what sockstamp agent costs, against its budgets (root, else by sudo)"
 	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps          what the build needs, by apt"
+	@echo "make dist          what a release has: packages, image, archive, at $(DIST) (new)"
 	@echo "make fmt           format Rust and C"
 	@echo "make lint          the checks of 'make test' that run no test"
 	@echo "make clean         remove what was built"
@@ -115,6 +117,10 @@ install-library:
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $(capi)/sockstamp.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/sockstamp.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man3 docs/man/*.3
+
+dist:
+	@scripts/deps.sh dist
+	packaging/dist.sh $(DIST)
 
 fmt:
 	$(CARGO) fmt --all

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a tool of cargo's: cargo-tool.sh deny|fuzz ARGUMENTS. Takes the one on PATH when it is new
+# Runs a tool of cargo's: cargo-tool.sh deny|fuzz|cyclonedx ARGUMENTS. Takes the one on PATH when it is new
 # enough, else builds one (a minute or two, once) into the user's cache folder: neither the tree nor
 # ~/.cargo is touched.
 set -euo pipefail
 
-tool=cargo-${1:?usage: cargo-tool.sh deny|fuzz ARGUMENTS}
+tool=cargo-${1:?usage: cargo-tool.sh deny|fuzz|cyclonedx ARGUMENTS}
 shift
 case $tool in
 cargo-deny)
@@ -16,6 +16,11 @@ cargo-deny)
 cargo-fuzz)
 	oldest=0.13.0
 	version=0.13.2
+	;;
+cargo-cyclonedx)
+	# Older ones write another serial number each time.
+	oldest=0.5.4
+	version=0.5.9
 	;;
 *)
 	echo "cargo-tool.sh: no tool '$tool'" >&2

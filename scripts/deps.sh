@@ -4,6 +4,7 @@
 #   deps.sh build    to build it
 #   deps.sh bench    to build it and run the benchmarks
 #   deps.sh test     to build it and run every test
+#   deps.sh dist     to build what a release has
 #
 # A second argument --simulate asks apt whether it could install them, and installs nothing.
 #
@@ -19,12 +20,12 @@ fail() {
 
 mode=${1:-}
 case $mode in
-build | bench | test) ;;
-*) fail "usage: deps.sh build|bench|test [--simulate]" ;;
+build | bench | test | dist) ;;
+*) fail "usage: deps.sh build|bench|test|dist [--simulate]" ;;
 esac
 simulate=${2:-}
 [ -z "$simulate" ] || [ "$simulate" = --simulate ] ||
-	fail "usage: deps.sh build|bench|test [--simulate]"
+	fail "usage: deps.sh build|bench|test|dist [--simulate]"
 
 # Plain sudo leaves the caller's cargo out of PATH.
 if ! command -v cargo >/dev/null && [ -n "${SUDO_UID:-}" ]; then
@@ -105,6 +106,12 @@ elif [ "$mode" = test ]; then
 	base+=(mmdebstrap) # Bare trees of Debian, for scripts/bare.sh.
 	# The kernel of kernel/series, and its selftests.
 	base+=(bc bison flex libssl-dev openssl patch rsync xxd)
+fi
+
+if [ "$mode" = dist ] || [ "$mode" = test ]; then
+	# A program without shared libraries, with its own libelf.
+	base+=(autoconf automake autopoint bison flex gawk linux-libc-dev musl-tools)
+	base+=(dpkg-dev rpm umoci xz-utils) # Packages, and the image.
 fi
 
 # Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Makes everything that a release has: dist.sh DIRECTORY, which must not exist. Two runs on one commit,
+# in whatever folders, write the same files.
+set -euo pipefail
+mkdir "$1"
+output=$(realpath "$1")
+cd "$(dirname "$0")/.."
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+name=sockstamp-$version-$(uname -m)-linux
+# The commit's time, and of what git does not know, the change log's.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+export SOURCE_DATE_EPOCH DEB_LEVEL=9
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+packaging/static.sh "$work"
+packaging/debian/build.sh "$work/sockstamp" "$output"
+packaging/oci/image.sh "$work/sockstamp" "$output"
+
+# Linked against this host's C library, as the programs are that use it.
+cargo build --release --locked --package sockstamp-capi
+scripts/c-library.sh "${CARGO_TARGET_DIR:-target}/release/libsockstamp_capi.a" "$work/c-library"
+packaging/debian/library.sh "$work/c-library" "$output"
+
+rpmbuild --quiet -bb --define "_rpmdir $output" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
+	--define "_topdir $work/rpm" --define "_buildhost localhost" \
+	--define "use_source_date_epoch_as_buildtime 1" \
+	--define "clamp_mtime_to_source_date_epoch 1" \
+	--define "sources $PWD" --define "program $work/sockstamp" packaging/rpm/sockstamp.spec
+
+tree=$work/$name
+install -D -m 755 "$work/sockstamp" "$tree/sockstamp"
+install -D -m 644 -t "$tree/man" docs/man/*.1
+install -D -m 644 -t "$tree/completions" docs/completions/*
+install -D -m 644 -t "$tree/agent" packaging/systemd/* packaging/prometheus/sockstamp.rules.yml \
+	packaging/grafana/sockstamp.json
+install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT LICENSES/* "$tree"
+archive() { # NAME PATH...
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+		--create -C "$work" "${@:2}" | xz -9 >"$output/$1.tar.xz"
+}
+archive "$name" "$name"
+# gdb and perf find it by its name, beside the program.
+archive "$name-debug" sockstamp.debug
+
+packaging/sbom.sh >"$output/sockstamp-$version.cdx.json"
+(cd "$output" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+ls -l "$output"
