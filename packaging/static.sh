@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Builds a sockstamp without shared libraries, which starts on any Linux of this processor, and its
-# debug file: static.sh DIRECTORY. Programs of the same sources are the same, byte for byte, whatever
-# the folder.
+# debug file: static.sh DIRECTORY. Nothing in them depends on the folder or the time of the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=$(realpath "$1")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Starts what a release has where people start it: try.sh DIRECTORY, as packaging/dist.sh wrote it.
 # The program runs in trees of Debian 11 and 12 and of busybox alone, packages are installed and
-# removed, and the image is started by runc. Needs root, mmdebstrap, busybox-static, umoci, runc, curl.
+# removed, and the image is started by runc. Needs root, mmdebstrap, busybox-static, umoci, runc, jq
+# and curl.
 set -euo pipefail
 release=$(realpath "$1")
 work=$(mktemp -d /var/tmp/sockstamp-release.XXXXXX)
@@ -36,7 +37,8 @@ measures() { # TREE PROGRAM
 }
 
 # The mirror of this host, as its apt knows it.
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)
+mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' |
+	head -n 1)
 
 tree_of() { # SUITE
 	mmdebstrap --quiet --variant=minbase "$1" "$work/$1" "$mirror"

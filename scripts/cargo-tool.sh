@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a tool of cargo's: cargo-tool.sh deny|fuzz|cyclonedx ARGUMENTS. Takes the one on PATH when it is new
-# enough, else builds one (a minute or two, once) into the user's cache folder: neither the tree nor
-# ~/.cargo is touched.
+# Runs a tool of cargo's: cargo-tool.sh deny|fuzz|cyclonedx ARGUMENTS. Takes the one on PATH when it
+# is new enough, else builds one (a minute or two, once) into the user's cache folder: neither the
+# tree nor ~/.cargo is touched.
 set -euo pipefail
 
 tool=cargo-${1:?usage: cargo-tool.sh deny|fuzz|cyclonedx ARGUMENTS}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the packages of the C library, libsockstamp0 and libsockstamp-dev, from the folder that
-# scripts/c-library.sh wrote: library.sh FOLDER DIRECTORY. Both programs and people's names are as in
+# scripts/c-library.sh wrote: library.sh FOLDER DIRECTORY. What it needs and whom it names are as in
 # build.sh.
 set -euo pipefail
 library=$1
