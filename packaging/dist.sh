@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes everything that a release has: dist.sh DIRECTORY, which must not exist. Nothing in it depends
-# on the folder or on the time of the build.
+# Makes all that a release has: dist.sh DIRECTORY, which must not exist. Nothing in it depends on
+# the folder, or on the time of the build.
 set -euo pipefail
 mkdir "$1"
 output=$(realpath "$1")
