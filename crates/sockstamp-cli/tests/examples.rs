@@ -46,9 +46,10 @@ fn examples_of(page: &Path) -> Vec<String> {
     let section = from
         .split_once("\n.SH ")
         .map_or(from, |(section, _)| section);
-    let commands = section.lines().filter_map(|line| {
-        let command = line.strip_prefix("\\fB")?.strip_suffix("\\fR")?;
-        Some(command.replace("\\-", "-"))
+    // A long one goes on in the next line.
+    let commands = section.split("\n\\fB").skip(1).map(|rest| {
+        let command = rest.split("\\fR").next().unwrap_or(rest);
+        command.replace('\n', " ").replace("\\-", "-")
     });
     let commands: Vec<_> = commands.collect();
     assert!(!commands.is_empty(), "{}: {section}", page.display());

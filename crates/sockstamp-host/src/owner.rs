@@ -95,7 +95,9 @@ fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, u64, bool)> {
     let mut found = Vec::new();
     for list in ["net/tcp", "net/tcp6", "net/udp", "net/udp6"] {
         let text = slept_for::bounded(&process.join(list));
-        for line in text.lines().filter_map(Line::read) {
+        // A connection that nobody has accepted yet has no inode: its listener's process has it.
+        let lines = text.lines().filter_map(Line::read);
+        for line in lines.filter(|line| line.inode != 0) {
             let remote = (line.remote.port() != 0).then_some(line.remote);
             found.extend(matching(&asked, line.local, remote, line.inode));
         }

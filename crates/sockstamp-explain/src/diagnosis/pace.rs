@@ -3,20 +3,40 @@
 
 use std::collections::BTreeMap;
 
-use sockstamp_model::wait::Sending;
+use sockstamp_model::wait::{Connection, Sending};
 
 use super::finding::Finding;
 use super::slow::{Role, Slow, Socket};
 use super::tally::Account;
 use super::tree::Node;
 
-/// Note for each wait whether its peer reads on; one that takes nothing at all hangs.
+/// Note for each wait whether its peer was seen to read on; one that takes nothing at all hangs.
 pub(super) fn read_on(waits: &mut [Slow], sending: &BTreeMap<Socket, Sending>) {
     for wait in waits {
         let sending = sending.get(&wait.socket());
-        wait.seen.is_read_on =
-            sending.is_none_or(|sending| sending.sends > 0 || sending.connection.unsent == 0);
+        wait.seen.is_read_on = sending.is_some_and(|sending| {
+            let takes = sending.sends > 0 || sending.connection.unsent == 0;
+            takes && !has_small_window(sending)
+        });
     }
+}
+
+/// Return true if the peer took about half a window or more in each round trip, and most of a window
+/// is under way: the peer's buffer is small, and its program takes what comes.
+fn has_small_window(sending: &Sending) -> bool {
+    let Connection {
+        min_rtt: Some(round_trip),
+        peer_window,
+        unacknowledged,
+        segment,
+        ..
+    } = sending.connection
+    else {
+        return false;
+    };
+    let taken = u128::from(sending.sends) * u128::from(segment) * u128::from(round_trip.0);
+    let half = u128::from(peer_window / 2);
+    unacknowledged >= peer_window / 2 && half > 0 && taken >= half * u128::from(sending.seen_for.0)
 }
 
 /// Note the waits that waits of other connections hold for, and that those go on with for half of
@@ -67,17 +87,23 @@ mod tests {
 
     /// The peer took so many segments meanwhile.
     fn read(sends: u32, others: impl Iterator<Item = Message>) -> Diagnosis {
+        let connection = Connection {
+            unsent: 100_000,
+            ..Connection::default()
+        };
+        read_by(sends, connection, others)
+    }
+
+    fn read_by(
+        sends: u32,
+        connection: Connection,
+        others: impl Iterator<Item = Message>,
+    ) -> Diagnosis {
         let mut case = Case::new(Scope::default());
         pushed()
             .chain(others)
             .for_each(|message| case.message(&message));
-        let clocks = sending(
-            flow("10.0.0.1:80", "10.0.0.2:50000"),
-            Connection {
-                unsent: 100_000,
-                ..Connection::default()
-            },
-        );
+        let clocks = sending(flow("10.0.0.1:80", "10.0.0.2:50000"), connection);
         case.waits(&Waits {
             sending: vec![sockstamp_model::wait::Sending { sends, ..clocks }],
             ..Waits::default()
@@ -92,6 +118,23 @@ mod tests {
         assert!(paced.notes[0].contains("its own pace"), "{:?}", paced.notes);
         let hangs = read(0, std::iter::empty());
         assert!(hangs.findings[0].sentence.contains("rwnd"), "{hangs:?}");
+    }
+
+    #[test]
+    fn a_peer_with_a_small_buffer_is_a_finding() {
+        // Each of the 166 round trips of five seconds carries a window of four segments.
+        let connection = Connection {
+            min_rtt: Some(Nanos(30 * MS)),
+            unsent: 100_000,
+            unacknowledged: 4_096,
+            peer_window: 4_096,
+            segment: 1_024,
+            ..Connection::default()
+        };
+        let small = read_by(660, connection, std::iter::empty());
+        assert!(small.findings[0].sentence.contains("is small"), "{small:?}");
+        let slow = read_by(100, connection, std::iter::empty());
+        assert_eq!(slow.findings, []);
     }
 
     #[test]
