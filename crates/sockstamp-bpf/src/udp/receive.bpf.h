@@ -67,6 +67,7 @@ static __always_inline void udp_datagram_arrives(const void *receiver, struct __
 	arrival.stamp = skb->tstamp;
 	if (bpf_core_field_exists(struct udp_sock, udp_prod_queue))
 		arrival.node = bpf_get_numa_node_id();
+	arrival.cpu = bpf_get_smp_processor_id();
 	if (setting_in_step)
 		arrival.number = ctx ? datagram_number_arrived(ctx, skb) : datagram_number(skb);
 	if (udp_peer_wanted())

@@ -30,7 +30,8 @@ struct udp_arrival {
 	__u64 skb; /* udp_name(); 0: dropped since */
 	__u32 lag; /* from the RX software stamp to time */
 	__u16 length; /* at most 65507 bytes: RFC 768 */
-	__u16 node; /* of memory: whose producers' queue it passes */
+	__u8 node; /* of memory: whose producers' queue it passes */
+	__u8 cpu; /* low byte of the one that brought it */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */
 	__u32 number; /* datagram_number(), only in step */
