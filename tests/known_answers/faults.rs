@@ -142,7 +142,7 @@ fn a_full_queue_on_the_way_back_is_diagnosed() {
             last_line_on(&pair.client, &["sh", "-c", &script])
         });
         tells(line.clone(), &expected)?;
-        tells(line, "the peer's work, or the way there and back")
+        tells(line, "; or the way there and back")
     });
 }
 

@@ -131,7 +131,7 @@ mod tests {
             segment: 1_024,
             ..Connection::default()
         };
-        let small = read_by(660, connection, std::iter::empty());
+        let small = read_by(660, connection.clone(), std::iter::empty());
         assert!(small.findings[0].sentence.contains("is small"), "{small:?}");
         let slow = read_by(100, connection, std::iter::empty());
         assert_eq!(slow.findings, []);

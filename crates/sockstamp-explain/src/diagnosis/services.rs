@@ -116,9 +116,10 @@ impl Sum {
     }
 
     fn of(mut self, key: &Key) -> ServiceTime {
-        let slept_for = std::mem::take(&mut self.slept_for).into_iter();
-        self.asked
-            .extend(slept_for.map(|(peer, time)| (peer, (0, time))));
+        for (peer, slept) in std::mem::take(&mut self.slept_for) {
+            let (_, time) = self.asked.entry(peer).or_default();
+            *time = slept.max(*time);
+        }
         let mut asked: Vec<_> = self
             .asked
             .into_iter()
