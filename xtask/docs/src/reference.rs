@@ -64,8 +64,8 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   answer to the one before, are one wait with their number, up to 16 of them.
 - *A reader's own pace*: who asks a service and then reads its answer slowly waits for itself, as a
   player does, or a program that compresses what it gets. That is a note, unless the peer takes
-  nothing at all, differs from most that the service sends alike to, or requests of others wait
-  behind it.
+  most of a window in each round trip (its buffer is small), differs from most that the service sends
+  alike to, or requests of others wait behind it.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
   sibling is ten times faster, or somebody waits for it: a command, or a request that its program

@@ -304,7 +304,7 @@ impl Case {
         readers::add(&mut waits, &self.sending);
         theirs::note(&mut waits, &self.theirs);
         large::compare(&mut waits, &self.sending);
-        pace::read_on(&mut waits, &self.sending);
+        pace::set(&mut waits, &self.sending);
         lookups::join(&mut waits, self.scope.slow);
         flows::join(&mut waits, self.scope.slow, self.end, &self.sending);
         let mut open = flows::always_open(&waits);

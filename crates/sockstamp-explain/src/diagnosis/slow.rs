@@ -137,8 +137,8 @@ pub(super) struct Seen {
     pub(super) is_streamed: bool,
     /// Others wait for it: on connections to other peers.
     pub(super) is_waited_for: bool,
-    /// The peer reads on, at its own pace.
-    pub(super) is_read_on: bool,
+    /// The peer sets the pace, by what it reads.
+    pub(super) sets_pace: bool,
     /// What others sent to the same peer arrived, and none of it was sent again.
     pub(super) others_arrive: bool,
     /// Other connections of the service whose peers have room.

@@ -28,7 +28,7 @@ pub(super) fn rare(account: &Account<'_>, summary: &Summary) -> Option<String> {
 pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
     let Finding { sentence, .. } = finding;
     match pace::is_readers_own(account, finding) {
-        true => format!("{sentence}; it reads on at its own pace, and nobody else waits for it"),
+        true => format!("{sentence}; it sets the pace itself, and nobody else waits for it"),
         false => sentence.clone(),
     }
 }
