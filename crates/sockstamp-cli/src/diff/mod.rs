@@ -51,7 +51,7 @@ pub struct Options {
     /// Several recordings to compare these with
     #[arg(long = "after", value_name = "RECORDING", num_args = 1.., requires = "befores")]
     pub afters: Vec<PathBuf>,
-    /// What of them is read.
+    /// The rows that are read.
     #[command(flatten)]
     pub chosen: Chosen,
     /// The filter expression.

@@ -25,7 +25,7 @@ pub struct Options {
     /// Recordings, and a filter.
     #[command(flatten)]
     pub files: Files,
-    /// What of them is read.
+    /// The rows that are read.
     #[command(flatten)]
     pub chosen: Chosen,
     /// Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part

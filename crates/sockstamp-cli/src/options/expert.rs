@@ -1,4 +1,4 @@
-//! How messages are measured, for experts: one option, a key each. docs/expert.md is its help.
+//! Choices of experts about measuring: one option, a key each. docs/expert.md is its help.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ const ID: &str = "expert";
 const LAST: usize = 900;
 const HELP: &str = "Change how it measures: keys of docs/expert.md, such as entry=callback";
 
-/// What the keys say.
+/// The values of all keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expert {
     /// The hook for the entry of send calls.
@@ -27,7 +27,7 @@ pub struct Expert {
     pub sched: bool,
     /// Attach all hooks at the start.
     pub attach_all: bool,
-    /// What a read's wait for a missing segment is.
+    /// The view of a read's wait for a missing segment.
     pub hol: HolView,
     /// Measure in windows, one so-many-th of the time.
     pub windows: Option<NonZeroU32>,

@@ -14,7 +14,7 @@ const ID: &str = "files";
 pub struct Files {
     /// Files and directories.
     pub paths: Vec<PathBuf>,
-    /// What of them is read.
+    /// The rows that are read.
     pub filter: FilterWords,
 }
 

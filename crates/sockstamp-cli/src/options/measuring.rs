@@ -12,7 +12,7 @@ use super::heading::MEASURING;
 /// Options of measuring.
 #[derive(Debug, Args)]
 pub struct Measuring {
-    /// What experts choose. The first, because clap takes values of fields away in their order.
+    /// The choices of experts. The first, because clap takes values of fields away in their order.
     #[command(flatten)]
     pub expert: Expert,
     /// Measure all messages, or some
@@ -129,7 +129,7 @@ impl Measuring {
     }
 }
 
-/// How much is measured.
+/// The share of messages that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
     /// Every message.

@@ -195,7 +195,7 @@ pub(crate) struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Its node of the tree, and what is known of that, if asked.
+    /// The node of the tree, and what is known of that, if asked.
     pub(crate) fn new(open: &'a Open, why: bool) -> Self {
         let wait = &open.wait;
         let (node, why) = why.then(|| diagnosis::why(wait)).unzip();

@@ -43,7 +43,7 @@ pub struct Options {
     /// Recordings, and a filter.
     #[command(flatten)]
     pub files: Files,
-    /// What of them is read.
+    /// The rows that are read.
     #[command(flatten)]
     pub chosen: Chosen,
     /// Also sum messages in groups by these dimensions

@@ -5,7 +5,7 @@ use sockstamp_model::name::Name;
 /// The program at the other end of a connection, on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct There {
-    /// Its process, and that one's name, where they are known.
+    /// The process, and its name, where they are known.
     pub process: Option<(u32, Name)>,
     /// Its network namespace, where that is another one than that of the end that asks.
     pub netns: Option<Name>,

@@ -217,7 +217,7 @@ fn connections_for_one_question_that_follow_each_other_are_as_one() {
         case.diagnose(&summary()).findings.len()
     };
     assert_eq!(told(20, 30), 0);
-    // They are opened on demand; or it answers nothing at once.
+    // Connections are opened on demand; or it answers nothing at once.
     assert_eq!(told(400, 30), 1);
     assert_eq!(told(20, 0), 1);
 }

@@ -12,7 +12,7 @@ fn two_occasions_are_no_finding_and_one_long_one_is() {
     assert_eq!(told(&[long]).findings.len(), 1);
 }
 
-/// Those that are slow for another reason neither count nor set what is typical.
+/// Waits that are slow for another reason neither count nor set what is typical.
 #[test]
 fn a_finding_counts_the_waits_that_carry_it() {
     let slow = (0..3).map(|of| {
