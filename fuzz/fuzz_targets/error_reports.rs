@@ -74,6 +74,12 @@ fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -
                     network.offender,
                 )
         }
+        Report::Departure(dropped) => {
+            error.origin == Origin::TxTime
+                && (error.errno, error.code) == (dropped.errno, dropped.reason.code())
+                && u64::from(error.data) << 32 | u64::from(error.info)
+                    == dropped.time::<Realtime>().as_nanos()
+        }
         Report::Other(ref other) => error == other,
         _ => unreachable!("all that there are"),
     }
