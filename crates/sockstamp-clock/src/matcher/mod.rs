@@ -1,8 +1,14 @@
 //! Which message a stamp is of.
 
+mod outcome;
+mod send;
+
 use std::collections::VecDeque;
 
-use crate::stamp::{TxKind, TxStamp, TxTime};
+use crate::stamp::{TxKind, TxStamp};
+
+pub use outcome::{Coverage, Match, MatcherCounters, Outcome};
+use send::{Kinds, Send, Slots};
 
 /// The origin of the ids of a TCP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,73 +80,6 @@ enum Unit {
     Chosen,
     Datagrams,
     Bytes,
-}
-
-#[derive(Debug)]
-struct Send<T> {
-    /// The id of its stamps.
-    last: u64,
-    exact: Slots,
-    merged: Slots,
-    message: T,
-}
-
-/// The relation of a stamp to a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Coverage {
-    /// The stamp is the message's own.
-    Exact,
-    /// The stamp is of a later byte of the same connection: the message was there by this time.
-    Merged,
-}
-
-/// A stamp and its message.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Match<'a, T> {
-    /// The value given to [`Matcher::sent`].
-    pub message: &'a mut T,
-    /// The point of the stamp.
-    pub kind: TxKind,
-    /// Its time.
-    pub time: TxTime,
-    /// Its relation to the message.
-    pub coverage: Coverage,
-}
-
-/// The result for a stamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It matches one message or more.
-    Matched,
-    /// Its messages had it already.
-    Duplicate,
-    /// The stamp is of a message that is no longer remembered.
-    Past,
-    /// The stamp is of no message that was reported as sent.
-    Unknown,
-    /// Messages of two counts have this id: after [`Matcher::restarted`].
-    Doubtful,
-}
-
-/// Counters of a [`Matcher`]. They never decrease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct MatcherCounters {
-    /// Stamps matched to their own message.
-    pub matched: u64,
-    /// Messages that got the stamp of a later one.
-    pub merged: u64,
-    /// [`Outcome::Duplicate`].
-    pub duplicate: u64,
-    /// [`Outcome::Past`].
-    pub past: u64,
-    /// [`Outcome::Unknown`].
-    pub unknown: u64,
-    /// [`Outcome::Doubtful`].
-    pub doubtful: u64,
-    /// Messages that were forgotten without all the stamps expected.
-    pub unfinished: u64,
 }
 
 impl<T> Matcher<T> {
@@ -450,72 +389,16 @@ impl Former {
     }
 }
 
-impl<T> Send<T> {
-    fn new(last: u64, message: T) -> Self {
-        Self {
-            last,
-            exact: Slots::default(),
-            merged: Slots::default(),
-            message,
-        }
-    }
-
-    fn matching(&mut self, stamp: &TxStamp, coverage: Coverage) -> Match<'_, T> {
-        Match {
-            message: &mut self.message,
-            kind: stamp.kind,
-            time: stamp.time,
-            coverage,
-        }
-    }
-}
-
 /// The 32 bits that the kernel has.
 fn low(id: u64) -> u32 {
     let [a, b, c, d, ..] = id.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// Kinds of stamps, a bit each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Kinds(u8);
-
-impl Kinds {
-    fn of(kinds: &[TxKind]) -> Self {
-        Self(kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u8))
-    }
-}
-
-/// Kinds of stamps: the kernel's in the low four bits, the interface's in the high ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Slots(u8);
-
-impl Slots {
-    fn of(stamp: &TxStamp) -> Self {
-        let first = match stamp.time {
-            TxTime::Software(_) => 0,
-            TxTime::Hardware(_) => 4,
-        };
-        Self(1 << (stamp.kind as u8 + first))
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn has(self, slot: Self) -> bool {
-        self.0 & slot.0 == slot.0
-    }
-
-    /// Return true if it has all kinds, from either source.
-    fn has_all(self, kinds: Kinds) -> bool {
-        (self.0 | self.0 >> 4) & kinds.0 == kinds.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamp::TxTime;
     use crate::time::Timestamp;
     use proptest::prelude::*;
 
