@@ -1,17 +1,19 @@
 //! The thread that probes from one network namespace.
 
+mod add;
 mod destination;
+mod end;
 mod inbox;
 mod outbox;
 mod receive;
 mod schedule;
 mod send;
 
-use std::collections::hash_map::{Entry, RandomState};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError};
 use std::time::Duration;
@@ -25,12 +27,10 @@ use sockstamp::timestamping::Support;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::clocks::now;
-use crate::flights::{Flight, Flights, State};
 use crate::lane::{Key, Lane, Probe, low};
 use crate::namespace::Presence;
 use crate::{
-    Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings,
-    Sockets, Target, TargetId, pacing,
+    Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Result, Settings, Target, TargetId,
 };
 
 use destination::Destination;
@@ -311,136 +311,6 @@ impl Worker {
         }
     }
 
-    fn add_all(&mut self, batch: &[(TargetId, Target)]) -> Answer {
-        let mut added = Vec::with_capacity(batch.len());
-        for (id, target) in batch {
-            match self.prepare(*id, target) {
-                Ok(sockets) => added.push(Added { id: *id, sockets }),
-                Err(error) => {
-                    added.iter().for_each(|added| self.forget(added.id));
-                    return Err((target.address, error));
-                }
-            }
-        }
-        // Opening sockets took its time: no target is late from the beginning.
-        added.iter().for_each(|added| self.begin(added.id));
-        Ok(added)
-    }
-
-    fn prepare(&mut self, id: TargetId, target: &Target) -> Result<Sockets> {
-        let (number, sockets) = self.lane(target)?;
-        let port = match target.protocol {
-            Protocol::Icmp => 0,
-            Protocol::Udp { port } | Protocol::Tcp { port } => port,
-        };
-        let settings = &target.settings;
-        let ahead = usize::try_from(settings.preload).unwrap_or(MAX_IN_FLIGHT);
-        let slots = Flights::slots(settings.timeout, settings.interval)
-            .max(ahead.min(MAX_IN_FLIGHT).next_power_of_two());
-        let destination = self.destination(id, number, target, port, slots);
-        self.schedule.count_in(settings.interval, settings.flood);
-        let watched = Watched {
-            destination,
-            settings: settings.clone(),
-            planned: self.woken,
-            due: self.woken,
-            interval: settings.interval.into(),
-            timeout: settings.timeout.into(),
-            last: Timestamp::from_nanos(0),
-            sent: 0,
-            is_answered: false,
-            has_news: false,
-            open: 0,
-            expiries: VecDeque::new(),
-        };
-        self.targets.insert(id, watched);
-        Ok(sockets)
-    }
-
-    fn begin(&mut self, id: TargetId) {
-        let Some(target) = self.targets.get_mut(&id) else {
-            return;
-        };
-        let (now, interval) = (now(), target.settings.interval.into());
-        let origin = *self.origin.get_or_insert(now);
-        let first = pacing::first(origin, pacing::phase(self.added, interval), interval, now);
-        self.added += 1;
-        (target.planned, target.due) = (first, first);
-        self.schedule.at(first, Timer::Due(id));
-        if let Some(deadline) = target.settings.deadline {
-            self.schedule
-                .at(now + Nanos::from(deadline), Timer::Deadline(id));
-        }
-    }
-
-    /// Take back a target that has not begun.
-    fn forget(&mut self, id: TargetId) {
-        if let Some(target) = self.targets.remove(&id) {
-            let settings = &target.settings;
-            self.schedule.count_out(settings.interval, settings.flood);
-            self.leave(id, target.destination);
-        }
-    }
-
-    fn lane(&mut self, target: &Target) -> Result<(u32, Sockets)> {
-        let key = Key::of(target);
-        if let Some(number) = self.lane_of.get(&key) {
-            return Ok((*number, self.lanes[number].sockets()));
-        }
-        let [low, high, ..] = self.secret.hash_one(self.made).to_le_bytes();
-        let lane = Lane::open(key.clone(), &self.support, u16::from_le_bytes([low, high]))?;
-        self.made += 1;
-        let number = self.made;
-        for (index, port) in lane.ports.iter().enumerate() {
-            let token = u64::from(number) << PORT | index as u64;
-            self.epoll
-                .add(port, EpollEvent::new(EpollFlags::EPOLLIN, token))
-                .map_err(Error::call("epoll_ctl", "a lane"))?;
-        }
-        let sockets = lane.sockets();
-        self.lanes.insert(number, lane);
-        self.lane_of.insert(key, number);
-        Ok((number, sockets))
-    }
-
-    fn destination(
-        &mut self,
-        id: TargetId,
-        lane: u32,
-        target: &Target,
-        port: u16,
-        slots: usize,
-    ) -> u32 {
-        let number = match self.destination_of.entry((lane, target.address, port)) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                self.made += 1;
-                let known = self.lanes.get_mut(&lane);
-                let address = known.map(|lane| {
-                    lane.destinations += 1;
-                    lane.key.peer(target.address, port)
-                });
-                let destination = Destination {
-                    lane,
-                    address: address.unwrap_or(SocketAddr::new(target.address, port)),
-                    flights: Flights::new(slots),
-                    targets: BTreeSet::new(),
-                    source: None,
-                };
-                self.destinations.insert(self.made, destination);
-                *new.insert(self.made)
-            }
-        };
-        if let Some(destination) = self.destinations.get_mut(&number) {
-            destination.targets.insert(id);
-            let all = slots * destination.targets.len();
-            destination
-                .flights
-                .grow(all.next_power_of_two().min(MAX_IN_FLIGHT));
-        }
-        number
-    }
-
     fn run_timers(&mut self) -> Result<Option<Ended>> {
         let now = self.woken;
         let mut unanswered = Vec::new();
@@ -496,168 +366,6 @@ impl Worker {
         let ports = self.lanes.values_mut().flat_map(|lane| &mut lane.ports);
         let drops: u64 = ports.map(|port| port.new_drops()).sum();
         self.outbox.counters.receive_drops += drops;
-    }
-
-    /// Probes of a target that have had their time are lost.
-    fn expire(&mut self, id: TargetId, now: Timestamp<Monotonic>) {
-        while let Some(target) = self.targets.get_mut(&id) {
-            let destination = target.destination;
-            match target.expiries.front() {
-                Some((time, number)) if *time <= now => {
-                    let probe = Probe {
-                        destination,
-                        number: *number,
-                    };
-                    target.expiries.pop_front();
-                    self.lose(probe);
-                }
-                Some((time, _)) => return self.schedule.at(*time, Timer::Expire(id)),
-                None => return,
-            }
-        }
-    }
-
-    fn lose(&mut self, probe: Probe) {
-        let flight = self.flight(probe);
-        if flight.is_some_and(|flight| matches!(flight.state, State::Waiting)) {
-            self.conclude(probe, State::Lost, Outcome::Lost);
-        }
-    }
-
-    fn flight(&mut self, probe: Probe) -> Option<&mut Flight> {
-        self.destinations
-            .get_mut(&probe.destination)?
-            .flights
-            .get(probe.number)
-    }
-
-    /// The outcome of a probe.
-    fn conclude(&mut self, probe: Probe, state: State, outcome: Outcome) {
-        let Some(flight) = self.flight(probe) else {
-            return;
-        };
-        flight.state = state;
-        flight.connection = None;
-        let (target, seq) = (flight.target, flight.seq);
-        self.tell(target, seq, outcome);
-        self.end_if_complete(target);
-    }
-
-    fn tell(&mut self, target: TargetId, seq: u64, outcome: Outcome) {
-        let counters = &mut self.outbox.counters;
-        let is_answered = matches!(outcome, Outcome::Answered(_));
-        let is_news = !matches!(outcome, Outcome::Lost | Outcome::Abandoned);
-        match &outcome {
-            Outcome::Answered(answer) => {
-                counters.answered += 1;
-                counters.reordered += u64::from(answer.reordered);
-                counters.truncated += u64::from(answer.missing > 0);
-                self.outbox.count_fallback(&answer.times);
-            }
-            Outcome::Lost => counters.lost += 1,
-            Outcome::Refused(_) => counters.refused += 1,
-            Outcome::Abandoned => counters.abandoned += 1,
-            Outcome::NotSent(_) => counters.not_sent += 1,
-        }
-        self.outbox.send(Event::Probe {
-            target,
-            seq,
-            outcome,
-        });
-        if let Some(watched) = self.targets.get_mut(&target) {
-            watched.open -= 1;
-            watched.is_answered |= is_answered;
-            watched.has_news |= is_news;
-            if watched.settings.flood {
-                self.schedule.follow(
-                    target,
-                    watched.last + watched.settings.closest.into(),
-                    now(),
-                );
-            }
-        }
-    }
-
-    fn end_if_complete(&mut self, id: TargetId) {
-        let Some(target) = self.targets.get(&id) else {
-            return;
-        };
-        if target.settings.until_answered && target.is_answered {
-            self.end(id, End::Answered);
-        } else if target.open == 0 && Some(target.sent) == target.settings.count {
-            let until = target.last + target.settings.linger.into();
-            match !target.has_news && until > now() {
-                true => self.schedule.at(until, Timer::Complete(id)),
-                false => self.end(id, End::Count),
-            }
-        }
-    }
-
-    /// The target has ended: no more events of it come.
-    fn end(&mut self, id: TargetId, end: End) {
-        let Some(destination) = self.targets.get(&id).map(|target| target.destination) else {
-            return;
-        };
-        for number in self.open_probes(id, destination) {
-            self.abandon(Probe {
-                destination,
-                number,
-            });
-        }
-        // Look again: abandoning the last probe may have ended it.
-        let Some(target) = self.targets.remove(&id) else {
-            return;
-        };
-        self.schedule
-            .count_out(target.settings.interval, target.settings.flood);
-        self.leave(id, destination);
-        self.outbox.send(Event::Ended { target: id, end });
-    }
-
-    fn open_probes(&mut self, id: TargetId, destination: u32) -> Vec<u64> {
-        let Some(destination) = self.destinations.get_mut(&destination) else {
-            return Vec::new();
-        };
-        let mut open = destination.flights.open();
-        open.retain(|number| {
-            destination
-                .flights
-                .get(*number)
-                .is_some_and(|flight| flight.target == id)
-        });
-        open
-    }
-
-    fn abandon(&mut self, probe: Probe) {
-        self.release(probe);
-        let flight = self.flight(probe);
-        if flight.is_some_and(|flight| flight.state.is_open()) {
-            self.conclude(probe, State::Over, Outcome::Abandoned);
-        }
-    }
-
-    /// A destination without targets is forgotten, and so is a lane without destinations.
-    fn leave(&mut self, id: TargetId, number: u32) {
-        let Some(destination) = self.destinations.get_mut(&number) else {
-            return;
-        };
-        destination.targets.remove(&id);
-        if !destination.targets.is_empty() {
-            return;
-        }
-        let lane = destination.lane;
-        let address = destination.address;
-        self.destinations.remove(&number);
-        self.destination_of
-            .remove(&(lane, address.ip(), address.port()));
-        let Some(known) = self.lanes.get_mut(&lane) else {
-            return;
-        };
-        known.destinations -= 1;
-        if known.destinations == 0 {
-            self.lane_of.remove(&known.key);
-            self.lanes.remove(&lane);
-        }
     }
 
     fn end_all(mut self, ended: &Ended) {
