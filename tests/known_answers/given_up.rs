@@ -3,11 +3,12 @@
 //! program, by its own counts and clock. One that waits for nobody does the same, and is silent.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testbed::{Host, PATIENCE, Process, within_attempts};
+use testbed::{Family, Host, Link, PATIENCE, Process, within_attempts};
 use with::expected::{ms, within_clock};
 use with::netfilter::NETFILTER;
 use with::{hooks, number, run, sockstamp, stat_command};
@@ -337,6 +338,57 @@ fn questions_over_udp_end_too_and_statistics_are_none() {
         };
         assert_eq!(wait["peer"], "127.0.0.1:53");
         within_clock("the wait", number(&wait["ns"]), ms(590), waited)
+    });
+}
+
+/// Asks a name server that is not there, and then one that is, by one socket without a peer: as
+/// resolvers of proxies do.
+const ASKS_IN_TURN: &str = "
+import socket, sys, threading, time
+there = socket.socket(2, 2); there.bind(('127.0.0.1', 53))
+def answer():
+    while True:
+        name, asker = there.recvfrom(99); there.sendto(name + b'answer', asker)
+threading.Thread(target=answer, daemon=True).start()
+c = socket.socket(2, 2); given_up = answered = 0; spent = 0.0
+for number in range(3):
+    for server in [sys.argv[1], '127.0.0.1']:
+        begun = time.monotonic(); c.settimeout(0.3); c.sendto(b'who %d' % number, (server, 53))
+        try: c.recv(99); answered += 1
+        except TimeoutError: given_up += 1; spent += time.monotonic() - begun
+print(given_up, answered, int(spent * 1e9))
+";
+
+/// A datagram to a host that is not there waits for the neighbour's address, and is a question too.
+#[test]
+fn questions_that_wait_for_a_neighbour_for_ever_are_given_up() {
+    let (host, other) = (Host::new("asker").unwrap(), Host::new("empty").unwrap());
+    let link = Link::veth(&host, &other).unwrap();
+    let IpAddr::V4(there) = link.address_b(Family::V4) else {
+        unreachable!("the link has addresses of both families")
+    };
+    let [a, b, c, _] = there.octets();
+    let absent = format!("{a}.{b}.{c}.98");
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", ASKS_IN_TURN, &absent]);
+        let told: Vec<u64> = measured
+            .stdout
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
+        let [given_up, answered, waited] = told[..] else {
+            panic!("{} {}", measured.stdout, measured.stderr);
+        };
+        assert_eq!([given_up, answered], [3, 3]);
+        let service = format!("{absent}:53");
+        assert_eq!(
+            failures(&measured.report),
+            [("given-up", service.as_str(), given_up)]
+        );
+        let waits = measured.report["waits"].as_array().unwrap();
+        let lasted = waits.iter().filter(|wait| wait["end"] == "given-up");
+        let lasted: u64 = lasted.map(|wait| number(&wait["lasted_ns"])).sum();
+        within_clock("the waits", lasted, ms(890), waited)
     });
 }
 

@@ -87,21 +87,28 @@ static __always_inline bool udp_asks(const struct sock *sk, struct udp_flow *flo
 	return exchange->role == UDP_ASKS;
 }
 
-/*
- * Return a number for the peer of a packet. The peer of a connected socket, which has no other, is
- * 1.
- */
+/* Return a number for a peer of a socket that may have several. */
+static __always_inline __u64 udp_remote_name(const struct udp_remote *peer)
+{
+	const __u32 *address = (const __u32 *)peer->address;
+
+	return (__u64)(address[0] ^ address[1] ^ address[2] ^ address[3]) << 32 |
+	       (__u32)(peer->port << 1) | 1;
+}
+
+/* The peer of a connected socket, which has no other. */
+#define UDP_ONLY_PEER 1
+
+/* Return a number for the peer of a packet. */
 static __always_inline __u64 udp_peer_name(const struct sock *sk, const struct sk_buff *skb,
 					   bool source)
 {
 	struct udp_remote peer = {};
-	__u32 *address = (__u32 *)peer.address;
 
 	if (sk->__sk_common.skc_dport)
-		return 1;
+		return UDP_ONLY_PEER;
 	udp_peer(sk, skb, source, &peer);
-	return (__u64)(address[0] ^ address[1] ^ address[2] ^ address[3]) << 32 |
-	       (__u32)(peer.port << 1) | 1;
+	return udp_remote_name(&peer);
 }
 
 /* Return the port's question if the socket asks by this packet, which it sends; 0 if it does not.

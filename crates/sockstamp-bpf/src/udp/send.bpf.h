@@ -556,6 +556,26 @@ static __always_inline void udp_cork(struct udp_send *send)
 	send->state = UDP_CORKED;
 }
 
+/* A question's packet waits for the neighbour's address: the socket or the call has its peer. */
+static __always_inline void udp_ask_unseen(const struct sock *sk, struct udp_flow *flow,
+					   const struct udp_send *send, __u32 length)
+{
+	struct udp_exchange *exchange = &flow->exchange;
+	__u64 now = bpf_ktime_get_ns();
+	__u64 peer = 0;
+
+	if (exchange->role == UDP_UNTOLD)
+		exchange->role = udp_role_of(sk, true, send->remote.port);
+	if (exchange->role != UDP_ASKS)
+		return;
+	if (sk->__sk_common.skc_dport)
+		peer = UDP_ONLY_PEER;
+	else if (send->remote.port)
+		peer = udp_remote_name(&send->remote);
+	udp_asks_next(flow, peer, now, length);
+	udp_ask(flow, peer, now, length);
+}
+
 /*
  * Return true if the begin of a send on this socket is seen: of every one, or, by a hook of the
  * target's cgroup, of those without a peer.
@@ -612,9 +632,8 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 			udp_release_slot(flow, slot);
 		return;
 	}
-	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
-	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
-		udp_ask(flow, udp_asks(sk, flow, NULL, true), bpf_ktime_get_ns(), result);
+	if (slot != UDP_NO_SLOT && !send->sched && !udp_pending(sk))
+		udp_ask_unseen(sk, flow, send, result);
 	if (window_bounded()) {
 		now = bpf_ktime_get_ns();
 		if (!window_contains(now)) {
