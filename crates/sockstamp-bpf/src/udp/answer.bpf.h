@@ -181,8 +181,11 @@ __noinline int udp_ask(struct udp_flow *flow, __u64 peer, __u64 now, __u32 lengt
 	more = open && since < UDP_QUESTION_NS;
 	if (!open && (udp_questions_over(since) || (exchange->late && now > exchange->late))) {
 		exchange->in_flight = 0;
+		exchange->former = 0;
 		exchange->late = 0;
 	}
+	if (exchange->peer != peer)
+		exchange->former = exchange->in_flight;
 	if (!more)
 		udp_ask_another(exchange, open, length, now);
 	if (udp_has_unread(flow))

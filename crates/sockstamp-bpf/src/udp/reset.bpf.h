@@ -41,9 +41,8 @@ __noinline int udp_end_outlasted(struct bank *bank, struct udp_flow *flow, __u32
 /* How many questions are in flight is not known until a while without one has passed. */
 static __always_inline void udp_reset_exchange(struct udp_exchange *exchange)
 {
-	exchange->asked = 0;
+	udp_ask_no_more(exchange, UDP_MANY);
 	exchange->state = 0;
-	exchange->in_flight = UDP_MANY;
 	exchange->last = bpf_ktime_get_ns();
 }
 

@@ -76,8 +76,7 @@ static __always_inline void udp_note_unfollowed(void *sk)
 		udp_tail_set(flow, flow->rx_head);
 		flow->rx_proven = 0;
 	}
-	flow->exchange.asked = 0;
-	flow->exchange.in_flight = 0;
+	udp_ask_no_more(&flow->exchange, 0);
 	flow->exchange.state = 0;
 }
 

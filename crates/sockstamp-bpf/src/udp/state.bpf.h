@@ -122,12 +122,21 @@ struct udp_exchange {
 	__u64 late; /* until when questions that were asked again may be answered; 0: none was */
 	__u64 least; /* the shortest time of an answer so far; 0: none yet */
 	__s32 in_flight; /* questions without an answer */
+	__s32 former; /* of them, those to peers that were asked before this one */
 	__u32 length; /* of its last datagram */
 	__u8 unpaired; /* NO_PAIR() of what is known to be wrong with it */
 	__u8 surplus; /* there were more answers than questions: pairs in step until they count */
 	__u8 role; /* enum udp_role */
 	__u8 awaited; /* a read has found no answer, or one of two that were asked at once */
 };
+
+/* Nothing is asked any more: questions without an answer are `left`. */
+static __always_inline void udp_ask_no_more(struct udp_exchange *exchange, __s32 left)
+{
+	exchange->asked = 0;
+	exchange->in_flight = left;
+	exchange->former = left;
+}
 
 /* Threads of a socket whose last read is known. More share their places. */
 #define UDP_READERS 8

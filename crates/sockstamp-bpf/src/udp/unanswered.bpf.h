@@ -76,13 +76,13 @@ static __always_inline __u64 udp_asked_elsewhere(const struct udp_flow *flow)
 	return first->when > flow->exchange.last ? first->when : 0;
 }
 
-/* Return true if a question is open, and its end would be seen in any case. */
+/* Return true if a question to the last peer is open, and its end would be seen in any case. */
 static __always_inline bool udp_question_open(const struct udp_flow *flow)
 {
 	const struct udp_exchange *exchange = &flow->exchange;
 
 	return setting_waits && !setting_windows && exchange->role == UDP_ASKS &&
-	       (exchange->asked || exchange->in_flight > 0);
+	       (exchange->asked || exchange->in_flight > exchange->former);
 }
 
 /* The last question that was asked ends. A global function: many call it. */
@@ -187,8 +187,7 @@ static __noinline int udp_read_fails(const struct sock *sk, int result)
 	if (!udp_nobody_there(result))
 		return 0;
 	udp_question_ends(flow, end_by_error(-result), bpf_ktime_get_ns());
-	flow->exchange.asked = 0;
-	flow->exchange.in_flight = 0;
+	udp_ask_no_more(&flow->exchange, 0);
 	return 0;
 }
 
