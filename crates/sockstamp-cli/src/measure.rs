@@ -17,7 +17,7 @@ use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Waits;
+use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_run::command::Spent;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::life::Life;
@@ -133,6 +133,9 @@ pub(crate) trait Observer {
     /// Take waits, if they were requested: at the end, those that are open among them.
     fn waits(&mut self, _: &Waits) {}
 
+    /// Take the slow waits that are open a while before the end.
+    fn open(&mut self, _: &[Wait]) {}
+
     /// Return true if waits are wanted once they have ended.
     fn wants_ended_waits(&self) -> bool {
         false
@@ -178,6 +181,11 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn waits(&mut self, waits: &Waits) {
         self.0.waits(waits);
         self.1.waits(waits);
+    }
+
+    fn open(&mut self, waits: &[Wait]) {
+        self.0.open(waits);
+        self.1.open(waits);
     }
 
     fn wants_containers(&self) -> bool {
@@ -284,7 +292,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             })?;
         }
         if last_look.is_due() {
-            session.look()?;
+            observer.open(&session.look()?);
         }
         if observer.wants_ended_waits() {
             observer.waits(&Waits {

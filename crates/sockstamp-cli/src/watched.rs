@@ -9,7 +9,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{Kind, Wait, Waits};
 use sockstamp_run::process_names::ProcessNames;
 
 use crate::cpu_times::CpuTimes;
@@ -59,7 +59,7 @@ impl Watched {
             queues: Queues::open(),
             cpu_times: CpuTimes::default(),
             used_up: UsedUp::default(),
-            sleeps: Sleeps::default(),
+            sleeps: Sleeps::open(),
             theirs: Theirs::default(),
             pressure: pressure::of_disks(),
             waited: false,
@@ -107,6 +107,14 @@ impl Observer for Watched {
         }
         self.used_up.look();
         true
+    }
+
+    /// Whoever hangs shows no message: its peer's tasks are looked at until the end.
+    fn open(&mut self, waits: &[Wait]) {
+        let asks = waits.iter().filter(|wait| wait.kind == Kind::Answer);
+        let ends = |wait: &Wait| ((wait.flow.netns, wait.service()), wait.flow.local);
+        self.theirs.find(&asks.map(ends).collect());
+        self.theirs.pids().for_each(|pid| self.sleeps.add(pid));
     }
 
     fn waits(&mut self, waits: &Waits) {

@@ -19,4 +19,5 @@ pub mod queue;
 pub mod quota;
 pub mod slept_for;
 mod sock_diag;
+pub mod unix;
 mod walk;

@@ -2,7 +2,8 @@
 //! `/proc/PID/task/TID/syscall`.
 //!
 //! A task that reads one socket, or that polls sockets of one peer alone, waits for that peer. An
-//! event loop, which watches its listener and its clients as well, waits for anything.
+//! event loop, which watches its listener and its clients as well, waits for anything; what it is
+//! connected to by Unix sockets may be that, and so may the end of the call's own time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -15,6 +16,7 @@ use nix::libc;
 use sockstamp_model::flow::{NetnsInode, canonical};
 
 use crate::netns;
+use crate::unix::{Service, Unix};
 
 /// Descriptors that a call is asked for: a task that polls more is an event loop.
 const MOST: usize = 64;
@@ -26,9 +28,30 @@ const OLDEST: Duration = Duration::from_millis(500);
 /// TCP_LISTEN, include/net/tcp_states.h.
 const LISTEN: u8 = 10;
 
+/// A Unix socket that was seen for so long may have been idle for as long.
+const YOUNG: Duration = Duration::from_secs(2);
+
 /// The sockets of each namespace, by inode.
 #[derive(Debug, Default)]
-pub struct Sockets(HashMap<NetnsInode, Listed>);
+pub struct Sockets {
+    listed: HashMap<NetnsInode, Listed>,
+    unix: Unix,
+    /// When Unix sockets were seen first, by namespace and inode.
+    first_seen: HashMap<(NetnsInode, u64), Instant>,
+    begun: Option<Instant>,
+}
+
+/// The end of a wait in a call of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Awaited {
+    /// Data of one peer, which its program asked: the peer of an accepted connection is a client.
+    Peer(SocketAddr),
+    /// A service behind a Unix socket, and nothing else.
+    Service(Service),
+    /// Anything; services that it is connected to are in it, and whether each of these connections
+    /// is younger than the looks.
+    Any(Vec<(Service, bool)>),
+}
 
 #[derive(Debug)]
 struct Listed {
@@ -45,38 +68,74 @@ struct Socket {
 }
 
 impl Sockets {
-    /// Return the peer whose data a task of a process sleeps for, if there is only one, and the
-    /// program asked it: the peer of an accepted connection is a client.
-    pub fn slept_for(&mut self, process: &Path, task: &Path) -> Option<SocketAddr> {
-        let call = Call::read(&fs::read_to_string(task.join("syscall")).ok()?)?;
-        let descriptors = call.descriptors(process)?;
-        let inodes = descriptors.iter().filter_map(|fd| inode(process, *fd));
-        let inodes: BTreeSet<u64> = inodes.collect();
-        let mut peers = BTreeSet::new();
-        for inode in inodes {
-            // Other sockets are mostly pairs, by which threads and signals wake a task.
-            match self.socket(process, inode) {
-                Some(Socket { other, .. }) if other.is_some_and(|other| holds(process, other)) => {}
-                Some(Socket { peer, .. }) => drop(peers.insert(peer?)),
-                None => {}
-            }
-        }
-        match peers.len() {
-            1 => peers.pop_first(),
-            _ => None,
+    /// None yet, with what Unix sockets need.
+    #[must_use]
+    pub fn new(unix: Unix) -> Self {
+        Self {
+            unix,
+            begun: Some(Instant::now()),
+            ..Self::default()
         }
     }
 
-    /// Return a socket, if it is one of TCP or UDP.
-    fn socket(&mut self, process: &Path, inode: u64) -> Option<Socket> {
+    /// Return what a task of a process waits for in its call, and the time after which the call
+    /// ends by itself.
+    pub fn slept_for(
+        &mut self,
+        process: &Path,
+        task: &Path,
+    ) -> (Option<Awaited>, Option<Duration>) {
+        let text = fs::read_to_string(task.join("syscall")).unwrap_or_default();
+        match Call::read(&text) {
+            Some(call) => (self.awaited(process, call), call.ends_after(process, &text)),
+            None => (None, None),
+        }
+    }
+
+    fn awaited(&mut self, process: &Path, call: Call) -> Option<Awaited> {
         let netns = netns::of_process(process)?;
-        let known = self.0.get(&netns);
+        let descriptors = call.descriptors(process)?;
+        let inodes = descriptors.iter().filter_map(|fd| inode(process, *fd));
+        let inodes: BTreeSet<u64> = inodes.collect();
+        let (mut peers, mut services, mut has_clients) = (BTreeSet::new(), Vec::new(), false);
+        for inode in inodes {
+            // Other sockets are mostly pairs, by which threads and signals wake a task.
+            match self.socket(process, netns, inode) {
+                Some(Socket { other, .. }) if other.is_some_and(|other| holds(process, other)) => {}
+                Some(Socket { peer: None, .. }) => has_clients = true,
+                Some(Socket { peer, .. }) => peers.extend(peer),
+                None => match self.unix.service(netns, inode) {
+                    Some(Some(service)) => services.push((service, self.is_young(netns, inode))),
+                    Some(None) => has_clients = true,
+                    None => {}
+                },
+            }
+        }
+        match (peers.len(), &services[..], has_clients) {
+            (1, [], false) => peers.pop_first().map(Awaited::Peer),
+            (0, [(service, _)], false) => Some(Awaited::Service(service.clone())),
+            _ => Some(Awaited::Any(services)),
+        }
+    }
+
+    /// Return true for a socket that was opened after the first look, and not long ago.
+    fn is_young(&mut self, netns: NetnsInode, inode: u64) -> bool {
+        let now = Instant::now();
+        self.first_seen.retain(|_, seen| seen.elapsed() < YOUNG * 4);
+        let seen = *self.first_seen.entry((netns, inode)).or_insert(now);
+        let is_new = self.begun.is_some_and(|begun| seen > begun + OLDEST);
+        is_new && seen.elapsed() < YOUNG
+    }
+
+    /// Return a socket, if it is one of TCP or UDP.
+    fn socket(&mut self, process: &Path, netns: NetnsInode, inode: u64) -> Option<Socket> {
+        let known = self.listed.get(&netns);
         let is_known = known
             .is_some_and(|known| known.sockets.contains_key(&inode) || known.at.elapsed() < OLDEST);
         if !is_known {
-            self.0.insert(netns, Listed::read(process));
+            self.listed.insert(netns, Listed::read(process));
         }
-        self.0.get(&netns)?.sockets.get(&inode).copied()
+        self.listed.get(&netns)?.sockets.get(&inode).copied()
     }
 }
 
@@ -195,7 +254,7 @@ impl Call {
                 below: first,
                 set: second,
             }),
-            libc::SYS_epoll_pwait => Some(Self::Epoll { fd: first }),
+            libc::SYS_epoll_pwait | SYS_EPOLL_PWAIT2 => Some(Self::Epoll { fd: first }),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => Some(Self::Poll {
                 array: first,
@@ -209,6 +268,25 @@ impl Call {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_wait => Some(Self::Epoll { fd: first }),
             _ => None,
+        }
+    }
+
+    /// Return the time after which it ends without any event, if it does.
+    fn ends_after(self, process: &Path, text: &str) -> Option<Duration> {
+        let mut fields = text.split_ascii_whitespace();
+        let number: libc::c_long = fields.next()?.parse().ok()?;
+        let mut argument = |at: usize| {
+            let field = fields.nth(at)?.strip_prefix("0x")?;
+            u64::from_str_radix(field, 16).ok()
+        };
+        let of_pointer = |at: Option<u64>| timespec(process, at.filter(|at| *at != 0)?);
+        match self {
+            Self::Poll { .. } if number == libc::SYS_ppoll => of_pointer(argument(2)),
+            Self::Poll { .. } => millis(argument(2)?),
+            Self::Epoll { .. } if number == SYS_EPOLL_PWAIT2 => of_pointer(argument(3)),
+            Self::Epoll { .. } => millis(argument(3)?),
+            Self::Select { .. } if number == libc::SYS_pselect6 => of_pointer(argument(4)),
+            Self::Read { .. } | Self::Select { .. } => None,
         }
     }
 
@@ -240,6 +318,24 @@ impl Call {
     }
 }
 
+/// Of all architectures, since v5.11 (include/uapi/asm-generic/unistd.h).
+const SYS_EPOLL_PWAIT2: libc::c_long = 441;
+
+/// A time in milliseconds; a negative one never ends.
+fn millis(argument: u64) -> Option<Duration> {
+    let low = u32::try_from(argument & u64::from(u32::MAX)).ok()?;
+    let time = u64::try_from(low.cast_signed()).ok()?;
+    Some(Duration::from_millis(time))
+}
+
+/// A `struct timespec` of a process.
+fn timespec(process: &Path, address: u64) -> Option<Duration> {
+    let bytes = memory(process, address, 16)?;
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let nanos = u32::try_from(word(8)?).ok()?;
+    Some(Duration::new(word(0)?, nanos.min(999_999_999)))
+}
+
 /// Return the descriptor of a `struct pollfd` that asks for data: poll(2).
 fn polled(bytes: &[u8]) -> Option<u64> {
     let fd = i32::from_ne_bytes(*bytes.first_chunk()?);
@@ -265,7 +361,7 @@ fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
 }
 
 /// Return true if a process has a socket open: both ends of a connection then wake its own tasks.
-fn holds(process: &Path, socket: u64) -> bool {
+pub(crate) fn holds(process: &Path, socket: u64) -> bool {
     const MOST: usize = 1024;
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
     let open = open
@@ -313,7 +409,10 @@ mod tests {
             let task = Path::new("/proc").join(task);
             let found = Sockets::default().slept_for(Path::new("/proc/self"), &task);
             drop(listener);
-            found
+            match found {
+                (Some(Awaited::Peer(peer)), _) => Some(peer),
+                _ => None,
+            }
         });
         (found, server)
     }
@@ -376,6 +475,34 @@ mod tests {
         assert_eq!((line.state, line.inode), (7, 4711));
         assert_eq!(Line::read("   sl  local_address rem_address   st"), None);
         assert_eq!(Line::read(""), None);
+    }
+
+    #[test]
+    fn calls_end_after_their_own_time() {
+        let after = |number: libc::c_long, arguments: &str| {
+            let text = format!("{number} {arguments}");
+            let call = Call::read(&text)?;
+            call.ends_after(Path::new("/proc/self"), &text)
+        };
+        let epoll = libc::SYS_epoll_pwait;
+        let of = Duration::from_millis(400);
+        assert_eq!(
+            after(epoll, "0x3 0x7ffc 0x20 0x190 0x0 0x8 0x7f 0x7e"),
+            Some(of)
+        );
+        assert_eq!(
+            after(epoll, "0x3 0x7ffc 0x20 0xffffffff 0x0 0x8 0x7f 0x7e"),
+            None
+        );
+        assert_eq!(
+            after(epoll, "0x3 0x7ffc 0x20 0xffffffffffffffff 0x0 0x8"),
+            None
+        );
+        let time: [u64; 2] = [1, 500_000_000];
+        let of_pointer = format!("0x3 0x1 {:#x} 0x0 0x8", time.as_ptr().addr());
+        let of = Some(Duration::from_millis(1_500));
+        assert_eq!(after(libc::SYS_ppoll, &of_pointer), of);
+        assert_eq!(after(libc::SYS_ppoll, "0x3 0x1 0x0 0x0 0x8"), None);
     }
 
     #[test]

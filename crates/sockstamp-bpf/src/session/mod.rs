@@ -367,13 +367,15 @@ impl Session {
         Ok(waits)
     }
 
-    /// Look at the sockets of the target, so that a later look shows what has not moved since.
+    /// Look at the sockets of the target, so that a later look shows what has not moved since;
+    /// return the slow waits that are open, if waits were requested.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn look(&mut self) -> Result<(), Error> {
-        self.open_waits.as_mut().map_or(Ok(()), OpenWaits::look)
+    pub fn look(&mut self) -> Result<Vec<Wait>, Error> {
+        let open = self.open_waits.as_mut().map(OpenWaits::look);
+        open.unwrap_or(Ok(Vec::new()))
     }
 
     fn refresh_clock(&mut self) -> Result<(), Error> {

@@ -31,10 +31,11 @@ impl OpenWaits {
         })
     }
 
-    /// Look in between.
-    pub(crate) fn look(&mut self) -> Result<(), Error> {
-        self.stuck.look()?;
-        Ok(())
+    /// Look in between; return the waits that are open then.
+    pub(crate) fn look(&mut self) -> Result<Vec<Wait>, Error> {
+        let open = self.stuck.look()?.open.into_iter();
+        let waits = open.map(|open| clipped(open.wait, self.began));
+        Ok(waits.filter(|wait| wait.lasted >= self.slow).collect())
     }
 
     /// Add the waits that are open now.

@@ -121,8 +121,10 @@ impl Case {
     /// Add waits of the model. They come after messages: a wait that a message showed, too, is
     /// known better by it where parts of a send or a read are concerned.
     pub fn waits(&mut self, waits: &Waits) {
-        // Who asks slowly waits for itself.
-        let is_asking = |wait: &Wait| wait.kind == Kind::Request && !wait.is_served();
+        // Who asks slowly waits for itself; a command's user waits for that, too.
+        let is_command = self.scope.is_command;
+        let is_asking =
+            |wait: &Wait| wait.kind == Kind::Request && !wait.is_served() && !is_command;
         for wait in waits.list.iter().filter(|wait| !is_asking(wait)) {
             let slow = of_wait(wait);
             self.see_round_trip(&slow);
@@ -306,7 +308,7 @@ impl Case {
         large::compare(&mut waits, &self.sending);
         pace::set(&mut waits, &self.sending);
         lookups::join(&mut waits, self.scope.slow);
-        flows::join(&mut waits, self.scope.slow, self.end, &self.sending);
+        flows::join(&mut waits, self.scope, self.end, &self.sending);
         let mut open = flows::always_open(&waits);
         let quick = self.quick(&waits, summary);
         flows::irregular(&waits, &mut open, &self.sending, &quick);
@@ -316,7 +318,7 @@ impl Case {
         turn::divide(&mut waits, &served);
         cpu::divide(&mut waits, &self.cpus);
         workers::divide(&mut waits, &open);
-        looks::note(&mut waits, &self.sleeps);
+        looks::note(&mut waits, &open, &self.sleeps);
         held::idle(&waits, &mut open, &quick);
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
@@ -325,6 +327,7 @@ impl Case {
         open.resize(open.len() + besides.len(), false);
         held.resize(held.len() + besides.len(), None);
         waits.extend(besides);
+        let asked = served.asked(&waits);
         let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
         let mut pushed = BTreeMap::<Key, Vec<&Slow>>::new();
@@ -332,7 +335,8 @@ impl Case {
             if held[of].is_some() {
                 continue;
             }
-            let may_be_pushed = open[of] && !self.scope.is_command && !served.waits_for(wait);
+            let is_asked = served.waits_for(wait) || asked.contains(&wait.key);
+            let may_be_pushed = open[of] && !self.scope.is_command && !is_asked;
             if may_be_pushed && !self.is_fault(summary, wait) {
                 pushed.entry(wait.key.clone()).or_default().push(wait);
                 continue;
@@ -345,7 +349,11 @@ impl Case {
             account.failure = failure;
             account.add(&wait.key, counted);
         }
-        notes.extend(pushed.values().filter_map(|waits| telling::note(waits)));
+        notes.extend(
+            pushed
+                .values()
+                .filter_map(|waits| telling::note(waits, summary.duration)),
+        );
         for ((key, _), account) in &mut accounts {
             account.tried = self.tried.get(&attempts_of(key)).copied();
             account.try_again();
@@ -450,7 +458,15 @@ impl Case {
         if wait.seen.paced.is_some() {
             return;
         }
-        match limit_of(sending) {
+        let limit = limit_of(sending);
+        let own: u64 = wait
+            .parts
+            .iter()
+            .filter(|(node, _)| is_own_rate(*node))
+            .map(|(_, time)| time)
+            .sum();
+        wait.seen.by_clocks = limit.is_some() && own > 0;
+        match limit {
             // What is corked waits for room in a small buffer first.
             Some(Node::DeliveryRoom) if sending.connection.buffer_set => wait.parts.give(
                 |node| is_own_rate(node) || node == Node::DeliveryCork,
@@ -543,7 +559,7 @@ impl Case {
     /// everything that the service answers is slow, not only what may be a subscription.
     fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
         if wait.key.root != Node::Service {
-            return self.has_fast_siblings(wait);
+            return looks::hangs(wait) || self.has_fast_siblings(wait);
         }
         let slow: u64 = self
             .waits
@@ -600,7 +616,8 @@ impl Case {
     fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
         let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
         let is_own = telling::is_own_rate(account, finding);
-        let is_readers = pace::is_readers_own(account, finding);
+        let is_readers = pace::is_readers_own(account, finding)
+            || (self.scope.is_command && pace::is_late_by_itself(finding));
         is_own || is_readers || (is_work && !self.scope.is_program)
     }
 
@@ -615,7 +632,7 @@ impl Case {
     /// Return the questions of a service to the peer for whose data its tasks sleep.
     fn asked_meanwhile(&self, key: &Key, account: &Account<'_>) -> Option<Tried> {
         let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
-        let Sleep::Peer(peer) = seen.find_map(|seen| seen.slept)?.sleep else {
+        let Sleep::Peer(peer) = seen.find_map(|seen| seen.slept.as_ref())?.sleep else {
             return None;
         };
         let asked = Key::of_service(Node::Answer, key.program.clone(), Role::Asks, peer);

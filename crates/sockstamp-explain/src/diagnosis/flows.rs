@@ -7,6 +7,8 @@ use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::wait::{End, Sending};
 
 use super::cpu::union;
+use super::openings;
+use super::scope::Scope;
 use super::slow::{Key, Moment, Slow, Socket};
 use super::tree::Node;
 
@@ -35,15 +37,15 @@ fn by_flow(waits: &[Slow]) -> BTreeMap<Flow, Vec<usize>> {
 /// Join what belongs together in each connection, in a measurement that ended then.
 pub(super) fn join(
     waits: &mut Vec<Slow>,
-    slow: Nanos,
+    scope: Scope,
     end: Option<Moment>,
     sending: &BTreeMap<Socket, Sending>,
 ) {
+    let slow = scope.slow;
     let flows = by_flow(waits);
-    let mut joined = Vec::new();
+    let mut joined = openings::join(waits, flows.values(), slow);
     for found in flows.values() {
         restart(waits, found);
-        joined.extend(chain(waits, found, slow));
         joined.extend(pieces(waits, found, slow));
     }
     let asks_again = |wait: &Slow| {
@@ -56,46 +58,17 @@ pub(super) fn join(
         let until = wait.end.saturating_add(pause * 3);
         wait.seen.members >= PUSHES && end.is_some_and(|end| until >= end) && !asks_again(wait)
     };
-    let streams = streams(waits, &joined, may_go_on);
+    // A command's user waits for all that it gets.
+    let streams = match scope.is_command {
+        true => Vec::new(),
+        false => streams(waits, &joined, may_go_on),
+    };
     mark_streams(waits, &streams);
     joined.extend(streams);
     joined.sort_unstable();
     for of in joined.into_iter().rev() {
         waits.swap_remove(of);
     }
-}
-
-/// Make a connection that was opened for one request one wait; return the place of the connect.
-fn chain(waits: &mut [Slow], found: &[usize], slow: Nanos) -> Option<usize> {
-    let only = |root: Node| {
-        let mut all = found
-            .iter()
-            .copied()
-            .filter(|&of| waits[of].key.root == root);
-        let only = all.next()?;
-        all.next().is_none().then_some(only)
-    };
-    let (connect, answer) = (only(Node::Connect)?, only(Node::Answer)?);
-    if waits[connect].how.is_failure() {
-        return None;
-    }
-    let opening = waits[connect].clone();
-    let whole = &mut waits[answer];
-    let gap = whole.begin.saturating_sub(opening.end);
-    if gap > slow.0 {
-        return None;
-    }
-    // The answer's own round trip stays the first that is not lost.
-    whole.parts.merge(&opening.parts);
-    whole.begin = whole.begin.saturating_sub(opening.time());
-    whole.seen.members += 1;
-    whole.seen.rtt = whole.seen.rtt.or(opening.seen.rtt);
-    let rtt = whole.seen.rtt.unwrap_or(0);
-    let lost = whole.lost(slow, rtt);
-    if lost.of(Node::Connect) >= lost.of(Node::Answer) {
-        whole.key.root = Node::Connect;
-    }
-    Some(connect)
 }
 
 /// Make the pauses within one answer one wait; return the places of those after the first.
@@ -190,6 +163,11 @@ fn restart(waits: &mut [Slow], found: &[usize]) {
 /// Return for each wait whether its connection always has a question open: it may be a worker or a
 /// subscriber, which nobody waits for.
 pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
+    let on_demand = openings::on_demand(waits);
+    let is_on_demand = |found: &[usize]| {
+        let mut found = found.iter().map(|&of| &waits[of]);
+        found.any(|wait| wait.is_new && on_demand.contains(&wait.key))
+    };
     let mut open = vec![false; waits.len()];
     let mut alone = Vec::new();
     let mut always = BTreeSet::new();
@@ -200,7 +178,7 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
                 .filter(|&of| waits[of].key.root == root && !waits[of].is_failure())
                 .filter(|&of| !waits[of].is_unacknowledged())
                 .collect();
-            if is_always(waits, &of_root) {
+            if is_always(waits, &of_root) && !is_on_demand(&of_root) {
                 if let [first, _, ..] = of_root[..] {
                     always.insert(&waits[first].key);
                 }
@@ -212,7 +190,7 @@ pub(super) fn always_open(waits: &[Slow]) -> Vec<bool> {
     }
     // One alone is like those of the same service that are known better.
     for only in alone {
-        open[only] |= always.contains(&waits[only].key);
+        open[only] |= always.contains(&waits[only].key) && !is_on_demand(&[only]);
     }
     open
 }
@@ -348,13 +326,27 @@ impl Served {
         Self(served)
     }
 
-    /// Return true if the process asked, and was answered, while it had such a request.
+    /// Return true if the process asked, and was answered, while it had such a request; a connect
+    /// is made for a question.
     pub(super) fn waits_for(&self, wait: &Slow) -> bool {
-        let spans = self
-            .0
-            .get(&wait.pid)
-            .filter(|_| wait.key.root == Node::Answer);
+        let asks = matches!(wait.key.root, Node::Answer | Node::Connect);
+        let spans = self.0.get(&wait.pid).filter(|_| asks);
         let is_inside = |(begin, end): &(u64, u64)| *begin <= wait.begin && wait.end <= *end;
         spans.is_some_and(|spans| spans.iter().any(is_inside))
+    }
+
+    /// Return the services that are mostly asked for such requests: the questions to them are no
+    /// subscriptions, whichever of them one was for.
+    pub(super) fn asked(&self, waits: &[Slow]) -> BTreeSet<Key> {
+        let mut asked = BTreeMap::<&Key, (usize, usize)>::new();
+        for wait in waits.iter().filter(|wait| wait.key.root == Node::Answer) {
+            let (inside, all) = asked.entry(&wait.key).or_default();
+            *inside += usize::from(self.waits_for(wait));
+            *all += 1;
+        }
+        let mostly = asked
+            .into_iter()
+            .filter(|(_, (inside, all))| inside * 2 >= *all);
+        mostly.map(|(key, _)| key.clone()).collect()
     }
 }

@@ -22,6 +22,7 @@ mod lookups;
 mod loss;
 mod lossy;
 mod neighbour;
+mod openings;
 mod pace;
 mod readers;
 mod scope;

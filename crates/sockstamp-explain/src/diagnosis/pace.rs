@@ -63,6 +63,13 @@ pub(super) fn is_readers_own(account: &Account<'_>, finding: &Finding) -> bool {
     finding.node == Node::DeliveryWindow && finding.role == Role::Serves && waits.all(is_own)
 }
 
+/// Return true if a command reads its answers late, and does or waits for something of its own
+/// meanwhile, such as a program that it hands them to: the rest of its time tells of that.
+pub(super) fn is_late_by_itself(finding: &Finding) -> bool {
+    let is_own = matches!(finding.node, Node::ReadUnknown | Node::ReadAsleep);
+    is_own && finding.role == Role::Asks
+}
+
 #[cfg(test)]
 mod tests {
     use sockstamp_model::clock::Nanos;

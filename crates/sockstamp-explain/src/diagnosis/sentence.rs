@@ -11,9 +11,10 @@ use sockstamp_model::wait::End;
 
 use super::asleep;
 use super::backlog::Backlog;
-use super::descent::Deepest;
+use super::descent::{self, Deepest};
 use super::finding::Finding;
 use super::link::Link;
+use super::looks;
 use super::neighbour::Neighbour;
 use super::sleep::{Ran, Sleep, Slept};
 use super::slow::{Role, Seen};
@@ -120,12 +121,15 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
             format!("{asker} waits {time} for each name from {service}")
         }
         (Node::Connect, _) if is_chain(account) => {
-            format!("{asker} takes {time} for each connection with one request to {service}")
+            format!("{asker} takes {time} for each request to {service}, a new connection included")
         }
         (Node::Connect, _) => format!("{asker} waits {time} to connect to {service}"),
         (Node::Accept, _) => format!("connections wait {time} to be accepted by {server}"),
         (Node::Greeting, _) => format!("{service} greets {asker} {time} late"),
         (Node::Rest, _) => format!("answers of {service} take {asker} {time} to their last byte"),
+        (Node::Request, Role::Asks) => {
+            format!("{asker} pauses for {time} between parts of a request to {service}")
+        }
         (Node::Request, _) => format!("requests take {time} to reach {server} whole"),
         (Node::Service, _) if is_part(account) => {
             format!("{server} loses {time} in each slow request, beside what others take")
@@ -164,6 +168,12 @@ fn is_part(account: &Account<'_>) -> bool {
 fn is_open(account: &Account<'_>) -> bool {
     let mut counted = account.counted.iter();
     counted.all(|counted| counted.wait.how == End::Open)
+}
+
+/// The tasks of the peer, which is on this host, show why.
+fn hangs(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    there(account).is_some() && counted.all(|counted| looks::hangs(counted.wait))
 }
 
 /// Return true if all that the waits sent was acknowledged.
@@ -223,10 +233,14 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
         figures.push(format!("at most {}", finding.worst));
     }
     if finding.count > 1 && are_at_once(finding, account) {
-        figures.push("at one moment".to_owned());
+        let length: u64 = account.occasions().iter().sum();
+        figures.push(format!("all within {}", Nanos(length)));
     }
+    let is_older = oldest(account) > finding.worst;
     if open > 0 && open < finding.count || open > 1 {
         figures.push(format!("{open} still open, for {}", oldest(account)));
+    } else if open == 1 && is_older {
+        figures.push(format!("open for {}", oldest(account)));
     }
     format!(" ({})", figures.join(", "))
 }
@@ -253,7 +267,8 @@ fn unlike(finding: &Finding) -> String {
 fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &Summary) -> String {
     if !deepest.several.is_empty() {
         let several = deepest.several.iter();
-        let several = several.map(|(node, percent)| format!("{percent} % {}", node.about().is));
+        let is = |node| slept(account, node).unwrap_or_else(|| node.about().is.to_owned());
+        let several = several.map(|(node, percent)| format!("{percent} % {}", is(*node)));
         return format!("of that {}", several.collect::<Vec<_>>().join("; "));
     }
     let mut cause = match deepest.node {
@@ -261,7 +276,7 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             let there = there(account).map_or("the service, on this host".to_owned(), There::words);
             format!("the work of {there}{}", of_theirs(account))
         }
-        Node::AnswerPeer if is_open(account) && are_heard(account) => {
+        Node::AnswerPeer if is_open(account) && are_heard(account) && !hangs(account) => {
             let program = there(account).map_or("its program".to_owned(), There::words);
             format!(
                 "the host there acknowledges: {program} does not read or answer, or the answer is lost"
@@ -272,9 +287,13 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             let tasks = of_theirs(account);
             format!("the work of {there}{tasks}; or the way there and back")
         }
+        Node::Request if finding.role == Role::Asks => {
+            "for a go-ahead that does not come (Expect: 100-continue), or for itself".to_owned()
+        }
         node => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
     };
     cause.extend(more(finding, account, deepest.node, summary));
+    cause.push_str(by_clocks(account, deepest.node));
     match finding.percent {
         95.. => cause,
         percent => format!("{cause}; {percent} % of what is lost"),
@@ -295,7 +314,7 @@ fn slept(account: &Account<'_>, node: Node) -> Option<String> {
         (Some(slept), Some(ran)) => format!("{slept}, while {ran}"),
         (Some(slept), None) => slept,
         (None, Some(ran)) => return ran_instead(node, &ran),
-        (None, None) => return None,
+        (None, None) => return asleep_in(account, node),
     };
     match node {
         Node::ServiceAsleep | Node::ReadAsleep => Some(format!("its tasks sleep: {slept}")),
@@ -307,10 +326,22 @@ fn slept(account: &Account<'_>, node: Node) -> Option<String> {
     }
 }
 
+/// All that tasks were seen to sleep in, where nothing tells which of them served.
+fn asleep_in(account: &Account<'_>, node: Node) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let asleep = seen.find_map(|seen| (!seen.asleep_in.is_empty()).then_some(&seen.asleep_in))?;
+    let words: Vec<_> = asleep.iter().map(Sleep::words).collect();
+    let words = words.join(", or ");
+    let is_asleep = matches!(node, Node::ServiceAsleep | Node::ReadAsleep);
+    is_asleep.then(|| format!("its tasks sleep: {words}; which of them serves is not known"))
+}
+
 /// What tasks slept in, and which of them ran.
 fn looked_at(account: &Account<'_>) -> (Option<String>, Option<String>) {
     let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
-    let slept = seen().find_map(|seen| seen.slept).map(Slept::words);
+    let slept = seen()
+        .find_map(|seen| seen.slept.as_ref())
+        .map(Slept::words);
     let ran = seen().find_map(|seen| seen.ran.as_ref()).map(Ran::words);
     (slept, ran)
 }
@@ -358,10 +389,7 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             let most = seen().map(|seen| seen.members + 1).max()?;
             Some(format!(", up to {most} of an answer"))
         }
-        Node::ConnectPath if is_chain(account) => Some(format!(
-            ": {} for as many requests",
-            counted(finding.count, "connect")
-        )),
+        Node::ConnectPath if is_chain(account) => Some(connects(account)),
         Node::AnswerLoss | Node::DeliveryLoss => {
             let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
             let again = match again {
@@ -398,6 +426,10 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
             let workers = seen().map(|seen| seen.workers).max()?;
             let workers = counted(workers as u64, "request");
             Some(format!(" (it has at most {workers} at a time)"))
+        }
+        Node::ServiceTurn => {
+            let most = seen().map(|seen| seen.questions_at_once).max()?;
+            Some(format!("; at most {} at once", counted(most, "question")))
         }
         Node::AnswerDevice => {
             let backlog = seen().find_map(|seen| seen.backlog.clone())?;
@@ -448,6 +480,42 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
     }
 }
 
+/// Cost of the connections that requests open.
+fn connects(account: &Account<'_>) -> String {
+    let waits = || account.counted.iter().map(|counted| counted.wait);
+    let (all, opening) = waits().fold((0, 0), |(all, opening), wait| {
+        (all + wait.time(), opening + wait.parts.of(Node::Connect))
+    });
+    let share = descent::share(opening, all);
+    let mut questions: Vec<_> = waits().map(|wait| wait.seen.members - 1).collect();
+    questions.sort_unstable();
+    let handshakes = match questions[questions.len() / 2] {
+        0 | 1 => String::new(),
+        asked => {
+            format!(
+                " and asks {asked} questions, one after the other (TLS asks before the request)"
+            )
+        }
+    };
+    format!(
+        ": each request opens a connection{handshakes}: {share} % of its time; connections that stay \
+         open (keep-alive) save it"
+    )
+}
+
+/// Why the table of stages names another limit.
+fn by_clocks(account: &Account<'_>, node: Node) -> &'static str {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let is_limit = matches!(node, Node::DeliveryWindow | Node::DeliveryRoom);
+    match is_limit && seen.any(|seen| seen.by_clocks) {
+        true => {
+            "; by TCP's own clocks (ss -ti: rwnd_limited, sndbuf_limited): what the table has as cwnd or \
+             pacing waits behind that"
+        }
+        false => "",
+    }
+}
+
 /// Return what an end that waits for the peer's window has not read itself, and has no window for.
 fn unread(account: &Account<'_>) -> Option<u64> {
     let seen = account.counted.iter().map(|counted| &counted.wait.seen);
@@ -457,12 +525,14 @@ fn unread(account: &Account<'_>) -> Option<u64> {
 /// For whose data tasks of a service sleep, and how many questions of one after the other that is.
 fn asked(finding: &Finding, account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
-    let slept = seen.find_map(|seen| seen.slept)?;
-    let Slept { sleep, looks, of } = slept;
+    let slept = seen.find_map(|seen| seen.slept.as_ref())?;
+    let Slept {
+        sleep, looks, of, ..
+    } = slept;
     let Sleep::Peer(_) = sleep else { return None };
     let words = slept.words();
     let mean = account.asked.as_ref().and_then(Tried::mean);
-    let asleep = finding.typical.0 / of as u64 * looks as u64;
+    let asleep = finding.typical.0 / *of as u64 * *looks as u64;
     let each = mean.and_then(|mean| Some((asleep.checked_div(mean.0)?, mean)));
     // Answers that were taken for others are too few.
     let all = account.asked.map_or(0, |asked| asked.count);

@@ -96,10 +96,10 @@ impl Sum {
         if let Some(Slept {
             sleep: Sleep::Peer(peer),
             ..
-        }) = request.seen.slept
+        }) = &request.seen.slept
         {
             let asks = request.parts.of(Node::ServiceAsks);
-            let time = self.slept_for.entry(peer).or_default();
+            let time = self.slept_for.entry(*peer).or_default();
             *time = time.saturating_add(asks);
         }
         self.time = self.time.saturating_add(request.time());

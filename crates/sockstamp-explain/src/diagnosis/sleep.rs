@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::name::Name;
 use sockstamp_model::service::Service;
 
 /// What a task sleeps in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sleep {
     /// It was stopped by a signal, or by a debugger.
     Stopped,
@@ -31,6 +31,8 @@ pub enum Sleep {
     Pipe,
     /// A peer behind a Unix socket.
     Unix,
+    /// A service that it is connected to by a Unix socket: its program, and its address.
+    Service(Name, Name),
     /// A timer of its own.
     Timer,
     /// Data of one peer, which its program asked.
@@ -83,7 +85,7 @@ impl Sleep {
     #[must_use]
     pub fn of(state: char, place: &str, title: &str) -> Option<Self> {
         let known = PLACES.iter().find(|(name, _)| place.starts_with(name));
-        let known = known.map(|(_, sleep)| *sleep);
+        let known = known.map(|(_, sleep)| sleep.clone());
         match (state, known) {
             ('R', _) => None,
             ('T' | 't', _) => Some(Self::Stopped),
@@ -97,9 +99,12 @@ impl Sleep {
     }
 
     /// The words of a sentence.
-    fn words(self) -> Cow<'static, str> {
+    pub(super) fn words(&self) -> Cow<'static, str> {
         let words = match self {
-            Self::Peer(peer) => return format!("for data of {}", Service(peer)).into(),
+            Self::Peer(peer) => return format!("for data of {}", Service(*peer)).into(),
+            Self::Service(program, path) => {
+                return format!("for {program} at the Unix socket {path}").into();
+            }
             Self::Standby => "a standby that has not confirmed, by their titles (waiting for)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
             Self::Frozen => "they are frozen (cgroup.freeze)",
@@ -111,7 +116,7 @@ impl Sleep {
             Self::Child => "a child process",
             Self::Pipe => "a pipe to another process",
             Self::Unix => "a service behind a Unix socket",
-            Self::Timer => "a timer of their own (sleep)",
+            Self::Timer => "a timer of their own (sleep, a rate limit)",
             Self::Idle => {
                 "any event (poll, epoll): of a peer, of another process, or of a timer of their own"
             }
@@ -142,30 +147,47 @@ pub struct SleepLook {
     pub at: Timestamp<Monotonic>,
     /// Its tasks, by their ids, and what each slept in; `None` for one that did not.
     pub tasks: BTreeMap<u32, Option<Sleep>>,
-    /// The names of those that did not sleep.
+    /// The names of those that ran.
     pub ran: Vec<Name>,
+    /// The names of those that were ready, while others had the CPUs.
+    pub ready: Vec<Name>,
+    /// The times after which waits for events end by themselves, of tasks that have such a time.
+    pub ends_after: BTreeMap<u32, Nanos>,
+    /// Sleeps of tasks at the other ends of its Unix sockets; `None` for one that did not.
+    pub theirs: Vec<Option<Sleep>>,
 }
 
 /// What tasks slept in, by so many looks of all during the waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slept {
     pub(super) sleep: Sleep,
     pub(super) looks: usize,
     pub(super) of: usize,
+    /// State of the tasks at the other end of a Unix socket, at most looks.
+    pub(super) theirs: Option<Option<Sleep>>,
 }
 
 impl Slept {
-    pub(super) fn words(self) -> String {
-        let Self { sleep, looks, of } = self;
-        format!("{}, at {looks} of {of} looks", sleep.words())
+    pub(super) fn words(&self) -> String {
+        let Self {
+            sleep, looks, of, ..
+        } = self;
+        let theirs = match &self.theirs {
+            None | Some(Some(Sleep::Idle)) => String::new(),
+            Some(None) => "; it runs meanwhile".to_owned(),
+            Some(Some(sleep)) => format!("; its tasks sleep meanwhile: {}", sleep.words()),
+        };
+        format!("{}, at {looks} of {of} looks{theirs}", sleep.words())
     }
 }
 
-/// A thread, or several of one name, that ran at so many looks of all during the waits.
+/// A thread, or several of one name, that did not sleep at so many looks of all during the waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) name: String,
     pub(super) looks: usize,
+    /// Of these looks, those at which it waited for a CPU.
+    pub(super) ready: usize,
     pub(super) of: usize,
 }
 
@@ -175,14 +197,24 @@ const COLLECTORS: [&str; 5] = ["GC Thread", "VM Thread", "G1 ", "ZWorker", "Shen
 
 impl Ran {
     pub(super) fn words(&self) -> String {
-        let Self { name, looks, of } = self;
+        let Self {
+            name,
+            looks,
+            ready,
+            of,
+        } = self;
         let collects = COLLECTORS.iter().any(|known| name.starts_with(known));
         let collects = if collects {
             ": it collects garbage, as a rule"
         } else {
             ""
         };
-        format!("its thread {name} ran, at {looks} of {of} looks{collects}")
+        let did = match ready {
+            0 => "ran".to_owned(),
+            ready if ready == looks => "waited for a CPU".to_owned(),
+            ready => format!("ran or waited for a CPU (that at {ready})"),
+        };
+        format!("its thread {name} {did}, at {looks} of {of} looks{collects}")
     }
 }
 

@@ -12,7 +12,7 @@ use sockstamp_model::wait::End;
 use super::backlog::Backlog;
 use super::link::Link;
 use super::neighbour::Neighbour;
-use super::sleep::{Ran, Slept};
+use super::sleep::{Ran, Sleep, Slept};
 use super::there::There;
 use super::tree::Node;
 
@@ -125,6 +125,8 @@ pub(super) struct Seen {
     pub(super) link: Option<Link>,
     /// The program set the size of the send buffer.
     pub(super) buffer_set: bool,
+    /// TCP's own clocks of the connection tell what limits it, and its messages another thing.
+    pub(super) by_clocks: bool,
     /// Bytes a second that the program allows.
     pub(super) paced: Option<u64>,
     /// Its age, where that is more than its time in the measurement.
@@ -153,10 +155,14 @@ pub(super) struct Seen {
     pub(super) idle: bool,
     /// What its program's tasks slept in.
     pub(super) slept: Option<Slept>,
+    /// All that its program's tasks slept in, at most looks.
+    pub(super) asleep_in: Vec<Sleep>,
     /// Tasks of its program that ran meanwhile, and not otherwise.
     pub(super) ran: Option<Ran>,
     /// The most requests of the service that were read and not answered at one moment.
     pub(super) workers: usize,
+    /// The most questions of its process to others that were under way at once.
+    pub(super) questions_at_once: u64,
 }
 
 impl Slow {

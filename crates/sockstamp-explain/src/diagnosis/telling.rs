@@ -1,5 +1,6 @@
 //! From an account to a finding: the figures, then the words.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
@@ -126,32 +127,63 @@ fn next(finding: &Finding) -> String {
     }
 }
 
-/// Return a note about connections that always have a question open, if they had some.
-pub(super) fn note(waits: &[&Slow]) -> Option<String> {
+/// A note is about connections that have a question open for one part in so many of the time.
+const SELDOM: u64 = 20;
+
+/// Return a note about connections that mostly have a question open, if there are some, of a
+/// measurement of this length.
+pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
     let first = waits.first()?;
-    let long = waits.iter().map(|wait| wait.time()).max()?;
+    let long = waits
+        .iter()
+        .map(|wait| wait.time().max(wait.seen.age))
+        .max()?;
     let key = &first.key;
-    let flows = {
-        let mut flows: Vec<_> = waits.iter().map(|wait| wait.flow.cookie).collect();
-        flows.sort_unstable();
-        flows.dedup();
-        flows.len()
+    let mut flows = BTreeMap::<_, u64>::new();
+    for wait in waits {
+        *flows.entry(wait.socket()).or_default() += wait.time();
+    }
+    let open = Nanos(flows.values().sum::<u64>() / flows.len() as u64);
+    // Who asks now and then waits for no news.
+    if open.0.saturating_mul(SELDOM) < duration.0 {
+        return None;
+    }
+    let connections = sentence::counted(flows.len() as u64, "connection");
+    let of_each = if flows.len() > 1 {
+        " each on average"
+    } else {
+        ""
     };
-    let connections = sentence::counted(flows as u64, "connection");
     let service = sentence::service(key.service);
     let program = &key.program;
+    let times = format!(
+        "{open} of {duration} on {connections}{of_each}, at most {} at a time",
+        Nanos(long)
+    );
     Some(match key.role {
+        Role::Asks if are_even(waits) => format!(
+            "{program} waits for {service} for {times}: it asks again at once, and each answer takes \
+             about as long: a pool of connections that is full, a loop, or the service is slow"
+        ),
         Role::Asks => format!(
-            "{program} waits for {service} all the time on {connections}, up to {}: for work or news \
-             (a queue, a subscription, a long poll), or the service is slow",
-            Nanos(long)
+            "{program} waits for {service} for {times}: for work or news (a queue, a subscription, a \
+             long poll), or the service is slow"
         ),
         Role::Serves => format!(
-            "{program} at {service} has a request open all the time on {connections}, up to {}: it \
-             pushes (a queue, a subscription, a long poll), or is slow",
-            Nanos(long)
+            "{program} at {service} has a request open for {times}: it pushes (a queue, a \
+             subscription, a long poll), or is slow"
         ),
     })
+}
+
+/// Return true if nine of ten took half as long again as the shortest at most: news come at any
+/// time.
+fn are_even(waits: &[&Slow]) -> bool {
+    const LEAST: usize = 6;
+    let mut times: Vec<_> = waits.iter().map(|wait| wait.time()).collect();
+    times.sort_unstable();
+    let (tenth, most) = (times.len() / 10, times.len() * 9 / 10);
+    times.len() >= LEAST && times[most.min(times.len() - 1)] * 2 <= times[tenth] * 3
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ tree! {
         next: "trace --slow 200ms",
     }
     ConnectPath in Some(Connect), "connect.path" {
-        is: "handshakes: each new connection costs a round trip (conn.handshake)",
+        is: "handshakes: each new connection costs round trips (conn.handshake)",
         proof: "From the last SYN to its answer, up to the smallest round trip of that address.",
         alike: "Nothing up to the smallest round trip; beyond it a queue on the path or a busy peer.",
         check: "`ss -ti`: minrtt; `sockstamp stat --by peer,port`: `conn.handshake` count.",
@@ -315,7 +315,7 @@ tree! {
         next: "stat --by peer,port --sort peer.answer",
     }
     ServiceTurn in Some(Service), "service.turn" {
-        is: "requests wait for their turn: it has as many questions to others under way as it ever has, and more requests",
+        is: "requests queue inside it: it never asks others for more at once (a pool of connections, or of workers), and has more requests than that",
         proof: "Requests of this process open at an instant, and its questions of them: as many as ever, and fewer than requests.",
         alike: "Requests beyond those that ask, which wait for something else.",
         check: "The size of its pool of connections; `sockstamp stat -p PID --by peer,port`.",
@@ -523,7 +523,7 @@ tree! {
         next: "explain",
     }
     ReadRunnable in Some(Read), "read.runnable" {
-        is: "it waits for a CPU (rx.wakeup)",
+        is: "it waits for a CPU (runqueue of rx.wakeup, runnable of rx.app)",
         proof: "The reader was ready, by the scheduler's own clock, and others ran.",
         alike: "Nothing: the scheduler counts it.",
         check: "`/proc/PID/schedstat`, `perf sched timehist`.",
@@ -555,7 +555,7 @@ tree! {
         next: "explain",
     }
     ReadTurn in Some(Read), "read.turn" {
-        is: "its workers are taken by other requests",
+        is: "its workers are all busy with other requests",
         proof: "As many requests of this service were read and not answered at that moment as ever were.",
         alike: "Whatever keeps those requests is said of them.",
         check: "The number of its workers (threads, processes); `sockstamp stat --by port --sort app.service`.",

@@ -16,7 +16,7 @@ pub(super) fn divide(waits: &mut [Slow], served: &Served) {
     for wait in waits.iter().filter(|wait| wait.pid != 0) {
         let (requests, questions) = match wait.key.root {
             Node::Service => (1, 0),
-            Node::Answer if served.waits_for(wait) => (0, 1),
+            _ if served.waits_for(wait) => (0, 1),
             _ => continue,
         };
         let changes = processes.entry(wait.pid).or_default();
@@ -43,6 +43,7 @@ pub(super) fn divide(waits: &mut [Slow], served: &Served) {
             continue;
         };
         let spent = clock.between(wait.begin, wait.end);
+        wait.seen.questions_at_once = clock.most;
         for (node, time) in [
             (Node::ServiceAsks, spent.asks),
             (Node::ServiceTurn, spent.turn),
@@ -75,7 +76,11 @@ struct Spent {
 }
 
 /// The shares at each change.
-struct Clock(Vec<Spent>);
+struct Clock {
+    shares: Vec<Spent>,
+    /// As many questions as ever were under way at once.
+    most: u64,
+}
 
 impl Clock {
     fn new(mut changes: Vec<Change>) -> Self {
@@ -90,21 +95,24 @@ impl Clock {
             let asking = asking.min(open);
             spent.at = change.at;
             spent.asks += share(time, asking, open);
-            if questions == most && asking > 0 {
+            if questions >= most && asking > 0 {
                 spent.turn += share(time, open - asking, open);
             }
             all.push(spent);
             requests += change.requests;
             questions += change.questions;
         }
-        Self(all)
+        Self {
+            shares: all,
+            most: most.unsigned_abs(),
+        }
     }
 
     /// Return the shares between two changes.
     fn between(&self, begin: u64, end: u64) -> Spent {
         let at = |moment| {
-            let place = self.0.partition_point(|spent| spent.at < moment);
-            self.0.get(place).copied().unwrap_or_default()
+            let place = self.shares.partition_point(|spent| spent.at < moment);
+            self.shares.get(place).copied().unwrap_or_default()
         };
         let (from, to) = (at(begin), at(end));
         Spent {
@@ -115,12 +123,25 @@ impl Clock {
     }
 }
 
+/// Return as many questions as it ever has under way, for a tenth of the time with any: an answer
+/// that is read late overlaps with the next question for an instant.
 fn most_questions(changes: &[Change]) -> i64 {
-    let questions = changes.iter().scan(0, |open, change| {
-        *open += change.questions;
-        Some(*open)
-    });
-    questions.max().unwrap_or(0)
+    let mut levels = BTreeMap::<i64, u64>::new();
+    let (mut open, mut last) = (0, 0);
+    for change in changes {
+        *levels.entry(open).or_default() += change.at.saturating_sub(last);
+        open += change.questions;
+        last = change.at;
+    }
+    levels.retain(|open, _| *open > 0);
+    let whole: u64 = levels.values().sum();
+    let mut above = 0;
+    let mut levels = levels.into_iter().rev();
+    let is_enough = |(_, time): &(i64, u64)| {
+        above += time;
+        above > 0 && above.saturating_mul(10) >= whole
+    };
+    levels.find(is_enough).map_or(0, |(level, _)| level)
 }
 
 fn share(time: u64, part: u64, whole: u64) -> u64 {

@@ -85,6 +85,8 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
         ..Connection::default()
     });
     assert!(own.contains("the send buffer is full"), "{own}");
+    // The table of stages has another name for it.
+    assert!(own.contains("by TCP's own clocks"), "{own}");
 }
 
 /// Connections of one answer each have ended when the sockets are looked at; one goes on.

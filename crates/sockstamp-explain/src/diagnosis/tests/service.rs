@@ -188,7 +188,15 @@ fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     let one_by_one = behind_a_pool((0..48).map(|of| (of * 25, 24)));
     let turn = &one_by_one.findings[0];
     assert_eq!(turn.node, Node::ServiceTurn, "{one_by_one:#?}");
-    assert!(turn.sentence.contains("wait for their turn"), "{turn:?}");
+    assert!(
+        turn.sentence.contains("queue inside it")
+            && turn.sentence.contains("at most 1 question at"),
+        "{turn:?}"
+    );
+    assert_eq!(one_by_one.notes, [""; 0]);
+    // An answer that is read a little late overlaps with the next question.
+    let overlapping = behind_a_pool((0..48).map(|of| (of * 25, 26)));
+    assert_eq!(overlapping.findings[0].node, Node::ServiceTurn);
     let [service] = &one_by_one.services[..] else {
         panic!("{one_by_one:#?}");
     };
@@ -201,6 +209,26 @@ fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     assert_eq!((asked.questions, asked.time), (48, Nanos(48 * 24 * MS)));
     // Who passes news on has one question as long as the requests.
     assert_eq!(behind_a_pool((0..6).map(|of| (of * 200, 199))).findings, []);
+}
+
+/// Time in connects for questions of a service is spent for others.
+#[test]
+fn connects_for_a_request_are_questions() {
+    let mut list = Vec::new();
+    for of in 0..6 {
+        let mut request = wait(Kind::Service, End::Data, of * 1_000, 600);
+        request.flow = flow("10.0.0.1:8000", &format!("10.0.0.9:{}", 50_000 + of));
+        request.opened = Some(Opened::Accepted);
+        let mut connect = wait(Kind::Connect, End::Data, of * 1_000 + 10, 500);
+        connect.flow.cookie = SocketCookie(of + 1);
+        list.extend([request, connect]);
+    }
+    let told = told_of(list, Vec::new());
+    let [service] = &told.services[..] else {
+        panic!("{told:#?}");
+    };
+    assert_eq!(service.percent(Node::ServiceAsks), 83);
+    assert_eq!(service.asked[0].questions, 6);
 }
 
 #[test]
@@ -295,7 +323,7 @@ fn a_service_that_waits_for_a_connect_does_not_sleep() {
 /// What an event loop that serves two connections does with one request in half a second each.
 #[test]
 fn what_an_idle_event_loop_holds_is_a_note() {
-    let told = |sleep, others: u64| {
+    let told = |sleep: Sleep, others: u64| {
         let mut case = Case::new(Scope::default());
         for of in 0..8_u64 {
             let here = flow("10.0.0.1:8000", &format!("10.0.0.2:{}", 40_000 + of % 2));
@@ -310,7 +338,10 @@ fn what_an_idle_event_loop_holds_is_a_note() {
                     pid: 20,
                     at: Timestamp::from_nanos((150 + of * 700 + look * 80) * MS),
                     ran: Vec::new(),
-                    tasks: [(20, Some(sleep)), (21, Some(Sleep::Lock))]
+                    ready: Vec::new(),
+                    ends_after: std::collections::BTreeMap::new(),
+                    theirs: Vec::new(),
+                    tasks: [(20, Some(sleep.clone())), (21, Some(Sleep::Lock))]
                         .into_iter()
                         .collect(),
                 }

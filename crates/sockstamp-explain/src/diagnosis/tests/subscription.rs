@@ -11,10 +11,20 @@ fn a_connection_that_always_waits_is_a_note() {
     let diagnosis = told(&answers);
     assert_eq!(diagnosis.findings, []);
     assert!(
-        diagnosis.notes[0]
-            .starts_with("worker waits for 10.0.0.2:6379 all the time on 1 connection"),
+        diagnosis.notes[0].starts_with(
+            "worker waits for 10.0.0.2:6379 for 5.60 s of 8.00 s on 1 connection, at most 700 ms"
+        ),
         "{diagnosis:?}"
     );
+    assert!(diagnosis.notes[0].contains("a pool of connections that is full"));
+    // News come at any time.
+    let times = [700, 90, 400, 650, 120, 300, 700, 500];
+    let news = times.into_iter().scan(10, |end, time| {
+        *end += time + 1;
+        Some(answer(to, "worker", *end, time))
+    });
+    let news = told(&news.collect::<Vec<_>>());
+    assert!(news.notes[0].contains("for work or news"), "{news:?}");
     let command = Scope {
         is_command: true,
         ..Scope::default()
@@ -108,7 +118,7 @@ fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
     let worker = told(irregular, 5);
     assert_eq!(worker.findings, []);
     assert!(
-        worker.notes[0].contains("has a request open all the time"),
+        worker.notes[0].contains("has a request open for 1.50 s of 8.00 s"),
         "{worker:?}"
     );
     // Most of what this connection asks is answered at once; or it always takes as long.
@@ -185,7 +195,10 @@ fn held(times: &[u64]) -> Diagnosis {
 fn what_comes_at_a_limit_or_at_any_time_before_is_held() {
     let fetches = held(&[500, 501, 310, 500, 390, 500, 180, 501]);
     assert_eq!(fetches.findings, []);
-    assert!(fetches.notes[0].contains("all the time"), "{fetches:?}");
+    assert!(
+        fetches.notes[0].contains("waits for 10.0.0.2:9092 for 3.38 s"),
+        "{fetches:?}"
+    );
     // Always as slow; slow or not so slow; of all lengths without a limit.
     for slow in [
         [500; 8],

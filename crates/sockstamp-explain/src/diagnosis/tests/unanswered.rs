@@ -159,3 +159,48 @@ fn requests_that_never_arrive_are_worth_saying_beside_many_that_do() {
     assert!(told(None)[0].sentence.starts_with("3 of 106 requests"));
     assert_eq!(told(Some(Nanos(20_000))), []);
 }
+
+/// As a query that waits for a row that another session has locked, and never ends.
+#[test]
+fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
+    let told = |sleep: Sleep| {
+        let mut hanging = wait(Kind::Answer, End::Open, 0, 8_000);
+        hanging.lasted = Nanos(95_000 * MS);
+        hanging.since = Timestamp::from_nanos(0);
+        hanging.evidence.acknowledged = Some(Nanos(MS));
+        let mut case = Case::new(Scope::default());
+        let service = (hanging.flow.netns, hanging.flow.remote);
+        case.waits(&Waits {
+            list: vec![hanging],
+            ..Waits::default()
+        });
+        let process = Some((9, "postgres".into()));
+        case.there(
+            service.0,
+            service.1,
+            There {
+                process,
+                netns: None,
+            },
+        );
+        case.sleeps((0..20).map(|of| SleepLook {
+            pid: 9,
+            at: Timestamp::from_nanos((93_000 + of * 50) * MS),
+            tasks: [(9, Some(sleep.clone()))].into_iter().collect(),
+            ran: Vec::new(),
+            ready: Vec::new(),
+            ends_after: std::collections::BTreeMap::new(),
+            theirs: Vec::new(),
+        }));
+        case.diagnose(&summary())
+    };
+    let locked = told(Sleep::SessionLock);
+    assert_eq!(
+        locked.findings[0].sentence,
+        "10.0.0.2:6379 does not answer app for 8.00 s (1 wait, open for 95.0 s): the work of postgres \
+         (PID 9), on this host: its tasks sleep: a lock that another session holds, by their titles \
+         (waiting), at 20 of 20 looks; or the way there and back"
+    );
+    let news = told(Sleep::Idle);
+    assert_eq!((news.findings.len(), news.notes.len()), (0, 1));
+}

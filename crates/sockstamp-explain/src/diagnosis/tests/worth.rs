@@ -12,6 +12,56 @@ fn two_occasions_are_no_finding_and_one_long_one_is() {
     assert_eq!(told(&[long]).findings.len(), 1);
 }
 
+/// As an upload that waits for `100 Continue`. Other programs set their own pace.
+#[test]
+fn a_command_that_pauses_inside_its_requests_waits_for_that() {
+    let told = |is_command| {
+        let mut case = Case::new(Scope {
+            is_command,
+            ..Scope::default()
+        });
+        let paused = (0..4).map(|of| {
+            let mut paused = wait(Kind::Request, End::Data, of * 1_500, 1_000);
+            paused.opened = Some(Opened::Connected);
+            paused
+        });
+        case.waits(&Waits {
+            list: paused.collect(),
+            ..Waits::default()
+        });
+        let findings = case.diagnose(&summary()).findings;
+        findings.into_iter().map(|finding| finding.sentence).next()
+    };
+    let sentence = told(true).unwrap();
+    let expected = "app pauses for 1.00 s between parts of a request to 10.0.0.2:6379 (4 waits";
+    assert!(sentence.starts_with(expected), "{sentence}");
+    assert_eq!(told(false), None);
+}
+
+/// As of a server that limits the rate at which it sends: whoever runs the command waits for it.
+#[test]
+fn a_command_waits_for_answers_in_pieces() {
+    let told = |is_command| {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:80");
+        let mut case = Case::new(Scope {
+            is_command,
+            ..Scope::default()
+        });
+        for of in 1..9 {
+            let mut piece = answer(to, "curl", of * 641, 0);
+            piece.opened = Some(Opened::Connected);
+            piece.stages[Stage::PeerAnswer] = None;
+            piece.stages[Stage::PeerRest] = Some(Nanos(640 * MS));
+            case.message(&piece);
+        }
+        let findings = case.diagnose(&summary()).findings;
+        findings.into_iter().map(|finding| finding.sentence).next()
+    };
+    let sentence = told(true).unwrap();
+    assert!(sentence.contains("in pieces, with pauses"), "{sentence}");
+    assert_eq!(told(false), None);
+}
+
 /// Waits that are slow for another reason neither count nor set what is typical.
 #[test]
 fn a_finding_counts_the_waits_that_carry_it() {
