@@ -197,9 +197,17 @@ fn builder(clang: &Clang, source: &str, headers: &[&Path]) -> SkeletonBuilder {
                 .iter()
                 .map(|folder| format!("-iquote{}", folder.display()))
                 .chain(["-Wall".to_owned(), "-Werror".to_owned()])
+                .chain(folder_less())
                 .chain(clang.definitions.iter().cloned()),
         );
     builder
+}
+
+/// Return the argument that keeps this folder's path out of objects, whose type information names
+/// the file of each line.
+fn folder_less() -> Option<String> {
+    let folder = env::current_dir().ok()?;
+    Some(format!("-ffile-prefix-map={}=.", folder.display()))
 }
 
 fn find_clang() -> Result<PathBuf> {
