@@ -2,8 +2,11 @@
 # Makes all that a release has: dist.sh DIRECTORY, which must not exist. Nothing in it depends on
 # the folder, or on the time of the build.
 set -euo pipefail
-mkdir "$1"
-output=$(realpath "$1")
+if [ -e "$1" ]; then
+	echo "dist.sh: $1 exists: remove it, or name another folder" >&2
+	exit 1
+fi
+finished=$(realpath "$1")
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=sockstamp-$version-$(uname -m)-linux
@@ -12,21 +15,20 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.
 export SOURCE_DATE_EPOCH DEB_LEVEL=9
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+output=$work/release
+mkdir "$output"
 
-packaging/static.sh "$work"
+packaging/binaries.sh "$work"
 packaging/debian/build.sh "$work/sockstamp" "$output"
+packaging/debian/library.sh "$work/c-library" "$output"
 packaging/oci/image.sh "$work/sockstamp" "$output"
 
-# Linked against this host's C library, as the programs are that use it.
-cargo build --release --locked --package sockstamp-capi
-scripts/c-library.sh "${CARGO_TARGET_DIR:-target}/release/libsockstamp_capi.a" "$work/c-library"
-packaging/debian/library.sh "$work/c-library" "$output"
-
-rpmbuild --quiet -bb --define "_rpmdir $output" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
+rpmbuild --quiet -bb --define "_rpmdir $output" \
+	--define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
 	--define "_topdir $work/rpm" --define "_buildhost localhost" \
 	--define "use_source_date_epoch_as_buildtime 1" \
 	--define "clamp_mtime_to_source_date_epoch 1" \
-	--define "sources $PWD" --define "program $work/sockstamp" packaging/rpm/sockstamp.spec
+	--define "released $version" --define "sources $PWD" --define "program $work/sockstamp" packaging/rpm/sockstamp.spec
 
 tree=$work/$name
 install -D -m 755 "$work/sockstamp" "$tree/sockstamp"
@@ -45,4 +47,5 @@ archive "$name-debug" sockstamp.debug
 
 packaging/sbom.sh >"$output/sockstamp-$version.cdx.json"
 (cd "$output" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
-ls -l "$output"
+mv "$output" "$finished"
+ls -l "$finished"

@@ -10,4 +10,4 @@ tar --exclude=./target --exclude=./.git --create . | tar --extract --directory "
 scripts/cargo-tool.sh cyclonedx cyclonedx --quiet --format json --describe binaries \
 	--target "$(uname -m)-unknown-linux-musl" --features static \
 	--manifest-path "$work/crates/sockstamp-cli/Cargo.toml" >&2
-cat "$work/crates/sockstamp-cli/sockstamp_bin.cdx.json"
+sed "s|$work|.|g" "$work/crates/sockstamp-cli/sockstamp_bin.cdx.json"

@@ -10,7 +10,7 @@ root=$scratch/root
 
 install -D -m 755 "$binary" "$root/usr/bin/sockstamp"
 install -D -m 644 "$here/systemd/sockstamp-agent.service" \
-	"$root/lib/systemd/system/sockstamp-agent.service"
+	"$root/usr/lib/systemd/system/sockstamp-agent.service"
 install -D -m 644 "$here/systemd/agent.toml" "$root/etc/sockstamp/agent.toml"
 documents=$root/usr/share/doc/sockstamp
 install -D -m 644 "$here/prometheus/sockstamp.rules.yml" "$documents/sockstamp.rules.yml"

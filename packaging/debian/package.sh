@@ -49,6 +49,12 @@ libraries_of() { # FILE
 	(cd "$scratch" && dpkg-shlibdeps -O "$file" | sed -n 's/^shlibs:Depends=//p')
 }
 
+# In kB, as dpkg-gencontrol(1) counts: the same on every file system.
+installed_size() { # ROOT
+	find "$1" -path "$1/DEBIAN" -prune -o -type f -printf '%s\n' -o -printf '1\n' |
+		awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }'
+}
+
 # Reads the rest of the control file, its description last.
 write_package() { # ROOT PACKAGE DEPENDS
 	mkdir -p "$1/DEBIAN"
@@ -59,7 +65,7 @@ write_package() { # ROOT PACKAGE DEPENDS
 			Version: $package_version
 			Architecture: $architecture
 			Maintainer: $maintainer
-			Installed-Size: $(du -sk --apparent-size "$1" | cut -f 1)
+			Installed-Size: $(installed_size "$1")
 		END
 		[ -z "$3" ] || echo "Depends: $3"
 		cat

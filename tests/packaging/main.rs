@@ -152,7 +152,7 @@ fn the_debian_package_installs_upgrades_and_goes() {
         program.exists()
             && root
                 .path()
-                .join("lib/systemd/system/sockstamp-agent.service")
+                .join("usr/lib/systemd/system/sockstamp-agent.service")
                 .exists()
     );
 
