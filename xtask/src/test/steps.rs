@@ -491,6 +491,51 @@ pub(super) const STEPS: &[Step] = &[
         minutes: 14,
         limit: 60,
     },
+    // What a release has, made and started where people start it. As for `bare`, what the program
+    // does is no input: else each change would build a release.
+    Step {
+        name: "release",
+        set: Set::All,
+        run: &[Run::Script(
+            "scripts/deps.sh dist
+             work=$(mktemp -d /var/tmp/sockstamp-release.XXXXXX)
+             trap 'rm -rf \"$work\"' EXIT
+             packaging/dist.sh \"$work/release\"
+             packaging/try.sh \"$work/release\"
+             packaging/crates.sh",
+        )],
+        inputs: &[
+            "packaging",
+            ":!packaging/helm",
+            ":!packaging/kubernetes",
+            "Cargo.lock",
+            "*Cargo.toml",
+            "crates/bpf-build",
+            "crates/*/build.rs",
+            "docs/completions",
+            "scripts/c-library.sh",
+            "scripts/cargo-tool.sh",
+            "scripts/debug-file.sh",
+            "scripts/deps.sh",
+            ":!fuzz",
+        ],
+        needs: &[
+            DEBIAN,
+            Need {
+                script: "rustup target list --installed | grep -q musl ||
+                         timeout 120 rustup target add \"$(uname -m)-unknown-linux-musl\"",
+                otherwise: "it is built for musl, which is not to be had by rustup",
+            },
+            Need {
+                script: "command -v mmdebstrap",
+                otherwise: "trees of Debian are made by mmdebstrap, and there is none",
+            },
+        ],
+        root: true,
+        minutes: 20,
+        limit: 70,
+        ..STEP
+    },
     // The kernel of kernel/series, its selftests, its instructions, and the tests that
     // kernel/lab/tests.txt has for it. The command's screens and options are the same on every
     // kernel: changes to them alone build no kernel.
