@@ -39,6 +39,8 @@ export "CFLAGS_$variable=-idirafter $headers $maps"
 RUSTFLAGS="--remap-path-prefix=$PWD=. --remap-path-prefix=$built=build"
 export RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$CARGO_HOME=cargo"
 export CARGO_TARGET_DIR=$built/target CARGO_INCREMENTAL=0
+# No C in it has a time, and each commit's would compile all of it anew.
+unset SOURCE_DATE_EPOCH
 "$user_home/bin/cargo" build --locked --profile dist --target "$system-musl" \
 	--package sockstamp-cli --features static
 "$user_home/bin/cargo" build --locked --profile dist --target "$system-gnu" \
