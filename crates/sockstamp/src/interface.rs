@@ -100,6 +100,34 @@ pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
     }
 }
 
+/// Return how many sent packets asked for a stamp of the NIC in vain since its driver was loaded:
+/// the place for it was taken, or none came in time. `None` where the driver does not count them,
+/// under the names that most have: `tx_hwtstamp_skipped` and `tx_hwtstamp_timeouts`.
+///
+/// Needs no privilege. Source: ETHTOOL_GSTATS, `ethtool_get_stats()` in net/ethtool/ioctl.c, v6.18.
+///
+/// # Errors
+///
+/// Those of [`capabilities`].
+pub fn missed_stamps(name: &str) -> Result<Option<u64>> {
+    let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
+        name: name.to_owned(),
+    })?;
+    let socket = socket::unbound()?;
+    match sys::ethtool::statistics(&socket, request) {
+        Ok(statistics) => Ok(missed(&statistics)),
+        Err(Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(Error::call("ioctl(ETHTOOL_GSTATS)", name)(errno)),
+    }
+}
+
+fn missed(statistics: &[(String, u64)]) -> Option<u64> {
+    let names = ["tx_hwtstamp_skipped", "tx_hwtstamp_timeouts"];
+    let counts = statistics.iter();
+    let counts = counts.filter(|(name, _)| names.contains(&name.as_str()));
+    counts.map(|(_, count)| *count).reduce(u64::saturating_add)
+}
+
 /// The names of the interfaces of the current network namespace, in the order in which the kernel
 /// lists them. Bytes that are not UTF-8 are replaced by U+FFFD.
 ///
@@ -151,6 +179,23 @@ mod tests {
                 .starts_with("ioctl(SIOCGHWTSTAMP) on sockstamp-none: "),
             "{missing}"
         );
+    }
+
+    #[test]
+    fn missed_stamps_are_those_of_two_counts() {
+        let count = |name: &str, count| (name.to_owned(), count);
+        let statistics = [
+            count("rx_packets", 900),
+            count("tx_hwtstamp_timeouts", 2),
+            count("tx_hwtstamp_skipped", 40),
+            count("rx_hwtstamp_cleared", 5),
+        ];
+        assert_eq!(missed(&statistics), Some(42));
+        assert_eq!(missed(&statistics[..1]), None);
+        for name in names().unwrap() {
+            missed_stamps(&name).unwrap();
+        }
+        assert_eq!(missed_stamps("lo").unwrap(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! System calls that have no safe wrapper elsewhere.
 
 pub(crate) mod descriptor;
+pub(crate) mod ethtool;
 mod mapping;
 pub(crate) mod message;
 pub(crate) mod options;
