@@ -12,6 +12,7 @@ mod mounts;
 pub mod neighbour;
 mod netlink;
 pub mod netns;
+pub mod nic;
 pub mod owner;
 pub mod places;
 pub mod pressure;

@@ -2,14 +2,11 @@
 //! host's, who uses it, and the command that would enable what is missing. Nothing is changed.
 
 mod clock;
-mod slots;
-
-use std::fs;
-use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use sockstamp::interface::{self, HardwareStamping, InterfaceCapabilities, RxFilter, TxStamping};
+use sockstamp_host::nic::{Slots, driver};
 
 use super::text::{Line, line};
 use clock::Clock;
@@ -17,7 +14,6 @@ use clock::Clock;
 /// Everything that is printed about a NIC.
 pub(super) struct Nic {
     name: String,
-    /// By sysfs(5), which may be mounted for another network namespace.
     driver: Option<String>,
     can: InterfaceCapabilities,
     now: HardwareStamping,
@@ -76,7 +72,7 @@ impl Nic {
             ),
         ];
         if self.can.tx_hardware {
-            lines.push(line("stamps at one time", slots::of(driver).to_string()));
+            lines.push(line("stamps at one time", Slots::of(driver).to_string()));
         }
         match &self.clock {
             Some(clock) => lines.extend(clock.lines()),
@@ -119,17 +115,11 @@ impl Nic {
             "rx_hardware": self.can.rx_hardware,
             "rx_filters": self.can.filters().map(|filter| filter.to_string()).collect::<Vec<_>>(),
             "now": { "tx": self.now.tx.to_string(), "rx": self.now.rx.to_string() },
-            "tx_slots": self.driver.as_deref().and_then(|driver| slots::of(driver).number()),
+            "tx_slots": self.driver.as_deref().and_then(|driver| Slots::of(driver).number()),
             "clock": self.clock.as_ref().map(Clock::json),
             "command": self.command(),
         })
     }
-}
-
-fn driver(name: &str) -> Option<String> {
-    let link = Path::new("/sys/class/net").join(name).join("device/driver");
-    let target = fs::read_link(link).ok()?;
-    Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
 fn ways(software: bool, hardware: bool) -> String {
