@@ -23,6 +23,7 @@ fn main() -> Result<()> {
         "src/host_path",
         "src/kernel",
         "src/ledger",
+        "src/nic",
         "src/packets",
         "src/record",
         "src/sample",

@@ -34,6 +34,7 @@ mod limits;
     reason = "the one place where bytes that the kernel wrote become values"
 )]
 mod map_view;
+pub mod nic;
 pub mod object;
 pub mod opening;
 mod options;

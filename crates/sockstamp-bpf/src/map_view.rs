@@ -8,7 +8,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use sockstamp_model::stage::Direction;
 
 use crate::abi::raw::{
-    group as Group, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
+    group as Group, nic_stamp, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
 };
 use crate::abi::{Bank, Record};
 
@@ -172,6 +172,18 @@ impl Sampled for wait_record {
         }
         // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
         // every bit pattern is a valid wait_record: it consists of integers.
+        Some(unsafe { &*pointer })
+    }
+}
+
+impl Sampled for nic_stamp {
+    fn in_sample(sample: &[u8]) -> Option<&Self> {
+        let pointer = sample.as_ptr().cast::<Self>();
+        if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
+            return None;
+        }
+        // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
+        // every bit pattern is a valid nic_stamp: it consists of integers.
         Some(unsafe { &*pointer })
     }
 }

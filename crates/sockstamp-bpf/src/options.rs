@@ -236,6 +236,7 @@ impl Options {
                 && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
             windows: self.windows.is_some(),
             tag: self.tag,
+            nic_stamps: self.nic_stamps.is_some(),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::programs::PROGRAMS;
 use crate::skeleton::sockstamp::{OpenSockstampMaps, OpenSockstampSkel};
-use crate::{demand, group, host_path, record, sample, sched, select, tcp, udp, wait, window};
+use crate::{demand, group, host_path, nic, record, sample, sched, select, tcp, udp, wait, window};
 
 /// Set the constants of all features but those that are found on the host: addresses, a cgroup.
 pub(crate) fn set_constants(open: &mut OpenSockstampSkel<'_>, plan: &Plan, options: &Options) {
@@ -20,6 +20,7 @@ pub(crate) fn set_constants(open: &mut OpenSockstampSkel<'_>, plan: &Plan, optio
     group::constants(constants, options.groups.as_ref());
     host_path::constants(constants, plan, options);
     record::constants(constants, options);
+    nic::constants(constants, options, plan);
     sample::constants(constants, options.sampling);
     select::constants(constants, plan, &options.target);
     #[cfg(feature = "series")]
@@ -60,6 +61,7 @@ fn size_maps(
     tcp::size_maps(maps, options)?;
     group::size_maps(maps, options.groups.as_ref())?;
     record::size_maps(maps, options)?;
+    nic::size_maps(maps, options, plan)?;
     wait::size_maps(maps, options)?;
     host_path::size_maps(maps, plan, options)
 }

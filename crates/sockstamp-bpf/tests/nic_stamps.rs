@@ -9,8 +9,9 @@ use std::time::Duration;
 use sockstamp::interface::{self, HardwareStamping};
 use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::plan::{Plan, Request, Stamps};
-use sockstamp_bpf::{Options, Sampling, Session, Target, probe};
+use sockstamp_bpf::{Grouped, Options, Sampling, Session, Target, probe};
 use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
@@ -74,6 +75,30 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     );
     // A packet may be sent again.
     assert!(asking > 0 && asking < REQUESTS, "{asking}");
+    // No NIC has stamped it: what lies behind its driver is counted all the same, and once.
+    // Nobody reads while it lasts: where one finds no room, the programs count it.
+    assert!(stamps.unstamped > 0, "{summary:?}");
+    assert_eq!(stamps.unstamped + summary.lost.ring, stamps.asked);
+    assert_eq!((stamps.stamped, stamps.nic_clock), (0, 0));
+    assert_eq!(stamps.bounds, None);
+    let count = |stage: Stage| summary.tx.stages[stage].as_ref().unwrap().count();
+    assert_eq!(count(Stage::TxNic), 0);
+    assert_eq!(count(Stage::TxNetwork), count(Stage::TxQdisc));
+    assert_eq!(summary.tx.sent.count(), count(Stage::TxQdisc));
+    let sum = |stage: Stage| summary.tx.stages[stage].as_ref().unwrap().sum_ns();
+    let stages = [
+        Stage::TxCopy,
+        Stage::TxQueue,
+        Stage::TxQdisc,
+        Stage::TxNetwork,
+    ];
+    let whole: u128 = stages.into_iter().map(sum).sum();
+    assert_eq!(whole, summary.tx.total.sum_ns());
+    let groups = summary.groups.as_ref().unwrap();
+    let of_groups = groups.groups.iter().chain([&groups.other]);
+    let of_groups = of_groups.filter_map(|group| group.tx.stages[Stage::TxNetwork].as_ref());
+    let of_groups: u64 = of_groups.map(|network| network.count()).sum();
+    assert_eq!(of_groups, count(Stage::TxNetwork));
     assert!(
         summary.verdict(Verdict::Valid) >= 4 * REQUESTS * 95 / 100,
         "{summary:?}"
@@ -116,6 +141,7 @@ fn measure(facts: &Facts, nic_stamps: Option<NonZeroU32>) -> (Summary, u64) {
             ..Target::default()
         },
         sampling: Sampling::Every,
+        groups: Some(Grouped::by(Grouping::new([Dimension::Port]).unwrap())),
         nic_stamps,
         ..Options::default()
     };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
+use sockstamp_bpf::nic;
 use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
@@ -20,6 +21,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_run::command::Spent;
 use sockstamp_run::containers::Containers;
+use sockstamp_run::escape::complain;
 use sockstamp_run::life::Life;
 use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
 use sockstamp_run::target::processes_named;
@@ -95,7 +97,7 @@ impl Measurement<'_> {
             windows: expert.windows,
             max_cost: self.ceiling(),
             hol: expert.hol,
-            nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
+            nic_stamps: self.nic_stamps(),
             ring_bytes: self.measuring.buffer.next_power_of_two() << 20,
             ..defaults
         };
@@ -105,6 +107,14 @@ impl Measurement<'_> {
             options.ring_bytes = Recorded::NOTABLE_BYTES;
         }
         Ok(options)
+    }
+
+    /// Where asking would take stamps from somebody, the measurement goes on without.
+    fn nic_stamps(&self) -> Option<NonZeroU32> {
+        nic::choose(self.measuring.nic_stamps).unwrap_or_else(|reason| {
+            complain(format_args!("no NIC is asked for stamps: {reason}"));
+            None
+        })
     }
 
     /// A measurement that delivers messages keeps its rate, unless the user says otherwise. A
@@ -285,6 +295,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         })?;
         if let Some(refusal) = session.take_refusal() {
             complain_of(refusal);
+        }
+        if let Some(objection) = session.take_nic_objection() {
+            complain(format_args!(
+                "no NIC is asked for stamps any more: {objection}"
+            ));
         }
         if let Some(packets) = &mut packets {
             packets.wait(Some(Duration::ZERO), &[], &mut |packet| {

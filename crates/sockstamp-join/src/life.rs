@@ -243,6 +243,7 @@ impl Life {
             unpaired: None,
             min_rtt: None,
             clock_error: Some(self.clocks.error),
+            nic_bound: None,
             seq_end: self.seq_end,
             stages: self.stages,
             parts: PartMap::default(),

@@ -21,8 +21,8 @@ pub const JSON_VERSION: u32 = 1;
 /// The moments of a message's path that its stages are the differences of; `None` where a stamp did
 /// not come.
 ///
-/// All are CLOCK_MONOTONIC; stamps of another clock were converted before, except `snd_hw`: the
-/// distance of the NIC's clock from ours is unknown, so nothing is subtracted from it.
+/// All are CLOCK_MONOTONIC; stamps of another clock were converted before, except `snd_hw`: only
+/// [`Message::nic_bound`] tells how well the distance of the NIC's clock from ours is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// TX: the send call entered TCP or UDP.
@@ -132,6 +132,7 @@ pub struct Interfaces {
 /// | `ack_with_data` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
 /// | `clock_error_ns` | [`clock_error`](Self::clock_error), of a whole life |
+/// | `nic_bound_ns` | [`nic_bound`](Self::nic_bound), where it has `tx.nic` |
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
@@ -199,6 +200,9 @@ pub struct Message {
     /// The largest possible error of `net.forward` and `net.back` of a whole life. `None` for
     /// messages measured by one host.
     pub clock_error: Option<Nanos>,
+    /// TX: the true `tx.nic` is within plus or minus this: the error of the comparison of the NIC's
+    /// clock with ours. `None` for messages without that stage.
+    pub nic_bound: Option<Nanos>,
     /// Valid, or the reason why the timeline may not be used.
     pub verdict: Verdict,
 }
@@ -335,6 +339,7 @@ impl Serialize for Message {
             self.cpu.is_some(),
             self.container.is_some(),
             self.unpaired.is_some(),
+            self.nic_bound.is_some(),
         ];
         let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
@@ -379,6 +384,9 @@ impl Serialize for Message {
         }
         if let Some(error) = self.clock_error {
             object.serialize_field("clock_error_ns", &error)?;
+        }
+        if let Some(bound) = self.nic_bound {
+            object.serialize_field("nic_bound_ns", &bound)?;
         }
         object.serialize_field("netns", &self.flow.netns)?;
         object.serialize_field("cgroup", &self.cgroup)?;

@@ -249,6 +249,7 @@ impl Batch {
                 .map(|stamp| stamp.as_nanos().cast_signed()),
             message.clock_error.map(|error| error.0.cast_signed()),
             message.cpu.map(i64::from),
+            message.nic_bound.map(|bound| bound.0.cast_signed()),
         ];
         let stages = message.stages.iter().map(|(_, stage)| *stage);
         let parts = parts().map(|part| message.parts[part]);

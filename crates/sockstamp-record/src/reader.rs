@@ -302,6 +302,7 @@ impl Rows {
         message.repeats = decoded.number(ALWAYS + 4, row)?;
         message.seq_end = decoded.number(ALWAYS + 5, row)?;
         message.min_rtt = duration(decoded, SOMETIMES, row);
+        message.nic_bound = duration(decoded, SOMETIMES + 6, row);
         let older = duration(decoded, SOMETIMES + 1, row);
         message.oldest_age = older.map(|older| Nanos(older.0.wrapping_add(message.total().0)));
         Ok(())
@@ -348,6 +349,7 @@ fn nothing() -> Message {
         time: Timestamp::from_nanos(0),
         interfaces: Interfaces::default(),
         clock_error: None,
+        nic_bound: None,
         verdict: Verdict::Valid,
     }
 }

@@ -92,14 +92,15 @@ pub(crate) const ALWAYS: [&str; 7] = [
 ];
 
 /// The integers of a message that may be absent, besides stages, parts and stamps.
-pub(crate) const SOMETIMES: [&str; 6] = [
+pub(crate) const SOMETIMES: [&str; 7] = [
     "min_rtt_ns",
     "older_ns",
     "clock_offset_ns",
     "snd_hw_ns",
     "clock_error_ns",
-    // Recordings of earlier programs lack it.
+    // Recordings of earlier programs lack these.
     "cpu",
+    "nic_bound_ns",
 ];
 
 /// The number of stamps of CLOCK_MONOTONIC.
@@ -169,7 +170,7 @@ pub(crate) fn is_duration(column: &Column) -> bool {
 
 /// Return true for a column of [`Detail::Dimensions`](crate::Detail).
 pub(crate) fn is_dimension(column: &Column) -> bool {
-    const REST: [&str; 7] = [
+    const REST: [&str; 8] = [
         "repeats",
         "seq_end",
         "stamps",
@@ -177,6 +178,7 @@ pub(crate) fn is_dimension(column: &Column) -> bool {
         "older_ns",
         "clock_offset_ns",
         "snd_hw_ns",
+        "nic_bound_ns",
     ];
     !REST.contains(&column.name.as_str()) && !column.name.ends_with("_moved_ns")
 }

@@ -104,5 +104,8 @@ pub fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<(
     if options.nic_stamps.is_some() && !session.plan().spares_nics() {
         complain("--nic-stamps changes nothing: no NIC stamps sends here");
     }
+    for reason in session.unread_clocks() {
+        complain(format_args!("the clock of a NIC cannot be read: {reason}"));
+    }
     Ok(())
 }

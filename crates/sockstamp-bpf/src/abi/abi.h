@@ -179,6 +179,8 @@ enum message_flags {
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
 	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
 	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
+	MESSAGE_NIC = 1 << 4, /* a NIC was asked for a stamp: user space counts what that splits */
+	MESSAGE_NIC_ALONE = 1 << 5, /* of a record: nothing but that requested it */
 };
 
 struct tx_stamps {
@@ -242,6 +244,14 @@ struct interface_name {
 	__u32 index; /* 0: none, or one of those without room */
 	__u32 netns; /* inode of the network namespace in which it has that index */
 	char name[INTERFACE_NAME];
+};
+
+/* A stamp of a NIC that came after its message had ended. */
+struct nic_stamp {
+	__u64 cookie; /* of the socket */
+	__u64 stamp; /* clock of the NIC (PHC), not MONOTONIC */
+	__u32 seq_last; /* of the message */
+	__u32 padding;
 };
 
 /* A message on its way to user space. */

@@ -77,6 +77,7 @@ pub(crate) fn message(
         ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
         unpaired: unpaired(record.unpaired)?,
         clock_error: None,
+        nic_bound: None,
         min_rtt: (record.min_rtt_us != RTT_UNKNOWN)
             .then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
         seq_end: record.seq_end,

@@ -47,7 +47,7 @@ static __noinline int on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_ker
 	else if (!setting_by_packets)
 		tx_timestamp_callback(sock, skb, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
-		tx_snd_hardware(skb, flow);
+		tx_nic_stamped(sock, skb, flow);
 	return 0;
 }
 

@@ -1,8 +1,10 @@
 //! The counts of a group, as the model has them.
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, SLOTS};
-use sockstamp_model::part::PartMap;
-use sockstamp_model::stage::{Direction, StageMap};
+use sockstamp_model::message::Message;
+use sockstamp_model::part::{Part, PartMap, PartSummary};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use crate::abi;
 use crate::abi::raw::{self, group as Group};
@@ -57,6 +59,40 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
 
 fn distribution(raw: &raw::group_distribution) -> GroupHistogram {
     GroupHistogram::from_counts(&raw.counts, raw.sum_ns.into(), raw.max_ns)
+}
+
+/// The stages that lie behind the driver.
+pub(crate) const BEHIND_DRIVER: [Stage; 2] = [Stage::TxNic, Stage::TxNetwork];
+/// Their parts, without the rest of each stage.
+pub(crate) const PARTS_BEHIND_DRIVER: [Part; 2] = [Part::DelayedAck, Part::Excess];
+
+/// Add what lies behind the driver of a message, and the time until it left.
+pub(super) fn add_behind_driver(group: &mut GroupDirection, message: &Message) {
+    let weight = u64::from(message.weight);
+    for stage in BEHIND_DRIVER {
+        if let Some(duration) = message.stages[stage] {
+            let histogram = group.stages[stage].get_or_insert_default();
+            histogram.record(duration, weight);
+        }
+    }
+    group.sent.record(message.time(), weight);
+    add_parts_behind_driver(&mut group.parts, message);
+}
+
+/// Add the parts of what lies behind the driver of a message, as the programs add parts.
+pub(crate) fn add_parts_behind_driver(parts: &mut PartMap<Option<PartSummary>>, message: &Message) {
+    let weight = u64::from(message.weight);
+    for part in PARTS_BEHIND_DRIVER {
+        let took = message.parts[part].filter(|took| *took > Nanos::ZERO);
+        let Some(took) = took else {
+            continue;
+        };
+        parts[part].get_or_insert_default().merge(&PartSummary {
+            count: weight,
+            sum_ns: u128::from(took.0) * u128::from(weight),
+            max_ns: Some(took),
+        });
+    }
 }
 
 pub(super) fn activity(group: &Group) -> u64 {

@@ -25,11 +25,14 @@ use std::time::{Duration, Instant};
 use sockstamp_host::cgroup::Cgroup;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{
-    Dimension, GroupCgroup, GroupInterface, GroupKey, GroupNetns, GroupSummary, Groups,
+    Dimension, GroupCgroup, GroupDirection, GroupInterface, GroupKey, GroupNetns, GroupSummary,
+    Groups,
 };
+use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 
-use self::counts::{activity, in_flight, summary};
+pub(crate) use self::counts::{BEHIND_DRIVER, PARTS_BEHIND_DRIVER, add_parts_behind_driver};
+use self::counts::{activity, add_behind_driver, in_flight, summary};
 use self::grouped::setting;
 pub use self::grouped::{GroupCap, Grouped};
 pub(crate) use self::grouped::{constants, size_maps};
@@ -71,6 +74,8 @@ pub(crate) struct Table {
     ended_groups: u64,
     /// The ended groups that are kept.
     kept: Vec<GroupSummary>,
+    /// What lies behind the driver of messages that a NIC was asked to stamp, by slot.
+    behind_driver: BTreeMap<u32, GroupDirection>,
     next_sweep: Instant,
     /// The number of slots taken so far, if no sweep finds anything to do until one more is.
     settled: Option<u64>,
@@ -99,6 +104,7 @@ impl Table {
             ended: GroupSummary::default(),
             ended_groups: 0,
             kept: Vec::new(),
+            behind_driver: BTreeMap::new(),
             next_sweep: Instant::now(),
             settled: None,
         })
@@ -108,11 +114,11 @@ impl Table {
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
         let slots = self.slots(maps)?;
         let mut parts = Vec::with_capacity(slots.len());
-        pass_each(maps, plan, &slots, &mut |group| parts.push(group))?;
+        self.pass_each(maps, plan, &slots, &mut |group| parts.push(group))?;
         self.keys = slots.into_iter().map(|(key, slot)| (slot, key)).collect();
         self.keys.insert(raw::GROUP_OTHER, GroupKey::default());
         let mut groups = Groups::new(self.grouped.by.clone(), parts);
-        groups.other = Self::other(maps, plan)?;
+        groups.other = self.other(maps, plan)?;
         groups.ended = self.ended.clone();
         groups.ended_groups = self.ended_groups;
         Ok(groups)
@@ -126,7 +132,51 @@ impl Table {
         pass: &mut dyn FnMut(GroupSummary),
     ) -> Result<(), Error> {
         let slots = self.slots(maps)?;
-        pass_each(maps, plan, &slots, pass)
+        self.pass_each(maps, plan, &slots, pass)
+    }
+
+    /// Pass the groups in these slots, whose keys are in order. Cgroups of one container have the
+    /// same key.
+    fn pass_each(
+        &self,
+        maps: &SockstampMaps<'_>,
+        plan: &Plan,
+        slots: &[(GroupKey, u32)],
+        pass: &mut dyn FnMut(GroupSummary),
+    ) -> Result<(), Error> {
+        let mut last: Option<GroupSummary> = None;
+        for (key, slot) in slots {
+            let group = self.summary(maps, *slot, key.clone(), plan)?;
+            match &mut last {
+                Some(last) if last.key == group.key => last.merge(&group),
+                _ => last.replace(group).into_iter().for_each(&mut *pass),
+            }
+        }
+        last.into_iter().for_each(pass);
+        Ok(())
+    }
+
+    /// Add what lies behind the driver of a message that a NIC was asked to stamp.
+    pub(crate) fn add_behind_driver(&mut self, message: &Message) {
+        let slot = message.group.unwrap_or(raw::GROUP_OTHER);
+        add_behind_driver(self.behind_driver.entry(slot).or_default(), message);
+    }
+
+    /// Return the counts of a slot.
+    fn summary(
+        &self,
+        maps: &SockstampMaps<'_>,
+        slot: u32,
+        key: GroupKey,
+        plan: &Plan,
+    ) -> Result<GroupSummary, Error> {
+        let group = slots::read_group(maps, slot)?;
+        let mut summary = summary(&group, key, plan);
+        if let Some(more) = self.behind_driver.get(&slot) {
+            summary.tx.merge(more);
+            summary.tx.complete_parts();
+        }
+        Ok(summary)
     }
 
     /// Return the keys of all groups, in their order, and their slots.
@@ -150,14 +200,13 @@ impl Table {
         maps: &SockstampMaps<'_>,
         plan: &Plan,
     ) -> Result<GroupSummary, Error> {
-        let mut rest = Self::other(maps, plan)?;
+        let mut rest = self.other(maps, plan)?;
         rest.merge(&self.ended);
         Ok(rest)
     }
 
-    fn other(maps: &SockstampMaps<'_>, plan: &Plan) -> Result<GroupSummary, Error> {
-        let other = slots::read_group(maps, raw::GROUP_OTHER)?;
-        Ok(summary(&other, GroupKey::default(), plan))
+    fn other(&self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<GroupSummary, Error> {
+        self.summary(maps, raw::GROUP_OTHER, GroupKey::default(), plan)
     }
 
     /// Return the groups that ended since the last call, if they are kept.
@@ -345,14 +394,15 @@ impl Table {
         // The program that ended the last message may still be adding to its distributions.
         slots::wait_for_programs(maps)?;
         for slot in quiet {
-            let group = slots::read_group(maps, slot)?;
             if self.grouped.keep_ended {
-                let key = self.key(&group.key);
-                self.kept.push(summary(&group, key, plan));
+                let key = self.key(&slots::read_group(maps, slot)?.key);
+                let ended = self.summary(maps, slot, key, plan)?;
+                self.kept.push(ended);
             } else {
-                self.ended
-                    .merge(&summary(&group, GroupKey::default(), plan));
+                let ended = self.summary(maps, slot, GroupKey::default(), plan)?;
+                self.ended.merge(&ended);
             }
+            self.behind_driver.remove(&slot);
             self.ended_groups += 1;
             self.seen.remove(&slot);
             slots::clear(maps, slot)?;
@@ -405,27 +455,6 @@ fn namespace(key: &raw::group_key) -> Namespace {
         inode: NetnsInode(key.identity.netns),
         cookie: key.netns_cookie,
     }
-}
-
-/// Pass the groups in these slots, whose keys are in order. Cgroups of one container have the same
-/// key.
-fn pass_each(
-    maps: &SockstampMaps<'_>,
-    plan: &Plan,
-    slots: &[(GroupKey, u32)],
-    pass: &mut dyn FnMut(GroupSummary),
-) -> Result<(), Error> {
-    let mut last: Option<GroupSummary> = None;
-    for (key, slot) in slots {
-        let group = slots::read_group(maps, *slot)?;
-        let group = summary(&group, key.clone(), plan);
-        match &mut last {
-            Some(last) if last.key == group.key => last.merge(&group),
-            _ => last.replace(group).into_iter().for_each(&mut *pass),
-        }
-    }
-    last.into_iter().for_each(pass);
-    Ok(())
 }
 
 /// The container's id, with the user that claims it; empty outside of one. Whose path is not known

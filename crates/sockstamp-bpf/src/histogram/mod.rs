@@ -66,6 +66,7 @@ pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
     NicStamps {
         asked: sum(banks, |bank| bank.nic_asked),
         spared: sum(banks, |bank| bank.nic_spared),
+        ..NicStamps::default()
     }
 }
 

@@ -69,6 +69,8 @@ pub enum Point {
     LastSend,
     /// accept() reads the peer's address of the connection.
     PeerName,
+    /// The NIC stamps a packet when it sends it.
+    NicStamp,
 }
 
 impl fmt::Display for Point {
@@ -84,6 +86,7 @@ impl fmt::Display for Point {
             Self::NextSend => ("", "the next send"),
             Self::LastSend => ("", "the last send"),
             Self::PeerName => ("cgroup ", "getpeername"),
+            Self::NicStamp => ("", "NIC stamp"),
         };
         write!(f, "{kind}{name}")
     }

@@ -56,6 +56,8 @@ pub struct Request {
     pub windows: bool,
     /// Send the peer's sockstamp the sequence numbers of bytes, by a TCP option.
     pub tag: bool,
+    /// Ask NICs that stamp sends for some stamps.
+    pub nic_stamps: bool,
 }
 
 impl Default for Request {
@@ -73,6 +75,7 @@ impl Default for Request {
             on_demand: true,
             windows: false,
             tag: false,
+            nic_stamps: false,
         }
     }
 }

@@ -441,7 +441,8 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::TxNetwork => sent(facts, snd(facts, request), ACK),
         Stage::RxStack => reads(facts).map(|rx| Method::Between(Point::ReceiveStamp, ready(rx))),
         Stage::RxApp => reads(facts).map(|rx| Method::Between(ready(rx), read(rx))),
-        Stage::TxNic | Stage::RxNic => Err(nic(facts)),
+        Stage::TxNic => sent_by_nic(facts, request),
+        Stage::RxNic => Err(nic(facts)),
         Stage::RxHol => head_of_line(facts, request),
         Stage::RxWakeup => wake_up(facts, request.sched),
         // It ends with a send and starts with a read.
@@ -583,6 +584,16 @@ fn wake_up(facts: &Facts, wanted: bool) -> Result<Method, Reason> {
     }
     let rx = reads(facts)?;
     Ok(Method::Between(ready(rx), point?))
+}
+
+/// Messages for which a NIC was asked have the stage; `tx.network` of others begins at the driver.
+fn sent_by_nic(facts: &Facts, request: &Request) -> Result<Method, Reason> {
+    match stamps(facts) {
+        Ok(Stamps::Unasked) if request.nic_stamps => {
+            Ok(Method::Between(snd(facts, request).1, Point::NicStamp))
+        }
+        _ => Err(nic(facts)),
+    }
 }
 
 fn nic(facts: &Facts) -> Reason {

@@ -90,13 +90,11 @@ static __always_inline __u16 record_cpu(void)
 }
 
 /* Return a record without an identity; NULL if there is no room. */
-static __always_inline struct message_record *record_new(enum direction direction,
-							 enum verdict verdict)
+static __always_inline struct message_record *record_reserve(enum direction direction,
+							     enum verdict verdict)
 {
 	struct message_record *record;
 
-	if (!recording)
-		return NULL;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		if (!setting_notable)
@@ -110,6 +108,13 @@ static __always_inline struct message_record *record_new(enum direction directio
 	record->direction = direction;
 	record->verdict = verdict;
 	return record;
+}
+
+/* Return the same while user space wants records. */
+static __always_inline struct message_record *record_new(enum direction direction,
+							 enum verdict verdict)
+{
+	return recording ? record_reserve(direction, verdict) : NULL;
 }
 
 /* Return a record of a socket's message, still without the task. */

@@ -33,6 +33,7 @@ use crate::group::GroupCap;
 use crate::histogram;
 use crate::host_path;
 use crate::map_view::Banks;
+use crate::nic::Nics;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::probe;
@@ -93,7 +94,8 @@ pub struct Session {
     netns: Option<NetnsInode>,
     groups: Option<group::Table>,
     plan: Plan,
-    asks_nics: bool,
+    /// The stamps of NICs, if they are asked for some.
+    nics: Option<Nics>,
     tags: bool,
     started: Instant,
     /// The marks are off the sockets.
@@ -214,6 +216,7 @@ impl Session {
         let windows = self.windows.as_ref().map(Windows::until_run);
         let cost = self.cost.as_ref().map(Control::until_run);
         let waiting = self.waiting.as_ref().map(Waiting::until_fetch);
+        let nics = self.nics.as_ref().map(Nics::until_run);
         let clock = CLOCK_PERIOD.saturating_sub(self.clock_read.elapsed());
         let due = [
             timeout,
@@ -225,6 +228,7 @@ impl Session {
             windows,
             cost,
             waiting,
+            nics,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped || self.clock_read.elapsed() >= CLOCK_BY_THE_WAY {
@@ -235,6 +239,7 @@ impl Session {
         self.hold_cost();
         self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
+        self.run_nics(on_message)?;
         self.fetch_waits()?;
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
@@ -245,6 +250,33 @@ impl Session {
             groups.refresh(&self.skeleton.maps, &self.plan)?;
         }
         Ok(())
+    }
+
+    /// Deliver messages whose stamps of NICs have a time.
+    fn run_nics(&mut self, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
+        let groups = &mut self.groups;
+        let mut pass = |message, wanted| settle(groups, message, wanted, on_message);
+        let Some(nics) = &mut self.nics else {
+            return Ok(());
+        };
+        nics.run(&mut pass)?;
+        // A program that advances it at this moment fails: it has another value than expected.
+        if let (false, Some(data)) = (nics.asks(), self.skeleton.maps.bss_data.as_mut()) {
+            data.nic_next = u64::MAX;
+        }
+        Ok(())
+    }
+
+    /// Return, once, why no NIC is asked for stamps any more: one has missed some.
+    pub fn take_nic_objection(&mut self) -> Option<String> {
+        self.nics.as_mut()?.take_objection()
+    }
+
+    /// Return the clocks of NICs that stamp and cannot be read, each with the reason, if NICs are
+    /// asked for stamps.
+    #[must_use]
+    pub fn unread_clocks(&self) -> &[String] {
+        self.nics.as_ref().map_or(&[], Nics::unread)
     }
 
     fn run_windows(&mut self) {
@@ -329,7 +361,8 @@ impl Session {
             some = true;
             on_message(message);
         };
-        hand_over(|take| ring.read(take), self.offset, &mut on_message)?;
+        let nics = self.nics.as_mut();
+        hand_over(|take| ring.read(take), self.offset, nics, &mut on_message)?;
         self.records_come = some;
         Ok(())
     }
@@ -409,7 +442,10 @@ impl Session {
         summary.windows = self.windows.as_ref().and_then(Windows::summary);
         summary.cost = self.cost.as_ref().and_then(Control::summary);
         summary.tags = self.tags.then(|| histogram::tags(&banks));
-        summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
+        if let Some(nics) = &self.nics {
+            summary.nic_stamps = Some(histogram::nic_stamps(&banks));
+            nics.add_to(&mut summary);
+        }
         summary.duration = Nanos::from(self.started.elapsed());
         if let Some(windows) = &self.windows {
             windows.state_errors(&mut summary, self.banks.tally());
@@ -560,7 +596,12 @@ impl Session {
         let now = clock::monotonic_now();
         self.detach();
         if let Some(ring) = &self.ring {
-            hand_over(|take| ring.empty(take), self.offset, on_message)?;
+            let nics = self.nics.as_mut();
+            hand_over(|take| ring.empty(take), self.offset, nics, on_message)?;
+        }
+        if let Some(nics) = &mut self.nics {
+            let groups = &mut self.groups;
+            nics.finish(&mut |message, wanted| settle(groups, message, wanted, on_message))?;
         }
         // The caller may have asked before: give_back().
         let _ = self.deselect();
@@ -607,19 +648,38 @@ impl Drop for Session {
     }
 }
 
-/// Make messages of the records that `read` gives.
+/// Make messages of the records that `read` gives. Those that a NIC was asked to stamp are held.
 fn hand_over(
     read: impl FnOnce(&mut dyn FnMut(&Record)) -> Result<(), Error>,
     offset: ClockOffset<Monotonic, Realtime>,
+    mut nics: Option<&mut Nics>,
     on_message: &mut impl FnMut(Message),
 ) -> Result<(), Error> {
     let mut unknown = 0_u64;
-    read(&mut |record| match abi::message(record, offset) {
-        Some(message) => on_message(message),
-        None => unknown += 1,
-    })?;
+    read(
+        &mut |record| match (abi::message(record, offset), &mut nics) {
+            (Some(message), Some(nics)) if Nics::holds(record) => nics.hold(message, record),
+            (Some(message), _) => on_message(message),
+            (None, _) => unknown += 1,
+        },
+    )?;
     match unknown {
         0 => Ok(()),
         records => Err(Error::UnknownRecords { records }),
+    }
+}
+
+/// A message is held no longer.
+fn settle(
+    groups: &mut Option<group::Table>,
+    message: Message,
+    wanted: bool,
+    on_message: &mut impl FnMut(Message),
+) {
+    if let Some(groups) = groups {
+        groups.add_behind_driver(&message);
+    }
+    if wanted {
+        on_message(message);
     }
 }

@@ -22,6 +22,7 @@ use crate::facts::{Facts, Hook, Tracepoint};
 use crate::flow::{self, Missed};
 use crate::group;
 use crate::map_view::Banks;
+use crate::nic::Nics;
 use crate::object;
 use crate::opening;
 use crate::options::{Options, Target};
@@ -90,8 +91,8 @@ impl Session {
         let cgroup_id = cgroups.target.metadata().tried("inspect the cgroup")?.ino();
         let mut skeleton = load(options, &plan, cgroup_id)?;
         let banks = Banks::map(&skeleton.maps.banks, plan.processors).tried("map the counters")?;
-        let ring = options
-            .record
+        let nics = Nics::open(options, &plan, &skeleton.maps)?;
+        let ring = (options.record || nics.is_some())
             .then(|| Ring::of_records(&skeleton.maps.records))
             .transpose()?;
         let waiting = options
@@ -153,7 +154,7 @@ impl Session {
             netns: options.target.netns,
             groups,
             tags: options.tag,
-            asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
+            nics,
             plan,
             started: Instant::now(),
             deselected: false,

@@ -14,16 +14,8 @@ pub(crate) fn constants(constants: &mut Constants, plan: &Plan, options: &Option
     constants.setting_adopt = plan.existing;
     constants.setting_tag = options.tag;
     constants.setting_hol = options.hol as u32;
-    constants.setting_nic_interval = nic_interval(options, plan);
     constants.setting_entry = plan.entry.is_some();
     constants.setting_entry_callback = plan.entry == Some(Entry::Callback);
-}
-
-/// Return the time between requests for NIC stamps, in nanoseconds; 0 means never, or with each
-/// packet that requests stamps.
-fn nic_interval(options: &Options, plan: &Plan) -> u64 {
-    let rate = options.nic_stamps.filter(|_| plan.spares_nics());
-    rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))
 }
 
 /// Make the map of peers small where there are no tags.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use sockstamp_bpf::nic::Ask;
 use sockstamp_bpf::{Ceiling, Sampling};
 use sockstamp_run::max_cost::{MaxCost, max_cost};
 
@@ -77,14 +78,14 @@ pub struct Measuring {
         help_heading = MEASURING,
     )]
     pub buffer: u32,
-    /// Request up to RATE stamps per second from NICs that stamp sends, for the whole host
+    /// Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs
     ///
-    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default none are requested: a NIC
-    /// with room for a single stamp would miss those of PTP. Messages above the rate are still
-    /// measured.
-    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
-          help_heading = MEASURING)]
-    pub nic_stamps: Option<u32>,
+    /// RATE: at most so many per second, for the whole host. auto: 100, if each NIC that stamps has
+    /// a stamp for each packet. By default none is asked: a NIC with room for a single stamp would
+    /// miss those of PTP. So none is asked while a process holds the clock of such a NIC, as ptp4l
+    /// does. Messages above the rate are still measured, without `tx.nic`.
+    #[arg(long, value_name = "auto|off|RATE", default_value_t, help_heading = MEASURING)]
+    pub nic_stamps: Ask,
     /// Follow packets of containers and VPNs through this host to the last interface
     ///
     /// Where this host routes them, the kernel reports only the first interface, and later waits

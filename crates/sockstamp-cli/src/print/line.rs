@@ -89,6 +89,10 @@ impl Line {
         self.text(" B");
         for (stage, duration) in message.stages.present() {
             self.time(&STAGES[stage as usize], *duration);
+            if let (Stage::TxNic, Some(bound)) = (stage, message.nic_bound) {
+                self.text(" ± ");
+                self.digits(&bound.text());
+            }
             self.causes(stage, message);
         }
         self.result(message);

@@ -8,7 +8,7 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Resent, Summary};
+use sockstamp_model::summary::{Connections, DirectionSummary, Lost, NicStamps, Resent, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
@@ -541,13 +541,28 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
         writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
     }
     match &summary.nic_stamps {
-        Some(stamps) => writeln!(
-            output,
-            " NIC stamps: asked {}, spared {}",
-            stamps.asked, stamps.spared
-        ),
+        Some(stamps) => writeln!(output, "{}", nic_stamps(stamps)),
         None => Ok(()),
     }
+}
+
+/// What became of requests for stamps of NICs, and how well `tx.nic` is known.
+fn nic_stamps(stamps: &NicStamps) -> String {
+    let mut told = vec![
+        format!("asked {}", stamps.asked),
+        format!("spared {}", stamps.spared),
+        format!("stamped {}", stamps.stamped),
+    ];
+    let failed = [
+        ("unstamped", stamps.unstamped),
+        ("nic-clock", stamps.nic_clock),
+    ];
+    let failed = failed.into_iter().filter(|(_, count)| *count > 0);
+    told.extend(failed.map(|(name, count)| format!("{name} {count}")));
+    if let Some(bounds) = stamps.bounds {
+        told.push(format!("tx.nic ± {} to {}", bounds.min, bounds.max));
+    }
+    wrapped(" NIC stamps:", told, ",")
 }
 
 /// The table of `stat` as comma-separated values.

@@ -185,6 +185,7 @@ pub(super) fn message(number: u64) -> Message {
         unpaired: None,
         min_rtt: None,
         clock_error: None,
+        nic_bound: None,
         parts,
         verdict: if number == 8 {
             Verdict::Reset

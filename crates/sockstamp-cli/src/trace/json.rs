@@ -96,6 +96,7 @@ pub(super) fn write(line: &mut Line, message: &Message, head: &[u8]) {
     time_if_known(line, r#","min_rtt_ns":"#, message.min_rtt);
     time_if_known(line, r#","oldest_age_ns":"#, message.oldest_age);
     time_if_known(line, r#","clock_error_ns":"#, message.clock_error);
+    time_if_known(line, r#","nic_bound_ns":"#, message.nic_bound);
     number(line, r#","netns":"#, message.flow.netns.0);
     number(line, r#","cgroup":"#, message.cgroup.0);
     origin(line, message);

@@ -70,7 +70,10 @@ fn text(message: &Message) -> String {
         return items.join("  ");
     }
     let mut items = vec![format!("{head} {} B", message.bytes)];
-    items.extend(stages.map(|(stage, time)| format!("{stage} {time}{}", causes(message, stage))));
+    items.extend(stages.map(|(stage, time)| {
+        let (bound, causes) = (bound(message, stage), causes(message, stage));
+        format!("{stage} {time}{bound}{causes}")
+    }));
     match (message.verdict, message.direction) {
         (Verdict::Valid, Direction::Tx) => {
             items.push(format!("sent {}", message.time()));
@@ -96,6 +99,11 @@ fn text(message: &Message) -> String {
     let age = message.oldest_age.filter(|_| message.verdict.is_valid());
     items.extend(age.map(|age| format!("oldest {age}")));
     items.join("  ")
+}
+
+fn bound(message: &Message, stage: Stage) -> String {
+    let bound = message.nic_bound.filter(|_| stage == Stage::TxNic);
+    bound.map_or_else(String::new, |bound| format!(" ± {bound}"))
 }
 
 fn causes(message: &Message, stage: Stage) -> String {
@@ -156,6 +164,7 @@ fn message(rng: &mut Rng) -> Message {
             last: interface(rng),
         },
         clock_error: time(rng),
+        nic_bound: time(rng),
         verdict: verdict(rng),
     }
 }

@@ -240,6 +240,7 @@ prop_compose! {
             unpaired: unpaired.map(|reason| Unpaired::ALL[reason]),
             min_rtt: None,
             clock_error: None,
+            nic_bound: None,
             seq_end: 0,
             stages,
             parts,

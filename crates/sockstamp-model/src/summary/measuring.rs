@@ -14,6 +14,39 @@ pub struct NicStamps {
     /// Sent messages for which none was requested, because the rate was used up. They are measured
     /// nevertheless.
     pub spared: u64,
+    /// Messages with a request that have `tx.nic`. This and the next two are of valid messages.
+    pub stamped: u64,
+    /// Those that have none because no stamp of the packet's first transmission came.
+    pub unstamped: u64,
+    /// Those that have none because the time of the NIC's stamp is not known: a clock was stepped,
+    /// cannot be read, or the bound exceeds the stage.
+    pub nic_clock: u64,
+    /// The bounds of the error of `tx.nic`; `None` if no message has it.
+    #[serde(flatten)]
+    pub bounds: Option<NicBounds>,
+}
+
+/// The smallest and the largest bound of the error of a time that a NIC's clock tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NicBounds {
+    /// The smallest one.
+    #[serde(rename = "bound_min_ns")]
+    pub min: Nanos,
+    /// The largest one.
+    #[serde(rename = "bound_max_ns")]
+    pub max: Nanos,
+}
+
+impl NicBounds {
+    /// Extend the range, or begin one.
+    pub fn widen(range: &mut Option<Self>, bound: Nanos) {
+        let known = range.get_or_insert(Self {
+            min: bound,
+            max: bound,
+        });
+        known.min = known.min.min(bound);
+        known.max = known.max.max(bound);
+    }
 }
 
 /// Tags of TCP connections: options that tell the other end the sequence numbers of bytes on this

@@ -18,7 +18,7 @@ use crate::stage::{Direction, Stage};
 use crate::verdict::Verdict;
 
 pub use self::direction::{Cumulative, DirectionSummary, Reads, Resent, StageSummary};
-pub use self::measuring::{Cost, Estimate, NicStamps, Tags, Windows};
+pub use self::measuring::{Cost, Estimate, NicBounds, NicStamps, Tags, Windows};
 
 /// The version of the JSON of [`Summary`]; raised when a key changes its meaning or is removed.
 pub const JSON_VERSION: u32 = 1;

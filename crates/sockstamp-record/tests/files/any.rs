@@ -106,7 +106,7 @@ prop_compose! {
             0..=i64::MAX.cast_unsigned(),
         ),
         flags in any::<[bool; 2]>(),
-        rtt in durations(), error in durations(), older in durations(), stamps in stamps(),
+        times in proptest::collection::vec(durations(), 4), stamps in stamps(),
         stages in proptest::collection::vec(durations(), Stage::COUNT),
         parts in proptest::collection::vec(durations(), Part::COUNT),
     ) -> Message {
@@ -115,11 +115,11 @@ prop_compose! {
         (.., message.repeats, message.seq_end, _) = numbers;
         message.time = Timestamp::from_nanos(numbers.5);
         [message.coalesced, message.ack_with_data] = flags;
-        (message.min_rtt, message.clock_error) = (rtt, error);
+        (message.min_rtt, message.clock_error) = (times[0], times[1]);
+        (message.oldest_age, message.nic_bound) = (times[2], times[3]);
         message.stages = StageMap::from_fn(|stage| stages[stage as usize]);
         message.parts = PartMap::from_fn(|part| parts[part as usize].filter(|_| !part.is_rest()));
         complete(&mut message);
-        message.oldest_age = older;
         message.stamps = stamps;
         message
     }

@@ -61,6 +61,7 @@ fn message(number: u64) -> Message {
         unpaired: None,
         min_rtt: None,
         clock_error: None,
+        nic_bound: None,
         seq_end: 5,
         stages: StageMap::from_fn(|stage| (stage == Stage::TxCopy).then_some(Nanos(number))),
         parts: PartMap::from_fn(|part| (part == Part::Copy).then_some(Nanos(number))),

@@ -129,3 +129,25 @@ fn a_nic_that_stamps_is_not_called_missing() {
         Method::Absent(Reason::UnusedNicClock)
     );
 }
+
+#[test]
+fn nics_that_stamp_are_asked_on_request() {
+    let ptp = without(|facts| {
+        facts.stamping_nics.insert("eth0".into());
+        facts.nic_clock = Some(true);
+    });
+    let asked = Request {
+        nic_stamps: true,
+        ..Request::default()
+    };
+    let method =
+        |facts: &Facts, request: &Request| Plan::outlook(facts, request).stages[Stage::TxNic];
+    assert_eq!(
+        method(&ptp, &asked).to_string(),
+        "tp net_dev_start_xmit → NIC stamp"
+    );
+    let unused = Method::Absent(Reason::UnusedNicClock);
+    assert_eq!(method(&ptp, &Request::default()), unused);
+    let none = Method::Absent(Reason::NoNicClock);
+    assert_eq!(method(&without(|_| ()), &asked), none);
+}

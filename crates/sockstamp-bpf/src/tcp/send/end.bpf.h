@@ -6,6 +6,7 @@
 #include "clock/clock.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "nic/nic.bpf.h"
 #include "record/record.bpf.h"
 #include "sched/service.bpf.h"
 #include "tcp/packet.bpf.h"
@@ -88,17 +89,25 @@ static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct 
 	return record_longest(record_longest(sent, message->service), client_request(client));
 }
 
-static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
+/*
+ * Send a record. Return true if it is of a message that a NIC was asked to stamp: user space adds
+ * what lies behind the driver to the counts, once it knows where the NIC's stamp divides it.
+ */
+static __always_inline bool tx_record(const struct flow *flow, const struct tx_message *message,
 				      enum verdict verdict, __u64 client)
 {
+	bool wanted = recording && record_wanted(verdict, tx_slow_time(flow, message, client));
+	bool divides =
+		setting_nic_interval && verdict == VERDICT_VALID && message->flags & MESSAGE_NIC;
 	const struct tx_stamps *stamps = &message->stamps;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, tx_slow_time(flow, message, client)))
-		return;
-	record = record_begin(flow_identity(flow), DIRECTION_TX, verdict);
+	if (!wanted && !divides)
+		return false;
+	record = record_reserve(DIRECTION_TX, verdict);
 	if (!record)
-		return;
+		return false;
+	__builtin_memcpy(&record->flow, flow_identity(flow), SOCKET_IDENTITY_BYTES);
 	record->time = stamps->ack ? stamps->ack : stamps->queued;
 	record->stamps.tx = *stamps;
 	record->seq_end = message->seq_last + 1;
@@ -115,9 +124,12 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
 	record->flags = message->flags & ~(MESSAGE_SPENT | MESSAGE_HELD | MESSAGE_UNPAIRED);
+	if (!wanted)
+		record->flags |= MESSAGE_NIC_ALONE;
 	if (verdict == VERDICT_VALID)
 		tx_record_stages(record, message, client);
 	record_submit(record);
+	return divides;
 }
 
 static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow,
@@ -248,8 +260,6 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 		account_stage(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry, weight);
 	account_stage(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
 	account_stage(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
-	account_stage(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
-	account_stage(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
 	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
 		      weight);
 	if (message->flags & MESSAGE_UNPAIRED)
@@ -271,14 +281,21 @@ __noinline int tx_add_causes(struct bank *bank, const struct tx_message *message
 
 static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)
 {
+	account_part(bank, message->group, PART_SNDBUF, message->sndbuf, message->weight);
+	if (message->flags & MESSAGE_HELD)
+		tx_add_causes(bank, message);
+}
+
+/* Add what lies behind the driver, and the time until it: a NIC's stamp divides them elsewhere. */
+static __always_inline void tx_add_network(struct bank *bank, const struct tx_message *message)
+{
 	const struct tx_stamps *stamps = &message->stamps;
 	struct network network = network_split(message, stamps->ack - stamps->snd);
 	__u32 weight = message->weight;
 	__u32 group = message->group;
 
-	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
-	if (message->flags & MESSAGE_HELD)
-		tx_add_causes(bank, message);
+	account_stage(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
+	account_stage(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
 	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
 	account_part(bank, group, PART_EXCESS, network.excess, weight);
 }
@@ -317,10 +334,10 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 	tx_note_leading(flow, message);
 	tx_add_stages(bank, message, client);
 	tx_add_parts(bank, message);
-	account_ended(message->group, DIRECTION_TX);
 	interface_count(bank, message->interface_last, message->weight);
-	if (setting_record)
-		tx_record(flow, message, verdict, client);
+	if (!setting_record || !tx_record(flow, message, verdict, client))
+		tx_add_network(bank, message);
+	account_ended(message->group, DIRECTION_TX);
 	return 0;
 }
 

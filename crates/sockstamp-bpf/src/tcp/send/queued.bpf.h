@@ -12,12 +12,14 @@
 
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "nic/nic.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/packet.bpf.h"
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/departure.bpf.h"
 #include "tcp/send/end.bpf.h"
 #include "tcp/send/entry.bpf.h"
+#include "tcp/send/hardware.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/send/stamps.bpf.h"
 
@@ -36,30 +38,6 @@
 
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;
-
-/*
- * Where NICs stamp sends, stamps are taken where packets pass, and a NIC is asked for one of its
- * own only as often as was allowed: at most once in so long, over the whole host, so that a NIC
- * with one place for stamps is free for PTP in between. 0: never.
- */
-const volatile __u64 setting_nic_interval;
-
-__u64 nic_next; /* when a NIC may be asked again */
-
-static __always_inline bool nic_admits(struct bank *bank)
-{
-	__u64 now = bpf_ktime_get_ns();
-	__u64 next = *(volatile __u64 *)&nic_next;
-
-	/* On one CPU alone. */
-	if (now >= next &&
-	    __sync_val_compare_and_swap(&nic_next, next, now + setting_nic_interval) == next) {
-		count(&bank->nic_asked, 1);
-		return true;
-	}
-	count(&bank->nic_spared, 1);
-	return false;
-}
 
 /* The program's own id of an earlier send is on this skb, and ours would take its place. */
 static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
@@ -319,7 +297,7 @@ static __always_inline void tx_sendmsg_callback(struct bpf_sock_ops_kern *kern,
 		return;
 	if (!setting_by_packets ||
 	    (setting_nic_interval && bank && !tx_disturbs_application(skb, skb_tcp(skb), key) &&
-	     nic_admits(bank)))
+	     nic_admits(bank) && tx_asks_nic(flow)))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
@@ -339,7 +317,7 @@ static __always_inline void tx_timestamp_callback(const struct sock *sk, const s
 		tx_snd(skb, skb->dev, flow, &packet);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
-		tx_snd_hardware(skb, flow);
+		tx_nic_stamped(sk, skb, flow);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		tx_ack_callback(sk, flow, skb);

@@ -316,17 +316,4 @@ static __always_inline void tx_part_to_driver(const struct sock *sk, const struc
 		tx_snd(skb, device, flow, &packet);
 }
 
-/* The stamp is on the NIC's clock (PHC): kept in the record, no difference to ours is formed. */
-static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct flow *flow)
-{
-	const struct skb_shared_info *shared = skb_shared(skb);
-	struct tx_walk walk = {.flow = flow, .packet = packet_of_key(shared->tskey)};
-	struct tx_message *message = tx_find_message(&walk, flow->tx.snd);
-
-	if (message)
-		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;
-	else
-		count_loss(LOSS_UNMATCHED);
-}
-
 #endif
