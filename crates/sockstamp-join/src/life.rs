@@ -51,7 +51,7 @@ impl Sent {
         let (left, acknowledged) = match message.flow.protocol {
             Protocol::Tcp => {
                 let acknowledged: Stamp<Sender> = message.stamps.ack?.of();
-                let left = acknowledged.before(message.stages[Stage::TxNetwork]?)?;
+                let left = acknowledged.before(behind_driver(message)?)?;
                 (left, Some(acknowledged))
             }
             Protocol::Udp => (message.stamps.snd_last?.of(), None),
@@ -63,12 +63,25 @@ impl Sent {
             retransmits: message.retransmits,
             coalesced: message.coalesced,
             seq_end: message.seq_end,
-            stages: SENDING.map(|stage| message.stages[stage]),
+            stages: SENDING.map(|stage| message.stages[stage].filter(|_| is_exact(message, stage))),
             parts: parts(message, &SENDING),
             left,
             acknowledged,
         })
     }
+}
+
+/// Return false for a stage that ends by a NIC's clock, whose error is none of the hosts' clocks:
+/// the time counts as the way to the other host.
+fn is_exact(message: &Message, stage: Stage) -> bool {
+    stage != Stage::TxNic || message.nic_bound.is_none()
+}
+
+/// Return the time from the last exact stamp before the network to the acknowledgement.
+fn behind_driver(message: &Message) -> Option<Nanos> {
+    let network = message.stages[Stage::TxNetwork]?;
+    let nic = message.stages[Stage::TxNic].filter(|_| !is_exact(message, Stage::TxNic));
+    Some(network + nic.unwrap_or_default())
 }
 
 fn parts(message: &Message, stages: &[Stage]) -> Box<[(Part, Nanos)]> {
@@ -294,5 +307,26 @@ impl Serialize for Life {
         object.serialize_field("net_back_ns", &self.back())?;
         object.serialize_field("clock_error_ns", &self.clocks.error)?;
         object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn no_error_of_a_nics_clock_comes_into_a_life() {
+        let mut whole = fixture::message(Direction::Tx);
+        whole.stamps.ack = Some(Timestamp::from_nanos(1_500_000));
+        whole.stages[Stage::TxQdisc] = Some(Nanos(3_000));
+        whole.stages[Stage::TxNetwork] = Some(Nanos(500_000));
+        let mut divided = whole.clone();
+        divided.stages[Stage::TxNic] = Some(Nanos(20_000));
+        divided.stages[Stage::TxNetwork] = Some(Nanos(480_000));
+        divided.nic_bound = Some(Nanos(700));
+        assert_eq!(Sent::of(&divided), Sent::of(&whole));
+        assert!(Sent::of(&whole).is_some());
     }
 }
