@@ -1,6 +1,7 @@
 //! The descriptors of a process, as the kernel counts them.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use sockstamp_model::descriptors::Descriptors;
 
@@ -31,6 +32,25 @@ fn limit(limits: &str) -> Option<u64> {
         .next()?
         .parse()
         .ok()
+}
+
+/// Return true if a process has a socket open: both ends of a connection then wake its own tasks.
+pub(crate) fn holds(process: &Path, inode: u64) -> bool {
+    const MOST: usize = 1024;
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let open = open
+        .flatten()
+        .take(MOST)
+        .filter_map(|file| file.file_name().to_str()?.parse().ok());
+    open.filter_map(|fd| socket(process, fd))
+        .any(|open| open == inode)
+}
+
+/// Return the inode of the socket that a descriptor of a process is of.
+pub(crate) fn socket(process: &Path, fd: u64) -> Option<u64> {
+    let link: PathBuf = fs::read_link(process.join(format!("fd/{fd}"))).ok()?;
+    let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
 }
 
 #[cfg(test)]

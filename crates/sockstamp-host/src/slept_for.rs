@@ -9,12 +9,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::libc;
 use sockstamp_model::flow::{NetnsInode, canonical};
 
+use crate::descriptors;
 use crate::netns;
 use crate::unix::{Service, Unix};
 
@@ -95,13 +96,16 @@ impl Sockets {
     fn awaited(&mut self, process: &Path, call: Call) -> Option<Awaited> {
         let netns = netns::of_process(process)?;
         let descriptors = call.descriptors(process)?;
-        let inodes = descriptors.iter().filter_map(|fd| inode(process, *fd));
+        let inodes = descriptors
+            .iter()
+            .filter_map(|fd| descriptors::socket(process, *fd));
         let inodes: BTreeSet<u64> = inodes.collect();
         let (mut peers, mut services, mut has_clients) = (BTreeSet::new(), Vec::new(), false);
         for inode in inodes {
             // Other sockets are mostly pairs, by which threads and signals wake a task.
             match self.socket(process, netns, inode) {
-                Some(Socket { other, .. }) if other.is_some_and(|other| holds(process, other)) => {}
+                Some(Socket { other, .. })
+                    if other.is_some_and(|other| descriptors::holds(process, other)) => {}
                 Some(Socket { peer: None, .. }) => has_clients = true,
                 Some(Socket { peer, .. }) => peers.extend(peer),
                 None => match self.unix.service(netns, inode) {
@@ -360,24 +364,6 @@ fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Return true if a process has a socket open: both ends of a connection then wake its own tasks.
-pub(crate) fn holds(process: &Path, socket: u64) -> bool {
-    const MOST: usize = 1024;
-    let open = fs::read_dir(process.join("fd")).into_iter().flatten();
-    let open = open
-        .flatten()
-        .take(MOST)
-        .filter_map(|file| file.file_name().to_str()?.parse().ok());
-    open.filter_map(|fd| inode(process, fd))
-        .any(|inode| inode == socket)
-}
-
-fn inode(process: &Path, fd: u64) -> Option<u64> {
-    let link: PathBuf = fs::read_link(process.join(format!("fd/{fd}"))).ok()?;
-    let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-    inode.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -444,9 +430,9 @@ mod tests {
             .unwrap()
             .other
             .unwrap();
-        assert!(holds(Path::new("/proc/self"), other));
+        assert!(descriptors::holds(Path::new("/proc/self"), other));
         drop((client, accepted));
-        assert!(!holds(Path::new("/proc/self"), other));
+        assert!(!descriptors::holds(Path::new("/proc/self"), other));
     }
 
     #[test]

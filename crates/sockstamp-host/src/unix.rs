@@ -11,7 +11,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
 use crate::netlink::{self, value, word};
-use crate::{netns, slept_for};
+use crate::{descriptors, netns};
 
 // include/uapi/linux/sock_diag.h, unix_diag.h
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -95,7 +95,7 @@ impl Unix {
     /// Return the process that has the service's end: mostly one that had another before.
     fn worker(&mut self, path: &Name, inode: u64) -> Option<(u32, Name)> {
         let place = |pid: u32| PathBuf::from(format!("/proc/{pid}"));
-        let holds = |pid: &u32| slept_for::holds(&place(*pid), inode);
+        let holds = |pid: &u32| descriptors::holds(&place(*pid), inode);
         let known = self.workers.entry(path.clone()).or_default();
         let mut found = known.iter().copied().find(holds);
         if found.is_none() && self.searches < MOST_SEARCHES {
