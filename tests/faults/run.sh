@@ -7,6 +7,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 scores=""
 [ "${1:-}" = --scores ] && { scores=scores.md; shift; }
 [ $# -gt 0 ] || set -- $(ls fault-*.sh healthy-*.sh | sed 's/\.sh$//')
+file_of() { # NAME: without fault- or healthy-, too
+	local name
+	for name in "${1%.sh}" "fault-$1" "healthy-$1"; do
+		[ -e "$name.sh" ] && { echo "$name"; return; }
+	done
+	echo "run.sh: there is no load $1; see ls $PWD" >&2
+	return 2
+}
 head_of() { sed -n "s/^# $2: //p" "$1.sh" | head -1; }
 missing() {
   local one
@@ -16,7 +24,7 @@ table="| load | true | said | |
 |---|---|---|---|"
 named=0 faults=0 silent=0 healthy=0 wrong=0
 for name; do
-	name=${name%.sh}; [ -e "$name.sh" ] || name=fault-$name
+	name=$(file_of "$name") || exit 2
 	lacks=$(missing "$name")
 	[ -z "$lacks" ] || { echo "$name: skipped, it needs $lacks"; continue; }
 	also=$(head_of "$name" Also)
