@@ -17,7 +17,7 @@ use with::programs::{
     run, start_chat, start_script, start_slow_dns, start_slow_web, wait_read, waiting,
 };
 use with::qdisc::kernel_counter;
-use with::wait_until;
+use with::{stat_command, wait_until};
 
 fn start_iperf3(pair: &Pair) -> Process {
     let server = pair.server.spawn("iperf3", &["-s"]).unwrap();
@@ -92,15 +92,17 @@ fn a_small_receive_window_at_the_peer_is_diagnosed() {
     });
 }
 
-/// curl reads no more before its output has room.
+/// curl reads no more before its output has room: the pace of the command itself, which a note tells.
 #[test]
-fn a_slow_reader_here_is_diagnosed() {
+fn a_reader_that_waits_for_its_output_sets_its_own_pace() {
     let pair = Pair::veth(Family::V4);
     let folder = tempfile::tempdir().unwrap();
     let _server = nginx_with_page(&pair.server, folder.path(), 2_000_000, pair.address);
     within_attempts(|| {
-        let line = last_line_on(&pair.client, &["sh", "-c", &download(&pair, LATE)]);
-        tells(line, "curl reads data of ")
+        let measured = stat_command(&pair.client, &["sh", "-c", &download(&pair, LATE)]);
+        let notes = measured.report["diagnosis"]["notes"].to_string();
+        let is_told = notes.contains("curl reads data of ");
+        is_told.then_some(()).ok_or(notes)
     });
 }
 
@@ -306,7 +308,7 @@ fn dns_by_tcp_on_a_long_path_is_diagnosed() {
         let dig = ["dig", "-r", &server, "+tcp", "+tries=1", "one.test"];
         tells(
             last_line_on(&pair.client, &dig),
-            &format!("for each connection with one request to {dns} (DNS)"),
+            &format!("for each request to {dns} (DNS), a new connection included"),
         )
     });
 }

@@ -31,7 +31,9 @@ impl Guarded {
     /// current: CLOCK_MONOTONIC in nanoseconds.
     pub fn finish(self) -> Excuses {
         let times = self.0.map(|instance| {
-            let trace = fs::read_to_string(instance.folder.join("trace")).unwrap();
+            // Names of tasks may be any bytes.
+            let trace = fs::read(instance.folder.join("trace")).unwrap();
+            let trace = String::from_utf8_lossy(&trace);
             trace.lines().filter_map(time_in_first_process).collect()
         });
         Excuses(times.unwrap_or_default())

@@ -219,7 +219,8 @@ fn a_target_that_starts_again_is_measured_again() {
     agent.scrape_until(|scrape| messages(scrape) == 10.0);
     drop(cgroup);
     // Settings can be changed meanwhile; another cgroup that is not there is refused.
-    let settings = |rest: &str| format!("rate_cap = 50\n[target]\ncgroup = {rest}");
+    let settings =
+        |rest: &str| format!("max_cost = \"none\"\nrate_cap = 50\n[target]\ncgroup = {rest}");
     let said = agent.reload(&settings("\"/nowhere\""));
     assert!(said.contains("is unchanged"), "{said}");
     let said = agent.reload(&settings(&format!("{path:?}")));

@@ -1,6 +1,5 @@
 //! A send, and the stamps that it has.
 
-use super::outcome::{Coverage, Match};
 use crate::stamp::{TxKind, TxStamp, TxTime};
 
 #[derive(Debug)]
@@ -19,15 +18,6 @@ impl<T> Send<T> {
             exact: Slots::default(),
             merged: Slots::default(),
             message,
-        }
-    }
-
-    pub(super) fn matching(&mut self, stamp: &TxStamp, coverage: Coverage) -> Match<'_, T> {
-        Match {
-            message: &mut self.message,
-            kind: stamp.kind,
-            time: stamp.time,
-            coverage,
         }
     }
 }
