@@ -238,6 +238,7 @@ mod tests {
         assert_eq!(rest(4), ["body"]);
         assert_eq!(rest(7), ["y"]);
         assert!(rest(8).is_empty());
+        assert!(held.take_idle(slot).is_some(), "nothing of it is in flight");
     }
 
     #[test]
