@@ -92,7 +92,7 @@ fn a_small_receive_window_at_the_peer_is_diagnosed() {
     });
 }
 
-/// curl reads no more before its output has room: the pace of the command itself, which a note tells.
+/// curl reads no more before its output has room: its own pace, which a note tells.
 #[test]
 fn a_reader_that_waits_for_its_output_sets_its_own_pace() {
     let pair = Pair::veth(Family::V4);

@@ -87,7 +87,7 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
 ///
 /// # Errors
 ///
-/// Those of [`capabilities`].
+/// The errors of [`capabilities`].
 pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
     let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
         name: name.to_owned(),
@@ -108,7 +108,7 @@ pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
 ///
 /// # Errors
 ///
-/// Those of [`capabilities`].
+/// The errors of [`capabilities`].
 pub fn missed_stamps(name: &str) -> Result<Option<u64>> {
     let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
         name: name.to_owned(),

@@ -74,7 +74,7 @@ pub(crate) struct Table {
     ended_groups: u64,
     /// The ended groups that are kept.
     kept: Vec<GroupSummary>,
-    /// What lies behind the driver of messages that a NIC was asked to stamp, by slot.
+    /// Counts behind the driver, of messages that a NIC was asked to stamp, by slot.
     behind_driver: BTreeMap<u32, GroupDirection>,
     next_sweep: Instant,
     /// The number of slots taken so far, if no sweep finds anything to do until one more is.

@@ -1,4 +1,4 @@
-//! Whether NICs are asked for stamps, and how often.
+//! Choose whether NICs are asked for stamps, and how often.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ use sockstamp_host::nic::{Slots, driver};
 
 use super::device::names_here;
 
-/// What is asked of NICs that stamp sends.
+/// The stamps that are asked of NICs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ask {
     /// Nothing.

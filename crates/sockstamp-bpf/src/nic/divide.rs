@@ -23,7 +23,7 @@ pub(super) fn divide(message: &mut Message, at: Timestamp<Monotonic>, bound: Nan
     true
 }
 
-/// What is beyond the path is what remains of `tx.network`: first the peer's delay, as far as there
+/// Time beyond the path is what remains of `tx.network`: first the peer's delay, as far as there
 /// was one, then the excess (tcp/send/network.bpf.h).
 fn shorten_parts(message: &mut Message, network: Nanos) {
     let path = message.min_rtt.unwrap_or(Nanos::MAX);

@@ -25,7 +25,7 @@ pub(super) struct Settled {
     pub(super) became: Became,
 }
 
-/// What became of the request for a stamp.
+/// The fate of the request for a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Became {
     /// The message has `tx.nic`.

@@ -1,7 +1,7 @@
 //! Stamps of NICs: their clocks are compared with ours, and messages that a NIC was asked to stamp
 //! are held until it is known when they were on the wire.
 //!
-//! What lies behind the driver of such a message, and the time until it left, are counted here and
+//! Stages behind the driver of such a message, and the time until it left, are counted here and
 //! not by the programs: `tx.nic` ends, and `tx.network` begins, where the NIC's stamp says.
 
 mod choice;
@@ -40,7 +40,7 @@ use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
 const WHILE_HELD: Duration = Duration::from_millis(250);
 /// As above, while none wait: the first stamp thereafter has a reading before it.
 const WHILE_IDLE: Duration = Duration::from_secs(2);
-/// How long messages are waited for after the last one.
+/// The time that messages are waited for after the last one.
 const BUSY: Duration = Duration::from_secs(5);
 /// The time between two looks at the counts of stamps that NICs could not give.
 const WATCH: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ fn rate(options: &Options, plan: &Plan) -> Option<u32> {
     Some(rate.get())
 }
 
-/// Whether NICs are asked.
+/// NICs are asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Asks {
     Yes,

@@ -130,7 +130,7 @@ struct udp_exchange {
 	__u8 awaited; /* a read has found no answer, or one of two that were asked at once */
 };
 
-/* Nothing is asked any more: questions without an answer are `left`. */
+/* Forget what was asked: questions without an answer are `left`. */
 static __always_inline void udp_ask_no_more(struct udp_exchange *exchange, __s32 left)
 {
 	exchange->asked = 0;

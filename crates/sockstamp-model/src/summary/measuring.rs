@@ -16,9 +16,9 @@ pub struct NicStamps {
     pub spared: u64,
     /// Messages with a request that have `tx.nic`. This and the next two are of valid messages.
     pub stamped: u64,
-    /// Those that have none because no stamp of the packet's first transmission came.
+    /// Messages without one because no stamp of the packet's first transmission came.
     pub unstamped: u64,
-    /// Those that have none because the time of the NIC's stamp is not known: a clock was stepped,
+    /// Messages without one as the time of the NIC's stamp is not known: a clock was stepped,
     /// cannot be read, or the bound exceeds the stage.
     pub nic_clock: u64,
     /// The bounds of the error of `tx.nic`; `None` if no message has it.

@@ -38,7 +38,7 @@ fn a_command_that_pauses_inside_its_requests_waits_for_that() {
     assert_eq!(told(false), None);
 }
 
-/// As of a server that limits the rate at which it sends: whoever runs the command waits for it.
+/// As of a server that limits the rate at which it sends: the command waits for it.
 #[test]
 fn a_command_waits_for_answers_in_pieces() {
     let told = |is_command| {
