@@ -242,6 +242,14 @@ impl Bucket {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+            ..*self
+        }
+    }
+
     /// The bucket with its ends brought into the slot's range, where a copy was taken half way
     /// through an update.
     fn within(self, slot: usize) -> Self {
@@ -332,6 +340,14 @@ impl Histogram {
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             bucket.merge(more);
         }
+    }
+
+    /// Return the counts since an earlier snapshot of the same distribution. The extremes of a
+    /// bucket are those of all time.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let buckets = |slot: usize| self.buckets[slot].since(&earlier.buckets[slot]);
+        Self::from_buckets(buckets)
     }
 
     /// The bucket of every slot.

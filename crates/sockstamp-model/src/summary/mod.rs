@@ -2,6 +2,7 @@
 
 mod direction;
 mod measuring;
+mod since;
 
 use std::collections::BTreeMap;
 
