@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -12,6 +14,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::command::{Prepared, Running, Spent};
@@ -27,6 +30,8 @@ pub struct Life {
     running: Option<Running>,
     /// The command's status, if it has ended during the measurement.
     status: Option<ExitStatus>,
+    /// A signal has ended the measurement: the next one ends the process at once.
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Life {
@@ -37,7 +42,13 @@ impl Life {
     ///
     /// If they cannot be caught.
     pub fn new(duration: Option<Duration>) -> Result<Self> {
+        let interrupted = Arc::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            flag::register_conditional_default(signal, Arc::clone(&interrupted))
+                .context("cannot catch signals")?;
+        }
         Ok(Self {
+            interrupted,
             signals: signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])?,
             duration,
             deadline: None,
@@ -98,7 +109,17 @@ impl Life {
         if let Some(running) = &mut self.running {
             self.status = running.ended()?;
         }
-        Ok(self.status.is_some() || interrupted(&mut self.signals, self.running.as_ref()))
+        if interrupted(&mut self.signals, self.running.as_ref()) {
+            self.interrupted.store(true, Ordering::Relaxed);
+            return Ok(true);
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// Return true if a signal has ended the measurement.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Return true if the command has ended.
@@ -187,7 +208,7 @@ mod tests {
         let mut life = Life::new(None).unwrap();
         raise(Signal::SIGTERM).unwrap();
         life.last(|_, _| Ok(true)).unwrap();
-        assert!(!life.has_ended());
+        assert!(!life.has_ended() && life.is_interrupted());
         assert_eq!(life.outlive().unwrap(), None);
     }
 }
