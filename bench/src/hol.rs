@@ -59,7 +59,7 @@ impl LossyHosts {
             u32::try_from(self.receiver.netns_inode()).context("no inode of a namespace")?;
         let options = Options {
             target: Target {
-                netns: Some(NetnsInode(netns)),
+                netns: vec![NetnsInode(netns)],
                 ..Target::default()
             },
             hol,

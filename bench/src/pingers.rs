@@ -133,7 +133,9 @@ impl DelayedHosts {
         let (program, arguments): (_, &[&str]) = match pinger {
             Pinger::Sockstamp => (
                 ourselves.with_file_name("sockstamp"),
-                &["ping", "-q", "--json", "-i", INTERVAL, "-w", SECONDS],
+                &[
+                    "ping", "-q", "--format", "json", "-i", INTERVAL, "-w", SECONDS,
+                ],
             ),
             Pinger::Ping => ("ping".into(), &["-n", "-i", INTERVAL, "-w", SECONDS]),
             Pinger::PingUser => ("ping".into(), &["-n", "-U", "-i", INTERVAL, "-w", SECONDS]),

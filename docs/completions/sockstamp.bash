@@ -148,7 +148,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__diff)
-            opts="-p -h --before --after --pid --comm --from --to --least-share --least-time --fail-if --format --help"
+            opts="-p -h --before --after --from --to --pid --comm --least-share --least-time --fail-if --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -162,6 +162,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -171,14 +179,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --comm)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -198,6 +198,10 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -206,7 +210,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --cumulative --why --format --color --output --nic --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --repeat --interval --cumulative --why --format --color --output --nic --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -296,6 +300,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest client.pause client.request conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
+                --repeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
                     return 0
@@ -324,7 +336,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --least-share --least-time --format --from --to --help"
+            opts="-p -i -r -d -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --from --to --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --least-share --least-time --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -367,6 +379,14 @@ _sockstamp() {
                     return 0
                     ;;
                 -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -422,12 +442,8 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
-                --from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --to)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -438,12 +454,20 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__export)
-            opts="-p -o -h --pid --comm --from --to --perfetto --slow --output --help"
+            opts="-p -o -h --from --to --pid --comm --perfetto --slow --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -453,14 +477,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --comm)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -618,12 +634,40 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__join)
-            opts="-o -h --ptp --nat --apart --slowest --lives --output --clocks --format --help"
+            opts="-p -o -h --first --second --from --to --pid --comm --ptp --nat --apart --slowest --lives --output --clocks --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --first)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --second)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --comm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --apart)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -652,6 +696,10 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -660,7 +708,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__pcap)
-            opts="-p -i -r -w -d -c -h --pid --comm --keep --cgroup --container --netns --interface --read --write --all-stages --snaplen --buffer --duration --count --new-only --help"
+            opts="-p -i -r -w -d -c -h --pid --comm --keep --cgroup --container --netns --interface --read --from --to --write --all-stages --snaplen --buffer --duration --count --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -706,6 +754,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --write)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -746,7 +802,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__ping)
-            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -e -S -I -D -q -a -n -O -v -U -f -A -l -p -h -V --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --identifier --sndbuf --interface --netns --container --timestamps --quiet --audible --alive --dead --flood --adaptive --preload --pattern --retries --every --path --json --help --version"
+            opts="-4 -6 -c -i -w -W -s -t -Q -M -m -e -S -I -D -q -a -n -O -v -U -f -A -l -p -h -V --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --pmtudisc --mark --identifier --sndbuf --interface --netns --container --timestamps --quiet --audible --alive --dead --flood --adaptive --preload --pattern --retries --every --path --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -892,6 +948,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1032,12 +1096,20 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__report)
-            opts="-p -o -h --pid --comm --from --to --by --interval --top --sort --format --color --html --output --help"
+            opts="-p -o -h --from --to --pid --comm --by --interval --top --sort --format --color --html --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1047,14 +1119,6 @@ _sockstamp() {
                     return 0
                     ;;
                 --comm)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1102,7 +1166,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --cumulative --why --format --color --output --help"
+            opts="-p -i -d -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --by --top --sort --repeat --interval --cumulative --why --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1192,6 +1256,14 @@ _sockstamp() {
                     COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer peer.rest client.pause client.request conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
+                --repeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
                     return 0
@@ -1216,7 +1288,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stuck)
-            opts="-p -i -h --pid --comm --keep --cgroup --container --netns --interface --slow --why --fail --watch --interval --for --format --new-only --help"
+            opts="-p -i -r -h --pid --comm --keep --cgroup --container --netns --interface --read --from --to --slow --why --fail --watch --interval --for --format --color --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1254,6 +1326,22 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --read)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --slow)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1268,6 +1356,10 @@ _sockstamp() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1372,7 +1464,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -d -c -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --count --format --output --help"
+            opts="-p -i -r -d -c -o -h --pid --comm --keep --cgroup --container --netns --interface --new-only --read --from --to --expert --sample --every --max-cost --max-flows --max-memory --buffer --nic-stamps --host-path --duration --slow --count --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1407,6 +1499,22 @@ _sockstamp() {
                     return 0
                     ;;
                 -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --read)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1460,6 +1568,10 @@ _sockstamp() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --output)

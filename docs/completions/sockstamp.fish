@@ -48,7 +48,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure all messages, or some' -r
@@ -92,6 +92,8 @@ conn.handshake\t''
 conn.accept\t''
 net.forward\t''
 net.back\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l repeat -d 'Measure N times, and print the mean of each figure with its standard error, as perf stat -r' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l interval -d 'Also print a table of each interval, while it measures: 100ms or longer' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
@@ -110,13 +112,19 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s p -l pid -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l slow -d 'List what waits at least this long: a number with us, ms, s, m or h' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -d 'The time between looks of --watch: a number with us, ms, s, m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l slow -d 'List what waits at least this long: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l interval -d 'The time between looks of --watch: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l for -d 'Look for this long before anything is listed: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l why -d 'Below each wait, print what stands behind it, how to check it, and its usual cure'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stuck" -l fail -d 'Exit with status 3 if something waits at least this long'
@@ -127,8 +135,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
@@ -141,6 +152,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'K
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s c -l count -d 'Stop after N messages' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Ignore connections that exist at the start'
@@ -151,7 +165,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure all messages, or some' -r
@@ -173,7 +187,7 @@ netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 'Time between two updates: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l color -d 'Use colours' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l keep -d 'Go on after the last process of --pid has ended'
@@ -186,9 +200,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s p -l pid -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write the packets of the target, or those of recordings, to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 'Write up to N bytes of each packet, from the IP header on [default: the headers alone]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
@@ -202,9 +218,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings, files or directories of `record`, and measure nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l to -d 'Read only what was recorded before then' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure all messages, or some' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
@@ -212,14 +230,15 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flow
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s d -l duration -d 'Measure for this time: a number with us, ms, s (default), m or h' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l slow -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l slow -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-time -d 'What takes less time is no finding: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l keep -d 'Go on after the last process of --pid has ended'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message, as --sample all'
@@ -229,7 +248,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure all messages, or some' -r
@@ -253,10 +272,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Also record each packet of the target, in a file next to each file of messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s p -l pid -d 'Read only messages that these processes sent or read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -301,37 +320,49 @@ csv\t'One line per stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
 always\t'Everywhere, as for less -R'
 never\t'Nowhere'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures to this file instead: at most 2 MB, which loads nothing' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures to this file instead, or to - (standard output): at most 2 MB, which loads nothing' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l before -d 'Several recordings of the same system, which tell how far such recordings lie apart' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s p -l pid -d 'Read only messages that these processes sent or read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l comm -d 'The same, for processes or threads of this name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l after -d 'Several recordings to compare these with; behind them a filter' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-time -d 'What takes less time is no finding: a number with us, ms, s, m or h' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l least-time -d 'What takes less time is no finding: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 'Exit with status 3 if this holds beyond chance, such as \'tx.qdisc.p99 > +20%\'' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l first -d 'Several recordings of one host' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l second -d 'Several recordings of the other host; behind them a filter' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Allow the clocks of the hosts to differ by up to this time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each joined message to this file, one JSON object per line' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each joined message to this file, one JSON object per line; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write the joined messages as a recording, for `report`, `explain`, `diff` and SQL' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l clocks -d 'Write the offsets of the clocks to this file, as CSV, for sql/join.sql' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l clocks -d 'Write the offsets of the clocks to this file, as CSV, for sql/join.sql; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s p -l pid -d 'Read only messages that these processes sent or read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l from -d 'Read only what was recorded then or later: a date and a time, UTC' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l to -d 'Read only what was recorded before then' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s p -l pid -d 'Read only messages that these processes sent or read' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l comm -d 'The same, for processes or threads of this name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slow -d 'Keep only messages slower than this' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand recover" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -359,6 +390,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s l -l preloa
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s p -l pattern -d 'Fill the payload after its first 8 bytes with these: up to 16, as hexadecimal digits' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l retries -d 'Stop with the first answer of a host; probe it N times more without one' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l every -d 'Print a line with the counts and times so far to standard error at this interval' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l format -d 'Output format: a line of text or a JSON object per probe, and the summary' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 4 -d 'Use IPv4 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 6 -d 'Use IPv6 only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s D -l timestamps -d 'Begin each line with the time of day, in seconds since 1970'
@@ -373,7 +409,6 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l dead -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s f -l flood -d 'Send the next probe when the last is answered, or after 10 ms; needs root'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s A -l adaptive -d 'Send the next probe when the last is answered, at the latest after the interval'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l path -d 'Probe each hop of the path to the host: its times and loss, and the path MTU'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print one JSON object per probe, then the summary; all times in nanoseconds'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s V -l version -d 'Print version'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand fping" -s b -l size -d 'Bytes of payload' -r
@@ -412,7 +447,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s p -l pid 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 'Sockets of these network namespaces: names of ip-netns(8), or processes in them' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l expert -d 'Change how it measures: keys of docs/expert.md, such as entry=callback' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure all messages, or some' -r
@@ -456,6 +491,8 @@ conn.handshake\t''
 conn.accept\t''
 net.forward\t''
 net.back\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l repeat -d 'Measure N times, and print the mean of each figure with its standard error, as perf stat -r' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l interval -d 'Also print a table of each interval, while it measures: 100ms or longer' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"

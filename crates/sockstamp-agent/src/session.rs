@@ -17,7 +17,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
         comms: table.comm.clone(),
         cgroup: table.cgroup.clone(),
         container: table.container.clone(),
-        netns: table.netns.clone(),
+        netns: table.netns.iter().cloned().collect(),
         interface: table.interface.clone(),
         filter: config.filter(),
         ..Target::default()

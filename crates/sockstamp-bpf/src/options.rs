@@ -9,7 +9,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::{NetnsInode, Protocol};
 
-use crate::abi::raw::INTERFACES;
+use crate::abi::raw::{INTERFACES, NAMESPACES};
 use crate::group::Grouped;
 use crate::plan::{EntryHook, Hooks, Request};
 
@@ -23,17 +23,22 @@ pub struct Target {
     /// Messages that processes of these names send or read; empty: of any name. The name is that of
     /// the process's first thread (`/proc/PID/comm`), of which the kernel keeps 15 bytes.
     pub comms: Vec<String>,
-    /// Sockets of this network namespace; without it, of any.
-    pub netns: Option<NetnsInode>,
-    /// The namespace of `netns`: held, so that its inode is not used again while the target lives.
-    pub held: Option<netns::Held>,
-    /// Sockets whose route leaves through the interface of this index in `netns`.
+    /// Sockets of these network namespaces, up to [`MOST_NAMESPACES`](Self::MOST_NAMESPACES);
+    /// empty: of any.
+    pub netns: Vec<NetnsInode>,
+    /// The namespaces of `netns`: held, so that their inodes are not used again while the target
+    /// lives.
+    pub held: Vec<netns::Held>,
+    /// Sockets whose route leaves through the interface of this index in the first one.
     pub interface: Option<NonZeroU32>,
     /// Messages that go over such flows, in such a direction.
     pub filter: Option<Filter>,
 }
 
 impl Target {
+    /// Network namespaces that a target may have.
+    pub const MOST_NAMESPACES: usize = NAMESPACES as usize;
+
     /// Return true if it names tasks, in any way: a sockstamp is one like others then.
     pub(crate) fn names_tasks(&self) -> bool {
         self.by_process() || self.cgroup.is_some()

@@ -300,7 +300,7 @@ fn messages_in_flight_end_in_the_group_that_sent_them() {
     let listener = server.tcp_listen(any).unwrap();
     let options = Options {
         target: Target {
-            netns: Some(NetnsInode(u32::try_from(client.netns_inode()).unwrap())),
+            netns: vec![NetnsInode(u32::try_from(client.netns_inode()).unwrap())],
             ..Target::default()
         },
         groups: Some(Grouped {

@@ -166,7 +166,7 @@ fn messages_of_an_unselected_flow_run_no_program_where_selected_flows_call_back(
 fn of_netns(host: &Host) -> Options {
     Options {
         target: Target {
-            netns: Some(NetnsInode(u32::try_from(host.netns_inode()).unwrap())),
+            netns: vec![NetnsInode(u32::try_from(host.netns_inode()).unwrap())],
             ..Target::default()
         },
         ..Options::default()
@@ -627,7 +627,7 @@ fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are
     send(EARLIER);
     let options = Options {
         target: Target {
-            netns: Some(NetnsInode(u32::try_from(host.netns_inode()).unwrap())),
+            netns: vec![NetnsInode(u32::try_from(host.netns_inode()).unwrap())],
             ..Target::default()
         },
         on_demand: None,

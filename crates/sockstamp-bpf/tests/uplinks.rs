@@ -13,9 +13,9 @@ const REQUEST: [u8; 1000] = [1; 1000];
 
 fn measure(setup: &UplinkHosts, options: Options, load: impl FnOnce()) -> Summary {
     let target = Target {
-        netns: Some(NetnsInode(
+        netns: vec![NetnsInode(
             setup.container.netns_inode().try_into().unwrap(),
-        )),
+        )],
         ..Target::default()
     };
     let mut session = Session::start(&Options { target, ..options }).unwrap();

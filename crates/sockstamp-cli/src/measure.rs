@@ -1,5 +1,6 @@
 //! Measure with a session until the end, for subcommands that print or keep its results.
 
+use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
@@ -21,7 +22,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_run::command::Spent;
 use sockstamp_run::containers::Containers;
-use sockstamp_run::escape::complain;
+use sockstamp_run::escape::{complain, inform};
 use sockstamp_run::life::Life;
 use sockstamp_run::session::{complain_of, give_back, tell_what_is_left_alone};
 use sockstamp_run::target::processes_named;
@@ -41,6 +42,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) groups: Option<Grouping>,
     pub(crate) tag: bool,
     pub(crate) measuring: &'a Measuring,
+    /// The work under way, for somebody who waits before a terminal.
+    pub(crate) told: Option<&'static str>,
 }
 
 /// The messages that an observer gets.
@@ -151,6 +154,16 @@ pub(crate) trait Observer {
         false
     }
 
+    /// Return the time between two looks at the counters, if these are wanted.
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Take the counters since the start, after each interval.
+    fn interval_is_over(&mut self, _: &Summary) -> Result<()> {
+        Ok(())
+    }
+
     /// Return true if the containers of messages are wanted.
     fn wants_containers(&self) -> bool {
         false
@@ -201,6 +214,15 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn wants_containers(&self) -> bool {
         self.0.wants_containers() | self.1.wants_containers()
     }
+
+    fn interval(&self) -> Option<Duration> {
+        self.0.interval().or(self.1.interval())
+    }
+
+    fn interval_is_over(&mut self, summary: &Summary) -> Result<()> {
+        self.0.interval_is_over(summary)?;
+        self.1.interval_is_over(summary)
+    }
 }
 
 /// The result of a measurement.
@@ -208,6 +230,8 @@ pub(crate) struct Measured {
     pub(crate) summary: Summary,
     /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
+    /// A signal has ended it.
+    pub(crate) interrupted: bool,
     /// The time that the command spent on CPUs, where the kernel tells.
     pub(crate) spent: Option<Spent>,
     /// The moments at which measuring began, for a command with its first instruction, and ended.
@@ -256,6 +280,43 @@ impl LastLook {
     }
 }
 
+/// The times at which an observer gets the counters.
+struct Ticks {
+    interval: Option<Duration>,
+    due: Instant,
+}
+
+impl Ticks {
+    fn of(observer: &impl Observer) -> Self {
+        let interval = observer.interval();
+        Self {
+            interval,
+            due: Instant::now() + interval.unwrap_or_default(),
+        }
+    }
+
+    /// Return the time until the next one, or else the end.
+    fn until(&self, left: Option<Duration>) -> Option<Duration> {
+        let tick = self.due.saturating_duration_since(Instant::now());
+        match self.interval {
+            Some(_) => Some(left.map_or(tick, |left| left.min(tick))),
+            None => left,
+        }
+    }
+
+    /// Return true if one has come.
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        match self.interval {
+            Some(interval) if self.due <= now => {
+                self.due = (self.due + interval).max(now);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Time for messages in flight to be acknowledged after the end of the command, or of the target.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -281,9 +342,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     life.start()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
+    tell_how_it_ends(measurement);
     let mut last_look = LastLook::of(measurement);
+    let mut ticks = Ticks::of(observer);
     life.last(|left, signal| {
-        let mut left = last_look.until(left).or(left);
+        let mut left = ticks.until(last_look.until(left).or(left));
         let mut others = vec![signal];
         if let Some(packets) = &mut packets {
             let patience = packets.patience();
@@ -308,6 +371,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         }
         if last_look.is_due() {
             observer.open(&session.look()?);
+        }
+        if ticks.is_due() {
+            let mut summary = session.summary();
+            summary.groups = session.groups()?;
+            observer.interval_is_over(&summary)?;
         }
         if observer.wants_ended_waits() {
             observer.waits(&Waits {
@@ -343,11 +411,27 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     observer.round_is_over();
     Ok(Measured {
         summary,
+        interrupted: life.is_interrupted(),
         status: life.outlive()?,
         spent,
         began,
         ended,
     })
+}
+
+/// Tell somebody before a terminal that it measures, and how to end it.
+fn tell_how_it_ends(measurement: &Measurement<'_>) {
+    let is_read = measurement.command.is_empty() && io::stderr().is_terminal();
+    let Some(told) = measurement.told.filter(|_| is_read) else {
+        return;
+    };
+    match measurement.duration {
+        Some(duration) => inform(format_args!(
+            "{told} for {}; Ctrl-C ends it earlier",
+            Nanos::from(duration)
+        )),
+        None => inform(format_args!("{told} until Ctrl-C")),
+    }
 }
 
 /// Pass a message on, with its container if that is wanted.
@@ -376,11 +460,11 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
         // The command's cgroup is below ours.
         return Quotas::of_processes(&[std::process::id()]);
     }
-    if target.pids.is_empty() && target.comms.is_empty() {
+    if !target.processes.are_named() {
         return Quotas::of_host();
     }
-    let mut pids = target.pids.clone();
-    pids.extend(processes_named(&target.comms));
+    let mut pids = target.processes.pids.clone();
+    pids.extend(processes_named(&target.processes.comms));
     Quotas::of_processes(&pids)
 }
 

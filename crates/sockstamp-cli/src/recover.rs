@@ -1,5 +1,6 @@
 //! `sockstamp recover`: cut recordings after their last row group, and write their footers.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +11,13 @@ use sockstamp_model::name::Escaped;
 use sockstamp_record::recover::recover;
 use sockstamp_run::escape::complain;
 
+use crate::recordings::waits::WAITS;
+use crate::recordings::{PACKETS, every_file};
+
 /// Options of `recover`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Recordings
+    /// Recordings: files, or directories of `record`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
@@ -22,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut output = io::stdout();
     // One bad file is no reason to leave others as they are.
     let mut failed = Vec::new();
-    for path in &options.files {
+    for path in &every_file(&options.files)? {
         let recovered = match recover(path) {
             Ok(recovered) => recovered,
             Err(error) => {
@@ -32,7 +36,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         };
         let name = Escaped(path.as_os_str().as_encoded_bytes());
         let (rows, cut) = (recovered.rows, recovered.cut);
-        writeln!(output, "{name}: {rows} messages, {cut} bytes cut").context("cannot print")?;
+        let what = match path.extension().and_then(OsStr::to_str) {
+            Some(PACKETS) => "packets",
+            Some(WAITS) => "waits",
+            _ => "messages",
+        };
+        writeln!(output, "{name}: {rows} {what}, {cut} bytes cut").context("cannot print")?;
     }
     let Some(last) = failed.pop() else {
         return Ok(ExitCode::SUCCESS);

@@ -45,7 +45,7 @@ pub(crate) fn scope(target: &Target, command: &[OsString], slow: Nanos) -> Scope
     Scope {
         slow,
         is_command,
-        is_program: is_command || !target.pids.is_empty() || !target.comms.is_empty(),
+        is_program: is_command || target.processes.are_named(),
     }
 }
 

@@ -289,7 +289,7 @@ fn a_common_mistake_is_reported_with_its_remedy() {
             &["stat", "--comm", "systemd-networkd"],
             "the kernel keeps only 15 bytes of a process name; of this one, \"systemd-network\"",
         ),
-        (&["trace", "--slow", "5"], "it needs a unit: 5ms or 5s"),
+        (&["trace", "--slow", "5 furlongs"], "use us, ms, s, m or h"),
     ] {
         let output = sockstamp(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -384,7 +384,15 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("pcap a.parquet -o a.pcapng", "write -w FILE"),
     ("explain -r a.parquet --netns a", "leave out one of them"),
-    ("pcap -r a.parquet -w x port 80", "and the filter"),
+    ("trace a.parquet", "sockstamp trace -r a.parquet"),
+    ("stuck a.parquet", "sockstamp stuck -r a.parquet"),
+    ("stuck -r a.parquet --watch", "--watch is for measuring"),
+    ("trace -r a.parquet --every", "--every is for measuring"),
+    ("trace --from 2026-11-22", "--read <FILE>..."),
+    ("record -o -", "write -o FILE, or trace --format json"),
+    ("stat --repeat 3", "--repeat needs a COMMAND or --duration"),
+    ("stat -r 5 -- true", "write --repeat N"),
+    ("stat -I 1000", "write --interval TIME"),
     ("report --html -o a.html a.parquet", "write --html <OUT>"),
     ("report --html a.parquet a.html", "--html OUT FILE"),
     ("report a.parquet -o a.html --html", "write --html <OUT>"),

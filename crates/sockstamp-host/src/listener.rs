@@ -92,14 +92,15 @@ pub fn half_open_at(local: SocketAddr, handshakes: &HalfOpen) -> (u32, u32) {
     (number(peers.len()), number(addresses.len()))
 }
 
-/// Return the listeners of this network namespace and of all others that can be entered, or of one.
+/// Return the listeners of this network namespace and of all others that can be entered, or of
+/// these alone, if any are named.
 ///
 /// # Errors
 ///
 /// If the kernel does not list them, or the host is short of tasks.
-pub fn all(only: Option<NetnsInode>) -> Result<Listeners> {
+pub fn all(only: &[NetnsInode]) -> Result<Listeners> {
     let mut all = Listeners::default();
-    for (netns, found) in netns::in_each(only, here) {
+    for (netns, found) in netns::in_each_of(&netns::files(), only, here) {
         let (listeners, counters) = found??;
         let keyed = listeners.into_iter();
         all.each
@@ -163,7 +164,7 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         let of = || {
-            let all = all(Some(netns::own().unwrap())).unwrap();
+            let all = all(&[netns::own().unwrap()]).unwrap();
             let mut found = all.each.into_values();
             found.find(|listener| listener.local == address).unwrap()
         };
@@ -181,7 +182,7 @@ mod tests {
     fn both_families_have_their_addresses() {
         let listening = TcpListener::bind("[::1]:0").unwrap();
         let address = listening.local_addr().unwrap();
-        let found = all(None).unwrap().each;
+        let found = all(&[]).unwrap().each;
         assert!(
             found.values().any(|listener| listener.local == address),
             "{found:?}"
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(overflows(text), Some(22));
         assert_eq!(overflows("IpExt: InNoRoutes\nIpExt: 4\n"), None);
         assert_eq!(overflows("TcpExt: ListenOverflows\n"), None);
-        let here = all(Some(netns::own().unwrap())).unwrap();
+        let here = all(&[netns::own().unwrap()]).unwrap();
         assert_eq!((here.overflows.len(), here.refused.len()), (1, 1));
     }
 

@@ -155,22 +155,28 @@ fn container_in(line: &[u8], cgroup2: Option<&Path>) -> Option<Container> {
     }
 }
 
+/// Return true if a namespace is one of these, or none are named.
+#[must_use]
+pub fn is_wanted(only: &[NetnsInode], netns: NetnsInode) -> bool {
+    only.is_empty() || only.contains(&netns)
+}
+
 /// Do something in our own network namespace and in each other that can be entered, or in one of
 /// them. There is an error for each that is kept from being entered by a lack of tasks or files.
 pub fn in_each<T: Send>(
     only: Option<NetnsInode>,
     work: impl Fn() -> T + Sync,
 ) -> BTreeMap<NetnsInode, io::Result<T>> {
-    in_each_of(&files(), only, work)
+    in_each_of(&files(), only.as_slice(), work)
 }
 
-/// Do the same as [`in_each`], with the [`files`] of the namespaces.
+/// Do the same as [`in_each`], with the [`files`] of the namespaces, or in several of them.
 pub fn in_each_of<T: Send>(
     files: &BTreeMap<NetnsInode, PathBuf>,
-    only: Option<NetnsInode>,
+    only: &[NetnsInode],
     work: impl Fn() -> T + Sync,
 ) -> BTreeMap<NetnsInode, io::Result<T>> {
-    let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
+    let wanted = |inode: &NetnsInode| is_wanted(only, *inode);
     let own = own().ok();
     let mut done: BTreeMap<_, _> = own
         .filter(wanted)

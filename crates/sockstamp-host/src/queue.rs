@@ -60,7 +60,7 @@ impl Queues {
     #[must_use]
     pub fn open() -> Self {
         let files = netns::files().into_iter().take(MOST).collect();
-        let opened = netns::in_each_of(&files, None, || netlink::open(SockProtocol::NetlinkRoute));
+        let opened = netns::in_each_of(&files, &[], || netlink::open(SockProtocol::NetlinkRoute));
         let opened = opened.into_iter();
         Self(
             opened

@@ -62,7 +62,7 @@ impl Unix {
     pub fn open() -> Self {
         let files = netns::files().into_iter().take(MOST).collect();
         let open = || netlink::open(SockProtocol::NetlinkSockDiag);
-        let opened = netns::in_each_of(&files, None, open).into_iter();
+        let opened = netns::in_each_of(&files, &[], open).into_iter();
         let opened = opened.filter_map(|(netns, socket)| Some((netns, socket.ok()?.ok()?)));
         Self {
             kernels: opened.collect(),

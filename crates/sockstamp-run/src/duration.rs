@@ -24,26 +24,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Read a time as [`duration`] does, but without a default unit: a bare number would rarely mean
-/// seconds.
-///
-/// # Errors
-///
-/// If it is no such time.
-pub fn with_unit(text: &str) -> Result<Duration, String> {
-    if text.ends_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("it needs a unit: {text}ms or {text}s"));
-    }
-    duration(text)
-}
-
 /// Read the length of an interval: no less than a millisecond.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let interval = with_unit(text)?;
+    let interval = duration(text)?;
     match interval >= Duration::from_millis(1) {
         true => Ok(interval),
         false => Err("an interval is 1ms or longer".to_owned()),
@@ -85,8 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_may_need_its_unit() {
-        assert_eq!(with_unit("5ms"), Ok(Duration::from_millis(5)));
-        assert_eq!(with_unit("5").unwrap_err(), "it needs a unit: 5ms or 5s");
+    fn an_interval_is_no_shorter_than_a_millisecond() {
+        assert_eq!(interval("1"), Ok(Duration::from_secs(1)));
+        assert_eq!(interval("1ms"), Ok(Duration::from_millis(1)));
+        assert!(interval("999us").is_err() && interval("0").is_err());
     }
 }

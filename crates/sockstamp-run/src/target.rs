@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use sockstamp_host::container::{self, Found};
+use sockstamp_host::netns::Held;
 use sockstamp_host::{cgroup, netns};
 use sockstamp_model::filter::Filter;
 
@@ -22,8 +23,9 @@ pub struct Target {
     pub cgroup: Option<PathBuf>,
     /// Sockets of this container or systemd service, by a prefix of id or name.
     pub container: Option<String>,
-    /// Sockets of this network namespace: a name of ip-netns(8), or a process in it.
-    pub netns: Option<String>,
+    /// Sockets of these network namespaces, each a name of ip-netns(8) or a process in it; empty:
+    /// of any.
+    pub netns: Vec<String>,
     /// Sockets whose route leaves by this interface.
     pub interface: Option<String>,
     /// Flows that match.
@@ -87,23 +89,32 @@ pub fn processes_named(comms: &[String]) -> Vec<u32> {
 ///
 /// If a name means nothing on this host, or several things.
 pub fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
-    let namespace = target.netns.as_deref();
+    const MOST: usize = sockstamp_bpf::Target::MOST_NAMESPACES;
     let interface = target.interface.as_deref();
-    let held = namespace.map(netns::hold).transpose()?;
+    let names = &target.netns;
+    if names.len() > MOST {
+        bail!("name up to {MOST} network namespaces, not {}", names.len());
+    }
+    if interface.is_some() && names.len() > 1 {
+        bail!("--interface names one of a single network namespace: leave one --netns");
+    }
+    let held: Vec<_> = names
+        .iter()
+        .map(|name| netns::hold(name))
+        .collect::<Result<_>>()?;
     Ok(sockstamp_bpf::Target {
         filter: target.filter.clone(),
         cgroup: cgroup(target)?,
         pids: target.pids.clone(),
         comms: target.comms.clone(),
-        netns: match (&held, interface) {
-            (Some(held), _) => Some(held.inode()),
+        netns: match (&held[..], interface) {
             // An index names an interface of one network namespace only.
-            (None, Some(_)) => Some(netns::own()?),
-            (None, None) => None,
+            ([], Some(_)) => vec![netns::own()?],
+            (held, _) => held.iter().map(Held::inode).collect(),
         },
         held,
         interface: interface
-            .map(|name| netns::interface_index(name, namespace))
+            .map(|name| netns::interface_index(name, names.first().map(String::as_str)))
             .transpose()?,
     })
 }
@@ -114,7 +125,7 @@ pub fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
 ///
 /// If our own namespace cannot be read.
 pub fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
-    Ok(target.netns != Some(netns::own()?))
+    Ok(target.netns != [netns::own()?])
 }
 
 /// Return the inner one of the two cgroups that options name.

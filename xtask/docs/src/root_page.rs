@@ -170,7 +170,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Probe from a network namespace, ten times per second, as JSON.",
-        "sockstamp ping --netns blue -i 100ms --json 192.0.2.1",
+        "sockstamp ping --netns blue -i 100ms --format json 192.0.2.1",
     ),
     (
         "Which hosts of a network answer?",

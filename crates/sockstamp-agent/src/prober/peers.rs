@@ -82,7 +82,7 @@ pub(super) fn find(
     let own = netns::own().ok();
     let files = namespaces.look();
     let look = || (connection::here(), cpu_time());
-    for (netns, looked) in netns::in_each_of(files, target.netns, look) {
+    for (netns, looked) in netns::in_each_of(files, &target.netns, look) {
         peers.namespaces += 1;
         if let (Ok((_, spent)), true) = (&looked, Some(netns) != own) {
             peers.elsewhere += *spent;

@@ -18,13 +18,13 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     text.parse().map_err(D::Error::custom)
 }
 
-/// Read a time with a unit.
+/// Read a time.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    sockstamp_run::duration::with_unit(&text).map_err(D::Error::custom)
+    sockstamp_run::duration::duration(&text).map_err(D::Error::custom)
 }
 
-/// Read a time with a unit, of at least a second and at most an hour.
+/// Read a time of at least a second and at most an hour.
 pub(crate) fn up_to_an_hour<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Duration, D::Error> {

@@ -1,4 +1,4 @@
-//! A time with a unit that may be left out: for `#[serde(with)]`.
+//! A time that may be left out: for `#[serde(with)]`.
 
 use std::time::Duration;
 

@@ -95,6 +95,8 @@ enum medium {
 #define INTERFACES	512
 #define INTERFACE_SLOTS (INTERFACES + 1)
 
+#define NAMESPACES 16 /* network namespaces of a target */
+
 struct interface {
 	__u64 id; /* inode of the network namespace, then index in it; 0: free */
 	char name[INTERFACE_NAME];

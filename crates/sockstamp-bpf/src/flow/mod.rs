@@ -59,7 +59,7 @@ pub(crate) struct Missed {
 /// listeners first.
 pub(crate) fn mark_listening_subflows(
     program: &ProgramMut<'_>,
-    netns: Option<NetnsInode>,
+    netns: &[NetnsInode],
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
     const STEP: &str = "look at listeners of MPTCP";
@@ -70,7 +70,7 @@ pub(crate) fn mark_listening_subflows(
 /// is asked all the time.
 pub(crate) fn adopt(
     program: &ProgramMut<'_>,
-    netns: Option<NetnsInode>,
+    netns: &[NetnsInode],
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<Missed, Error> {
     const STEP: &str = "look at existing connections";
@@ -81,7 +81,7 @@ pub(crate) fn adopt(
 /// many connections it could not come to.
 pub(crate) fn switch(
     program: &ProgramMut<'_>,
-    netns: Option<NetnsInode>,
+    netns: &[NetnsInode],
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<u64, Error> {
     const STEP: &str = "switch callbacks of sockets";
@@ -97,24 +97,24 @@ pub(crate) fn walking() -> Duration {
 #[cfg(feature = "series")]
 pub(crate) fn ask_datagram_sockets(
     program: &ProgramMut<'_>,
-    netns: Option<NetnsInode>,
+    netns: &[NetnsInode],
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
     const STEP: &str = "look at UDP sockets that exist";
     walk(turns::OF_THE_START, program, netns, STEP, visited).map(drop)
 }
 
-/// Walks over the sockets of this network namespace or of all that can be entered.
+/// Walks over the sockets of these network namespaces, or of all that can be entered.
 fn walk(
     turns: u8,
     program: &ProgramMut<'_>,
-    only: Option<NetnsInode>,
+    only: &[NetnsInode],
     step: &str,
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<Missed, Error> {
     let link = program.attach().tried(step)?;
     let own = netns::own().map_err(io::Error::other).tried(step)?;
-    let wanted = |inode| only.is_none_or(|only| only == inode);
+    let wanted = |inode| netns::is_wanted(only, inode);
     let mut missed = Missed::default();
     if wanted(own) {
         let before = visited();
@@ -148,19 +148,19 @@ fn walk(
     Ok(missed)
 }
 
-/// Take the selecting bit off every socket of ours, in this network namespace or in all that can be
-/// entered. Where a task does not release the lock of one, a process stays behind until it does.
+/// Take the selecting bit off every socket of ours, in these network namespaces or in all that can
+/// be entered. Where a task does not release the lock of one, a process stays behind until it does.
 /// `visited` counts the sockets that the program has seen.
 ///
 /// A refusal ends no other walk: the first one is returned.
 pub(crate) fn deselect(
     program: &ProgramMut<'_>,
-    only: Option<NetnsInode>,
+    only: &[NetnsInode],
     visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
     const STEP: &str = "take the marks off sockets";
     let link = program.attach().tried(STEP)?;
-    let wanted = |inode| only.is_none_or(|only| only == inode);
+    let wanted = |inode| netns::is_wanted(only, inode);
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
     let own = netns::own().ok();
     let mut ended = match own.is_none_or(wanted) {

@@ -276,7 +276,7 @@ static __always_inline void packet_held(const struct task_struct *task, struct f
 	if (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6)
 		return;
 	key.netns = sk->__sk_common.skc_net.net->ns.inum;
-	if (setting_netns && key.netns != setting_netns)
+	if (!namespace_selected(key.netns))
 		return;
 	if (sk->sk_protocol == IPPROTO_UDP)
 		packet_made(sk, task);

@@ -31,7 +31,7 @@ use crate::options::Target;
 use crate::plan::{Obstacle, cannot_load};
 use crate::probe;
 use crate::ring::Ring;
-use crate::select::filter;
+use crate::select::{filter, set_namespaces};
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
 use crate::target::{Cgroups, Processes, select_tasks};
 use crate::verified;
@@ -103,7 +103,7 @@ pub struct Packets {
     sees_sockets: bool,
     processes: Processes,
     // Held, so that its inode is no other namespace's.
-    _netns: Option<netns::Held>,
+    _netns: Vec<netns::Held>,
 }
 
 impl std::fmt::Debug for Packets {
@@ -348,7 +348,7 @@ fn try_load(
         settings.setting_once = !options.all_stages;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
         settings.setting_cgroup = if target.cgroup.is_some() { cgroup } else { 0 };
-        settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
+        set_namespaces(&mut settings.setting_netns, &target.netns);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_by_pid = target.by_process();
         settings.setting_spare_own = !options.target.names_tasks();

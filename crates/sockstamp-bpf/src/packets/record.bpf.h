@@ -172,7 +172,7 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 		head.key.netns = sk->__sk_common.skc_net.net->ns.inum;
 	else
 		head.key.netns = skb->dev->nd_net.net->ns.inum;
-	if (setting_netns && head.key.netns != setting_netns)
+	if (!namespace_selected(head.key.netns))
 		return;
 	switch (packet_head_read(skb, network, &begin, direction == DIRECTION_TX, &head)) {
 	case PACKET_OTHER:

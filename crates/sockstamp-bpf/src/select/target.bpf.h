@@ -13,7 +13,8 @@ const volatile bool setting_by_pid; /* only messages of processes that were name
 const volatile bool setting_pids; /* by id, in `pids` */
 const volatile bool setting_comms; /* by name, in `comms` */
 const volatile bool setting_spare_own; /* no messages of this or other sockstamps */
-const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
+/* Only flows of these network namespaces, up to the first 0; none: any. */
+const volatile __u32 setting_netns[NAMESPACES];
 const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 /* The id of the target cgroup, for walks over sockets, which are attached to no cgroup. */
 const volatile __u64 setting_cgroup;
@@ -62,9 +63,18 @@ static __always_inline __u32 current_process(void)
 	return bpf_get_current_task_btf()->tgid;
 }
 
+/* Inodes of namespaces are above 0 (PROC_DYNAMIC_FIRST, fs/proc/generic.c). */
+static __always_inline bool namespace_selected(__u32 inode)
+{
+	for (int slot = 0; slot < NAMESPACES; slot++)
+		if (setting_netns[slot] == inode)
+			return true;
+	return !setting_netns[0];
+}
+
 static __always_inline bool netns_selected(const struct sock *sk)
 {
-	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
+	return !setting_netns[0] || namespace_selected(sk->__sk_common.skc_net.net->ns.inum);
 }
 
 /*

@@ -90,8 +90,8 @@ pub struct Session {
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
     stuck: BTreeSet<Place>,
-    /// The one network namespace of the target.
-    netns: Option<NetnsInode>,
+    /// The network namespaces of the target; empty: all.
+    netns: Vec<NetnsInode>,
     groups: Option<group::Table>,
     plan: Plan,
     /// The stamps of NICs, if they are asked for some.
@@ -103,8 +103,8 @@ pub struct Session {
     /// Every connection's own counts are in ours: all marks came off.
     is_whole: bool,
     processes: Processes,
-    // Held, so that its inode is no other namespace's.
-    _netns: Option<netns::Held>,
+    // Held, so that their inodes are no other namespaces'.
+    _netns: Vec<netns::Held>,
 }
 
 /// The clocks are read at least so often. A step of CLOCK_REALTIME wakes us; a new offset to
@@ -574,12 +574,12 @@ impl Session {
             let programs = &self.skeleton.progs;
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
-            ended = flow::deselect(&programs.deselect_flows, self.netns, &mut visited);
+            ended = flow::deselect(&programs.deselect_flows, &self.netns, &mut visited);
             self.is_whole = ended.is_ok();
             #[cfg(feature = "series")]
             if self.plan.datagrams_call_back() {
                 let datagrams = &programs.deselect_datagram_sockets;
-                ended = ended.and(flow::deselect(datagrams, self.netns, &mut visited));
+                ended = ended.and(flow::deselect(datagrams, &self.netns, &mut visited));
             }
         }
         self.closing = None;

@@ -151,7 +151,7 @@ impl Session {
             receive_stamping,
             adopted: Adopted::default(),
             stuck: BTreeSet::new(),
-            netns: options.target.netns,
+            netns: options.target.netns.clone(),
             groups,
             tags: options.tag,
             nics,
@@ -209,7 +209,7 @@ impl Session {
             _ => {
                 let mut visited = || counted.map_or(0, |data| data.visited_sockets);
                 let program = &programs.mark_listening_subflows;
-                flow::mark_listening_subflows(program, target.netns, &mut visited)
+                flow::mark_listening_subflows(program, &target.netns, &mut visited)
             }
         }
     }
@@ -236,7 +236,7 @@ impl Session {
             let counted = self.skeleton.maps.bss_data.as_ref();
             let mut visited = || counted.map_or(0, |data| data.visited_sockets);
             let program = &self.skeleton.progs.ask_datagram_sockets;
-            flow::ask_datagram_sockets(program, target.netns, &mut visited)?;
+            flow::ask_datagram_sockets(program, &target.netns, &mut visited)?;
         }
         if self.plan.by_process {
             // Mark again: selected tasks may have accepted or opened sockets, and listeners, since.
@@ -263,7 +263,11 @@ impl Session {
                 data.visited_sockets
             })
         };
-        let missed = flow::adopt(&self.skeleton.progs.adopt_flows, target.netns, &mut visited);
+        let missed = flow::adopt(
+            &self.skeleton.progs.adopt_flows,
+            &target.netns,
+            &mut visited,
+        );
         if let Some(data) = data.as_mut() {
             data.adopt_until_ns = 0;
         }

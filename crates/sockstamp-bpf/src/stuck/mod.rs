@@ -19,7 +19,7 @@ use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
 use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::{NetnsInode, Opened};
+use sockstamp_model::flow::Opened;
 use sockstamp_model::wait::Sending;
 
 use crate::abi::raw::stuck_socket;
@@ -31,7 +31,7 @@ use crate::options::Target;
 use crate::plan::cannot_load;
 use crate::probe;
 use crate::sched::WakeFunctions;
-use crate::select::filter;
+use crate::select::{filter, set_namespaces};
 use crate::skeleton::stuck::{StuckSkel, StuckSkelBuilder};
 use crate::target::{Processes, select_tasks};
 use crate::wait::tick_ns;
@@ -68,7 +68,7 @@ pub struct Stuck {
     histories: FxHashMap<u64, History>,
     processes: Processes,
     // Held, so that its inode is no other namespace's.
-    _netns: Option<netns::Held>,
+    _netns: Vec<netns::Held>,
 }
 
 impl std::fmt::Debug for Stuck {
@@ -196,7 +196,7 @@ fn load(target: &Target, casts: bool) -> Result<StuckSkel<'static>, Error> {
         settings.setting_casts = casts;
         settings.setting_tick_ns = tick_ns();
         settings.setting_cgroup = cgroup;
-        settings.setting_netns = target.netns.map_or(0, |NetnsInode(inode)| inode);
+        set_namespaces(&mut settings.setting_netns, &target.netns);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_by_pid = target.by_process();
         settings.setting_spare_own = !target.names_tasks();

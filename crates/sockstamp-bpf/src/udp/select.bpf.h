@@ -31,8 +31,8 @@ static __always_inline void udp_select(void *sk)
 /* The namespace of a socket that the current task makes: sock_create(), net/socket.c, v6.1. */
 static __always_inline bool task_netns_selected(void)
 {
-	return !setting_netns ||
-	       bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum == setting_netns;
+	return !setting_netns[0] ||
+	       namespace_selected(bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum);
 }
 
 /*

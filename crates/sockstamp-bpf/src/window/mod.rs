@@ -97,7 +97,7 @@ impl Windows {
             course: Course::new(one_of, monotonic_now()),
             phase: Phase::Gone,
             links: Vec::new(),
-            release: Release::new(options.target.netns, options.windows.is_some()),
+            release: Release::new(options.target.netns.clone(), options.windows.is_some()),
             attaching: ATTACHING,
             summary: summary::Windows::default(),
             estimates: Estimates::default(),

@@ -59,7 +59,7 @@ impl Walks {
 
 /// The bits of selected sockets, between windows.
 pub(super) struct Release {
-    netns: Option<NetnsInode>,
+    netns: Vec<NetnsInode>,
     pub(super) wanted: bool,
     /// No governor finds out where it pays.
     always: bool,
@@ -80,7 +80,7 @@ pub(super) struct Release {
 }
 
 impl Release {
-    pub(super) fn new(netns: Option<NetnsInode>, always: bool) -> Self {
+    pub(super) fn new(netns: Vec<NetnsInode>, always: bool) -> Self {
         Self {
             netns,
             wanted: always,
@@ -151,7 +151,7 @@ impl Release {
         let mut visited = || counted.map_or(0, |data| data.visited_sockets);
         let begun = Walks::now();
         let walked: Result<u64, Error> = with_capabilities(|| {
-            flow::switch(&skeleton.progs.switch_flows, self.netns, &mut visited)
+            flow::switch(&skeleton.progs.switch_flows, &self.netns, &mut visited)
         });
         self.walks.add_since(begun);
         let reached = walked.is_ok_and(|missed| missed == 0);

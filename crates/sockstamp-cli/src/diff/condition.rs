@@ -3,7 +3,7 @@
 use std::fmt;
 
 use sockstamp_explain::diff::{Change, Measure, OneSided, QUANTILES};
-use sockstamp_run::duration;
+use sockstamp_run::duration::duration;
 
 use super::difference::side;
 
@@ -77,7 +77,9 @@ fn read_limit(text: &str) -> Option<Limit> {
         let sound = percent >= 0.0 && percent.is_finite();
         return sound.then_some(Limit::Relative(sign * percent / 100.0));
     }
-    let time = duration::with_unit(number).ok()?;
+    // A bare number may be meant as a percentage.
+    let has_unit = number.ends_with(char::is_alphabetic);
+    let time = has_unit.then(|| duration(number))?.ok()?;
     Some(Limit::Absolute(sign * time.as_secs_f64() * 1e9))
 }
 

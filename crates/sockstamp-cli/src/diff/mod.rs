@@ -5,7 +5,7 @@ mod difference;
 mod json;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +17,8 @@ use sockstamp_run::escape::complain;
 
 use crate::options::choice::Choice;
 use crate::options::chosen::Chosen;
+use crate::options::colours::Colours;
+use crate::options::files::{one_or_several, with_filter};
 use crate::options::filter::FilterWords;
 use crate::options::least::LeastOptions;
 use crate::print::output::Format;
@@ -48,7 +50,7 @@ pub struct Options {
     /// Several recordings of the same system, which tell how far such recordings lie apart
     #[arg(long = "before", value_name = "RECORDING", num_args = 1.., requires = "afters")]
     pub befores: Vec<PathBuf>,
-    /// Several recordings to compare these with
+    /// Several recordings to compare these with; behind them a filter
     #[arg(long = "after", value_name = "RECORDING", num_args = 1.., requires = "befores")]
     pub afters: Vec<PathBuf>,
     /// The rows that are read.
@@ -71,13 +73,17 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let choice = options.chosen.choice(&options.filter);
+    let (afters, filter) = with_filter(&options.afters, &options.filter)?;
+    let choice = options.chosen.choice(&filter);
     let [before, after] = [
-        populations(options.before.iter().chain(&options.befores), &choice)?,
-        populations(options.after.iter().chain(&options.afters), &choice)?,
+        populations(&one_or_several(&options.before, &options.befores), &choice)?,
+        populations(&one_or_several(&options.after, &afters), &choice)?,
     ];
     let changes = compare(&before, &after, options.least.into());
     let one_sided = one_sided(&before, &after);
@@ -102,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         one_sided,
         held,
     };
-    print(&mut io::stdout(), &difference, options.format)?;
+    print(&mut io::stdout(), &difference, options)?;
     if !difference.held.is_empty() {
         return Ok(ExitCode::from(HELD));
     }
@@ -115,9 +121,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Result<()> {
-    let printed = match format {
-        Format::Text => text::all(output, difference),
+fn print(output: &mut dyn Write, difference: &Difference, options: &Options) -> Result<()> {
+    let brush = options.colours.brush(io::stdout().is_terminal());
+    let printed = match options.format {
+        Format::Text => text::all(output, difference, brush),
         Format::Json => json::all(output, difference),
     };
     match printed {
@@ -129,10 +136,8 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
     }
 }
 
-fn populations<'a>(
-    paths: impl Iterator<Item = &'a PathBuf>,
-    choice: &Choice,
-) -> Result<Vec<Population>> {
+fn populations(paths: &[PathBuf], choice: &Choice) -> Result<Vec<Population>> {
+    let paths = paths.iter();
     paths.map(|path| population(path, choice)).collect()
 }
 

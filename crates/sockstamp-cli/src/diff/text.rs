@@ -6,6 +6,7 @@ use sockstamp_explain::diff::{Change, OneSided, Seen};
 use sockstamp_model::clock::Nanos;
 
 use super::difference::{Difference, messages, side};
+use crate::print::colour::Brush;
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;
 
@@ -14,7 +15,7 @@ const SEEN: usize = 3;
 /// Nobody measures so many times as long.
 const MOST_NEEDED: f64 = 100.0;
 
-pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
+pub(super) fn all(output: &mut dyn Write, difference: &Difference, brush: Brush) -> io::Result<()> {
     let changes = &difference.changes;
     writeln!(
         output,
@@ -28,7 +29,7 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
         "stage", "", "before", "after", "change", "interval"
     )?;
     for change in changes {
-        row(output, change)?;
+        row(output, change, brush)?;
     }
     for one in &difference.one_sided {
         one_sided(output, one)?;
@@ -47,7 +48,8 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result
         false => writeln!(output, "{}", wrapped(" changed:", &found, ","))?,
     }
     if !difference.held.is_empty() {
-        writeln!(output, "{}", wrapped(" fails:", &difference.held, ","))?;
+        let line = wrapped(" fails:", &difference.held, ",");
+        writeln!(output, "{}", brush.alarm(&line))?;
     }
     output.flush()
 }
@@ -93,21 +95,24 @@ fn without_finding(suspect: Option<&Change>) -> String {
 }
 
 /// A star marks what is found.
-fn row(output: &mut dyn Write, change: &Change) -> io::Result<()> {
+fn row(output: &mut dyn Write, change: &Change, brush: Brush) -> io::Result<()> {
     let star = if change.is_found() { "*" } else { " " };
     let interval = change.bounds().map_or_else(
         || "-".to_owned(),
         |(least, most)| format!("{} to {}", percent(least), percent(most)),
     );
-    writeln!(
-        output,
+    let line = format!(
         " {star} {:<14}{:>6}{:>12}{:>12}{:>10}{interval:>23}",
         change.measure.name(),
         change.figure(),
         nanos(change.before),
         nanos(change.after),
         percent(change.relative()),
-    )
+    );
+    match change.is_found() {
+        true => writeln!(output, "{}", brush.bold(&line)),
+        false => writeln!(output, "{line}"),
+    }
 }
 
 /// Print the median on the side that has the stage.
@@ -174,7 +179,7 @@ mod tests {
             matters: true,
         };
         let mut text = Vec::new();
-        row(&mut text, &change).unwrap();
+        row(&mut text, &change, Brush::default()).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert_eq!(
             text,

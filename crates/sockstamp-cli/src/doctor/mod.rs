@@ -7,7 +7,7 @@ mod report;
 mod self_test;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -45,13 +45,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(path) => output::create(path)?,
         None => Box::new(io::stdout()),
     };
+    let is_terminal = options.output.is_none() && io::stdout().is_terminal();
+    let brush = options.colours.brush(is_terminal);
     if let Some(name) = nic {
         let nic = nic::Nic::gather(name)?;
         let printed = match options.format {
             Format::Json => json::printed(&nic.json())?,
             Format::Text | Format::Csv => {
                 let mut text = String::new();
-                text::section(&mut text, name, nic.lines());
+                text::section(&mut text, name, nic.lines(), brush);
                 text
             }
         };
@@ -70,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let report = Report::gather(&facts, &of_stat)?;
     let printed = match options.format {
         Format::Json => json::line(&report)?,
-        Format::Text | Format::Csv => text::report(&report),
+        Format::Text | Format::Csv => text::report(&report, brush),
     };
     write(output.as_mut(), &printed)?;
     Ok(match report.can_measure() {

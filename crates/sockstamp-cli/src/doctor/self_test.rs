@@ -35,7 +35,7 @@ fn measure() -> Result<SelfTest> {
         target: Target {
             // Sockets of a named cgroup are measured, whatever program has them.
             cgroup: Some(cgroup::root()?),
-            netns: Some(netns::own()?),
+            netns: vec![netns::own()?],
             filter: Some(format!("tcp port {port}").parse()?),
             ..Target::default()
         },

@@ -13,27 +13,29 @@ use sockstamp_model::stage::Stage;
 use super::library::Library;
 use super::report::Report;
 use super::self_test::SelfTest;
+use crate::print::colour::Brush;
 use crate::print::paragraph::wrapped;
 
-pub(super) fn report(report: &Report) -> String {
+pub(super) fn report(report: &Report, brush: Brush) -> String {
     let mut text = String::new();
-    section(&mut text, "Facts", facts(report));
+    section(&mut text, "Facts", facts(report), brush);
     let mut hooks: Vec<_> = report.hooks.iter().map(hook).collect();
     // Several programs on one hook, with the same result, are one line.
     let mut seen = HashSet::new();
     hooks.retain(|hook| seen.insert(hook.clone()));
-    section(&mut text, "Hooks", hooks);
+    section(&mut text, "Hooks", hooks, brush);
     section(
         &mut text,
         "Interfaces of this network namespace",
         report.interfaces.iter().map(interface),
+        brush,
     );
     let when = if report.obstacles.is_empty() {
         "Plan"
     } else {
         "Plan, if nothing were missing"
     };
-    section(&mut text, when, plan(report));
+    section(&mut text, when, plan(report), brush);
     section(
         &mut text,
         "For applications, by `sockstamp completions`",
@@ -44,13 +46,15 @@ pub(super) fn report(report: &Report) -> String {
                 trial(&report.completions.tcp_stamps),
             ),
         ],
+        brush,
     );
     section(
         &mut text,
         "For applications, by the library",
         library(&report.library),
+        brush,
     );
-    section(&mut text, "Result", result(report));
+    section(&mut text, "Result", result(report), brush);
     text
 }
 
@@ -61,9 +65,14 @@ pub(super) fn line(name: impl Into<String>, value: impl Into<String>) -> Line {
 }
 
 /// Writing to a String cannot fail.
-pub(super) fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>) {
+pub(super) fn section(
+    text: &mut String,
+    title: &str,
+    lines: impl IntoIterator<Item = Line>,
+    brush: Brush,
+) {
     let separator = if text.is_empty() { "" } else { "\n" };
-    let _ = writeln!(text, "{separator}{title}");
+    let _ = writeln!(text, "{separator}{}", brush.bold(title));
     for (name, value) in lines {
         let [name, value] = [&name, &value].map(|text| Escaped(text.as_bytes()).to_string());
         let title = format!("  {name:<27}");
@@ -341,7 +350,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_a_terminal() {
         for host in [capable(), unprivileged()] {
-            let report = report(&host);
+            let report = report(&host, Brush::default());
             let widest = report.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(WIDTH), "{report}");
         }
@@ -349,7 +358,10 @@ mod tests {
 
     #[test]
     fn a_capable_host_can_measure() {
-        assert_eq!(report(&capable()), include_str!("capable.txt"));
+        assert_eq!(
+            report(&capable(), Brush::default()),
+            include_str!("capable.txt")
+        );
     }
 
     #[test]
@@ -357,7 +369,10 @@ mod tests {
         let mut host = capable();
         let again = host.hooks.clone();
         host.hooks.extend(again);
-        assert_eq!(report(&host), report(&capable()));
+        assert_eq!(
+            report(&host, Brush::default()),
+            report(&capable(), Brush::default())
+        );
     }
 
     #[test]
@@ -365,7 +380,7 @@ mod tests {
         let mut host = capable();
         host.facts.stamping_nics = ["eth0".to_owned(), "eth1".to_owned()].into();
         host.plan = Plan::outlook(&host.facts, &Request::default());
-        let report = report(&host);
+        let report = report(&host, Brush::default());
         assert!(
             report.contains("eth0, eth1\n") && in_one_line(&report).contains(UNASKED),
             "{report}"
@@ -374,14 +389,17 @@ mod tests {
 
     #[test]
     fn an_unstable_clock_of_the_scheduler_is_reported() {
-        assert!(!in_one_line(&report(&capable())).contains(UNSTABLE));
+        assert!(!in_one_line(&report(&capable(), Brush::default())).contains(UNSTABLE));
         let mut host = capable();
         host.facts.sched_clock_stable = Some(false);
-        assert!(in_one_line(&report(&host)).contains(UNSTABLE));
+        assert!(in_one_line(&report(&host, Brush::default())).contains(UNSTABLE));
     }
 
     #[test]
     fn an_unprivileged_report_names_what_is_missing() {
-        assert_eq!(report(&unprivileged()), include_str!("unprivileged.txt"));
+        assert_eq!(
+            report(&unprivileged(), Brush::default()),
+            include_str!("unprivileged.txt")
+        );
     }
 }

@@ -1,15 +1,19 @@
 //! Read the border between slow messages and others.
 
 use sockstamp_explain::Border;
-use sockstamp_run::duration;
+use sockstamp_run::duration::duration;
 
 /// Normal messages end at the 75th percentile.
 const LEAST: u32 = 75_000;
 
-/// Read `p99`, `p99.9` or a time with its unit.
+/// Read `p99`, `p99.9` or a time.
 pub(super) fn border(text: &str) -> Result<Border, String> {
     let Some(percent) = text.strip_prefix('p') else {
-        return duration::with_unit(text).map(|time| Border::Time(time.into()));
+        // A bare number may be meant as a percentile.
+        if text.ends_with(|last: char| last.is_ascii_digit()) {
+            return Err(format!("write p{text}, or {text}s for a time"));
+        }
+        return duration(text).map(|time| Border::Time(time.into()));
     };
     let wrong = || format!("{text:?} is not a percentile from p75 to p99.999");
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));

@@ -9,11 +9,8 @@ mod text;
 mod told;
 mod waterfall;
 
-use std::ffi::OsString;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -21,13 +18,12 @@ use sockstamp_explain::Border;
 use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
-use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
-use crate::options::chosen::{Chosen, Span};
+use crate::options::colours::Colours;
 use crate::options::least::LeastOptions;
-use crate::options::measuring::Measuring;
+use crate::options::live::Live;
 use crate::options::source::Source;
 use crate::print::listeners::Listeners;
 use crate::print::output::Format;
@@ -39,21 +35,11 @@ use told::Told;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
-#[command(mut_arg("from", |arg| arg.requires("read")), mut_arg("to", |arg| arg.requires("read")))]
 pub struct Options {
     #[command(flatten)]
-    /// Recordings, or the target.
-    pub source: Source,
-    /// The time of the rows that are read.
-    #[command(flatten)]
-    pub span: Span,
-    #[command(flatten)]
-    /// Options of measuring.
-    pub measuring: Measuring,
-    /// Measure for this time: a number with us, ms, s (default), m or h
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
-    /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit
+    /// Recordings, or the measurement.
+    pub live: Live<Source>,
+    /// Call messages slow if they took longer than this: p75 to p99.999, or a time
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
     pub slow: Border,
     #[command(flatten)]
@@ -62,35 +48,36 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Run this command and measure only it
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
-    pub command: Vec<OsString>,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let source = &options.source;
-    if !source.files.is_empty() {
-        let told = of_recordings(&source.files, options)?;
+    let live = &options.live;
+    if let Some(recordings) = live.target.recordings()? {
+        let told = of_recordings(&recordings, options)?;
         print(&mut io::stdout(), &told, options)?;
         return Ok(ExitCode::SUCCESS);
     }
     // The listeners of a command end with it.
-    let listeners = match options.command[..] {
-        [] => Some(Listeners::of(&source.target)?),
+    let listeners = match live.command[..] {
+        [] => Some(Listeners::of(&live.target.target)?),
         _ => None,
     };
     let mut kept = Kept::default();
     let slow = slow_of(options.slow);
-    let mut watched = Watched::new(watched::scope(&source.target, &options.command, slow));
+    let mut watched = Watched::new(watched::scope(&live.target.target, &live.command, slow));
     let measurement = Measurement {
-        target: &source.target,
-        command: &options.command,
-        duration: options.duration,
-        measuring: &options.measuring,
+        target: &live.target.target,
+        command: &live.command,
+        duration: live.duration,
+        measuring: &live.measuring,
         recorded: Recorded::All,
         waits: Some(slow),
         groups: None,
         tag: false,
+        told: Some("measuring"),
     };
     let measured = measure::run(&measurement, &mut (&mut kept, &mut watched))?;
     let listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
@@ -118,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         listeners,
     };
     // Leave standard output to the command.
-    match options.command.is_empty() {
+    match options.live.command.is_empty() {
         true => print(&mut io::stdout(), &told, options)?,
         false => print(&mut io::stderr(), &told, options)?,
     }
@@ -135,15 +122,8 @@ fn slow_of(border: Border) -> Nanos {
     }
 }
 
-fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
+fn of_recordings(recordings: &Recordings, options: &Options) -> Result<Told> {
     let (border, least) = (options.slow, options.least.into());
-    let chosen = Chosen {
-        pids: options.source.target.pids.clone(),
-        comms: options.source.target.comms.clone(),
-        span: options.span,
-    };
-    let choice = chosen.choice(&options.source.target.filter);
-    let recordings = Recordings::chosen(files, choice)?;
     let (explained, failed) = causes::of(border, least, |detail, take| {
         recordings.each(detail, |message| {
             take(message);
@@ -161,8 +141,13 @@ fn of_recordings(files: &[PathBuf], options: &Options) -> Result<Told> {
 }
 
 fn print(output: &mut dyn Write, told: &Told, options: &Options) -> Result<()> {
+    let is_terminal = match options.live.command.is_empty() {
+        true => io::stdout().is_terminal(),
+        false => io::stderr().is_terminal(),
+    };
+    let brush = options.colours.brush(is_terminal);
     let printed = match options.format {
-        Format::Text => text::all(output, told),
+        Format::Text => text::all(output, told, brush),
         Format::Json => json::all(output, told),
     };
     match printed {

@@ -23,12 +23,12 @@ const MOST_NEEDED: f64 = 100.0;
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;
 
-pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
+pub(super) fn all(output: &mut dyn Write, told: &Told, brush: Brush) -> io::Result<()> {
     let shown = Shown {
         diagnosis: &told.diagnosis,
         why: false,
     };
-    shown.print(output, Brush::default())?;
+    shown.print(output, brush)?;
     if told.explained.is_empty() {
         writeln!(output, " no messages\n note: {OTHER_TRAFFIC}")?;
     }

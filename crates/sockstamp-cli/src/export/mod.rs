@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
 use sockstamp_record::Detail;
-use sockstamp_run::{duration, escape};
+use sockstamp_run::duration::duration;
+use sockstamp_run::escape;
 
 use crate::options::chosen::Chosen;
 use crate::options::files::Files;
@@ -35,15 +36,20 @@ pub struct Options {
     ///
     /// A message is slow if it took longer until it was sent, until it was read, or until its
     /// answer came. A connection is slow if its handshake took longer, or its accept(). The time is
-    /// a number with us, ms, s, m or h.
-    #[arg(long, value_name = "TIME", value_parser = duration::with_unit)]
+    /// a number with us, ms, s (default), m or h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub slow: Option<Duration>,
-    /// Write to this file
+    /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", required = true)]
     pub output: PathBuf,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    output::unless_unread(export(options))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(options: &Options) -> Result<()> {
     let files = all_files(&options.files.paths)?;
     let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
     let file = output::Unfinished::new(&options.output, &files)?;
@@ -62,5 +68,5 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         "wrote {messages} messages to {}",
         options.output.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -153,16 +153,15 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         let usage = usage_of(error, root, first);
         return Some(format!("{typed} is one word too many: write {usage}"));
     }
-    if let Some(similar) = similar(error, ContextKind::SuggestedArg) {
-        return Some(format!("there is no {typed} here: write {similar}"));
-    }
     let elsewhere: Vec<_> = root
         .get_subcommands()
         .filter(|other| !other.is_hide_set() && has(other, &typed))
         .map(|other| format!("sockstamp {} {typed}", other.get_name()))
         .collect();
-    match elsewhere[..] {
-        [] => Some(format!(
+    let similar = similar(error, ContextKind::SuggestedArg);
+    match (&elsewhere[..], similar) {
+        ([], Some(similar)) => Some(format!("there is no {typed} here: write {similar}")),
+        ([], None) => Some(format!(
             "there is no {typed} here: sockstamp {called} --help lists what there is"
         )),
         _ => Some(format!(

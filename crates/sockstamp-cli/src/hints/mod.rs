@@ -15,12 +15,12 @@ use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
 use program::is_program;
 
-/// Subcommands that take a filter expression and, except `top`, a command.
-const MEASURING: [&str; 7] = [
-    "stat", "trace", "top", "record", "pcap", "explain", "doctor",
+/// Subcommands that take a filter expression and, except `top` and `stuck`, a command.
+const MEASURING: [&str; 8] = [
+    "stat", "stuck", "trace", "top", "record", "pcap", "explain", "doctor",
 ];
 /// Subcommands that read recordings instead.
-const READING: [&str; 2] = ["pcap", "explain"];
+const READING: [&str; 4] = ["stuck", "trace", "pcap", "explain"];
 /// Units of a time, which belong to its number.
 const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
 
@@ -113,7 +113,8 @@ fn hint(
     if !is_name || FILTER_WORDS.contains(&word.as_str()) {
         return None;
     }
-    if !rest.is_empty() && subcommand != "top" && is_program(word) {
+    let runs_commands = !["top", "stuck"].contains(&subcommand.as_str());
+    if !rest.is_empty() && runs_commands && is_program(word) {
         return Some(format!("to run a command: {begin} -- {}", words.join(" ")));
     }
     if word.parse::<u32>().is_ok() {

@@ -112,6 +112,14 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Option("write", "-w FILE"),
     },
     Spelling {
+        typed: &["-I", "--interval-print"],
+        instead: Instead::Option("interval", "--interval TIME"),
+    },
+    Spelling {
+        typed: &["-r"],
+        instead: Instead::Option("repeat", "--repeat N, or sockstamp report FILE"),
+    },
+    Spelling {
         typed: &["-a", "--all"],
         instead: Instead::Option("every", "--every"),
     },
@@ -178,16 +186,14 @@ pub(crate) fn instead(error: &clap::Error, arguments: &[OsString]) -> Option<Str
         return None;
     };
     let name = typed.split('=').next()?;
-    let spelling = SPELLINGS
-        .iter()
-        .find(|spelling| spelling.typed.contains(&name))?;
     let mut root = Cli::command();
     root.build();
     let subcommand = arguments.iter().skip(1).find_map(|word| {
         let word = word.to_str()?;
         root.find_subcommand(word)
     })?;
-    said(name, &spelling.instead, subcommand)
+    let mut of_name = SPELLINGS.iter().filter(|one| one.typed.contains(&name));
+    of_name.find_map(|spelling| said(name, &spelling.instead, subcommand))
 }
 
 fn said(typed: &str, instead: &Instead, subcommand: &Command) -> Option<String> {
@@ -262,6 +268,8 @@ mod tests {
             ("trace -n", "never turned into names"),
             ("stat --group-by pid", "write --by DIMENSION"),
             ("report -r a.parquet", "`sockstamp report FILE`"),
+            ("stat -r 5", "write --repeat N, or sockstamp report FILE"),
+            ("stat -I 1000", "write --interval TIME"),
             ("record -w a.parquet", "write -o FILE"),
             ("pcap a.parquet -o a.pcapng", "write -w FILE"),
         ] {
@@ -273,7 +281,7 @@ mod tests {
     /// What a subcommand does not have is not suggested.
     #[test]
     fn nothing_is_suggested_that_is_refused_too() {
-        for words in ["ping --group-by pid ::1", "ping --port 80 ::1", "stat -r a"] {
+        for words in ["ping --group-by pid ::1", "ping --port 80 ::1", "top -r a"] {
             assert_eq!(of(words), None, "{words}");
         }
     }

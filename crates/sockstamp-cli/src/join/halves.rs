@@ -16,6 +16,8 @@ use sockstamp_model::clock::Timestamp;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Detail, Reader};
 
+use crate::options::choice::Choice;
+
 /// The number of halves per batch, and of waiting batches: threads seldom wait for each other, and
 /// little memory is in use.
 const BATCH: usize = 4096;
@@ -52,9 +54,10 @@ impl<'scope> Halves<'scope> {
     pub(super) fn of(
         scope: &'scope Scope<'scope, '_>,
         recordings: &'scope [Reader],
+        choice: &'scope Choice,
     ) -> Result<Self> {
         let (batches, halves) = sync_channel(READY);
-        let maker = Builder::new().spawn_scoped(scope, move || make(recordings, &batches));
+        let maker = Builder::new().spawn_scoped(scope, move || make(recordings, choice, &batches));
         Ok(Self {
             halves: halves.into_iter().flatten(),
             maker: maker.context("cannot read a recording beside the other")?,
@@ -74,7 +77,11 @@ impl<'scope> Halves<'scope> {
     }
 }
 
-fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Recorded> {
+fn make(
+    recordings: &[Reader],
+    choice: &Choice,
+    batches: &SyncSender<Vec<Half>>,
+) -> Result<Recorded> {
     let name = recordings
         .iter()
         .find_map(|recording| recording.fact("host"));
@@ -94,8 +101,10 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
                     recording.path().display()
                 );
             }
-            recorded.add(message);
-            halves.push(maker.half(message));
+            if choice.has_flow(message) {
+                recorded.add(message);
+                halves.push(maker.half(message));
+            }
             rest = rest.saturating_sub(1);
             if rest > 0 {
                 return Ok(());
@@ -158,7 +167,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.parquet");
         recording(&path);
-        let recordings = [Reader::open(&path).unwrap()];
+        let (recordings, choice) = ([Reader::open(&path).unwrap()], Choice::default());
         let mut stored = Vec::new();
         let noted: Result<()> = recordings[0].each(Detail::All, |message| {
             stored.push(message.time.as_nanos());
@@ -167,7 +176,7 @@ mod tests {
         noted.unwrap();
         assert!(!stored.is_sorted(), "the order of rows is that of flows");
         let times: Vec<u64> = std::thread::scope(|scope| {
-            let mut halves = Halves::of(scope, &recordings).unwrap();
+            let mut halves = Halves::of(scope, &recordings, &choice).unwrap();
             std::iter::from_fn(|| halves.next())
                 .map(|half| half.time())
                 .collect()

@@ -12,6 +12,7 @@ use sockstamp_record::{Detail, Reader};
 use super::halves::{Halves, Recorded};
 use super::options::Options;
 use super::sums::Sums;
+use crate::options::choice::Choice;
 use crate::print::progress::Progress;
 use crate::recordings::open;
 
@@ -28,6 +29,7 @@ impl Joined {
     pub(super) fn of(
         options: &Options,
         paths: &[Vec<PathBuf>; 2],
+        choice: &Choice,
         take: &mut dyn FnMut(&Life) -> Result<()>,
     ) -> Result<Self> {
         let trust = match options.ptp {
@@ -42,12 +44,16 @@ impl Joined {
         };
         let mut join = Join::new(settings);
         if options.nat {
-            join = join.translated(translations(&recordings)?);
+            join = join.translated(translations(&recordings, choice)?);
         }
         let mut hosts = [Recorded::default(), Recorded::default()];
         let mut sums = [Sums::new(options.slowest), Sums::new(options.slowest)];
         let mut failed = Ok(());
         let mut each = |life: &Life| {
+            let names = [&life.sender, &life.reader].map(|end| (end.pid, &end.comm));
+            if !choice.has_either(names) {
+                return;
+            }
             sums[life.from as usize].add(life);
             if failed.is_ok() {
                 failed = take(life);
@@ -55,7 +61,7 @@ impl Joined {
         };
         let mut progress = Progress::new(rows(&recordings))?;
         thread::scope(|scope| {
-            let begin = |recordings| Halves::of(scope, recordings).map(Some);
+            let begin = |recordings| Halves::of(scope, recordings, choice).map(Some);
             let mut halves = [begin(&recordings[0])?, begin(&recordings[1])?];
             while halves.iter().any(Option::is_some) {
                 let host = join.needs();
@@ -103,13 +109,15 @@ fn beside(paths: &[PathBuf]) -> Result<Vec<Reader>> {
 }
 
 /// Look for connections whose addresses differ between the hosts.
-fn translations(recordings: &[Vec<Reader>; 2]) -> Result<Translations> {
+fn translations(recordings: &[Vec<Reader>; 2], choice: &Choice) -> Result<Translations> {
     let mut nat = Nat::default();
     let mut progress = Progress::new(rows(recordings))?;
     for (host, recordings) in Host::ALL.into_iter().zip(recordings) {
         for recording in recordings {
             recording.each(Detail::All, |message| {
-                nat.add(host, message);
+                if choice.has_flow(message) {
+                    nat.add(host, message);
+                }
                 progress.step()
             })?;
         }

@@ -11,33 +11,52 @@ mod text;
 mod waterfall;
 
 use std::collections::HashSet;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 
-use crate::print::output::Format;
-use crate::recordings::{files, identity};
+use crate::options::files::{one_or_several, with_filter};
+use crate::options::wrong_use::WrongUse;
+use crate::print::output::{Format, is_stdout};
+use crate::recordings::{all_files, identity};
 
 use joined::Joined;
 use lives::Lives;
 pub use options::Options;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let paths = [files(&options.first)?, files(&options.second)?];
+    let (seconds, filter) = with_filter(&options.seconds, &options.filter)?;
+    let paths = [
+        all_files(&one_or_several(&options.first, &options.firsts))?,
+        all_files(&one_or_several(&options.second, &seconds))?,
+    ];
+    let choice = options.chosen.choice(&filter);
     refuse_one_for_both(&paths)?;
     let outputs = [&options.output, &options.lives, &options.clocks];
     refuse_one_twice(outputs.map(|path| path.as_deref()))?;
+    if options.output.as_deref().is_some_and(is_stdout) {
+        return Err(
+            WrongUse("-o - is a recording, which is a file: write --lives -".to_owned()).into(),
+        );
+    }
     let mut lives = Lives::create(options, &paths.concat())?;
-    let joined = Joined::of(options, &paths, &mut |life| lives.write(life))?;
+    let joined = Joined::of(options, &paths, &choice, &mut |life| lives.write(life))?;
     lives.finish()?;
     if let Some(path) = &options.clocks {
         offsets::write(path, &paths.concat(), &joined)?;
     }
-    let mut output = io::stdout();
+    // The table makes way for what `-` names.
+    let is_taken = outputs.into_iter().flatten().any(|path| is_stdout(path));
+    let (mut output, is_terminal): (Box<dyn Write>, _) = match is_taken {
+        true => (Box::new(io::stderr()), io::stderr().is_terminal()),
+        false => (Box::new(io::stdout()), io::stdout().is_terminal()),
+    };
+    let brush = options.colours.brush(is_terminal);
     let printed = match options.format {
-        Format::Text => text::all(&mut output, &joined),
+        Format::Text => text::all(&mut output, &joined, brush),
         Format::Json => json::all(&mut output, &joined),
     };
     match printed {

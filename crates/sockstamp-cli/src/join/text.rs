@@ -7,6 +7,7 @@ use sockstamp_model::percent::share;
 
 use super::joined::Joined;
 use super::waterfall;
+use crate::print::colour::Brush;
 use crate::print::paragraph::wrapped;
 use crate::print::text::counted;
 use crate::print::text::row;
@@ -14,7 +15,7 @@ use crate::print::text::row;
 /// The places of the hosts among the arguments.
 const PLACES: [&str; 2] = ["first", "second"];
 
-pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
+pub(super) fn all(output: &mut dyn Write, joined: &Joined, brush: Brush) -> io::Result<()> {
     writeln!(output)?;
     for (host, place) in joined.hosts.iter().zip(PLACES) {
         let (name, messages) = (escaped(&host.name), counted(host.messages, "message"));
@@ -22,7 +23,7 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     }
     writeln!(output, "{}", clocks(joined))?;
     for host in Host::ALL {
-        direction(output, joined, host)?;
+        direction(output, joined, host, brush)?;
     }
     let reasons = Reason::ALL
         .into_iter()
@@ -106,18 +107,18 @@ fn way(names: [&str; 2], from: Host) -> String {
     }
 }
 
-fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<()> {
+fn direction(output: &mut dyn Write, joined: &Joined, from: Host, brush: Brush) -> io::Result<()> {
     let sums = joined.from(from);
     let way = way([&joined.hosts[0].name, &joined.hosts[1].name], from);
     if sums.total.is_empty() {
         return writeln!(output, "\n {way}: no message was joined");
     }
     writeln!(output, "\n {way}")?;
-    writeln!(
-        output,
+    let heads = format!(
         " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
         "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
-    )?;
+    );
+    writeln!(output, "{}", brush.bold(&heads))?;
     let whole = sums.total.sum_ns();
     for (stage, histogram) in sums.stages() {
         let share = share(histogram.sum_ns(), whole);

@@ -4,6 +4,7 @@ use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
+use sockstamp_model::packet::Packet;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::wait::Attempts;
 use sockstamp_record::Waited;
@@ -23,11 +24,28 @@ impl Choice {
         *self == Self::default()
     }
 
+    /// Return true if a message is of a flow and a time that are chosen, whatever its process.
+    pub(crate) fn has_flow(&self, message: &Message) -> bool {
+        let selects = |filter: &Filter| filter.selects(&message.flow, message.direction);
+        self.has_time(message.time) && self.filter.as_ref().is_none_or(selects)
+    }
+
+    /// Return true if one of these processes is chosen.
+    pub(crate) fn has_either(&self, ends: [(u32, &Name); 2]) -> bool {
+        ends.into_iter()
+            .any(|(pid, name)| self.has_owner(pid, [Some(name), None]))
+    }
+
     /// Return true if the message is read. `process`: the name of its process, if that is known.
     pub(crate) fn has(&self, message: &Message, process: Option<&Name>) -> bool {
-        let selects = |filter: &Filter| filter.selects(&message.flow, message.direction);
-        self.has_time(message.time)
-            && self.has_owner(message.pid, [Some(&message.comm), process])
+        self.has_owner(message.pid, [Some(&message.comm), process]) && self.has_flow(message)
+    }
+
+    /// A packet whose process is unknown is of none that is named.
+    pub(crate) fn has_packet(&self, packet: &Packet<'_>) -> bool {
+        let selects = |filter: &Filter| filter.selects(&packet.flow, packet.direction);
+        self.has_time(packet.time)
+            && self.has_owner(packet.pid.unwrap_or_default(), [Some(&packet.comm), None])
             && self.filter.as_ref().is_none_or(selects)
     }
 
@@ -94,5 +112,7 @@ mod tests {
         assert!(!choice.has_owner(7, [Some(&thread), None]));
         assert!(!choice.has_owner(9, [Some(&process), None]));
         assert!(Choice::default().has_owner(0, [None, None]));
+        assert!(choice.has_either([(1, &thread), (7, &process)]));
+        assert!(!choice.has_either([(7, &thread), (1, &process)]));
     }
 }

@@ -2,14 +2,15 @@
 
 use clap::Args;
 use sockstamp_model::clock::{Realtime, Timestamp};
-use sockstamp_run::target::process_name;
 use sockstamp_run::utc::moment;
 
 use super::choice::Choice;
 use super::filter::FilterWords;
-use super::target::process;
+use super::processes::Processes;
 
 const HEADING: &str = "Rows";
+const PIDS: &str = "Read only messages that these processes sent or read";
+const COMMS: &str = "The same, for processes or threads of this name";
 
 /// Conditions on the time of rows.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -22,28 +23,29 @@ pub struct Span {
     pub to: Option<Timestamp<Realtime>>,
 }
 
+impl Span {
+    /// Return the choice of rows that also meet these conditions.
+    pub(crate) fn choice(self, processes: &Processes, filter: &FilterWords) -> Choice {
+        Choice {
+            filter: filter.0.clone(),
+            pids: processes.pids.clone(),
+            comms: processes.comms.clone(),
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
 /// Conditions on rows beside the filter. All must hold.
 #[derive(Debug, Clone, Default, Args)]
+#[command(
+    mut_arg("pids", |arg| arg.help(PIDS).help_heading(HEADING)),
+    mut_arg("comms", |arg| arg.help(COMMS).help_heading(HEADING)),
+)]
 pub struct Chosen {
-    /// Read only messages that these processes sent or read
-    #[arg(
-        short,
-        long = "pid",
-        value_name = "PID",
-        value_delimiter = ',',
-        value_parser = process,
-        help_heading = HEADING,
-    )]
-    pub pids: Vec<u32>,
-    /// The same, for processes or threads of this name
-    #[arg(
-        long = "comm",
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = process_name,
-        help_heading = HEADING,
-    )]
-    pub comms: Vec<String>,
+    /// The processes.
+    #[command(flatten)]
+    pub processes: Processes,
     /// The time.
     #[command(flatten)]
     pub span: Span,
@@ -51,13 +53,7 @@ pub struct Chosen {
 
 impl Chosen {
     pub(crate) fn choice(&self, filter: &FilterWords) -> Choice {
-        Choice {
-            filter: filter.0.clone(),
-            pids: self.pids.clone(),
-            comms: self.comms.clone(),
-            from: self.span.from,
-            to: self.span.to,
-        }
+        self.span.choice(&self.processes, filter)
     }
 }
 

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::filter::{FILTER_WORDS, FilterWords};
+use super::wrong_use::WrongUse;
 
 const ID: &str = "files";
 
@@ -37,6 +38,31 @@ pub(crate) fn divided(mut words: Vec<PathBuf>) -> Result<(Vec<PathBuf>, FilterWo
     let filter = FilterWords::read(&of_filter.join(" "));
     let filter = filter.map_err(|error| Error::raw(ErrorKind::ValueValidation, error))?;
     Ok((words, filter))
+}
+
+/// Return what is named as a place, or else by an option that takes several.
+pub(crate) fn one_or_several(one: &Option<PathBuf>, several: &[PathBuf]) -> Vec<PathBuf> {
+    one.iter().chain(several).cloned().collect()
+}
+
+/// Divide the last list of recordings from the filter behind it: an option that takes several
+/// swallows its words.
+pub(crate) fn with_filter(
+    last: &[PathBuf],
+    filter: &FilterWords,
+) -> Result<(Vec<PathBuf>, FilterWords), WrongUse> {
+    let (paths, behind) = divided(last.to_vec()).map_err(|error| WrongUse(told(&error)))?;
+    Ok(match behind.0 {
+        Some(_) => (paths, behind),
+        None => (paths, filter.clone()),
+    })
+}
+
+/// Return the first line of an error, without its label.
+fn told(error: &Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 impl FromArgMatches for Files {
@@ -94,6 +120,20 @@ mod tests {
             assert!(filter.0.is_some());
         }
         assert_eq!(of(&["a.parquet", "b/"]), (files.into(), FilterWords(None)));
+    }
+
+    #[test]
+    fn a_filter_stands_behind_the_last_of_several_recordings() {
+        let words = ["a.parquet", "b/", "udp"].map(PathBuf::from);
+        let none = FilterWords::default();
+        let (paths, filter) = with_filter(&words, &none).unwrap();
+        assert_eq!(paths, words[..2]);
+        assert_eq!(filter.0, "udp".parse().ok());
+        let other = FilterWords("tcp".parse().ok());
+        assert_eq!(with_filter(&words[..1], &other).unwrap().1, other);
+        let wrong = ["a.parquet", "port", "http"].map(PathBuf::from);
+        let told = with_filter(&wrong, &none).unwrap_err().to_string();
+        assert!(told.starts_with("filter, column"), "{told}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use sockstamp_explain::Least;
-use sockstamp_run::duration;
+use sockstamp_run::duration::duration;
 
 /// Options of what is too small to be a finding.
 #[derive(Debug, Clone, Copy, Args)]
@@ -10,7 +10,7 @@ pub struct LeastOptions {
     /// What takes less of the whole time is no finding: a percentage
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "5%")]
     pub least_share: f64,
-    /// What takes less time is no finding: a number with us, ms, s, m or h
+    /// What takes less time is no finding: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100us")]
     pub least_time: f64,
 }
@@ -37,10 +37,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Read a time, in nanoseconds.
 fn time(text: &str) -> Result<f64, String> {
-    if text == "0" {
-        return Ok(0.0);
-    }
-    Ok(duration::with_unit(text)?.as_secs_f64() * 1e9)
+    Ok(duration(text)?.as_secs_f64() * 1e9)
 }
 
 #[cfg(test)]
@@ -48,16 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_and_times_have_units() {
+    fn percentages_have_a_sign_and_times_may_have_a_unit() {
         assert_eq!(share("5%"), Ok(0.05));
         assert_eq!(share("0 %"), Ok(0.0));
         assert_eq!(time("100us"), Ok(1e5));
         assert_eq!(time("2ms"), Ok(2e6));
         assert_eq!(time("0"), Ok(0.0));
+        assert_eq!(time("1"), Ok(1e9));
         for text in ["5", "-1%", "101%", "x%", "NaN%"] {
             assert!(share(text).is_err(), "{text}");
         }
-        for text in ["5", "-1us", "NaNus", "ms"] {
+        for text in ["-1us", "NaNus", "ms"] {
             assert!(time(text).is_err(), "{text}");
         }
     }

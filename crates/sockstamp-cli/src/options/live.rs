@@ -9,12 +9,12 @@ use sockstamp_run::duration::duration;
 use super::measuring::Measuring;
 use super::target::Target;
 
-/// The options of a measurement that runs.
+/// The options of a measurement that runs, of a target or of what else is named.
 #[derive(Debug, Args)]
-pub struct Live {
+pub struct Live<T: Args = Target> {
     #[command(flatten)]
     /// The target.
-    pub target: Target,
+    pub target: T,
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,

@@ -2,6 +2,7 @@
 
 pub(crate) mod choice;
 pub(crate) mod chosen;
+pub(crate) mod colours;
 pub(crate) mod expert;
 pub(crate) mod files;
 pub(crate) mod filter;
@@ -9,6 +10,7 @@ pub(crate) mod heading;
 pub(crate) mod least;
 pub(crate) mod live;
 pub(crate) mod measuring;
+pub(crate) mod processes;
 pub(crate) mod slow;
 pub(crate) mod source;
 pub(crate) mod target;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use sockstamp_run::duration;
+use sockstamp_run::duration::duration;
 
 use super::heading::MEASURING;
 
@@ -19,7 +19,7 @@ pub struct SlowOnly {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration::with_unit,
+        value_parser = duration,
         conflicts_with = "sample",
         help_heading = MEASURING,
     )]
@@ -34,7 +34,7 @@ pub struct Slow {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration::with_unit,
+        value_parser = duration,
         default_value = "10ms",
         help_heading = MEASURING,
     )]

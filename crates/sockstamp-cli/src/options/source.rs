@@ -1,18 +1,25 @@
 //! Define where messages come from: recordings, or a target that is measured.
+//!
+//! What measures also reads, by -r. All that read choose rows by the same options: `chosen` has
+//! them for what reads alone.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches};
 
-use crate::options::files::divided;
-use crate::options::target::Target;
+use super::choice::Choice;
+use super::chosen::Span;
+use super::files::divided;
+use super::target::Target;
+use crate::command_line::Cli;
+use crate::recordings::Recordings;
 
 /// The files to read.
 const FILES: &str = "read";
 /// Options that do not choose what is measured.
-const OF_BOTH: [&str; 13] = [
+const OF_BOTH: [&str; 17] = [
     FILES,
     "pids",
     "comms",
@@ -20,6 +27,10 @@ const OF_BOTH: [&str; 13] = [
     "from",
     "to",
     "format",
+    "color",
+    "output",
+    "why",
+    "fail",
     "least_share",
     "least_time",
     "slow",
@@ -33,14 +44,31 @@ const OF_BOTH: [&str; 13] = [
 pub struct Source {
     /// Recordings; none if messages are measured.
     pub files: Vec<PathBuf>,
-    /// The target.
+    /// The target; of recordings, the processes and the filter.
     pub target: Target,
+    /// The time of the rows that are read.
+    pub span: Span,
+}
+
+impl Source {
+    /// Open the recordings, if any are named.
+    pub(crate) fn recordings(&self) -> anyhow::Result<Option<Recordings>> {
+        let read = || Recordings::chosen(&self.files, self.choice());
+        (!self.files.is_empty()).then(read).transpose()
+    }
+
+    /// Return the rows that are read.
+    pub(crate) fn choice(&self) -> Choice {
+        self.span
+            .choice(&self.target.processes, &self.target.filter)
+    }
 }
 
 /// Return an option as it is typed.
 fn typed(id: &str) -> String {
-    let target = Target::augment_args(Command::new("target"));
-    let option = target.get_arguments().find(|option| option.get_id() == id);
+    let root = Cli::command();
+    let mut options = root.get_subcommands().flat_map(Command::get_arguments);
+    let option = options.find(|option| option.get_id() == id);
     match (option.and_then(Arg::get_long), id) {
         (Some(long), _) => format!("--{long}"),
         (None, "command") => "a command".to_owned(),
@@ -51,10 +79,15 @@ fn typed(id: &str) -> String {
 impl FromArgMatches for Source {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut target = Target::from_arg_matches(matches)?;
+        let span = Span::from_arg_matches(matches)?;
         let words = matches.get_many::<PathBuf>(FILES).unwrap_or_default();
         let (files, filter) = divided(words.cloned().collect())?;
         if files.is_empty() {
-            return Ok(Self { files, target });
+            return Ok(Self {
+                files,
+                target,
+                span,
+            });
         }
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut options = matches.ids().map(clap::Id::as_str).filter(given);
@@ -71,7 +104,11 @@ impl FromArgMatches for Source {
         if filter.0.is_some() {
             target.filter = filter;
         }
-        Ok(Self { files, target })
+        Ok(Self {
+            files,
+            target,
+            span,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -90,7 +127,11 @@ impl Args for Source {
             .action(ArgAction::Append)
             .value_parser(clap::value_parser!(PathBuf))
             .help("Read recordings, files or directories of `record`, and measure nothing");
-        Target::augment_args(command).arg(files)
+        let command = Span::augment_args(Target::augment_args(command).arg(files));
+        let needs_files = |arg: Arg| arg.requires(FILES);
+        command
+            .mut_arg("from", needs_files)
+            .mut_arg("to", needs_files)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

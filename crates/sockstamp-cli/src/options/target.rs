@@ -4,33 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use sockstamp_run::target::{self, process_name};
+use sockstamp_run::target;
 
-use crate::options::filter::{FilterWords, HEADING};
+use super::filter::{FilterWords, HEADING};
+use super::processes::Processes;
 
 /// Conditions on messages. All must hold.
 #[derive(Debug, Args, Default)]
 pub struct Target {
-    /// Messages that these processes send or read, on connections they opened, listened for or hold
-    /// at the start; the end of the last one ends the measurement
-    #[arg(
-        short,
-        long = "pid",
-        value_name = "PID",
-        value_delimiter = ',',
-        value_parser = process,
-        help_heading = HEADING,
-    )]
-    pub pids: Vec<u32>,
-    /// The same, for processes of this name (as ps -C), including those that start later
-    #[arg(
-        long = "comm",
-        value_name = "NAME",
-        value_delimiter = ',',
-        value_parser = process_name,
-        help_heading = HEADING,
-    )]
-    pub comms: Vec<String>,
+    /// The processes.
+    #[command(flatten)]
+    pub processes: Processes,
     /// Go on after the last process of --pid has ended
     #[arg(long, requires = "pids", help_heading = HEADING)]
     pub keep: bool,
@@ -47,14 +31,15 @@ pub struct Target {
         help_heading = HEADING,
     )]
     pub container: Option<String>,
-    /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
+    /// Sockets of these network namespaces: names of ip-netns(8), or processes in them
     #[arg(
         long,
         value_name = "NAME|PID",
+        value_delimiter = ',',
         value_parser = NonEmptyStringValueParser::new(),
         help_heading = HEADING,
     )]
-    pub netns: Option<String>,
+    pub netns: Vec<String>,
     /// Sockets whose route leaves by this interface, of this network namespace or that of --netns
     #[arg(
         short,
@@ -76,8 +61,8 @@ impl Target {
     /// Return the conditions without the words of a command line.
     pub(crate) fn named(&self) -> target::Target {
         target::Target {
-            pids: self.pids.clone(),
-            comms: self.comms.clone(),
+            pids: self.processes.pids.clone(),
+            comms: self.processes.comms.clone(),
             cgroup: self.cgroup.clone(),
             container: self.container.clone(),
             netns: self.netns.clone(),
@@ -90,9 +75,4 @@ impl Target {
     pub(crate) fn resolve(&self) -> anyhow::Result<sockstamp_bpf::Target> {
         target::resolve(&self.named())
     }
-}
-
-pub(super) fn process(text: &str) -> Result<u32, String> {
-    let number = text.parse();
-    number.map_err(|_| "a process is a number (--comm has names)".to_owned())
 }

@@ -20,7 +20,6 @@ use sockstamp_run::escape::complain;
 use sockstamp_run::life::Life;
 
 use crate::options::source::Source;
-use crate::options::wrong_use::WrongUse;
 use crate::print::interfaces::Namespaces;
 
 use capture::Capture;
@@ -68,21 +67,9 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let target = &options.source.target;
-    let is_part = !target.pids.is_empty() || !target.comms.is_empty() || target.filter.0.is_some();
     match options.source.files[..] {
-        [_, ..] if is_part => Err(WrongUse(
-            "-r writes all packets of recordings: leave out --pid, --comm and the filter"
-                .to_owned(),
-        )
-        .into()),
         [] => live(options, &options.write),
-        _ => recorded::run(
-            &options.source.files,
-            &options.write,
-            options.all_stages,
-            options.count,
-        ),
+        _ => recorded::run(&options.source, options),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::iter::Peekable;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -12,20 +12,19 @@ use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
 use sockstamp_record::PacketReader;
 use sockstamp_run::escape::complain;
 
+use super::Options;
 use super::capture::Capture;
 use super::destination::{create, refuse_recording, tell, tell_unwritten};
+use crate::options::choice::Choice;
+use crate::options::source::Source;
 use crate::print::output::Unfinished;
 use crate::print::progress::Progress;
 use crate::recordings::{RECORDING, UNWRITTEN, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.
-pub(super) fn run(
-    recordings: &[PathBuf],
-    output: &Path,
-    all_stages: bool,
-    count: Option<u64>,
-) -> Result<ExitCode> {
-    let messages = all_files(recordings)?;
+pub(super) fn run(source: &Source, options: &Options) -> Result<ExitCode> {
+    let (output, all_stages): (&Path, _) = (&options.write, options.all_stages);
+    let messages = all_files(&source.files)?;
     let files: Result<Vec<_>> = messages.iter().map(|file| open(file)).collect();
     let files = files?;
     of_one_host(&files)?;
@@ -41,8 +40,8 @@ pub(super) fn run(
             (Some(file), output)
         }
     };
-    let mut capture = Capture::start(output, None, all_stages, count)?;
-    pass_on(&files, all_stages, &mut capture)?;
+    let mut capture = Capture::start(output, None, all_stages, options.count)?;
+    pass_on(&files, &source.choice(), all_stages, &mut capture)?;
     let lost = files.iter().map(lost_packets).fold(Lost::default(), sum);
     let unwritten = files.iter().map(unwritten).fold(0, u64::saturating_add);
     let written = capture.finish(lost, unwritten)?;
@@ -85,8 +84,13 @@ fn of_one_host(files: &[PacketReader]) -> Result<()> {
     Ok(())
 }
 
-/// Pass the packets of all recordings on, in the order of their times.
-fn pass_on(files: &[PacketReader], all_stages: bool, capture: &mut Capture) -> Result<()> {
+/// Pass the packets of all recordings on that are chosen, in the order of their times.
+fn pass_on(
+    files: &[PacketReader],
+    choice: &Choice,
+    all_stages: bool,
+    capture: &mut Capture,
+) -> Result<()> {
     let mut progress = Progress::new(files.iter().map(PacketReader::rows).sum())?;
     let mut events = Events::new(all_stages);
     let mut recordings = recordings(files);
@@ -99,7 +103,9 @@ fn pass_on(files: &[PacketReader], all_stages: bool, capture: &mut Capture) -> R
         if let Some(way) = recordings[at].next() {
             let (way, is_new) = way?;
             events.before(Some(&way), capture);
-            events.add(way, is_new);
+            if choice.has_packet(&way.packet) {
+                events.add(way, is_new);
+            }
             progress.step()?;
         }
     }

@@ -17,7 +17,7 @@ mod statistics;
 mod summary;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ pub use options::Options;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
 
+use crate::print::colour::Brush;
 use crate::print::output::Reported;
 use follow::{Listener, Signals, follow};
 use hosts::Host;
@@ -82,6 +83,7 @@ struct Report<'a> {
     hosts: Vec<Host>,
     statistics: Statistics,
     output: Reported,
+    brush: Brush,
     /// The sources of stamps printed so far.
     told: Vec<Stamps>,
     failed: bool,
@@ -96,6 +98,7 @@ impl<'a> Report<'a> {
             statistics: Statistics::new(hosts.len()),
             hosts,
             output: Reported::new(),
+            brush: options.colours.brush(io::stdout().is_terminal()),
             told: Vec::new(),
             failed: false,
             asked_for: Instant::now(),
@@ -112,7 +115,7 @@ impl<'a> Report<'a> {
     }
 
     fn head(&mut self, sockets: &BTreeSet<String>) -> Result<()> {
-        if self.options.json || self.lists() || self.output.is_unread() {
+        if self.options.is_json() || self.lists() || self.output.is_unread() {
             return Ok(());
         }
         let sockets: Vec<_> = sockets.iter().map(String::as_str).collect();
@@ -158,7 +161,7 @@ impl<'a> Report<'a> {
             Event::Stray { target, from, why } => {
                 let target = target.map(index);
                 self.statistics.count(target, |counts| counts.strays += 1);
-                if self.options.json {
+                if self.options.is_json() {
                     let host = target.and_then(|target| self.hosts.get(target));
                     let object = json::stray(host, *from, *why);
                     return self.object(&object);
@@ -175,7 +178,7 @@ impl<'a> Report<'a> {
         if self.is_silent() {
             return Ok(());
         }
-        if self.options.json {
+        if self.options.is_json() {
             let time = self.time();
             let object = json::Line::outcome(&self.hosts[target], seq, outcome).at(time);
             let printed = write_object(&mut self.output, &object);
@@ -188,7 +191,15 @@ impl<'a> Report<'a> {
             return Ok(());
         }
         let bell = if self.options.audible { "\x07" } else { "" };
-        self.text(|output, hosts| line::outcome(output, &hosts[target], seq, outcome, bell))
+        let brush = self.brush;
+        self.text(|output, hosts| {
+            let mut line = Vec::new();
+            line::outcome(&mut line, &hosts[target], seq, outcome, bell)?;
+            match outcome {
+                Outcome::Answered(_) => output.write_all(&line),
+                _ => output.write_all(&brush.alarm_line(&line)),
+            }
+        })
     }
 
     /// Name each source once, since usually all probes are stamped alike.
@@ -211,7 +222,7 @@ impl<'a> Report<'a> {
         what: &'static str,
         remark: &str,
     ) -> Result<()> {
-        if self.options.json {
+        if self.options.is_json() {
             if self.is_silent() {
                 return Ok(());
             }
@@ -226,7 +237,7 @@ impl<'a> Report<'a> {
     fn late_refusal(&mut self, target: usize, seq: u64, refusal: &Refusal) -> Result<()> {
         self.statistics
             .count(Some(target), |counts| counts.late_refusals += 1);
-        if self.options.json {
+        if self.options.is_json() {
             if self.is_silent() {
                 return Ok(());
             }
@@ -248,7 +259,7 @@ impl<'a> Report<'a> {
         self.failed = true;
         complain(format_args!("{}: {why}", line::label(host)));
         match json::ended(host, end) {
-            Some(object) if self.options.json => self.object(&object),
+            Some(object) if self.options.is_json() => self.object(&object),
             _ => Ok(()),
         }
     }
@@ -267,7 +278,7 @@ impl<'a> Report<'a> {
         };
         let printed = if self.lists() {
             self.list()
-        } else if self.options.json {
+        } else if self.options.is_json() {
             write_object(&mut self.output, &json::summary(&summary))
         } else {
             summary.print(&mut self.output)

@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 use sockstamp::socket_options::PathMtu;
 use sockstamp_run::duration::duration;
 
+use crate::options::colours::Colours;
+use crate::print::output::Format;
+
 /// Options of `ping`.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -129,10 +132,10 @@ pub struct Options {
     #[arg(short = 'U')]
     pub user_to_user: bool,
     /// Print the addresses that answered, one per line, and nothing else
-    #[arg(long, conflicts_with_all = ["dead", "json", "quiet"])]
+    #[arg(long, conflicts_with_all = ["dead", "format", "quiet"])]
     pub alive: bool,
     /// Print the addresses that did not answer, one per line, and nothing else
-    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    #[arg(long, conflicts_with_all = ["format", "quiet"])]
     pub dead: bool,
     /// Send the next probe when the last is answered, or after 10 ms; needs root
     #[arg(short, long, conflicts_with = "interval")]
@@ -176,12 +179,19 @@ pub struct Options {
         ],
     )]
     pub path: bool,
-    /// Print one JSON object per probe, then the summary; all times in nanoseconds
-    #[arg(long)]
-    pub json: bool,
+    /// Output format: a line of text or a JSON object per probe, and the summary
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
 }
 
 impl Options {
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// The defaults.
     pub(crate) fn of(hosts: Vec<String>) -> Self {
         const SECOND: Duration = Duration::from_secs(1);
@@ -222,7 +232,8 @@ impl Options {
             retries: None,
             every: None,
             path: false,
-            json: false,
+            format: Format::Text,
+            colours: Colours::default(),
         }
     }
 }

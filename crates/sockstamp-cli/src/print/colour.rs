@@ -54,6 +54,10 @@ pub(crate) struct Brush {
 }
 
 impl Brush {
+    pub(crate) const fn has_colours(self) -> bool {
+        self.colours
+    }
+
     /// Headings and the conclusion.
     pub(crate) fn bold(self, text: &str) -> String {
         self.sequence("1", text)
@@ -62,6 +66,13 @@ impl Brush {
     /// Text that must not be overlooked.
     pub(crate) fn alarm(self, text: &str) -> String {
         self.sequence("1;31", text)
+    }
+
+    /// Put a line, with its end, as a whole in the colour of an alarm.
+    pub(crate) fn alarm_line(self, line: &[u8]) -> Vec<u8> {
+        let text = String::from_utf8_lossy(line);
+        let line = text.trim_end_matches('\n');
+        (self.alarm(line) + &text[line.len()..]).into_bytes()
     }
 
     /// Put the text in the colour of a share of the time: red from half on, yellow from a quarter
@@ -105,5 +116,15 @@ mod tests {
         assert_eq!(brush.share(1, 5, "x"), "x");
         assert_eq!(brush.share(0, 0, "x"), "x");
         assert_eq!(Brush::default().share(1, 1, "x"), "x");
+    }
+
+    #[test]
+    fn the_end_of_a_line_has_no_colour() {
+        let brush = Color::Always.brush(false);
+        assert_eq!(
+            brush.alarm_line(b"no answer\n"),
+            b"\x1b[1;31mno answer\x1b[0m\n"
+        );
+        assert_eq!(Brush::default().alarm_line(b"x\n"), b"x\n");
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use sockstamp_host::netns;
+use sockstamp_host::places::Places;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::InterfaceSummary;
 use sockstamp_model::name::Name;
@@ -65,7 +66,8 @@ pub(crate) fn summary(
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     names: BTreeMap<NetnsInode, Name>,
-    read_at: Instant,
+    /// When they were looked up on this host; never for those of a recording.
+    read_at: Option<Instant>,
 }
 
 impl Namespaces {
@@ -75,14 +77,23 @@ impl Namespaces {
     pub(crate) fn read() -> Self {
         Self {
             names: netns::names(),
-            read_at: Instant::now(),
+            read_at: Some(Instant::now()),
+        }
+    }
+
+    /// Keep the names that a recording has.
+    pub(crate) fn recorded(places: Places) -> Self {
+        Self {
+            names: places.names,
+            read_at: None,
         }
     }
 
     pub(crate) fn name(&mut self, netns: NetnsInode) -> Option<&Name> {
-        if !self.names.contains_key(&netns) && self.read_at.elapsed() > Self::REST {
+        let is_due = |read_at: Instant| read_at.elapsed() > Self::REST;
+        if !self.names.contains_key(&netns) && self.read_at.is_some_and(is_due) {
             self.names.extend(netns::names());
-            self.read_at = Instant::now();
+            self.read_at = Some(Instant::now());
         }
         self.names.get(&netns)
     }

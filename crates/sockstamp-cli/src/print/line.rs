@@ -15,6 +15,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_run::escape;
 
+use crate::print::colour::Brush;
 use crate::print::interfaces::Namespaces;
 
 /// Separates the items of a line.
@@ -99,6 +100,14 @@ impl Line {
         self.way(message, namespaces);
         if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
             self.time(&OLDEST, age);
+        }
+    }
+
+    /// Make the line bold if it `stands_out`.
+    pub(crate) fn paint(&mut self, brush: Brush, stands_out: bool) {
+        if stands_out && brush.has_colours() {
+            let text = brush.bold(&String::from_utf8_lossy(&self.0));
+            self.0 = text.into_bytes();
         }
     }
 

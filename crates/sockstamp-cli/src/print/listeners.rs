@@ -184,10 +184,10 @@ impl Since {
     }
 }
 
-/// Return the listeners of a target's network namespace, or of all. A kernel that lists none is
+/// Return the listeners of a target's network namespaces, or of all. A kernel that lists none is
 /// reported: what follows from them is left out.
 fn known(target: &Resolved) -> Known {
-    listener::all(target.netns).unwrap_or_else(|error| {
+    listener::all(&target.netns).unwrap_or_else(|error| {
         complain(format_args!("accept queues are left out: {error:#}"));
         Known::default()
     })
@@ -385,7 +385,7 @@ mod tests {
     fn a_process_has_the_sockets_that_it_holds() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        let found = listener::all(None).unwrap().each;
+        let found = listener::all(&[]).unwrap().each;
         let ours = found
             .values()
             .find(|listener| listener.local == address)

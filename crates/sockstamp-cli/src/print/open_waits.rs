@@ -7,12 +7,13 @@ use serde::Serialize;
 use sockstamp_bpf::stuck::Open;
 use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::diagnosis::{self, Why};
-use sockstamp_host::netns;
+use sockstamp_host::{netns, places};
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::{NetnsInode, Opened, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
 
+use crate::print::colour::Brush;
 use crate::print::findings::reasons;
 use crate::print::interfaces::own_namespace;
 use crate::print::paragraph::wrapped;
@@ -23,32 +24,48 @@ const WHO: usize = 22;
 /// The network namespaces of waits, by their names: those of containers take a look at every
 /// process.
 #[derive(Debug, Default)]
-pub(crate) struct Places(BTreeMap<NetnsInode, Name>);
+pub(crate) struct Places {
+    home: NetnsInode,
+    names: BTreeMap<NetnsInode, Name>,
+}
 
 impl Places {
     /// Look the names up if a wait is in another network namespace than we are.
     pub(crate) fn of<'a>(waits: impl IntoIterator<Item = &'a Wait>) -> Self {
         let home = own_namespace();
         let elsewhere = waits.into_iter().any(|wait| wait.flow.netns != home);
-        Self(match elsewhere {
+        let names = match elsewhere {
             true => netns::names(),
             false => BTreeMap::new(),
-        })
+        };
+        Self { home, names }
+    }
+
+    /// Take those of a recording.
+    pub(crate) fn recorded(places: &places::Places) -> Self {
+        Self {
+            home: places.home,
+            names: places.names.clone(),
+        }
     }
 
     fn suffix(&self, wait: &Wait) -> String {
-        netns::seen_from(wait.flow.netns, own_namespace(), &self.0)
+        netns::seen_from(wait.flow.netns, self.home, &self.names)
     }
 }
 
 /// Return the line of a wait: its age, whose it is, for whom and what it waits.
-pub(crate) fn line(open: &Open, places: &Places) -> String {
+pub(crate) fn line(open: &Open, places: &Places, brush: Brush) -> String {
     let wait = &open.wait;
     let bound = if open.at_least { ">" } else { "" };
-    let age = format!("{bound}{}", wait.lasted);
+    let age = format!("{:>9}", format!("{bound}{}", wait.lasted));
     let who = format!("{}/{}", wait.pid, wait.comm);
     let place = places.suffix(wait);
-    format!("{age:>9}  {who:<WHO$}  {}", Sentence(open, &place))
+    format!(
+        "{}  {who:<WHO$}  {}",
+        brush.bold(&age),
+        Sentence(open, &place)
+    )
 }
 
 /// Return what is behind a wait, as paragraphs: what it is as far as it shows by itself, and what
@@ -263,7 +280,7 @@ mod tests {
     }
 
     fn told(open: &Open) -> String {
-        line(open, &Places::default())
+        line(open, &Places::of([&open.wait]), Brush::default())
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Stdout, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -69,10 +70,15 @@ impl Write for Reported {
     }
 }
 
+/// Return true for the name of standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content
 /// until something is written.
 pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
-    if path == Path::new("-") {
+    if is_stdout(path) {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
     let destination = Destination::open(path);
@@ -147,7 +153,16 @@ impl Drop for Destination {
     }
 }
 
-/// Do the same, but refuse to write over a file that is read.
+/// Take a reader that has seen enough for no failure.
+pub(crate) fn unless_unread(written: Result<()>) -> Result<()> {
+    let is_unread = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    match written {
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_unread) => Ok(()),
+        written => written,
+    }
+}
+
+/// Do the same as [`create`], but refuse to write over a file that is read.
 pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
     refuse_if_read(path, read)?;
     create(path)
@@ -171,13 +186,19 @@ fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,
-    /// `None` where the path is no file, but a pipe or a device.
+    /// `None` where the path is no file, but a pipe, a device or `-`.
     temporary: Option<PathBuf>,
 }
 
 impl Unfinished {
     /// Begin, but refuse to write over a file that is read.
     pub(crate) fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
+        if is_stdout(path) {
+            return Ok(Self {
+                path: path.to_owned(),
+                temporary: None,
+            });
+        }
         refuse_if_read(path, read)?;
         // The file that a symbolic link leads to is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -201,9 +222,13 @@ impl Unfinished {
     }
 
     fn open(&self) -> Result<File> {
-        // Its name can be guessed: a link there is not followed.
         let file = match &self.temporary {
+            // Its name can be guessed: a link there is not followed.
             Some(temporary) => File::create_new(temporary),
+            None if is_stdout(&self.path) => {
+                let stdout = io::stdout().as_fd().try_clone_to_owned();
+                stdout.map(File::from)
+            }
             None => File::create(&self.path),
         };
         file.with_context(|| format!("cannot write {}", self.path().display()))

@@ -23,6 +23,7 @@ use crate::options::heading::MEASURING;
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
 use crate::options::wrong_use::WrongUse;
+use crate::print::output::is_stdout;
 use crate::recordings::PACKETS;
 use crate::recordings::waits::WAITS;
 
@@ -121,6 +122,15 @@ fn refuse_rotation(options: &Options) -> Result<()> {
     bail!("{option} is for a directory, and {path} is a single file: write -o {path}/")
 }
 
+/// Refuse standard output: a recording is a file whose end is written anew.
+fn refuse_stdout(options: &Options) -> Result<()> {
+    if !is_stdout(&options.output) {
+        return Ok(());
+    }
+    let told = "a recording is a file: write -o FILE, or trace --format json for standard output";
+    Err(WrongUse(told.to_owned()).into())
+}
+
 /// Refuse tags where each host measures messages of its own choice.
 fn refuse_tags_out_of_step(options: &Options) -> Result<()> {
     if options.tag && options.live.measuring.in_step().is_none() {
@@ -144,6 +154,7 @@ fn refuse_names_of_others(options: &Options) -> Result<()> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    refuse_stdout(options)?;
     refuse_rotation(options)?;
     refuse_names_of_others(options)?;
     refuse_tags_out_of_step(options)?;
@@ -162,6 +173,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         ),
         groups: None,
         tag: options.tag,
+        told: Some("recording"),
     };
     let measured = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.

@@ -4,6 +4,7 @@ pub(crate) mod findings;
 pub(crate) mod waits;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use sockstamp_run::escape;
 
 use crate::options::choice::Choice;
 use crate::print::progress::Progress;
+use waits::WAITS;
 
 /// The extension of files with messages.
 pub(crate) const MESSAGES: &str = "parquet";
@@ -166,6 +168,38 @@ impl Recordings {
     }
 }
 
+impl Recordings {
+    /// Pass each message in the order of its time within a row group: rows there are in the order
+    /// of their flows. One file comes after another.
+    pub(crate) fn in_order(
+        &self,
+        detail: Detail,
+        mut take: impl FnMut(&Message) -> Result<()>,
+    ) -> Result<()> {
+        let names = self.processes();
+        let mut progress = Progress::new(self.readers.iter().map(Reader::rows).sum())?;
+        for recording in &self.readers {
+            let mut groups = recording.groups();
+            let mut rest = groups.next().unwrap_or(0);
+            let mut group = Vec::new();
+            recording.each(detail, |message| {
+                progress.step()?;
+                if self.choice.has(message, names.of(message.pid)) {
+                    group.push(message.clone());
+                }
+                rest = rest.saturating_sub(1);
+                if rest > 0 {
+                    return Ok(());
+                }
+                rest = groups.next().unwrap_or(0);
+                group.sort_by_key(|message: &Message| message.time);
+                group.drain(..).try_for_each(|message| take(&message))
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// Open files; report rows that their writers had no time to finish.
 pub(crate) fn open(files: &[PathBuf]) -> Result<Vec<Reader>> {
     let readers: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
@@ -243,6 +277,26 @@ fn without_duplicates(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
 /// `date=…/hour=…/host=…/….parquet`. Files that were left before their first footer have nothing to
 /// read, and are reported.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    below(path, &|path| {
+        Ok(has_extension(path, &[MESSAGES]) && is_begun(path)?)
+    })
+}
+
+/// Return these files, and those of messages, packets and waits of these directories, each once;
+/// also those that were left before their first footer.
+pub(crate) fn every_file(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let wanted = |path: &Path| Ok(has_extension(path, &[MESSAGES, PACKETS, WAITS]));
+    let files: Result<Vec<_>> = paths.iter().map(|path| below(path, &wanted)).collect();
+    Ok(without_duplicates(files?.concat()))
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let of = |extension: &OsStr| extensions.iter().any(|wanted| extension == *wanted);
+    path.extension().is_some_and(of)
+}
+
+/// Return the path, or the wanted files below it.
+fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<PathBuf>> {
     const LEVELS: usize = 3;
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -251,7 +305,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for _ in 0..=LEVELS {
         for directory in std::mem::take(&mut directories) {
-            let (below, found) = listed(&directory)?;
+            let (below, found) = listed(&directory, wanted)?;
             directories.extend(below);
             files.extend(found);
         }
@@ -263,23 +317,22 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(without_duplicates(files))
 }
 
-/// Return the directories in a directory, and its files of messages. A link to a directory is
+/// Return the directories in a directory, and its wanted files. A link to a directory is
 /// reported and left out: it may lead back.
-fn listed(directory: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+fn listed(
+    directory: &Path,
+    wanted: &dyn Fn(&Path) -> Result<bool>,
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let failed = || format!("cannot read {}", directory.display());
     let (mut directories, mut files) = (Vec::new(), Vec::new());
     for entry in directory.read_dir().with_context(failed)? {
         let path = entry.with_context(failed)?.path();
-        let is_messages = || {
-            path.extension()
-                .is_some_and(|extension| extension == MESSAGES)
-        };
         if path.is_dir() {
             match path.is_symlink() {
                 true => tell_that_a_link_is_left_out(&path),
                 false => directories.push(path),
             }
-        } else if is_messages() && is_begun(&path)? {
+        } else if wanted(&path)? {
             files.push(path);
         }
     }
@@ -309,7 +362,11 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use sockstamp_record::Writer;
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::fixture;
+    use sockstamp_model::flow::SocketCookie;
+    use sockstamp_model::stage::Direction;
+    use sockstamp_record::{Batch, Writer};
     use tempfile::tempdir;
 
     use super::*;
@@ -351,6 +408,47 @@ mod tests {
         assert_eq!(all_files(&named).unwrap(), [link]);
         let missing = [whole.join("missing"), whole.join("missing")];
         assert_eq!(all_files(&missing).unwrap(), missing);
+    }
+
+    #[test]
+    fn messages_of_a_row_group_come_in_the_order_of_their_time() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        let mut writer = Writer::create(&path, &[]).unwrap();
+        for minute in 0..2 {
+            let mut batch = Batch::new();
+            for second in 0..60 {
+                for cookie in 1..=2 {
+                    let mut message = fixture::message(Direction::Tx);
+                    message.flow.cookie = SocketCookie(cookie);
+                    let seconds = 1_700_000_000 + 60 * minute + second;
+                    message.time = Timestamp::from_nanos(1_000_000_000 * seconds + cookie);
+                    batch.push(&message);
+                }
+            }
+            writer.write(&batch).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut times = Vec::new();
+        let recordings = Recordings::open(std::slice::from_ref(&path)).unwrap();
+        let read = recordings.in_order(Detail::All, |message| {
+            times.push(message.time);
+            Ok(())
+        });
+        read.unwrap();
+        assert!(times.len() == 240 && times.is_sorted());
+    }
+
+    #[test]
+    fn a_folder_is_recovered_with_its_packets_and_waits() {
+        let directory = tempdir().unwrap();
+        let hour = directory.path().join("date=2026-11-22/hour=19/host=a");
+        fs::create_dir_all(&hour).unwrap();
+        let wanted = ["1.packets", "1.parquet", "1.waits"].map(|name| hour.join(name));
+        wanted.iter().for_each(|path| fs::write(path, "").unwrap());
+        fs::write(hour.join("notes"), "").unwrap();
+        let found = every_file(&[directory.path().to_owned()]).unwrap();
+        assert_eq!(found, wanted);
     }
 
     #[test]

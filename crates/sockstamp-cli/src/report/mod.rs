@@ -26,8 +26,9 @@ use sockstamp_model::wait::Wait;
 use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::options::chosen::Chosen;
+use crate::options::colours::Colours;
 use crate::options::files::Files;
-use crate::print::colour::{Brush, Color};
+use crate::print::colour::Brush;
 use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
 use crate::print::{output, text, waits};
@@ -81,10 +82,11 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Use colours in text
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: Color,
-    /// Write a page with figures to this file instead: at most 2 MB, which loads nothing
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
+    /// Write a page with figures to this file instead, or to - (standard output): at most 2 MB,
+    /// which loads nothing
     ///
     /// It has the composition of messages at some quantiles, distributions, heat maps over time,
     /// and the slowest and typical messages as waterfalls, for the 8 largest groups of --by
@@ -117,7 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = all_files(&options.files.paths)?;
     let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
     if let Some(path) = &options.html {
-        html::run(&recordings, &files, &options.by, path)?;
+        output::unless_unread(html::run(&recordings, &files, &options.by, path))?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = Report::of(options, &recordings)?;
@@ -126,7 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         None => Box::new(io::stdout()),
     };
     let is_terminal = options.output.is_none() && io::stdout().is_terminal();
-    let brush = options.color.brush(is_terminal);
+    let brush = options.colours.brush(is_terminal);
     if let Some(slow_only) = &report.slow_only {
         escape::complain(slow_only);
     }

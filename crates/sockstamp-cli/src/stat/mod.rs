@@ -1,10 +1,13 @@
 //! `sockstamp stat`: distributions of the stages, counted in the kernel.
 
 mod cumulative;
+mod intervals;
+mod repeat;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -14,17 +17,21 @@ use sockstamp_host::places::Places;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Wait;
+use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
+use crate::options::colours::Colours;
 use crate::options::live::Live;
 use crate::options::slow::Slow;
-use crate::print::colour::{Brush, Color};
+use crate::options::wrong_use::WrongUse;
+use crate::print::colour::Brush;
 use crate::print::findings::Shown;
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
 use crate::print::{findings, groups, output, text, waits};
 use crate::watched::{self, Watched};
+use intervals::Intervals;
 
 /// Options of `stat`.
 #[derive(Debug, Args)]
@@ -65,6 +72,19 @@ pub struct Options {
         hide_possible_values = true,
     )]
     pub sort: groups::Sort,
+    /// Measure N times, and print the mean of each figure with its standard error, as perf stat -r
+    ///
+    /// A run is that of the COMMAND, or --duration long.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["by", "cumulative", "interval", "why"],
+    )]
+    pub repeat: Option<u32>,
+    /// Also print a table of each interval, while it measures: 100ms or longer
+    #[arg(long, value_name = "TIME", value_parser = between_tables, conflicts_with = "cumulative")]
+    pub interval: Option<Duration>,
     /// Print times from a read's RX stamp to each point on its path, under netstacklat's names
     #[arg(long)]
     pub cumulative: bool,
@@ -74,9 +94,9 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Use colours in text
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: Color,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -94,7 +114,24 @@ pub enum Format {
     Csv,
 }
 
+/// Read an interval that somebody can read in.
+fn between_tables(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    match interval >= Duration::from_millis(100) {
+        true => Ok(interval),
+        false => Err("an interval is 100ms or longer".to_owned()),
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(runs) = options.repeat {
+        return repeat::run(options, runs);
+    }
+    if options.interval.is_some() && options.format == Format::Csv {
+        return Err(
+            WrongUse("--interval prints text or JSON: leave out --format csv".to_owned()).into(),
+        );
+    }
     let mut output = output_of(options)?;
     let measurement = measurement(options);
     // The listeners of a command end with it.
@@ -106,9 +143,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let live = &options.live;
     let scope = watched::scope(&live.target, &live.command, options.slow.slow.into());
     let mut watched = Watched::new(scope);
+    let mut intervals = Intervals::new(options, &mut *output, brush_of(options));
     let mut measured = match options.live.command[..] {
-        [] => measure::run(&measurement, &mut watched)?,
-        _ => measure::run(&measurement, &mut (&mut waits, &mut watched))?,
+        [] => measure::run(&measurement, &mut (&mut watched, &mut intervals))?,
+        _ => {
+            let mut of_command = (&mut waits, &mut watched);
+            measure::run(&measurement, &mut (&mut of_command, &mut intervals))?
+        }
     };
     let wall_time = (!options.live.command.is_empty())
         .then(|| waits.divide(measured.began, measured.ended, measured.spent.as_ref()));
@@ -151,6 +192,7 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
         waits: (recorded(options) != Recorded::None).then(|| options.slow.slow.into()),
         groups: Grouping::new(options.by.iter().copied()),
         tag: false,
+        told: Some("measuring"),
     }
 }
 
@@ -158,6 +200,7 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
 /// for the diagnosis.
 fn recorded(options: &Options) -> Recorded {
     match options.format {
+        _ if options.repeat.is_some() => Recorded::None,
         _ if !options.live.command.is_empty() => Recorded::All,
         Format::Text | Format::Json if !options.cumulative => Recorded::Notable(options.slow.slow),
         _ => Recorded::None,
@@ -189,7 +232,7 @@ fn brush_of(options: &Options) -> Brush {
         None if options.live.command.is_empty() => io::stdout().is_terminal(),
         None => io::stderr().is_terminal(),
     };
-    options.color.brush(is_terminal)
+    options.colours.brush(is_terminal)
 }
 
 fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io::Result<()> {
@@ -251,8 +294,9 @@ struct Json<'a> {
 /// Explain where messages would have come from.
 fn why_nothing(options: &Options, waited: bool) -> &'static str {
     let target = &options.live.target;
-    let by_process = !target.pids.is_empty() || !target.comms.is_empty();
-    let by_place = target.cgroup.is_some() || target.container.is_some() || target.netns.is_some();
+    let by_process = target.processes.are_named();
+    let by_place =
+        target.cgroup.is_some() || target.container.is_some() || !target.netns.is_empty();
     if waited {
         "none was sent or read whole, but something waited"
     } else if target.filter.0.is_some() {

@@ -1,5 +1,7 @@
 //! `sockstamp stuck`: everything that waits now.
 
+mod recorded;
+
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -14,11 +16,13 @@ use serde::Serialize;
 use sockstamp_bpf::Stuck;
 use sockstamp_bpf::stuck::{Look, Open};
 use sockstamp_model::clock::Nanos;
-use sockstamp_run::duration::{duration, interval, with_unit};
+use sockstamp_run::duration::{duration, interval};
 use sockstamp_run::escape;
 use sockstamp_run::life::Life;
 
-use crate::options::target::Target;
+use crate::options::colours::Colours;
+use crate::options::source::Source;
+use crate::print::colour::Brush;
 use crate::print::open_waits::{self, Places};
 use crate::print::output::Format;
 
@@ -43,10 +47,10 @@ const BETWEEN: Duration = Duration::from_millis(100);
 #[command(mut_arg("new_only", |arg| arg.hide(true).conflicts_with("slow")))]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    /// List what waits at least this long: a number with us, ms, s, m or h
-    #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10ms")]
+    /// Recordings, or the target.
+    pub source: Source,
+    /// List what waits at least this long: a number with us, ms, s (default), m or h
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
     pub slow: Duration,
     /// Below each wait, print what stands behind it, how to check it, and its usual cure
     #[arg(long)]
@@ -57,7 +61,7 @@ pub struct Options {
     /// Look again and again until Ctrl-C
     #[arg(long)]
     pub watch: bool,
-    /// The time between looks of --watch: a number with us, ms, s, m or h
+    /// The time between looks of --watch: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s", requires = "watch")]
     pub interval: Duration,
     /// Look for this long before anything is listed: a number with us, ms, s (default), m or h
@@ -69,10 +73,16 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut stuck = Stuck::start(&options.target.resolve()?)?;
+    if let Some(recordings) = options.source.recordings()? {
+        return recorded::run(&recordings, options);
+    }
+    let mut stuck = Stuck::start(&options.source.target.resolve()?)?;
     match options.watch {
         true => watch(options, &mut stuck),
         false => once(options, &mut stuck),
@@ -129,7 +139,7 @@ fn watch(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
         tell(options, &look, &listed(&look, options.slow.into()))?;
         next += options.interval;
         wait(next, signal)?;
-        Ok(!stuck.has_outlived_its_target() || options.target.keep)
+        Ok(!stuck.has_outlived_its_target() || options.source.target.keep)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -151,16 +161,22 @@ pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
     look.open.iter().filter(long).collect()
 }
 
-/// Print a look. A reader that has seen enough is no failure.
+/// Print a look.
 fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
     let mut output = io::stdout().lock();
+    let brush = options.colours.brush(output.is_terminal());
     let printed = match options.format {
-        Format::Text => lines(options.slow.into(), look, listed, options.why)
+        Format::Text => lines(options.slow.into(), look, listed, options.why, brush)
             .into_iter()
             .try_for_each(|line| writeln!(output, "{line}")),
         Format::Json => json(&mut output, options, look, listed),
     };
-    match printed.and_then(|()| output.flush()) {
+    self::printed(printed.and_then(|()| output.flush()))
+}
+
+/// A reader that has seen enough is no failure.
+fn printed(result: io::Result<()>) -> Result<()> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print")
         }
@@ -169,7 +185,13 @@ fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
 }
 
 /// Return what waits as lines, and how many there are, or none; if asked, `why` below each.
-pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open], why: bool) -> Vec<String> {
+pub(crate) fn lines(
+    slow: Nanos,
+    look: &Look,
+    listed: &[&Open],
+    why: bool,
+    brush: Brush,
+) -> Vec<String> {
     let places = Places::of(listed.iter().map(|open| &open.wait));
     let sockets = look.visited;
     let count = match listed.len() {
@@ -178,7 +200,7 @@ pub(crate) fn lines(slow: Nanos, look: &Look, listed: &[&Open], why: bool) -> Ve
         count => format!("{count} waits of {slow} or longer"),
     };
     let lines = listed.iter().flat_map(|open| {
-        let line = open_waits::line(open, &places);
+        let line = open_waits::line(open, &places, brush);
         let reasons = why.then(|| open_waits::why(&open.wait));
         [line].into_iter().chain(reasons.into_iter().flatten())
     });

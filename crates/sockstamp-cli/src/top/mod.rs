@@ -76,6 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: Some(by.clone()),
         measuring: &options.measuring,
         tag: false,
+        told: None,
     }
     .options()?;
     wanted.max_cost = options.measuring.ceiling(true);
@@ -84,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let scope = watched::scope(&options.target, &[], options.slow.slow.into());
     let feed = Feed::start(facts, &wanted, scope)?;
     let paint = Paint {
-        colours: options.color.has(true),
+        colours: options.colours.color.has(true),
     };
     let mut top = Top {
         app: App::new(by, options.interval, options.slow.slow.into()),

@@ -6,10 +6,10 @@ use clap::Args;
 use sockstamp_model::group::Dimension;
 use sockstamp_run::duration::duration;
 
+use crate::options::colours::Colours;
 use crate::options::measuring::Measuring;
 use crate::options::slow::Slow;
 use crate::options::target::Target;
-use crate::print::colour::Color;
 use crate::print::groups::dimension;
 
 /// Options of `top`.
@@ -38,9 +38,9 @@ pub struct Options {
     /// Print one screen as text after one interval, and exit
     #[arg(long)]
     pub once: bool,
-    /// Use colours
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: Color,
+    /// The colours of the screen.
+    #[command(flatten)]
+    pub colours: Colours,
 }
 
 /// Refuse intervals too short to read or too long to wait for: they are typing errors.

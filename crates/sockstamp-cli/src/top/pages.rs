@@ -5,6 +5,7 @@ use sockstamp_model::summary::Summary;
 
 use super::app::App;
 use super::paint::Paint;
+use crate::print::colour::Brush;
 use crate::print::paragraph;
 use crate::stuck;
 
@@ -108,7 +109,13 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
     let Some(look) = app.look() else {
         return Vec::new();
     };
-    let lines = stuck::lines(app.slow, look, &stuck::listed(look, app.slow), false);
+    let lines = stuck::lines(
+        app.slow,
+        look,
+        &stuck::listed(look, app.slow),
+        false,
+        Brush::default(),
+    );
     lines
         .into_iter()
         .map(|line| Line::raw(format!(" {line}")))

@@ -2,6 +2,7 @@
 
 mod heads;
 mod json;
+mod recorded;
 #[cfg(test)]
 mod tests;
 
@@ -13,11 +14,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use sockstamp_explain::diagnosis::Scope;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 
 use crate::measure::{self, Measurement, Observer, Recorded};
+use crate::options::colours::Colours;
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
+use crate::options::source::Source;
+use crate::print::colour::Brush;
 use crate::print::interfaces::Namespaces;
 use crate::print::line::{self, Line};
 use crate::print::output::{self, Format};
@@ -28,8 +34,8 @@ use sockstamp_run::{command, escape};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// The measurement.
-    pub live: Live,
+    /// Recordings, or the measurement.
+    pub live: Live<Source>,
     #[command(flatten)]
     /// The messages that are shown.
     pub slow_only: SlowOnly,
@@ -39,15 +45,21 @@ pub struct Options {
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// The colours of text.
+    #[command(flatten)]
+    pub colours: Colours,
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut printer = Printer::new(options)?;
+    if let Some(recordings) = options.live.target.recordings()? {
+        return recorded::run(&recordings, options);
+    }
+    let mut printer = Printer::new(options, Namespaces::read())?;
     let measurement = Measurement {
-        target: &options.live.target,
+        target: &options.live.target.target,
         command: &options.live.command,
         duration: options.live.duration,
         measuring: &options.live.measuring,
@@ -55,6 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         waits: None,
         groups: None,
         tag: false,
+        told: None,
     };
     let measured = measure::run(&measurement, &mut printer)?;
     printer.finish(measured.summary.lost.ring)?;
@@ -81,13 +94,16 @@ struct Printer {
     /// Messages that are still to be shown, if they are counted.
     left: Option<u64>,
     flush_lines: bool,
+    brush: Brush,
+    /// Messages that took longer stand out.
+    slow: Nanos,
     /// Columns of the terminal that it is printed to.
     width: Option<usize>,
     failure: Option<io::Error>,
 }
 
 impl Printer {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &Options, namespaces: Namespaces) -> Result<Self> {
         let output = match &options.output {
             Some(path) => output::create(path)?,
             None => Box::new(BufWriter::with_capacity(BATCH, unbuffered_stdout()?)),
@@ -101,10 +117,12 @@ impl Printer {
                 Format::Text => Line::head,
                 Format::Json => json::head,
             }),
-            namespaces: Namespaces::read(),
+            namespaces,
             format: options.format,
             left: options.count,
             flush_lines: terminal,
+            brush: options.colours.brush(terminal),
+            slow: (options.slow_only.slow).map_or(Scope::default().slow, Nanos::from),
             width: columns
                 .and_then(Result::ok)
                 .map(|(columns, _)| columns.into())
@@ -120,6 +138,7 @@ impl Printer {
             Format::Text => {
                 self.line.message(message, head, &mut self.namespaces);
                 self.fold();
+                self.line.paint(self.brush, message.is_slow(self.slow));
             }
             Format::Json => json::write(&mut self.line, message, head),
         }
@@ -142,6 +161,10 @@ impl Printer {
     fn end_line(&mut self) -> io::Result<()> {
         self.line.text("\n");
         self.output.write_all(self.line.as_bytes())
+    }
+
+    fn wants_more(&self) -> bool {
+        self.failure.is_none() && self.left != Some(0)
     }
 
     fn keep(&mut self, result: io::Result<()>) {
@@ -170,7 +193,7 @@ impl Printer {
 
 impl Observer for Printer {
     fn message(&mut self, message: &Message) {
-        if self.failure.is_none() && self.left != Some(0) {
+        if self.wants_more() {
             self.left = self.left.map(|left| left - 1);
             let printed = self.line(message);
             self.keep(printed);
@@ -181,6 +204,6 @@ impl Observer for Printer {
     fn round_is_over(&mut self) -> bool {
         let flushed = self.output.flush();
         self.keep(flushed);
-        self.failure.is_none() && self.left != Some(0)
+        self.wants_more()
     }
 }

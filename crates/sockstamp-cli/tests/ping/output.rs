@@ -99,7 +99,7 @@ fn each_probe_is_one_object() {
         );
     }
     assert_eq!((run.count("sent"), run.count("answered")), (3, 3));
-    let text = text(ping(&prober, &["-c", "1", "--json", &address]));
+    let text = text(ping(&prober, &["-c", "1", "--format", "json", &address]));
     let keys = r#"{"target":"ADDRESS","seq":1,"rtt_ns":"#.replace("ADDRESS", &address);
     let first = text.lines()[0];
     assert!(first.starts_with(&keys), "{first}");

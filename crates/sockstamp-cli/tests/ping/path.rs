@@ -68,7 +68,7 @@ impl Chain {
     fn path(&self, arguments: &[&str]) -> Value {
         let text = text(ping(
             &self.hosts[0],
-            &[&["--path", "--json", "-q"], arguments].concat(),
+            &[&["--path", "--format", "json", "-q"], arguments].concat(),
         ));
         let line = text.lines().last().copied().unwrap_or_default();
         let object: Value = serde_json::from_str(line)

@@ -79,7 +79,7 @@ pub fn text(mut command: Command) -> Text {
 }
 
 pub fn json(mut command: Command) -> Json {
-    command.arg("--json");
+    command.args(["--format", "json"]);
     let text = text(command);
     let mut lines: Vec<Value> = text
         .lines()

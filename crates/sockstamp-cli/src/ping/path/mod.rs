@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
         if !matches!(target.protocol, Protocol::Tcp { .. }) {
             settings.payload = settings.payload.max(ONE_PATH_PAYLOAD);
         }
-        let is_live = !options.quiet && !options.json;
+        let is_live = !options.quiet && !options.is_json();
         Self {
             options,
             search: Search::new(host.address.is_ipv4()),
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         seq: u64,
         outcome: &Outcome,
     ) -> Result<()> {
-        if self.options.json && !self.options.quiet {
+        if self.options.is_json() && !self.options.quiet {
             self.object(number, seq, outcome)?;
         }
         let Some(hop) = self.hops.get_mut(usize::from(number) - 1) else {
@@ -287,7 +287,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let mut text = Vec::new();
-        match self.options.json {
+        match self.options.is_json() {
             true => write_object(&mut text, &self.report().json())?,
             false => self.report().print(&mut text)?,
         }

@@ -1,0 +1,135 @@
+//! `stuck -r`: what waited in recordings, and got no data.
+
+use std::cmp::Reverse;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+use sockstamp_bpf::stuck::Open;
+use sockstamp_host::places::Places;
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::wait::{End, Wait};
+use sockstamp_record::Waited;
+use sockstamp_run::escape;
+use sockstamp_run::utc::utc;
+
+use super::{Options, VERSION, WAITING, printed};
+use crate::print::colour::Brush;
+use crate::print::line::time_of_day;
+use crate::print::open_waits;
+use crate::print::output::Format;
+use crate::print::waits;
+use crate::recordings::Recordings;
+
+pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode> {
+    let slow = Nanos::from(options.slow);
+    let mut rows = Vec::new();
+    let read = recordings.waits(|row| {
+        if row.wait.end != End::Data && row.wait.lasted >= slow {
+            rows.push(row.clone());
+        }
+    })?;
+    rows.sort_by_key(|row| Reverse(row.wait.lasted));
+    if read.lost > 0 {
+        escape::complain(format_args!(
+            "{} waits are not in the recording: they came too fast",
+            read.lost
+        ));
+    }
+    let mut output = io::stdout().lock();
+    let brush = options.colours.brush(output.is_terminal());
+    let written = match options.format {
+        Format::Text => text(&mut output, &rows, &recordings.places(), options, brush),
+        Format::Json => json(&mut output, &rows, slow),
+    };
+    printed(written.and_then(|()| output.flush()))?;
+    Ok(match rows[..] {
+        [_, ..] if options.fail => ExitCode::from(WAITING),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn text(
+    output: &mut dyn Write,
+    rows: &[Waited],
+    places: &Places,
+    options: &Options,
+    brush: Brush,
+) -> io::Result<()> {
+    let names = open_waits::Places::recorded(places);
+    for row in rows {
+        let line = open_waits::line(&open(&row.wait), &names, brush);
+        writeln!(output, "{line}; {}, {}", how(row.wait.end), at(row.time))?;
+        if options.why {
+            for paragraph in open_waits::why(&row.wait) {
+                writeln!(output, "{paragraph}")?;
+            }
+        }
+    }
+    let slow = Nanos::from(options.slow);
+    match rows.len() {
+        0 => writeln!(output, "nothing waited {slow} or longer without data"),
+        1 => writeln!(output, "1 wait of {slow} or longer ended without data"),
+        count => writeln!(
+            output,
+            "{count} waits of {slow} or longer ended without data"
+        ),
+    }
+}
+
+/// A recording has when each wait began.
+fn open(wait: &Wait) -> Open {
+    Open {
+        wait: wait.clone(),
+        at_least: false,
+        or_pushed_to: false,
+    }
+}
+
+fn at(time: Timestamp<Realtime>) -> String {
+    let nanos = time.as_nanos();
+    let [date, ..] = utc(nanos / 1_000_000_000);
+    format!("{date} {} UTC", time_of_day(nanos))
+}
+
+fn how(end: End) -> String {
+    match end {
+        End::Open => "still at the end".to_owned(),
+        end => end.name().replace('-', " "),
+    }
+}
+
+/// The object of `--format json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    version: u32,
+    slow_ns: Nanos,
+    waits: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    time_ns: u64,
+    #[serde(flatten)]
+    wait: waits::Json<'a>,
+}
+
+impl<'a> From<&'a Waited> for Row<'a> {
+    fn from(row: &'a Waited) -> Self {
+        Self {
+            time_ns: row.time.as_nanos(),
+            wait: waits::Json::from(&row.wait),
+        }
+    }
+}
+
+fn json(output: &mut dyn Write, rows: &[Waited], slow_ns: Nanos) -> io::Result<()> {
+    let object = Json {
+        version: VERSION,
+        slow_ns,
+        waits: rows.iter().map(Row::from).collect(),
+    };
+    escape::json(&mut *output, &object)?;
+    writeln!(output)
+}

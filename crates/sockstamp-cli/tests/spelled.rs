@@ -1,0 +1,184 @@
+//! Options that are spelled alike everywhere, on real traffic.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::tempdir;
+use testbed::{Host, PATIENCE, Process};
+use with::{Stat, wait_attached};
+
+/// Run it to its end; it must succeed.
+fn sockstamp(arguments: &[&str]) -> Output {
+    let output = Command::new(with::sockstamp()).args(arguments).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    output
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    String::from_utf8(sockstamp(arguments).stdout).unwrap()
+}
+
+/// Exchange this many questions and answers over one connection.
+fn talk(listener: &TcpListener, mut socket: TcpStream, rounds: usize) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut accepted, _) = listener.accept().unwrap();
+            let mut byte = [0];
+            while accepted.read(&mut byte).unwrap() > 0 {
+                accepted.write_all(&byte).unwrap();
+            }
+        });
+        for _ in 0..rounds {
+            socket.write_all(b"?").unwrap();
+            socket.read_exact(&mut [0]).unwrap();
+        }
+        drop(socket);
+    });
+}
+
+fn talk_in(host: &Host, rounds: usize) {
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let socket = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    host.enter(|| talk(&listener, socket, rounds));
+}
+
+#[test]
+fn several_namespaces_are_one_target() {
+    let hosts = ["spelled-a", "spelled-b", "spelled-c"].map(|name| Host::new(name).unwrap());
+    let [a, b, _] = &hosts;
+    let both = format!("{},{}", a.netns_name(), b.netns_name());
+    let stat = Stat::start(&["--netns", &both, "tcp"]);
+    for (host, rounds) in hosts.iter().zip([10, 20, 40]) {
+        talk_in(host, rounds);
+    }
+    let report = stat.finish();
+    // A question and an answer are two sends.
+    assert_eq!(report["tx"]["messages"], 60, "{report}");
+    assert_eq!(report["rx"]["messages"], 60);
+}
+
+/// A command that sends and reads twenty messages.
+const COMMAND: &str = "import socket\n\
+    a = socket.create_server(('127.0.0.1', 0))\n\
+    b = socket.create_connection(a.getsockname())\n\
+    c = a.accept()[0]\n\
+    for _ in range(10):\n b.send(b'?'); c.recv(9); c.send(b'!'); b.recv(9)";
+
+#[test]
+fn repetitions_have_the_mean_of_their_figures() {
+    let repeat = ["stat", "--every", "--repeat", "3"];
+    let command = ["--", "python3", "-c", COMMAND];
+    let json = [&repeat[..], &["--format", "json"], &command].concat();
+    // Standard output is the command's.
+    let told = String::from_utf8(sockstamp(&json).stderr).unwrap();
+    let means: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    assert_eq!(means["runs"], 3);
+    let twenty = serde_json::json!({"mean": 20.0, "error": 0.0});
+    assert_eq!(means["messages"]["tx"], twenty);
+    assert_eq!(means["figures"]["rx.total"]["count"], twenty);
+    assert!(means["figures"]["tx.sent"]["p50_ns"]["mean"].as_f64() > Some(0.0));
+    let text = sockstamp(&[&repeat[..], &command].concat()).stderr;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("3 runs, mean ± standard error"), "{text}");
+    assert!(text.contains(" tx          20 ± 0.0% messages\n"), "{text}");
+}
+
+#[test]
+fn tables_of_intervals_add_up_to_the_whole() {
+    let host = Host::new("spelled-interval").unwrap();
+    let mut command = Command::new(with::sockstamp());
+    command.args(["stat", "--every", "--max-cost=none", "--format", "json"]);
+    command.args(["--interval", "200ms", "--duration", "1500ms", "--netns"]);
+    let mut stat = Process::spawn({
+        command.arg(host.netns_name());
+        command
+    })
+    .unwrap();
+    wait_attached(&mut stat);
+    for _ in 0..5 {
+        talk_in(&host, 10);
+        thread::sleep(Duration::from_millis(150));
+    }
+    let printed = stat.wait(PATIENCE).unwrap();
+    let lines: Vec<Value> = (printed.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (whole, intervals) = lines.split_last().unwrap();
+    assert!(intervals.len() >= 5, "{printed}");
+    let count = |summary: &Value| summary["tx"]["messages"].as_u64().unwrap();
+    let sum: u64 = intervals.iter().map(|one| count(&one["interval"])).sum();
+    assert_eq!((sum, count(whole)), (100, 100), "{printed}");
+    assert!(intervals.iter().all(|one| count(&one["interval"]) < 100));
+}
+
+/// Record ten questions that are answered, and one that is not.
+fn record(path: &Path) -> SocketAddr {
+    let host = Host::new("spelled-read").unwrap();
+    let mut command = Command::new(with::sockstamp());
+    command.args(["record", "--every", "--max-cost=none", "-o"]);
+    command.arg(path).args(["--netns", host.netns_name()]);
+    let mut process = Process::spawn(command).unwrap();
+    wait_attached(&mut process);
+    talk_in(&host, 10);
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let silent = listener.local_addr().unwrap();
+    let mut socket = host.tcp_connect(silent).unwrap();
+    socket.write_all(b"?").unwrap();
+    let patience = Some(Duration::from_millis(300));
+    socket.set_read_timeout(patience).unwrap();
+    socket.read_exact(&mut [0]).unwrap_err();
+    drop(socket);
+    process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    process.wait(PATIENCE).unwrap();
+    silent
+}
+
+#[test]
+fn what_reads_recordings_takes_a_tree_and_the_same_conditions() {
+    let directory = tempdir().unwrap();
+    let silent = record(&directory.path().join("tree/")).port().to_string();
+    let tree = directory.path().join("tree");
+    let tree = tree.to_str().unwrap();
+    let lines = |words: &[&str]| stdout(&[&["trace", "-r", tree], words].concat());
+    let all = lines(&[]);
+    // Forty-one messages, two connects and an accept.
+    assert_eq!(all.lines().count(), 41 + 3, "{all}");
+    let times: Vec<_> = all.lines().map(|line| &line[..15]).collect();
+    assert!(times.is_sorted(), "{all}");
+    assert_eq!(lines(&["-c", "3"]).lines().count(), 3);
+    let of_silent = lines(&["port", &silent]);
+    assert!(
+        of_silent.lines().count() < 5 && of_silent.contains(&silent),
+        "{of_silent}"
+    );
+    assert_eq!(lines(&["--to", "2000-01-01"]), "");
+    let pid = std::process::id().to_string();
+    assert_eq!(lines(&["-p", &pid]), all);
+    let coloured = lines(&["--color", "always", "--slow", "1us"]);
+    assert!(coloured.starts_with("\x1b[1m"), "{coloured}");
+
+    let waited = stdout(&["stuck", "-r", tree, "--slow", "100ms"]);
+    let [wait, sum] = waited.lines().collect::<Vec<_>>()[..] else {
+        panic!("{waited}");
+    };
+    assert!(
+        wait.contains(&format!("waits for an answer of 127.0.0.1:{silent}")),
+        "{wait}"
+    );
+    assert!(wait.contains("; given up, 20"), "{wait}");
+    assert_eq!(sum, "1 wait of 100 ms or longer ended without data");
+    let json = stdout(&["stuck", "-r", tree, "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["waits"][0]["end"], "given-up");
+    assert!(json["waits"][0]["lasted_ns"].as_u64() >= Some(300_000_000));
+
+    assert_eq!(stdout(&["recover", tree]).lines().count(), 2);
+    let trace = sockstamp(&["export", "--perfetto", "-o", "-", tree]).stdout;
+    assert!(trace.len() > 1000);
+}
