@@ -12,6 +12,7 @@
 #include "tcp/send/queued.bpf.h"
 #include "tcp/tag/tag.bpf.h"
 #include "tcp/silence.bpf.h"
+#include "tcp/turned_away.bpf.h"
 #include "tcp/unanswered.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
@@ -553,6 +554,7 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 static __noinline int on_state(const struct sock *sk, int before, int state)
 {
 	undelivered_settles(sk, before, state);
+	turned_away_settles(sk, before, state);
 	questions_settle(sk, state);
 	silence_settles(sk, before, state);
 	linger_settles(sk, before, state);

@@ -573,6 +573,7 @@ struct inet_cork_full {
 
 struct inet_sock {
 	struct sock sk;
+	__be16 inet_sport;
 	unsigned long inet_flags; /* v6.6 */
 	struct inet_cork_full cork;
 };

@@ -66,12 +66,12 @@ static __always_inline void silence_ends(const struct sock *sk, enum end end, __
 		silence_emit(sk, &mark->opening, end, now);
 }
 
-/* The first bytes since the flow is known become readable, with the socket locked. */
+/* The first bytes since the flow is known become readable, with the socket locked: or a FIN. */
 static __always_inline void silence_meets_data(const struct sock *sk, __u32 bytes, __u64 now)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 
-	if (setting_waits && !tp->data_segs_out && tp->bytes_received == bytes)
+	if (setting_waits && !tp->data_segs_out && tp->data_segs_in && tp->bytes_received == bytes)
 		silence_ends(sk, END_DATA, now);
 }
 

@@ -19,6 +19,17 @@ struct {
 
 __u64 attempts_untold; /* found no room */
 
+/* Note whose waits these are, but for the address of the service. */
+static __always_inline void attempts_among(struct attempts_key *key, const struct sock *sk,
+					   enum wait kind, __u32 pid)
+{
+	key->netns = sk->__sk_common.skc_net.net->ns.inum;
+	key->pid = pid;
+	key->family = sk->__sk_common.skc_family;
+	key->kind = kind;
+	key->protocol = sk->sk_protocol;
+}
+
 /* Note whose waits these are: of `pid`, for the service at the socket's other end. */
 static __always_inline void attempts_of(struct attempts_key *key, const struct sock *sk,
 					enum wait kind, __u32 pid)
@@ -27,16 +38,34 @@ static __always_inline void attempts_of(struct attempts_key *key, const struct s
 
 	sk = untrusted(sk, struct sock);
 	common = &sk->__sk_common;
-	key->netns = common->skc_net.net->ns.inum;
-	key->pid = pid;
+	attempts_among(key, sk, kind, pid);
 	key->port = bpf_ntohs(common->skc_dport);
-	key->family = common->skc_family;
-	key->kind = kind;
-	key->protocol = sk->sk_protocol;
 	if (bpf_core_field_exists(common->skc_v6_daddr) && key->family == AF_INET6)
 		BPF_CORE_READ_INTO(&key->address, common, skc_v6_daddr.in6_u.u6_addr8);
 	else
 		*(__be32 *)key->address = common->skc_daddr;
+}
+
+/* Return the port of a service's socket; one that closes has given its number back by then. */
+static __always_inline __u16 service_port(const struct sock *sk)
+{
+	return bpf_ntohs(untrusted(sk, struct inet_sock)->inet_sport);
+}
+
+/* ... for the service at this end. */
+static __always_inline void attempts_at(struct attempts_key *key, const struct sock *sk,
+					enum wait kind, __u32 pid)
+{
+	const struct sock_common *common;
+
+	key->port = service_port(sk);
+	sk = untrusted(sk, struct sock);
+	common = &sk->__sk_common;
+	attempts_among(key, sk, kind, pid);
+	if (bpf_core_field_exists(common->skc_v6_daddr) && key->family == AF_INET6)
+		BPF_CORE_READ_INTO(&key->address, common, skc_v6_rcv_saddr.in6_u.u6_addr8);
+	else
+		*(__be32 *)key->address = common->skc_rcv_saddr;
 }
 
 /* A new element. Its place is not the stack: reads have little left of that. */

@@ -31,7 +31,7 @@ use super::there::There;
 use super::tree::Node;
 use super::unheard::{self, Neighbours};
 use super::worth::Support;
-use super::{large, lookups, pace, readers, sums, telling, theirs, turn, workers, yielding};
+use super::{away, large, lookups, pace, readers, sums, telling, theirs, turn, workers, yielding};
 
 /// The first step of the timer of SYNs and of their answers (TCP_TIMEOUT_INIT, include/net/tcp.h,
 /// v6.18), less what a timer may be early.
@@ -290,6 +290,7 @@ impl Case {
     #[must_use]
     pub fn diagnose(&self, summary: &Summary) -> Diagnosis {
         let mut waits = self.waits.clone();
+        away::settle(&mut waits, &self.tried, &self.sending);
         let fates = Fates::new(&self.sending, summary);
         for wait in &mut waits {
             self.limit_path(wait);
@@ -355,7 +356,10 @@ impl Case {
                 .filter_map(|waits| telling::note(waits, summary.duration)),
         );
         for ((key, _), account) in &mut accounts {
-            account.tried = self.tried.get(&attempts_of(key)).copied();
+            account.tried = match key.root {
+                Node::AcceptAway => away::tried(key, &self.tried),
+                _ => self.tried.get(&attempts_of(key)).copied(),
+            };
             account.try_again();
             account.answered = self.answered(key, account);
             account.asked = self.asked_meanwhile(key, account);
@@ -717,7 +721,7 @@ fn attempts_key(attempts: &Attempts) -> Key {
     let key = &attempts.key;
     let (root, role) = match key.kind {
         Kind::Connect => (Node::Connect, Role::Asks),
-        Kind::Accept => (Node::Accept, Role::Serves),
+        Kind::Accept => (Node::AcceptAway, Role::Serves),
         Kind::Greeting => (Node::Greeting, Role::Asks),
         Kind::Answer => (Node::Answer, Role::Asks),
         Kind::Rest => (Node::Rest, Role::Asks),

@@ -5,6 +5,7 @@
 //! that carries it. docs/diagnosis.md, which is made from the tree, tells how.
 
 mod asleep;
+mod away;
 mod backlog;
 mod case;
 mod contrast;

@@ -666,14 +666,30 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     };
     let befell = match (finding.node.root(), how) {
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
+        (_, End::TurnedAway) => turned_away(finding, account),
         (Node::Delivery, End::Reset) => "were not acknowledged until a reset came",
         (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
         (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",
         (Node::Greeting, End::Reset) => "were reset before the greeting that others got",
         _ => failure(how),
     };
-    let fate = fate(finding, account, how);
+    let fate = match how {
+        End::TurnedAway => format!(": {}", finding.node.about().is),
+        _ => fate(finding, account, how),
+    };
     format!("{count} {to} {befell}{after}{idle}{fate}")
+}
+
+/// What became of connections that a service does not want.
+fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    match finding.role {
+        Role::Serves if seen.all(|seen| seen.is_dismissed && seen.bytes == 0) => {
+            "were answered with a fatal error at once"
+        }
+        Role::Serves => "were closed by it at once, without a read",
+        Role::Asks => "were closed by the peer at once, while it answers others",
+    }
 }
 
 /// Return what happened to waits that failed, for a sentence.
@@ -691,6 +707,7 @@ pub(super) const fn failure(how: End) -> &'static str {
         End::NoPort => "were not sent: no free local port, all are in use or in TIME_WAIT",
         End::TimedOut => "were never answered (timed out)",
         End::AskedAgain => "got no answer and were asked again",
+        End::TurnedAway => "met a service that does not want it",
         End::Open | End::Data => "went on",
     }
 }

@@ -103,6 +103,9 @@ pub(super) struct Seen {
     pub(super) heard_since: bool,
     /// The peer sends about as often as this end does.
     pub(super) is_answered: bool,
+    /// The service had a question of the connection and closed it, or the peer closed it before
+    /// there was one.
+    pub(super) is_dismissed: bool,
     /// The pause of the connection before it.
     pub(super) pause: Option<u64>,
     /// Its bytes do not fit into a segment.

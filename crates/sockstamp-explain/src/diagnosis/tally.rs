@@ -28,6 +28,14 @@ impl Tried {
         self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
     }
 
+    pub(super) fn and(self, more: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(more.count),
+            failed: self.failed.saturating_add(more.failed),
+            sum_ns: self.sum_ns.saturating_add(more.sum_ns),
+        }
+    }
+
     pub(super) fn mean(&self) -> Option<Nanos> {
         let mean = self.sum_ns.checked_div(u128::from(self.count))?;
         Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
@@ -80,11 +88,7 @@ impl<'a> Account<'a> {
         self.services.extend(other.services);
         self.answered = self.answered.saturating_add(other.answered);
         self.tried = match (self.tried, other.tried) {
-            (Some(mine), Some(more)) => Some(Tried {
-                count: mine.count.saturating_add(more.count),
-                failed: mine.failed.saturating_add(more.failed),
-                sum_ns: mine.sum_ns.saturating_add(more.sum_ns),
-            }),
+            (Some(mine), Some(more)) => Some(mine.and(more)),
             _ => None,
         };
     }

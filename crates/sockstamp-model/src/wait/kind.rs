@@ -58,6 +58,8 @@ named! {
         NoPort = "no-port";
         /// The kernel's own timers gave up.
         TimedOut = "timed-out";
+        /// The service closed a new connection at once: it read nothing, or answered with an error.
+        TurnedAway = "turned-away";
     }
 }
 

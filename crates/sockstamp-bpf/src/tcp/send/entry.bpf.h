@@ -273,7 +273,7 @@ static __always_inline void tx_sendmsg_turn(const struct sock *sk, const struct 
 		sender->tid = 0;
 		return;
 	}
-	greeting_note(&flow->exchange, msg);
+	greeting_note(sk, &flow->exchange, msg);
 	entry_begin(sk, flow, sender, task);
 	sender->full = will_wait ? sender->entry : 0;
 	sender->left = msg->msg_iter.count;

@@ -3,12 +3,14 @@
  * Learn from the first bytes that an end sends how questions follow. In HTTP/2 many are in
  * flight, among frames that are none: order tells nothing. In TLS the end of a handshake is
  * followed by tickets, which look like the answer to what came with it (RFC 8446, section 4.6.1).
+ * A fatal error of PostgreSQL ends a connection that it does not want.
  */
 #ifndef SOCKSTAMP_TCP_SEND_GREETING_BPF_H
 #define SOCKSTAMP_TCP_SEND_GREETING_BPF_H
 
 #include "kernel/kernel.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "tcp/turned_away.bpf.h"
 
 /* Sends that are looked at: some protocols ask in their own words whether they may begin TLS. */
 #define GREETINGS 3
@@ -62,8 +64,19 @@ static __always_inline bool greeting_begins_tls(const __u8 *head)
 	return head[0] == 22 && head[1] == 3;
 }
 
+/*
+ * ... of an error that ends the session: "Message Formats" and "Error and Notice Message Fields" of
+ * the documentation of PostgreSQL.
+ */
+static __always_inline bool greeting_is_fatal(const __u8 *head)
+{
+	return head[0] == 'E' && !head[1] && !head[2] && head[5] == 'S' && head[6] == 'F' &&
+	       head[7] == 'A' && head[8] == 'T';
+}
+
 /* A send call begins, with the socket locked. */
-static __always_inline void greeting_note(struct exchange *exchange, const struct msghdr *msg)
+static __always_inline void greeting_note(const struct sock *sk, struct exchange *exchange,
+					  const struct msghdr *msg)
 {
 	__u8 head[GREETING_BYTES] = {};
 
@@ -76,6 +89,8 @@ static __always_inline void greeting_note(struct exchange *exchange, const struc
 		exchange->multiplexed = true;
 	if (greeting_begins_tls(head))
 		exchange->handshake = TLS_PAIRS;
+	if (exchange->serves && setting_waits && greeting_is_fatal(head))
+		service_turns_away(sk, false);
 }
 
 #endif

@@ -1,7 +1,7 @@
 //! A wait of the model, divided by its evidence.
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::wait::{Connection, Evidence, Kind, Sending, Tasks, Wait};
+use sockstamp_model::wait::{Connection, End, Evidence, Kind, Sending, Tasks, Wait};
 
 use super::super::slow::{Key, Parts, Role, Seen, Slow};
 use super::super::tree::Node;
@@ -38,7 +38,7 @@ pub(in super::super) fn of_wait(wait: &Wait) -> Slow {
     let end = wait.since.as_nanos().saturating_add(wait.lasted.0);
     let parts = parts(wait);
     Slow {
-        key: Key::new(root(wait.kind), wait.comm.clone(), role, &wait.flow),
+        key: Key::new(root(wait), wait.comm.clone(), role, &wait.flow),
         flow: wait.flow,
         pid: wait.pid,
         is_new: is_new(wait),
@@ -64,8 +64,9 @@ fn is_new(wait: &Wait) -> bool {
     }
 }
 
-fn root(kind: Kind) -> Node {
-    match kind {
+fn root(wait: &Wait) -> Node {
+    match wait.kind {
+        Kind::Accept | Kind::Greeting if wait.end == End::TurnedAway => Node::AcceptAway,
         Kind::Connect => Node::Connect,
         Kind::Accept => Node::Accept,
         Kind::Greeting => Node::Greeting,
@@ -91,6 +92,10 @@ fn seen(wait: &Wait) -> Seen {
         pause: of(|connection| connection.received_ago.map(|ago| ago.0))
             .and_then(|ago| ago.checked_sub(wait.lasted.0)),
         is_answered: connection.is_some_and(is_answered),
+        is_dismissed: connection.is_some_and(|connection| match wait.is_served() {
+            true => connection.receives > 0,
+            false => connection.sends == 0,
+        }),
         is_large: connection.is_some_and(|connection| {
             let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);
             connection.segment > 0 && wait.bytes.max(queued) > u64::from(connection.segment)
@@ -144,6 +149,9 @@ fn parts(wait: &Wait) -> Parts {
         Kind::Read => tasks(whole, evidence, &READ),
         Kind::Room => room(whole, evidence),
         Kind::Acknowledgement => acknowledgement(whole, evidence),
+        Kind::Accept | Kind::Greeting if wait.end == End::TurnedAway => {
+            Parts::divide(whole, [], Node::AcceptAway)
+        }
         Kind::Accept => Parts::divide(whole, [], Node::Accept),
         Kind::Greeting => Parts::divide(whole, [], Node::Greeting),
         Kind::Rest => Parts::divide(whole, [], Node::RestHeld),
