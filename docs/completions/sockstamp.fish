@@ -56,7 +56,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
@@ -146,7 +146,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s c -l count -d 'Stop after N messages' -r
@@ -173,7 +173,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'Group messages by these dimensions, one row per group' -r -f -a "pid\t''
 comm\t''
@@ -229,7 +229,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l slow -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l least-share -d 'What takes less of the whole time is no finding: a percentage' -r
@@ -256,7 +256,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slow -d 'Keep only messages slower than this; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s c -l count -d 'Stop after N messages' -r
@@ -455,7 +455,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l buffer -d 'Keep records of messages in this many megabytes of kernel memory until they are read' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of received packets, for `rx.nic`' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s d -l duration -d 'Stop after this time: a number with us, ms, s (default), m or h' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l slow -d 'Call a message slow if it took longer than this until it was sent, read or answered, or its connection opened' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''

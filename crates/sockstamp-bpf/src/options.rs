@@ -151,6 +151,9 @@ pub struct Options {
     /// Stamps per second that are requested from NICs that stamp sends, for the whole host. None:
     /// no stamp.
     pub nic_stamps: Option<NonZeroU32>,
+    /// Reads per second that are followed back to the NIC, if one stamps received packets, for the
+    /// whole host. None: no read.
+    pub nic_reads: Option<NonZeroU32>,
     /// Separate the wait for a CPU, `rx.wakeup`, from `rx.app`.
     pub sched: bool,
     /// Examine arriving segments. Without this, and if stamps come from callbacks, every segment
@@ -202,6 +205,7 @@ impl Default for Options {
             max_cost: None,
             hol: HolView::Split,
             nic_stamps: None,
+            nic_reads: None,
             sched: true,
             causes: true,
             udp: true,
@@ -242,6 +246,7 @@ impl Options {
             windows: self.windows.is_some(),
             tag: self.tag,
             nic_stamps: self.nic_stamps.is_some(),
+            nic_reads: self.nic_reads.is_some(),
         }
     }
 }

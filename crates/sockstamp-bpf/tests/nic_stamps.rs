@@ -37,7 +37,7 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
     within_attempts(|| {
         for (facts, asks) in [(&facts, true), (&ptp, false)] {
-            let (summary, asking) = measure(facts, None);
+            let (summary, asking) = measure(facts, None, None);
             println!("asks: {asks}: {asking} packets, {:?}", summary.verdicts);
             assert_eq!(asking > 0, asks);
             assert_eq!(summary.tx.messages, 2 * REQUESTS);
@@ -64,7 +64,7 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     let mut ptp = facts;
     ptp.stamping_nics.insert("eth0".into());
     let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
-    let (summary, asking) = measure(&ptp, NonZeroU32::new(PER_SECOND));
+    let (summary, asking) = measure(&ptp, NonZeroU32::new(PER_SECOND), None);
     let most = Duration::from(summary.duration).as_secs_f64() * f64::from(PER_SECOND) + 1.0;
     let stamps = summary.nic_stamps.unwrap();
     println!("{stamps:?}, {asking} packets of the client, at most {most}");
@@ -105,6 +105,21 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     );
 }
 
+#[test]
+fn reads_of_packets_that_no_nic_has_stamped_are_counted_as_without() {
+    let mut facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
+    facts.receiving_nics.insert("eth0".into());
+    let (summary, _) = measure(&facts, None, NonZeroU32::new(1_000));
+    let reads = summary.nic_reads.unwrap();
+    println!("{reads:?}, {:?}", summary.verdicts);
+    assert_eq!((reads.stamped, reads.spared, reads.nic_clock), (0, 0, 0));
+    assert!(reads.unstamped >= 2 * REQUESTS * 95 / 100, "{reads:?}");
+    assert_eq!(reads.unstamped, summary.rx.total.count());
+    let nic = summary.rx.stages[Stage::RxNic].as_ref().unwrap();
+    assert_eq!(nic.count(), 0);
+    assert_eq!(summary.nic_stamps, None);
+}
+
 /// Check the drivers' answer to SIOCGHWTSTAMP: veth and tun do not support it.
 #[test]
 fn interfaces_without_a_clock_stamp_nothing() {
@@ -126,7 +141,11 @@ fn interfaces_without_a_clock_stamp_nothing() {
 }
 
 /// Return what was measured at both ends, and the number of packets that requested stamps.
-fn measure(facts: &Facts, nic_stamps: Option<NonZeroU32>) -> (Summary, u64) {
+fn measure(
+    facts: &Facts,
+    nic_stamps: Option<NonZeroU32>,
+    nic_reads: Option<NonZeroU32>,
+) -> (Summary, u64) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let config = LinkConfig {
         delay: ONE_WAY,
@@ -143,6 +162,7 @@ fn measure(facts: &Facts, nic_stamps: Option<NonZeroU32>) -> (Summary, u64) {
         sampling: Sampling::Every,
         groups: Some(Grouped::by(Grouping::new([Dimension::Port]).unwrap())),
         nic_stamps,
+        nic_reads,
         ..Options::default()
     };
     let mut session = Session::start_on(facts, &options).unwrap();

@@ -101,6 +101,7 @@ impl Measurement<'_> {
             max_cost: self.ceiling(),
             hol: expert.hol,
             nic_stamps: self.nic_stamps(),
+            nic_reads: self.measuring.nic_stamps.reads(),
             ring_bytes: self.measuring.buffer.next_power_of_two() << 20,
             ..defaults
         };

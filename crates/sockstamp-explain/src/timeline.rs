@@ -155,7 +155,9 @@ const fn end_of(stage: Stage, stamps: &Stamps) -> Option<Timestamp<Monotonic>> {
 /// Return when the first byte of a message could be read whose last byte could be at `ready`.
 fn first_byte(message: &Message, ready: u64) -> u64 {
     let age = message.oldest_age.unwrap_or(Nanos::ZERO);
-    ready.saturating_sub(age.saturating_sub(message.total()).0)
+    let nic = message.stages[Stage::RxNic].unwrap_or_default();
+    let since_kernel = message.total().saturating_sub(nic);
+    ready.saturating_sub(age.saturating_sub(since_kernel).0)
 }
 
 fn placed(stage: Stage, span: Span, message: &Message) -> Placed {

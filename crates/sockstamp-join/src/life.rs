@@ -71,10 +71,10 @@ impl Sent {
     }
 }
 
-/// Return false for a stage that ends by a NIC's clock, whose error is none of the hosts' clocks:
-/// the time counts as the way to the other host.
+/// Return false for a stage that ends or begins by a NIC's clock, whose error is none of the hosts'
+/// clocks: the time counts as the way to the other host.
 fn is_exact(message: &Message, stage: Stage) -> bool {
-    stage != Stage::TxNic || message.nic_bound.is_none()
+    !matches!(stage, Stage::TxNic | Stage::RxNic) || message.nic_bound.is_none()
 }
 
 /// Return the time from the last exact stamp before the network to the acknowledgement.
@@ -124,7 +124,8 @@ impl Read {
             .read
             .filter(|_| message.verdict.is_valid())?
             .of();
-        let stages = RECEIVING.map(|stage| message.stages[stage]);
+        let exact = |stage| message.stages[stage].filter(|_| is_exact(message, stage));
+        let stages = RECEIVING.map(exact);
         Self::new(message.weight, stages, parts(message, &RECEIVING), read)
     }
 
@@ -328,5 +329,13 @@ mod tests {
         divided.nic_bound = Some(Nanos(700));
         assert_eq!(Sent::of(&divided), Sent::of(&whole));
         assert!(Sent::of(&whole).is_some());
+        let mut read = fixture::message(Direction::Rx);
+        read.stamps.read = Some(Timestamp::from_nanos(1_500_000));
+        read.stages[Stage::RxStack] = Some(Nanos(3_000));
+        let mut preceded = read.clone();
+        preceded.stages[Stage::RxNic] = Some(Nanos(20_000));
+        preceded.nic_bound = Some(Nanos(700));
+        assert_eq!(Read::of(&preceded), Read::of(&read));
+        assert!(Read::of(&read).is_some());
     }
 }

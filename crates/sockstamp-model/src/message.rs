@@ -132,7 +132,7 @@ pub struct Interfaces {
 /// | `ack_with_data` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
 /// | `clock_error_ns` | [`clock_error`](Self::clock_error), of a whole life |
-/// | `nic_bound_ns` | [`nic_bound`](Self::nic_bound), where it has `tx.nic` |
+/// | `nic_bound_ns` | [`nic_bound`](Self::nic_bound), where it has `tx.nic` or `rx.nic` |
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
@@ -190,8 +190,9 @@ pub struct Message {
     pub parts: PartMap<Option<Nanos>>,
     /// The moments that the stages are the differences of.
     pub stamps: Stamps,
-    /// RX: how long before the read the first byte of it was stamped, or could be read where it had
-    /// no stamp. The stages are those of the last byte, so that their total is at most this.
+    /// RX: how long before the read the kernel stamped the first byte of it, or it could be read
+    /// where it had no stamp. The stages are those of the last byte, so that their total without
+    /// `rx.nic` is at most this.
     pub oldest_age: Option<Nanos>,
     /// The time of completion: acknowledged or read.
     pub time: Timestamp<Realtime>,
@@ -200,8 +201,8 @@ pub struct Message {
     /// The largest possible error of `net.forward` and `net.back` of a whole life. `None` for
     /// messages measured by one host.
     pub clock_error: Option<Nanos>,
-    /// TX: the true `tx.nic` is within plus or minus this: the error of the comparison of the NIC's
-    /// clock with ours. `None` for messages without that stage.
+    /// The true `tx.nic` or `rx.nic` is within plus or minus this: the error of the comparison of
+    /// the NIC's clock with ours. `None` for messages without such a stage.
     pub nic_bound: Option<Nanos>,
     /// Valid, or the reason why the timeline may not be used.
     pub verdict: Verdict,

@@ -101,8 +101,11 @@ pub fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<(
         }
         complain("the cost is not limited: the kernel reports it only with CAP_SYS_ADMIN");
     }
-    if options.nic_stamps.is_some() && !session.plan().spares_nics() {
-        complain("--nic-stamps changes nothing: no NIC stamps sends here");
+    let asks = options.nic_stamps.is_some() && session.plan().spares_nics();
+    if options.nic_reads.is_some() && !asks && !session.plan().follows_nics() {
+        complain(
+            "--nic-stamps changes nothing: no NIC stamps sends here, or everything that it receives",
+        );
     }
     for reason in session.unread_clocks() {
         complain(format_args!("the clock of a NIC cannot be read: {reason}"));

@@ -164,6 +164,9 @@ struct bank {
 	__u64 unpaired[DIRECTION_COUNT][UNPAIRED_COUNT]; /* no app.service, no peer.answer */
 	__u64 nic_asked; /* sent messages that NICs were asked to stamp */
 	__u64 nic_spared; /* that they were not asked to stamp, since one had been just before */
+	__u64 nic_reads_spared; /* valid reads of stamped packets that were not followed, likewise
+				 */
+	__u64 nic_reads_unstamped; /* valid reads whose last byte came without a NIC's stamp */
 	__u64 tags[TAGS_COUNT];
 	struct part_sum parts[PART_COUNT];
 	__u64 connections[DIRECTION_COUNT]; /* opened, accepted */
@@ -181,7 +184,7 @@ enum message_flags {
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
 	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
 	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
-	MESSAGE_NIC = 1 << 4, /* a NIC was asked for a stamp: user space counts what that splits */
+	MESSAGE_NIC = 1 << 4, /* user space counts what the stamp of a NIC may change */
 	MESSAGE_NIC_ALONE = 1 << 5, /* of a record: nothing but that requested it */
 };
 
@@ -202,6 +205,8 @@ struct rx_stamps {
 	__u64 ready; /* the last byte could be read */
 	__u64 read; /* the read call returned it */
 	__u64 oldest; /* as `software`, of the first byte; as `ready` where it had no stamp */
+	__u64 nic; /* MESSAGE_NIC: clock of the NIC (PHC), not MONOTONIC */
+	__u64 nic_software; /* ...: the RX software stamp of the same packet, by REALTIME */
 };
 
 /* A reason of enum unpaired, where 0 is none. */

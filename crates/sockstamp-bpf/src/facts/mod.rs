@@ -141,6 +141,8 @@ pub struct Facts {
     /// Interfaces, of all network namespaces that can be entered, whose NIC was found to stamp
     /// sends now, as for PTP.
     pub stamping_nics: BTreeSet<String>,
+    /// As above, whose NIC stamps every packet that it receives.
+    pub receiving_nics: BTreeSet<String>,
     /// Processors that may ever be online: each has a bank of counters.
     pub processors: usize,
 }
@@ -277,6 +279,7 @@ impl Facts {
             mptcp: Some(false),
             nic_clock: Some(false),
             stamping_nics: BTreeSet::new(),
+            receiving_nics: BTreeSet::new(),
             processors: 2,
         }
     }

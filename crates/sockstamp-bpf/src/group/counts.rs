@@ -66,8 +66,26 @@ pub(crate) const BEHIND_DRIVER: [Stage; 2] = [Stage::TxNic, Stage::TxNetwork];
 /// Their parts, without the rest of each stage.
 pub(crate) const PARTS_BEHIND_DRIVER: [Part; 2] = [Part::DelayedAck, Part::Excess];
 
+/// Add what the programs have not counted of a message that was held for a NIC's stamp.
+pub(super) fn add_held(group: &mut GroupSummary, message: &Message) {
+    match message.direction {
+        Direction::Tx => add_behind_driver(&mut group.tx, message),
+        Direction::Rx => add_before_kernel(&mut group.rx, message),
+    }
+}
+
+/// Add what lies before the kernel's stamp of a read message, and its total.
+fn add_before_kernel(group: &mut GroupDirection, message: &Message) {
+    let weight = u64::from(message.weight);
+    if let Some(nic) = message.stages[Stage::RxNic] {
+        let histogram = group.stages[Stage::RxNic].get_or_insert_default();
+        histogram.record(nic, weight);
+    }
+    group.total.record(message.total(), weight);
+}
+
 /// Add what lies behind the driver of a message, and the time until it left.
-pub(super) fn add_behind_driver(group: &mut GroupDirection, message: &Message) {
+fn add_behind_driver(group: &mut GroupDirection, message: &Message) {
     let weight = u64::from(message.weight);
     for stage in BEHIND_DRIVER {
         if let Some(duration) = message.stages[stage] {

@@ -25,14 +25,13 @@ use std::time::{Duration, Instant};
 use sockstamp_host::cgroup::Cgroup;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{
-    Dimension, GroupCgroup, GroupDirection, GroupInterface, GroupKey, GroupNetns, GroupSummary,
-    Groups,
+    Dimension, GroupCgroup, GroupInterface, GroupKey, GroupNetns, GroupSummary, Groups,
 };
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 
 pub(crate) use self::counts::{BEHIND_DRIVER, PARTS_BEHIND_DRIVER, add_parts_behind_driver};
-use self::counts::{activity, add_behind_driver, in_flight, summary};
+use self::counts::{activity, add_held, in_flight, summary};
 use self::grouped::setting;
 pub use self::grouped::{GroupCap, Grouped};
 pub(crate) use self::grouped::{constants, size_maps};
@@ -74,8 +73,8 @@ pub(crate) struct Table {
     ended_groups: u64,
     /// The ended groups that are kept.
     kept: Vec<GroupSummary>,
-    /// Counts behind the driver, of messages that a NIC was asked to stamp, by slot.
-    behind_driver: BTreeMap<u32, GroupDirection>,
+    /// Counts of messages that were held for a NIC's stamp, by slot.
+    held: BTreeMap<u32, GroupSummary>,
     next_sweep: Instant,
     /// The number of slots taken so far, if no sweep finds anything to do until one more is.
     settled: Option<u64>,
@@ -104,7 +103,7 @@ impl Table {
             ended: GroupSummary::default(),
             ended_groups: 0,
             kept: Vec::new(),
-            behind_driver: BTreeMap::new(),
+            held: BTreeMap::new(),
             next_sweep: Instant::now(),
             settled: None,
         })
@@ -156,10 +155,10 @@ impl Table {
         Ok(())
     }
 
-    /// Add what lies behind the driver of a message that a NIC was asked to stamp.
-    pub(crate) fn add_behind_driver(&mut self, message: &Message) {
+    /// Add what the programs have not counted of a message that was held for a NIC's stamp.
+    pub(crate) fn add_held(&mut self, message: &Message) {
         let slot = message.group.unwrap_or(raw::GROUP_OTHER);
-        add_behind_driver(self.behind_driver.entry(slot).or_default(), message);
+        add_held(self.held.entry(slot).or_default(), message);
     }
 
     /// Return the counts of a slot.
@@ -172,9 +171,10 @@ impl Table {
     ) -> Result<GroupSummary, Error> {
         let group = slots::read_group(maps, slot)?;
         let mut summary = summary(&group, key, plan);
-        if let Some(more) = self.behind_driver.get(&slot) {
-            summary.tx.merge(more);
+        if let Some(more) = self.held.get(&slot) {
+            summary.tx.merge(&more.tx);
             summary.tx.complete_parts();
+            summary.rx.merge(&more.rx);
         }
         Ok(summary)
     }
@@ -402,7 +402,7 @@ impl Table {
                 let ended = self.summary(maps, slot, GroupKey::default(), plan)?;
                 self.ended.merge(&ended);
             }
-            self.behind_driver.remove(&slot);
+            self.held.remove(&slot);
             self.ended_groups += 1;
             self.seen.remove(&slot);
             slots::clear(maps, slot)?;

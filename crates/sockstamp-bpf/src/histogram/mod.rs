@@ -7,7 +7,8 @@ use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{
-    Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Resent, Summary, Tags,
+    Connections, Cumulative, DirectionSummary, Lost, NicReads, NicStamps, Reads, Resent, Summary,
+    Tags,
 };
 use sockstamp_model::unpaired::UnpairedCounts;
 use sockstamp_model::verdict::Verdict;
@@ -42,6 +43,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         interfaces: Vec::new(),
         groups: None,
         nic_stamps: None,
+        nic_reads: None,
         tags: None,
         windows: None,
         cost: None,
@@ -67,6 +69,15 @@ pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
         asked: sum(banks, |bank| bank.nic_asked),
         spared: sum(banks, |bank| bank.nic_spared),
         ..NicStamps::default()
+    }
+}
+
+/// Sum the reads whose packets a NIC may have stamped.
+pub(crate) fn nic_reads(banks: &[Bank]) -> NicReads {
+    NicReads {
+        spared: sum(banks, |bank| bank.nic_reads_spared),
+        unstamped: sum(banks, |bank| bank.nic_reads_unstamped),
+        ..NicReads::default()
     }
 }
 

@@ -9,7 +9,7 @@ use sockstamp::phc;
 use sockstamp_host::netns;
 use sockstamp_host::nic::{Slots, driver};
 
-use super::device::names_here;
+use super::device::senders_here;
 
 /// The stamps that are asked of NICs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +29,17 @@ impl Ask {
     pub const OFTEN: NonZeroU32 = NonZeroU32::new(100).unwrap();
     /// The most stamps per second.
     pub const MOST: u32 = 1_000_000;
+
+    /// Return how many reads are followed per second: their stamps are there, and are taken from
+    /// nobody.
+    #[must_use]
+    pub fn reads(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Off => None,
+            Self::Auto => Some(Self::OFTEN),
+            Self::Rate(rate) => Some(rate),
+        }
+    }
 }
 
 impl FromStr for Ask {
@@ -108,7 +119,7 @@ fn stamping() -> Vec<Stamping> {
 }
 
 fn stamping_here() -> Vec<Stamping> {
-    names_here()
+    senders_here()
         .into_iter()
         .map(|name| {
             let clock = interface::capabilities(&name).ok();

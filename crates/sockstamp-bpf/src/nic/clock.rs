@@ -2,7 +2,7 @@
 
 use sockstamp::clock::RealtimeOffset;
 use sockstamp::phc::{Converted, PhcReading, PhcTrack};
-use sockstamp_model::clock::{Monotonic, Nanos, Phc, Timestamp};
+use sockstamp_model::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 
 /// Readings over time.
 #[derive(Debug, Default)]
@@ -10,14 +10,17 @@ pub(super) struct Track {
     phc: PhcTrack,
     /// Of the last reading: it is the same for all since a step.
     realtime: Option<RealtimeOffset>,
+    /// The time of the last reading.
+    read: Option<Timestamp<Realtime>>,
 }
 
-/// The time of a stamp by CLOCK_MONOTONIC.
+/// The time of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Time {
-    /// The true time is within plus or minus the bound.
+    /// The true time, by either clock, is within plus or minus the bound.
     Known {
         at: Timestamp<Monotonic>,
+        realtime: Timestamp<Realtime>,
         bound: Nanos,
     },
     /// The next reading shows it.
@@ -40,7 +43,17 @@ impl Track {
         }
         // If CLOCK_REALTIME was stepped in between, it is unknown on which side of the reading.
         if !was_stepped(&before, &after) {
+            self.read = Some(reading.offset.convert(reading.at));
             let _ = self.phc.push(reading);
+        }
+    }
+
+    /// Return the time of a stamp of the NIC that is to be compared with another time: a step in
+    /// between must be seen.
+    pub(super) fn time_beside(&self, stamp: Timestamp<Phc>, other: Timestamp<Realtime>) -> Time {
+        match self.time(stamp) {
+            Time::Known { .. } if Some(other) > self.read => Time::NotYet,
+            time => time,
         }
     }
 
@@ -49,6 +62,7 @@ impl Track {
         match (self.phc.convert(stamp), &self.realtime) {
             (Converted::Known(known), Some(realtime)) => Time::Known {
                 at: realtime.offset.inverse().convert(known.realtime),
+                realtime: known.realtime,
                 bound: known.bound + realtime.uncertainty,
             },
             (Converted::NotYet, _) | (_, None) => Time::NotYet,
@@ -125,7 +139,7 @@ mod tests {
 
     fn known(time: Time) -> (i64, u64) {
         match time {
-            Time::Known { at, bound } => (at.as_nanos().cast_signed(), bound.0),
+            Time::Known { at, bound, .. } => (at.as_nanos().cast_signed(), bound.0),
             other => panic!("{other:?}"),
         }
     }
@@ -162,6 +176,28 @@ mod tests {
         assert_eq!(track.time(CLOCKS.phc(before)), Time::Unknown);
         let (time, bound) = known(track.time(stepped.phc(after)));
         assert!((time - after).unsigned_abs() <= bound, "{time} ± {bound}");
+    }
+
+    #[test]
+    fn a_stamp_beside_another_time_waits_for_a_reading_behind_both() {
+        let mut track = Track::default();
+        CLOCKS.read_into(&mut track, QUARTER);
+        CLOCKS.read_into(&mut track, 2 * QUARTER);
+        let (stamp, other) = (2 * QUARTER - 9_000, 2 * QUARTER + 9_000);
+        let realtime = |at: i64| Timestamp::from_nanos((at + CLOCKS.realtime).unsigned_abs());
+        let time = |track: &Track| track.time_beside(CLOCKS.phc(stamp), realtime(other));
+        assert_eq!(time(&track), Time::NotYet);
+        CLOCKS.read_into(&mut track, 3 * QUARTER);
+        let Time::Known {
+            realtime: at,
+            bound,
+            ..
+        } = time(&track)
+        else {
+            panic!("{:?}", time(&track));
+        };
+        let error = (at - realtime(stamp)).abs();
+        assert!(error <= bound, "{error} of {bound}");
     }
 
     #[test]

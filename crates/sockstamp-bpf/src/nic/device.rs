@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nix::net::if_::if_nametoindex;
-use sockstamp::interface::{self, TxStamping};
+use sockstamp::interface::{self, HardwareStamping, TxStamping};
 use sockstamp::phc::PhcClock;
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
@@ -11,7 +11,7 @@ use sockstamp_model::flow::NetnsInode;
 use super::clock::Track;
 use crate::clock;
 
-/// Return the clock of each interface that stamps sent packets, in all network namespaces.
+/// Return the clock of each interface that stamps packets now, in all network namespaces.
 pub(super) fn clocks() -> BTreeMap<(NetnsInode, u32), u32> {
     let mut clocks = BTreeMap::new();
     for (netns, found) in netns::in_each(None, clocks_here) {
@@ -22,12 +22,12 @@ pub(super) fn clocks() -> BTreeMap<(NetnsInode, u32), u32> {
     clocks
 }
 
-/// Return the clock of each interface of this network namespace that stamps sent packets. One may
-/// vanish meanwhile.
+/// Return the clock of each interface of this network namespace that stamps packets. One may vanish
+/// meanwhile.
 fn clocks_here() -> Vec<(u32, u32)> {
-    let names = names_here().into_iter();
-    names
-        .filter_map(|name| {
+    stamping_here()
+        .into_iter()
+        .filter_map(|(name, _)| {
             let clock = interface::capabilities(&name).ok()?.phc_index?;
             let index = if_nametoindex(name.as_str()).ok()?;
             Some((index, clock))
@@ -36,12 +36,22 @@ fn clocks_here() -> Vec<(u32, u32)> {
 }
 
 /// Return the interfaces of this network namespace that stamp sent packets.
-pub(super) fn names_here() -> Vec<String> {
+pub(super) fn senders_here() -> Vec<String> {
+    let stamping = stamping_here().into_iter();
+    let senders = stamping.filter(|(_, stamping)| stamping.tx != TxStamping::OFF);
+    senders.map(|(name, _)| name).collect()
+}
+
+/// Return the interfaces of this network namespace that stamp packets now. One may vanish
+/// meanwhile.
+pub(crate) fn stamping_here() -> Vec<(String, HardwareStamping)> {
     let names = interface::names().unwrap_or_default().into_iter();
-    let stamps = |name: &String| {
-        interface::hardware_stamping(name).is_ok_and(|stamping| stamping.tx != TxStamping::OFF)
-    };
-    names.filter(stamps).collect()
+    names
+        .filter_map(|name| {
+            let stamping = interface::hardware_stamping(&name).ok()?;
+            (stamping != HardwareStamping::default()).then_some((name, stamping))
+        })
+        .collect()
 }
 
 /// A clock that is read.

@@ -1,6 +1,7 @@
-//! Divide what lies behind the driver of a message by the NIC's stamp. Pure.
+//! Divide the time of a message by the NIC's stamp: what lies behind the driver of a sent one, and
+//! what lies before the kernel's stamp of a read one. Pure.
 
-use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+use sockstamp_model::clock::{Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
@@ -20,6 +21,22 @@ pub(super) fn divide(message: &mut Message, at: Timestamp<Monotonic>, bound: Nan
     message.stages[Stage::TxNetwork] = Some(network);
     message.nic_bound = Some(bound);
     shorten_parts(message, network);
+    true
+}
+
+/// Give a read message `rx.nic`: from the NIC's stamp of its packet to the kernel's. Return false,
+/// and leave it as it is, if the bound is longer than the stage, or the kernel's stamp is earlier.
+pub(super) fn precede(
+    message: &mut Message,
+    at: Timestamp<Realtime>,
+    software: Timestamp<Realtime>,
+    bound: Nanos,
+) -> bool {
+    let Some(nic) = software.since(at).filter(|nic| bound <= *nic) else {
+        return false;
+    };
+    message.stages[Stage::RxNic] = Some(nic);
+    message.nic_bound = Some(bound);
     true
 }
 
@@ -82,6 +99,31 @@ mod tests {
         ));
         assert_eq!(divided.parts[Part::Excess], Some(Nanos(50_000)));
         assert_eq!(divided.parts[Part::DelayedAck], Some(Nanos(100_000)));
+    }
+
+    #[test]
+    fn a_read_begins_at_the_nic() {
+        let read = fixture::message(Direction::Rx);
+        let software = Timestamp::from_nanos(1_000_000);
+        let precede = |message: &mut Message, nic: u64, bound| {
+            let at = Timestamp::from_nanos(software.as_nanos() - nic);
+            precede(message, at, software, Nanos(bound))
+        };
+        let mut preceded = read.clone();
+        assert!(precede(&mut preceded, 30_000, 30_000));
+        assert_eq!(preceded.total(), read.total() + Nanos(30_000));
+        assert_eq!(preceded.nic_bound, Some(Nanos(30_000)));
+        let mut whole = read.clone();
+        assert!(
+            !precede(&mut whole, 30_000, 30_001),
+            "the bound exceeds the stage"
+        );
+        let later = Timestamp::from_nanos(1_000_001);
+        assert!(
+            !super::precede(&mut whole, later, software, Nanos(0)),
+            "later than the kernel"
+        );
+        assert_eq!(whole, read);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sockstamp_model::clock::{Phc, Timestamp};
+use sockstamp_model::clock::{Phc, Realtime, Timestamp};
 use sockstamp_model::flow::SocketCookie;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
 
 use super::clock::Time;
-use super::divide::divide;
+use super::divide::{divide, precede};
 
 /// The time for which a stamp is waited for after the acknowledgement: drivers hand it over within
 /// milliseconds.
@@ -28,7 +28,7 @@ pub(super) struct Settled {
 /// The fate of the request for a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Became {
-    /// The message has `tx.nic`.
+    /// The message has `tx.nic` or `rx.nic`.
     Divided,
     /// There is no stamp of the packet's first transmission.
     Unstamped,
@@ -51,11 +51,23 @@ impl Late {
     }
 }
 
-/// Tells the time of a stamp by the clock of an interface; `None` if that has none.
-pub(super) type TimeOf<'a> = dyn Fn(&Interface, Timestamp<Phc>) -> Option<Time> + 'a;
+/// The stamps of a received packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Received {
+    pub(super) nic: Timestamp<Phc>,
+    /// The kernel's.
+    pub(super) software: Timestamp<Realtime>,
+}
+
+/// Tells the time of a stamp by the clock of an interface, which may be compared with another time;
+/// `None` if the interface has no clock.
+pub(super) type TimeOf<'a> =
+    dyn Fn(&Interface, Timestamp<Phc>, Option<Timestamp<Realtime>>) -> Option<Time> + 'a;
 
 struct Waiting {
     message: Message,
+    /// Of a read message, with the interface that has received it.
+    received: Option<(Interface, Received)>,
     wanted: bool,
     since: Instant,
 }
@@ -72,9 +84,27 @@ impl Held {
         self.messages.is_empty()
     }
 
+    /// Add a sent message.
     pub(super) fn add(&mut self, message: Message, wanted: bool, now: Instant) {
         self.messages.push_back(Waiting {
             message,
+            received: None,
+            wanted,
+            since: now,
+        });
+    }
+
+    /// Add a read message, which this interface has received.
+    pub(super) fn add_read(
+        &mut self,
+        message: Message,
+        received: (Interface, Received),
+        wanted: bool,
+        now: Instant,
+    ) {
+        self.messages.push_back(Waiting {
+            message,
+            received: Some(received),
             wanted,
             since: now,
         });
@@ -101,7 +131,14 @@ impl Held {
                 true => Duration::MAX,
                 false => now.saturating_duration_since(waiting.since),
             };
-            match outcome(&mut waiting.message, waited, time) {
+            let message = &mut waiting.message;
+            let outcome = match &waiting.received {
+                Some((interface, received)) => {
+                    outcome_of_read(message, interface, received, waited, time)
+                }
+                None => outcome(message, waited, time),
+            };
+            match outcome {
                 None => self.messages.push_back(waiting),
                 Some(became) => pass(Settled {
                     message: waiting.message,
@@ -117,7 +154,7 @@ impl Held {
         self.late.retain(|late| {
             let waiting = messages
                 .iter_mut()
-                .find(|waiting| late.is_of(&waiting.message));
+                .find(|waiting| waiting.received.is_none() && late.is_of(&waiting.message));
             let Some(waiting) = waiting else {
                 return true;
             };
@@ -127,7 +164,24 @@ impl Held {
     }
 }
 
-/// Return what becomes of a message that has waited so long; `None` if that is still open.
+/// Return what becomes of a read message that has waited so long; `None` if that is still open.
+fn outcome_of_read(
+    message: &mut Message,
+    interface: &Interface,
+    received: &Received,
+    waited: Duration,
+    time: &TimeOf<'_>,
+) -> Option<Became> {
+    match time(interface, received.nic, Some(received.software)) {
+        Some(Time::Known {
+            realtime, bound, ..
+        }) if precede(message, realtime, received.software, bound) => Some(Became::Divided),
+        Some(Time::NotYet) if waited < PATIENCE_OF_CLOCK => None,
+        _ => Some(Became::Refused),
+    }
+}
+
+/// Return what becomes of a sent message that has waited so long; `None` if that is still open.
 fn outcome(message: &mut Message, waited: Duration, time: &TimeOf<'_>) -> Option<Became> {
     let Some(stamp) = message.stamps.snd_hw else {
         return (waited >= PATIENCE).then_some(Became::Unstamped);
@@ -137,8 +191,8 @@ fn outcome(message: &mut Message, waited: Duration, time: &TimeOf<'_>) -> Option
         return Some(Became::Unstamped);
     }
     let interface = message.interfaces.last.as_ref();
-    match interface.and_then(|interface| time(interface, stamp)) {
-        Some(Time::Known { at, bound }) if divide(message, at, bound) => Some(Became::Divided),
+    match interface.and_then(|interface| time(interface, stamp, None)) {
+        Some(Time::Known { at, bound, .. }) if divide(message, at, bound) => Some(Became::Divided),
         Some(Time::NotYet) if waited < PATIENCE_OF_CLOCK => None,
         _ => Some(Became::Refused),
     }
@@ -186,15 +240,25 @@ mod tests {
     }
 
     /// Tell that the packet was on the wire 20 µs later.
-    fn known(interface: &Interface, stamp: Timestamp<Phc>) -> Option<Time> {
+    fn known(
+        interface: &Interface,
+        stamp: Timestamp<Phc>,
+        _: Option<Timestamp<Realtime>>,
+    ) -> Option<Time> {
         assert_eq!(stamp, STAMP);
-        (interface.index == INDEX).then_some(Time::Known {
-            at: Timestamp::from_nanos(1_020_000),
-            bound: Nanos(700),
-        })
+        (interface.index == INDEX).then_some(at(Nanos(700)))
     }
 
-    fn not_yet(_: &Interface, _: Timestamp<Phc>) -> Option<Time> {
+    /// 20 µs after the driver had the packet, by either clock.
+    fn at(bound: Nanos) -> Time {
+        Time::Known {
+            at: Timestamp::from_nanos(1_020_000),
+            realtime: Timestamp::from_nanos(1_020_000),
+            bound,
+        }
+    }
+
+    fn not_yet(_: &Interface, _: Timestamp<Phc>, _: Option<Timestamp<Realtime>>) -> Option<Time> {
         Some(Time::NotYet)
     }
 
@@ -260,12 +324,10 @@ mod tests {
     fn a_stamp_without_a_time_is_refused_and_counted() {
         let mut elsewhere = stamped();
         elsewhere.interfaces.last.as_mut().unwrap().index = 9;
-        let stepped = |_: &Interface, _: Timestamp<Phc>| Some(Time::Unknown);
-        let wide = |_: &Interface, _: Timestamp<Phc>| {
-            Some(Time::Known {
-                at: Timestamp::from_nanos(1_020_000),
-                bound: Nanos(20_001),
-            })
+        let stepped =
+            |_: &Interface, _: Timestamp<Phc>, _: Option<Timestamp<Realtime>>| Some(Time::Unknown);
+        let wide = |_: &Interface, _: Timestamp<Phc>, _: Option<Timestamp<Realtime>>| {
+            Some(at(Nanos(20_001)))
         };
         let cases: [(Message, &TimeOf<'_>); 3] = [
             (elsewhere, &known),
@@ -278,6 +340,33 @@ mod tests {
             let settled = only(settle(&mut held, begun, false, time));
             assert_eq!(settled, (message, Became::Refused));
         }
+    }
+
+    #[test]
+    fn a_read_waits_for_a_reading_behind_both_stamps() {
+        let read = fixture::message(Direction::Rx);
+        let eth0 = message().interfaces.last.unwrap();
+        let received = Received {
+            nic: STAMP,
+            software: Timestamp::from_nanos(1_050_000),
+        };
+        let settled = |interface: Interface, time: &TimeOf<'_>| {
+            let (mut held, begun) = (Held::default(), Instant::now());
+            held.add_read(read.clone(), (interface, received), true, begun);
+            assert!(settle(&mut held, begun, false, &not_yet).is_empty());
+            only(settle(&mut held, begun, false, time))
+        };
+        let beside =
+            |interface: &Interface, stamp: Timestamp<Phc>, other: Option<Timestamp<Realtime>>| {
+                assert_eq!(other, Some(received.software));
+                known(interface, stamp, other)
+            };
+        let (message, became) = settled(eth0.clone(), &beside);
+        assert_eq!(became, Became::Divided);
+        assert_eq!(message.stages[Stage::RxNic], Some(Nanos(30_000)));
+        let elsewhere = Interface { index: 9, ..eth0 };
+        let (message, became) = settled(elsewhere, &known);
+        assert_eq!((message, became), (read.clone(), Became::Refused));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Stamps of NICs: their clocks are compared with ours, and messages that a NIC was asked to stamp
-//! are held until it is known when they were on the wire.
+//! are held until it is known when they were on the wire; so are read messages of stamped packets.
 //!
 //! Stages behind the driver of such a message, and the time until it left, are counted here and
-//! not by the programs: `tx.nic` ends, and `tx.network` begins, where the NIC's stamp says.
+//! not by the programs: `tx.nic` ends, and `tx.network` begins, where the NIC's stamp says. Of a
+//! read whose packet a NIC has stamped, `rx.nic` and the total are counted here.
 
 mod choice;
 mod clock;
@@ -13,21 +14,25 @@ mod held;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use sockstamp_model::clock::{Phc, Timestamp};
+use sockstamp_model::clock::{Phc, Realtime, Timestamp};
 use sockstamp_model::flow::{NetnsInode, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
 
 pub use self::choice::{Ask, choose};
 use self::counts::Counts;
-use self::device::Device;
-use self::held::{Held, Late};
+pub(crate) use self::device::stamping_here;
+use self::device::{Device, senders_here};
+use self::held::{Held, Late, Received};
 use self::watch::Watch;
 use crate::abi::raw;
 use crate::error::{Error, Tried};
+use crate::histogram;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::record::page_size;
@@ -47,12 +52,16 @@ const WATCH: Duration = Duration::from_secs(1);
 /// The time between two looks for stamps that come after their messages.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Flows whose last arrival a NIC has stamped: more than are read at one time.
+const ARRIVALS: u32 = 4096;
+
 /// Set the constants of stamps.
 pub(crate) fn constants(constants: &mut Constants, options: &Options, plan: &Plan) {
-    if let Some(rate) = rate(options, plan) {
-        constants.setting_nic_interval = 1_000_000_000 / u64::from(rate);
-        constants.setting_record = true;
-    }
+    let rates = Rates::of(options, plan);
+    let interval = |rate: NonZeroU32| 1_000_000_000 / u64::from(rate.get());
+    constants.setting_nic_interval = rates.sends.map_or(0, interval);
+    constants.setting_nic_reads_interval = rates.reads.map_or(0, interval);
+    constants.setting_record |= rates.sum() > 0;
 }
 
 /// Give stamps, and records of their messages, as much room as they take until they are read.
@@ -61,13 +70,19 @@ pub(crate) fn size_maps(
     options: &Options,
     plan: &Plan,
 ) -> Result<(), Error> {
-    let rate = rate(options, plan).unwrap_or(0);
+    let rates = Rates::of(options, plan);
+    let late = rates.sends.map_or(0, NonZeroU32::get);
     maps.nic_stamps
-        .set_max_entries(room(rate, size_of::<raw::nic_stamp>()))
+        .set_max_entries(room(late, size_of::<raw::nic_stamp>()))
         .tried("size the ring buffer of NIC stamps")?;
-    if rate > 0 && !options.record {
+    if rates.reads.is_some() {
+        maps.nic_arrivals
+            .set_max_entries(ARRIVALS)
+            .tried("size the table of stamped arrivals")?;
+    }
+    if rates.sum() > 0 && !options.record {
         maps.records
-            .set_max_entries(room(rate, size_of::<raw::message_record>()))
+            .set_max_entries(room(rates.sum(), size_of::<raw::message_record>()))
             .tried("size the ring buffer")?;
     }
     Ok(())
@@ -83,10 +98,28 @@ fn room(rate: u32, bytes: usize) -> u32 {
     room.next_power_of_two()
 }
 
-/// Return the stamps per second that NICs are asked for, if they are.
-fn rate(options: &Options, plan: &Plan) -> Option<u32> {
-    let rate = options.nic_stamps.filter(|_| plan.spares_nics())?;
-    Some(rate.get())
+/// Messages per second, of those that are held.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    /// Stamps that NICs are asked for.
+    sends: Option<NonZeroU32>,
+    /// Reads of packets that NICs have stamped.
+    reads: Option<NonZeroU32>,
+}
+
+impl Rates {
+    fn of(options: &Options, plan: &Plan) -> Self {
+        Self {
+            sends: options.nic_stamps.filter(|_| plan.spares_nics()),
+            reads: options.nic_reads.filter(|_| plan.follows_nics()),
+        }
+    }
+
+    /// 0: none is held.
+    fn sum(self) -> u32 {
+        let rate = |rate: Option<NonZeroU32>| rate.map_or(0, NonZeroU32::get);
+        rate(self.sends).saturating_add(rate(self.reads))
+    }
 }
 
 /// NICs are asked.
@@ -100,6 +133,7 @@ enum Asks {
 
 /// The stamps of NICs in a session.
 pub(crate) struct Nics {
+    rates: Rates,
     devices: BTreeMap<u32, Device>,
     /// The clock of each interface that stamps.
     clocks: BTreeMap<(NetnsInode, u32), u32>,
@@ -116,13 +150,14 @@ pub(crate) struct Nics {
 }
 
 impl Nics {
-    /// Open the clocks of all NICs that stamp, if NICs are asked.
+    /// Open the clocks of all NICs that stamp, if their stamps are used.
     pub(crate) fn open(
         options: &Options,
         plan: &Plan,
         maps: &SockstampMaps<'_>,
     ) -> Result<Option<Self>, Error> {
-        if rate(options, plan).is_none() {
+        let rates = Rates::of(options, plan);
+        if rates.sum() == 0 {
             return Ok(None);
         }
         let clocks = device::clocks();
@@ -138,15 +173,19 @@ impl Nics {
         }
         unread.dedup();
         let mut nics = Self {
+            rates,
             devices,
             clocks,
             ring: Ring::of_records(&maps.nic_stamps)?,
             held: Held::default(),
             counts: Counts::default(),
             read: Instant::now(),
-            watch: Watch::begin(device::names_here()),
+            watch: Watch::begin(senders_here()),
             watched: Instant::now(),
-            asks: Asks::Yes,
+            asks: match rates.sends {
+                Some(_) => Asks::Yes,
+                None => Asks::No,
+            },
             last_held: None,
             unread,
         };
@@ -170,7 +209,32 @@ impl Nics {
         let alone = u32::from(record.flags) & raw::message_flags::MESSAGE_NIC_ALONE != 0;
         let now = Instant::now();
         self.last_held = Some(now);
-        self.held.add(message, !alone, now);
+        match message.direction {
+            Direction::Tx => self.held.add(message, !alone, now),
+            Direction::Rx => self.hold_read(message, record, !alone, now),
+        }
+    }
+
+    fn hold_read(
+        &mut self,
+        mut message: Message,
+        record: &raw::message_record,
+        wanted: bool,
+        now: Instant,
+    ) {
+        let stamps = record.rx_stamps();
+        let received = Received {
+            nic: Timestamp::from_nanos(stamps.nic),
+            software: Timestamp::from_nanos(stamps.nic_software),
+        };
+        // The programs know no more of it than its number.
+        let interface = message.interfaces.last.take().unwrap_or_else(|| Interface {
+            name: "".into(),
+            index: 0,
+            netns: message.flow.netns,
+        });
+        self.held
+            .add_read(message, (interface, received), wanted, now);
     }
 
     /// Return the time until [`run`](Self::run) has something to do.
@@ -255,10 +319,15 @@ impl Nics {
         let Self {
             devices, clocks, ..
         } = self;
-        let time = |interface: &Interface, stamp: Timestamp<Phc>| {
-            let clock = clocks.get(&(interface.netns, interface.index))?;
-            Some(devices.get(clock)?.track().time(stamp))
-        };
+        let time =
+            |interface: &Interface, stamp: Timestamp<Phc>, beside: Option<Timestamp<Realtime>>| {
+                let clock = clocks.get(&(interface.netns, interface.index))?;
+                let track = devices.get(clock)?.track();
+                Some(match beside {
+                    Some(other) => track.time_beside(stamp, other),
+                    None => track.time(stamp),
+                })
+            };
         let counts = &mut self.counts;
         self.held.settle(now, at_end, &time, &mut |settled| {
             counts.add(&settled);
@@ -267,7 +336,9 @@ impl Nics {
     }
 
     /// Add what was counted here to what the programs have counted.
-    pub(crate) fn add_to(&self, summary: &mut Summary) {
+    pub(crate) fn add_to(&self, summary: &mut Summary, banks: &[raw::bank]) {
+        summary.nic_stamps = (self.rates.sends).map(|_| histogram::nic_stamps(banks));
+        summary.nic_reads = (self.rates.reads).map(|_| histogram::nic_reads(banks));
         self.counts.add_to(summary);
     }
 }

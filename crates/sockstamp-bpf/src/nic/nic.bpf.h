@@ -24,19 +24,21 @@ const volatile __u64 setting_nic_interval;
 
 __u64 nic_next; /* when a NIC may be asked again */
 
+/* Return true once per interval, on one CPU alone. */
+static __always_inline bool nic_is_due(__u64 *next, __u64 interval)
+{
+	__u64 due = *(volatile __u64 *)next;
+	__u64 now = bpf_ktime_get_ns();
+
+	return now >= due && __sync_val_compare_and_swap(next, due, now + interval) == due;
+}
+
 static __always_inline bool nic_admits(struct bank *bank)
 {
-	__u64 now = bpf_ktime_get_ns();
-	__u64 next = *(volatile __u64 *)&nic_next;
+	bool admits = nic_is_due(&nic_next, setting_nic_interval);
 
-	/* On one CPU alone. */
-	if (now >= next &&
-	    __sync_val_compare_and_swap(&nic_next, next, now + setting_nic_interval) == next) {
-		count(&bank->nic_asked, 1);
-		return true;
-	}
-	count(&bank->nic_spared, 1);
-	return false;
+	count(admits ? &bank->nic_asked : &bank->nic_spared, 1);
+	return admits;
 }
 
 /* The stamp of a message that has ended. */

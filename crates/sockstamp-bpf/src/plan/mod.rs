@@ -175,6 +175,12 @@ impl Plan {
         self.tx == Some(Stamps::Unasked)
     }
 
+    /// Return whether reads are followed back to NICs.
+    #[must_use]
+    pub fn follows_nics(&self) -> bool {
+        self.stages[Stage::RxNic].is_measured()
+    }
+
     /// Return whether stamps of TCP are taken where its packets pass.
     #[must_use]
     pub fn looks_at_packets(&self) -> bool {

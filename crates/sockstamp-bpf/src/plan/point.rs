@@ -69,7 +69,7 @@ pub enum Point {
     LastSend,
     /// accept() reads the peer's address of the connection.
     PeerName,
-    /// The NIC stamps a packet when it sends it.
+    /// The NIC stamps a packet when it sends or receives it.
     NicStamp,
 }
 

@@ -58,6 +58,8 @@ pub struct Request {
     pub tag: bool,
     /// Ask NICs that stamp sends for some stamps.
     pub nic_stamps: bool,
+    /// Follow reads back to NICs that stamp received packets.
+    pub nic_reads: bool,
 }
 
 impl Default for Request {
@@ -76,6 +78,7 @@ impl Default for Request {
             windows: false,
             tag: false,
             nic_stamps: false,
+            nic_reads: false,
         }
     }
 }

@@ -442,7 +442,7 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::RxStack => reads(facts).map(|rx| Method::Between(Point::ReceiveStamp, ready(rx))),
         Stage::RxApp => reads(facts).map(|rx| Method::Between(ready(rx), read(rx))),
         Stage::TxNic => sent_by_nic(facts, request),
-        Stage::RxNic => Err(nic(facts)),
+        Stage::RxNic => received_by_nic(facts, request),
         Stage::RxHol => head_of_line(facts, request),
         Stage::RxWakeup => wake_up(facts, request.sched),
         // It ends with a send and starts with a read.
@@ -594,6 +594,14 @@ fn sent_by_nic(facts: &Facts, request: &Request) -> Result<Method, Reason> {
         }
         _ => Err(nic(facts)),
     }
+}
+
+/// Reads that are followed have the stage; the total of others begins at the kernel's stamp.
+fn received_by_nic(facts: &Facts, request: &Request) -> Result<Method, Reason> {
+    if !request.nic_reads || facts.receiving_nics.is_empty() {
+        return Err(nic(facts));
+    }
+    reads(facts).map(|_| Method::Between(Point::NicStamp, Point::ReceiveStamp))
 }
 
 fn nic(facts: &Facts) -> Reason {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use libbpf_rs::ProgramType;
 use nix::unistd::{SysconfVar, sysconf};
-use sockstamp::interface::{self, TxStamping};
+use sockstamp::interface::{self, HardwareStamping, RxFilter, TxStamping};
 use sockstamp_host::cgroup::mount;
 use sockstamp_host::netns;
 
@@ -21,7 +21,7 @@ pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 use self::btf::KernelTypes;
 use crate::facts::{Capability, DatagramCallbacks, Facts, Function, ReceiveCallbacks, Tracepoint};
 use crate::kernel::of_kernel;
-use crate::{plan, privilege, sched};
+use crate::{nic, plan, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
@@ -38,6 +38,11 @@ pub fn facts() -> Facts {
 }
 
 fn by_looking(types: &KernelTypes<'_>) -> Facts {
+    let stamping: Vec<_> = netns::in_each(None, nic::stamping_here)
+        .into_values()
+        .flatten()
+        .flatten()
+        .collect();
     Facts {
         kernel: kernel_release(),
         btf: types.readable(),
@@ -78,11 +83,8 @@ fn by_looking(types: &KernelTypes<'_>) -> Facts {
         kernel_symbols: sched::symbols_are_shown(),
         mptcp: exists("/proc/sys/net/mptcp"),
         nic_clock: nic_clock(),
-        stamping_nics: netns::in_each(None, stamping_nics)
-            .into_values()
-            .flatten()
-            .flatten()
-            .collect(),
+        stamping_nics: names_of(&stamping, |now| now.tx != TxStamping::OFF),
+        receiving_nics: names_of(&stamping, |now| now.rx == RxFilter::ALL),
         processors: processors(),
     }
 }
@@ -132,14 +134,13 @@ fn exists(path: &str) -> Option<bool> {
     Path::new(path).try_exists().ok()
 }
 
-/// Return the interfaces of this network namespace, except those that vanish meanwhile.
-fn stamping_nics() -> Vec<String> {
-    let names = interface::names().unwrap_or_default().into_iter();
-    names
-        .filter(|name| {
-            interface::hardware_stamping(name).is_ok_and(|stamping| stamping.tx != TxStamping::OFF)
-        })
-        .collect()
+/// Return the names of interfaces that stamp so.
+fn names_of(
+    stamping: &[(String, HardwareStamping)],
+    is_so: fn(&HardwareStamping) -> bool,
+) -> BTreeSet<String> {
+    let names = stamping.iter().filter(|(_, now)| is_so(now));
+    names.map(|(name, _)| name.clone()).collect()
 }
 
 /// If an interface vanishes meanwhile, or its driver gives no answer, it is unknown whether it

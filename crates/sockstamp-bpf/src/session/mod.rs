@@ -443,8 +443,7 @@ impl Session {
         summary.cost = self.cost.as_ref().and_then(Control::summary);
         summary.tags = self.tags.then(|| histogram::tags(&banks));
         if let Some(nics) = &self.nics {
-            summary.nic_stamps = Some(histogram::nic_stamps(&banks));
-            nics.add_to(&mut summary);
+            nics.add_to(&mut summary, &banks);
         }
         summary.duration = Nanos::from(self.started.elapsed());
         if let Some(windows) = &self.windows {
@@ -677,7 +676,7 @@ fn settle(
     on_message: &mut impl FnMut(Message),
 ) {
     if let Some(groups) = groups {
-        groups.add_behind_driver(&message);
+        groups.add_held(&message);
     }
     if wanted {
         on_message(message);

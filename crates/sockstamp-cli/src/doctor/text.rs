@@ -148,6 +148,10 @@ fn facts(report: &Report) -> Vec<Line> {
         let names: Vec<_> = facts.stamping_nics.iter().map(String::as_str).collect();
         lines.push(line("NICs that stamp sends", names.join(", ")));
     }
+    if !facts.receiving_nics.is_empty() {
+        let names: Vec<_> = facts.receiving_nics.iter().map(String::as_str).collect();
+        lines.push(line("NICs that stamp all they get", names.join(", ")));
+    }
     if facts.sched_clock_stable == Some(false) {
         lines.push(line("scheduler's clock", UNSTABLE));
     }

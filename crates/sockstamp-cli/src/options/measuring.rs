@@ -78,12 +78,15 @@ pub struct Measuring {
         help_heading = MEASURING,
     )]
     pub buffer: u32,
-    /// Ask NICs that stamp sends for stamps of some messages, which `tx.nic` needs
+    /// Ask NICs that stamp sends for stamps of some messages, for `tx.nic`, and use those of
+    /// received packets, for `rx.nic`
     ///
     /// RATE: at most so many per second, for the whole host. auto: 100, if each NIC that stamps has
     /// a stamp for each packet. By default none is asked: a NIC with room for a single stamp would
     /// miss those of PTP. So none is asked while a process holds the clock of such a NIC, as ptp4l
-    /// does. Messages above the rate are still measured, without `tx.nic`.
+    /// does. Messages above the rate are still measured, without `tx.nic`. Stamps of received
+    /// packets are used at the same rate, where a NIC stamps all that it receives; they are taken
+    /// from nobody.
     #[arg(long, value_name = "auto|off|RATE", default_value_t, help_heading = MEASURING)]
     pub nic_stamps: Ask,
     /// Follow packets of containers and VPNs through this host to the last interface

@@ -90,7 +90,7 @@ impl Line {
         self.text(" B");
         for (stage, duration) in message.stages.present() {
             self.time(&STAGES[stage as usize], *duration);
-            if let (Stage::TxNic, Some(bound)) = (stage, message.nic_bound) {
+            if let (Stage::TxNic | Stage::RxNic, Some(bound)) = (stage, message.nic_bound) {
                 self.text(" ± ");
                 self.digits(&bound.text());
             }

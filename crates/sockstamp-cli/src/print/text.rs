@@ -8,7 +8,9 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{Connections, DirectionSummary, Lost, NicStamps, Resent, Summary};
+use sockstamp_model::summary::{
+    Connections, DirectionSummary, Lost, NicReads, NicStamps, Resent, Summary,
+};
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
@@ -540,13 +542,34 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
     } else {
         writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
     }
-    match &summary.nic_stamps {
-        Some(stamps) => writeln!(output, "{}", nic_stamps(stamps)),
-        None => Ok(()),
+    if let Some(stamps) = &summary.nic_stamps {
+        writeln!(output, "{}", nic_stamps(stamps))?;
     }
+    if let Some(reads) = &summary.nic_reads {
+        writeln!(output, "{}", nic_reads(reads))?;
+    }
+    Ok(())
 }
 
-/// What became of requests for stamps of NICs, and how well `tx.nic` is known.
+/// Tell what became of reads that a NIC may have stamped, and how well `rx.nic` is known.
+fn nic_reads(reads: &NicReads) -> String {
+    let mut told = vec![
+        format!("stamped {}", reads.stamped),
+        format!("spared {}", reads.spared),
+    ];
+    let failed = [
+        ("unstamped", reads.unstamped),
+        ("nic-clock", reads.nic_clock),
+    ];
+    let failed = failed.into_iter().filter(|(_, count)| *count > 0);
+    told.extend(failed.map(|(name, count)| format!("{name} {count}")));
+    if let Some(bounds) = reads.bounds {
+        told.push(format!("rx.nic ± {} to {}", bounds.min, bounds.max));
+    }
+    wrapped(" NIC stamps of reads:", told, ",")
+}
+
+/// Tell what became of requests for stamps of NICs, and how well `tx.nic` is known.
 fn nic_stamps(stamps: &NicStamps) -> String {
     let mut told = vec![
         format!("asked {}", stamps.asked),

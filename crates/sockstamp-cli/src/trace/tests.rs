@@ -102,7 +102,9 @@ fn text(message: &Message) -> String {
 }
 
 fn bound(message: &Message, stage: Stage) -> String {
-    let bound = message.nic_bound.filter(|_| stage == Stage::TxNic);
+    let bound = message
+        .nic_bound
+        .filter(|_| matches!(stage, Stage::TxNic | Stage::RxNic));
     bound.map_or_else(String::new, |bound| format!(" ± {bound}"))
 }
 

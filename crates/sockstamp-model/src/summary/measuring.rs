@@ -26,6 +26,25 @@ pub struct NicStamps {
     pub bounds: Option<NicBounds>,
 }
 
+/// The stamps that NICs gave read packets, if some NIC stamps all that it receives and a
+/// measurement may use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct NicReads {
+    /// Valid reads that have `rx.nic`.
+    pub stamped: u64,
+    /// Valid reads of stamped packets that were not followed, because the rate was used up.
+    pub spared: u64,
+    /// Valid reads whose last byte came without a stamp of a NIC that is its own: none stamped it,
+    /// or its packet was merged with others.
+    pub unstamped: u64,
+    /// Reads without the stage as the time of the NIC's stamp is not known: the interface has no
+    /// clock, a clock was stepped or cannot be read, or the bound exceeds the stage.
+    pub nic_clock: u64,
+    /// The bounds of the error of `rx.nic`; `None` if no read has it.
+    #[serde(flatten)]
+    pub bounds: Option<NicBounds>,
+}
+
 /// The smallest and the largest bound of the error of a time that a NIC's clock tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NicBounds {

@@ -19,7 +19,7 @@ use crate::stage::{Direction, Stage};
 use crate::verdict::Verdict;
 
 pub use self::direction::{Cumulative, DirectionSummary, Reads, Resent, StageSummary};
-pub use self::measuring::{Cost, Estimate, NicBounds, NicStamps, Tags, Windows};
+pub use self::measuring::{Cost, Estimate, NicBounds, NicReads, NicStamps, Tags, Windows};
 
 /// The version of the JSON of [`Summary`]; raised when a key changes its meaning or is removed.
 pub const JSON_VERSION: u32 = 1;
@@ -153,6 +153,8 @@ pub struct Summary {
     pub groups: Option<Groups>,
     /// Requests for NIC stamps, if enabled and some NIC stamps sends.
     pub nic_stamps: Option<NicStamps>,
+    /// Stamps of NICs on received packets, if enabled and some NIC stamps all that it receives.
+    pub nic_reads: Option<NicReads>,
     /// Tags, if they were enabled.
     pub tags: Option<Tags>,
     /// The windows, if messages of TCP are measured in windows.
@@ -215,7 +217,7 @@ impl Serialize for Summary {
         }
 
         let grouped = if self.groups.is_some() { 5 } else { 0 };
-        let asked = usize::from(self.nic_stamps.is_some());
+        let asked = usize::from(self.nic_stamps.is_some()) + usize::from(self.nic_reads.is_some());
         let held = usize::from(self.throttled.is_some()) + usize::from(self.windows.is_some());
         let held = held + usize::from(self.cost.is_some());
         let listening = usize::from(!self.listeners.is_empty());
@@ -233,6 +235,9 @@ impl Serialize for Summary {
         object.serialize_field("interfaces", &self.interfaces)?;
         if let Some(nic_stamps) = &self.nic_stamps {
             object.serialize_field("nic_stamps", nic_stamps)?;
+        }
+        if let Some(nic_reads) = &self.nic_reads {
+            object.serialize_field("nic_reads", nic_reads)?;
         }
         if let Some(windows) = &self.windows {
             object.serialize_field("windows", windows)?;

@@ -151,3 +151,31 @@ fn nics_that_stamp_are_asked_on_request() {
     let none = Method::Absent(Reason::NoNicClock);
     assert_eq!(method(&without(|_| ()), &asked), none);
 }
+
+#[test]
+fn reads_are_followed_to_nics_that_stamp_all_packets() {
+    let stamping = without(|facts| {
+        facts.receiving_nics.insert("eth0".into());
+        facts.nic_clock = Some(true);
+    });
+    let wanted = Request {
+        nic_reads: true,
+        ..Request::default()
+    };
+    let plan = Plan::outlook(&stamping, &wanted);
+    assert!(plan.follows_nics());
+    let method = plan.stages[Stage::RxNic].to_string();
+    assert_eq!(method, "NIC stamp → RX software stamp");
+    let ptp_alone = without(|facts| {
+        facts.stamping_nics.insert("eth0".into());
+        facts.nic_clock = Some(true);
+    });
+    for (facts, request) in [(&stamping, Request::default()), (&ptp_alone, wanted)] {
+        let plan = Plan::outlook(facts, &request);
+        assert_eq!(
+            plan.stages[Stage::RxNic],
+            Method::Absent(Reason::UnusedNicClock)
+        );
+        assert!(!plan.follows_nics());
+    }
+}

@@ -12,6 +12,7 @@
 #include "clock/clock.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "nic/received.bpf.h"
 #include "record/record.bpf.h"
 #include "sched/sched.bpf.h"
 #include "sched/service.bpf.h"
@@ -99,10 +100,13 @@ static __always_inline void rx_data_ready(const struct sock *sk)
 	waited = setting_hol != HOL_UNSEEN && hol_may_have_waited(tp, rx);
 	grown = arrivals_prepare(rx, waited ? rx_room_wanted(rx) : 1, tp->copied_seq, ready);
 	rx->serial++;
-	if (waited)
+	if (waited) {
 		added = rx_add_released(sk, rx, start, ready);
-	else
+	} else {
 		added = arrivals_add(rx, grown, end, ready, clock_lag(skb, ready));
+		if (setting_nic_reads_interval)
+			nic_note_arrival(skb, rx->key, start, ready);
+	}
 	arrivals_commit(rx, added, end);
 	sched_note_waiter(sk, &flow->rx.waiter, rx->serial, ready);
 }
@@ -285,21 +289,44 @@ static __always_inline __u32 rx_sender_seq(const struct flow *flow, __u32 seq)
 	return setting_tag ? seq - flow->rx.shift : seq;
 }
 
-static __always_inline void rx_record(const struct flow *flow, const struct read *read, __u32 group,
-				      enum verdict verdict)
+/* Return the time from the RX software stamp of its last byte to the read. */
+static __always_inline __u64 rx_total(const struct read *read)
 {
-	__u64 total = read->now - read->ready + read->lag + read->hol;
-	__u64 longest = record_longest(total, read->answer.ns);
+	return read->now - read->ready + read->lag + read->hol;
+}
+
+static __always_inline void rx_record_nic(struct message_record *record,
+					  const struct nic_arrival *nic)
+{
+	record->flags |= MESSAGE_NIC;
+	record->stamps.rx.nic = nic->hardware;
+	record->stamps.rx.nic_software = nic->software;
+	record->interface_last.index = nic->interface;
+	record->interface_last.netns = record->flow.netns;
+}
+
+/*
+ * Send a record. Return true if it is of a read whose packet a NIC has stamped (`nic`): user space
+ * adds the total to the counts, once it knows how long the packet was in the NIC.
+ */
+static __always_inline bool rx_record(const struct flow *flow, const struct read *read, __u32 group,
+				      enum verdict verdict, const struct nic_arrival *nic)
+{
+	__u64 longest = record_longest(rx_total(read), read->answer.ns);
 	struct message_record *record;
+	bool wanted;
 
 	/* Of a refused read, the end of this wait is not known. */
 	if (verdict == VERDICT_VALID)
 		longest = record_longest(longest, read->answer.rest);
-	if (!record_wanted(verdict, longest))
-		return;
-	record = record_begin(flow_identity(flow), DIRECTION_RX, verdict);
+	wanted = recording && record_wanted(verdict, longest);
+	if (!wanted && !nic)
+		return false;
+	record = record_reserve(DIRECTION_RX, verdict);
 	if (!record)
-		return;
+		return false;
+	__builtin_memcpy(&record->flow, flow_identity(flow), SOCKET_IDENTITY_BYTES);
+	record->flags = wanted ? 0 : MESSAGE_NIC_ALONE;
 	record->group = group;
 	record->weight = read->weight;
 	record->time = read->now;
@@ -322,7 +349,10 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 		}
 		spent_record(record, &read->spent, read->wakeup);
 	}
+	if (nic)
+		rx_record_nic(record, nic);
 	record_submit(record);
+	return nic;
 }
 
 /*
@@ -347,8 +377,6 @@ static __always_inline void rx_end_rest(struct read *read)
 static __always_inline void rx_account_stages(struct bank *bank, __u32 group, struct flow *flow,
 					      struct read *read)
 {
-	__u64 waited = read->now - read->ready;
-
 	rx_end_rest(read);
 	read->wakeup = sched_split_read(&flow->rx.waiter, read->serial, read->ready, read->now,
 					&read->spent);
@@ -357,8 +385,6 @@ static __always_inline void rx_account_stages(struct bank *bank, __u32 group, st
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
 	account_spent(bank, group, &read->spent, read->wakeup, read->weight);
-	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read->lag + read->hol + waited,
-		      read->weight);
 	answer_add(bank, group, &read->answer, read->weight);
 }
 
@@ -369,6 +395,9 @@ static __always_inline void rx_account_stages(struct bank *bank, __u32 group, st
 __noinline int rx_end(struct bank *bank, struct flow *flow, struct read *read, __u32 group,
 		      __u32 verdict)
 {
+	const struct nic_arrival *nic = NULL;
+	bool divides = false;
+
 	if (!bank || !flow || !read)
 		return 0;
 	account_measured(bank, group, DIRECTION_RX, read->weight);
@@ -376,8 +405,13 @@ __noinline int rx_end(struct bank *bank, struct flow *flow, struct read *read, _
 		rx_account_stages(bank, group, flow, read);
 	else
 		account_refused(bank, group, DIRECTION_RX, verdict, read->weight);
+	if (setting_nic_reads_interval && verdict == VERDICT_VALID)
+		nic = nic_admits_read(bank, flow->rx.key, read->ready);
 	if (setting_record)
-		rx_record(flow, read, group, verdict);
+		divides = rx_record(flow, read, group, verdict, nic);
+	if (verdict == VERDICT_VALID && !divides)
+		account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), rx_total(read),
+			      read->weight);
 	return 0;
 }
 
