@@ -40,6 +40,7 @@ impl Choice {
                 name: "image".into(),
                 image: image.clone(),
                 modules: None,
+                nic: None,
             }),
         }
     }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::apt::Apt;
 use crate::cache;
 use crate::kernel::Kernel;
+use crate::nic;
 use crate::package;
 use crate::release::DebianKernel;
 
@@ -44,6 +45,7 @@ pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
         name: release.name().into(),
         image,
         modules: Some(modules),
+        nic: nic::build(&folder, APT, release, &uname)?,
     })
 }
 

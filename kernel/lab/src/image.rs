@@ -117,8 +117,13 @@ impl Image {
         Ok(())
     }
 
-    /// The kernel's modules, by number in the order of loading.
+    /// The kernel's modules, by number in the order of loading, and ours, which tests load.
     pub(crate) fn modules(&mut self, kernel: &Kernel) -> Result<()> {
+        if let Some(nic) = &kernel.nic {
+            let contents =
+                fs::read(nic).with_context(|| format!("cannot read {}", nic.display()))?;
+            self.file("/lab/nic/sockstamp_nic.ko", 0o644, contents);
+        }
         let Some(folder) = &kernel.modules else {
             return Ok(());
         };

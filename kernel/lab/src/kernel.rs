@@ -10,4 +10,6 @@ pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
     /// The folder with modules.dep; none where everything is built in.
     pub(crate) modules: Option<PathBuf>,
+    /// The module of `nic/`, built for it; none where Debian has no headers that are built here.
+    pub(crate) nic: Option<PathBuf>,
 }

@@ -12,6 +12,7 @@ mod image;
 mod kernel;
 mod libraries;
 mod modules;
+mod nic;
 mod package;
 mod release;
 mod run;

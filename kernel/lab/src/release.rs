@@ -57,6 +57,22 @@ impl DebianKernel {
             DebianKernel::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
         }
     }
+
+    /// Return the packages with which modules for a kernel are built on Debian 12, by its
+    /// `uname -r`; none where that is not tried.
+    pub(crate) fn headers(self, uname: &str) -> Option<[String; 3]> {
+        let version = uname.strip_suffix("-cloud-amd64")?;
+        match self {
+            DebianKernel::Linux6_12 => Some([
+                format!("linux-headers-{uname}"),
+                format!("linux-headers-{version}-common"),
+                format!("linux-kbuild-{version}"),
+            ]),
+            // The first is older than what the module needs; the tools of the other want a newer
+            // libc.
+            DebianKernel::Linux6_1 | DebianKernel::Linux7_2 => None,
+        }
+    }
 }
 
 impl fmt::Display for DebianKernel {

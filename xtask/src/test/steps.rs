@@ -577,6 +577,7 @@ pub(super) const STEPS: &[Step] = &[
             ":!kernel/lab/results/[67]*",
             ":!crates/sockstamp-bpf/tests/groups.rs",
             ":!crates/sockstamp-bpf/tests/missing_hooks.rs",
+            ":!crates/sockstamp-bpf/tests/nic_reads.rs",
             ":!crates/sockstamp-bpf/tests/nic_stamps.rs",
             ":!crates/sockstamp-bpf/tests/uplinks.rs",
         ],

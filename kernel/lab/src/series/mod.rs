@@ -408,6 +408,7 @@ fn built(name: &str, series: &Series, with_programs: bool, folder: &Path) -> Res
         name: name.into(),
         image,
         modules: None,
+        nic: None,
     })
 }
 

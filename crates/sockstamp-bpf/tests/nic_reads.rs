@@ -1,0 +1,269 @@
+//! Test reads of packets that a NIC has stamped, with the devices of kernel/lab/nic, whose clock
+//! and ring are known. Root, in a guest of the lab.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use sockstamp::clock;
+use sockstamp::interface::{HardwareStamping, HardwareStampingGuard, RxFilter, TxStamping};
+use sockstamp_bpf::{Options, Sampling, Session, Target, probe};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::Summary;
+use testbed::Host;
+
+const MODULE: &str = "/lab/nic/sockstamp_nic.ko";
+const TRUTH: &str = "/sys/kernel/debug/sockstamp_nic";
+const DEVICES: [&str; 2] = ["nic0", "nic1"];
+const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+
+/// HWTSTAMP_FILTER_PTP_V2_EVENT of include/uapi/linux/net_tstamp.h.
+const PTP_V2_EVENT: u32 = 12;
+
+const REQUESTS: usize = 150;
+const REQUEST: [u8; 300] = [1; 300];
+/// Longer than a program may err about the kernel's stamp, so that each read finds its truth.
+const IN_RING_US: u64 = 500;
+
+#[test]
+fn reads_begin_at_the_nic_within_their_bounds() {
+    for (parameters, most) in [
+        ("drift_ppb=40000 precise=1", Some(Nanos(2_000))),
+        ("drift_ppb=-90000", None),
+    ] {
+        let Some(pair) = Pair::load(parameters, RxFilter::ALL) else {
+            return skip("reads_begin_at_the_nic_within_their_bounds");
+        };
+        let (summary, messages) = measure(&pair);
+        let truths = truths();
+        let followed: Vec<_> = messages
+            .iter()
+            .filter(|message| message.nic_bound.is_some())
+            .collect();
+        let (mut worst, mut widest) = (Nanos::ZERO, Nanos::ZERO);
+        for message in &followed {
+            let truth = truth_of(message, &truths);
+            let stage = message.stages[Stage::RxNic].unwrap();
+            let bound = message.nic_bound.unwrap();
+            let error = Nanos(stage.0.abs_diff(truth.in_ring));
+            assert!(error <= bound, "{stage} ± {bound} is {truth:?}");
+            assert!(stage >= Nanos(IN_RING_US * 1_000), "{stage}");
+            (worst, widest) = (worst.max(error), widest.max(bound));
+        }
+        println!(
+            "{parameters}: {} reads, error {worst}, bound {widest}, {:?}",
+            followed.len(),
+            summary.nic_reads
+        );
+        assert!(most.is_none_or(|most| widest <= most), "{widest}");
+        let reads = summary.nic_reads.unwrap();
+        assert_eq!(reads.stamped, followed.len() as u64);
+        assert!(reads.stamped >= 2 * REQUESTS as u64 * 9 / 10, "{reads:?}");
+        check_sums(&summary, &messages);
+    }
+}
+
+#[test]
+fn stamps_that_are_none_are_not_taken_for_some() {
+    for (parameters, filter) in [
+        // The driver hands the address of the stamp over.
+        ("by_address=1", RxFilter::ALL),
+        ("step_ns=0", RxFilter(PTP_V2_EVENT)),
+    ] {
+        let Some(pair) = Pair::load(parameters, filter) else {
+            return skip("stamps_that_are_none_are_not_taken_for_some");
+        };
+        let (summary, messages) = measure(&pair);
+        println!("{parameters}: {:?}", summary.nic_reads);
+        assert!(
+            messages
+                .iter()
+                .all(|one| one.stages[Stage::RxNic].is_none())
+        );
+        match summary.nic_reads {
+            Some(reads) => {
+                assert_eq!((reads.stamped, reads.nic_clock, reads.spared), (0, 0, 0));
+                assert!(reads.unstamped >= 2 * REQUESTS as u64 * 9 / 10, "{reads:?}");
+            }
+            None => assert!(summary.absent.contains_key(&Stage::RxNic)),
+        }
+        check_sums(&summary, &messages);
+    }
+}
+
+fn skip(test: &str) {
+    let line = format!("SKIP {test}: the devices of kernel/lab/nic are not here\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// The devices, each in a host of its own.
+struct Pair {
+    hosts: [Host; 2],
+    _stamping: [HardwareStampingGuard; 2],
+    _module: Module,
+}
+
+impl Pair {
+    /// `None` where there is no module.
+    fn load(parameters: &str, filter: RxFilter) -> Option<Self> {
+        let module = Module::load(parameters)?;
+        let hosts = ["client", "server"].map(|name| Host::new(name).unwrap());
+        let wanted = HardwareStamping {
+            tx: TxStamping::OFF,
+            rx: filter,
+        };
+        let mut stamping = Vec::new();
+        for ((host, device), address) in hosts.iter().zip(DEVICES).zip(ADDRESSES) {
+            run("ip", &["link", "set", device, "netns", host.netns_name()]);
+            let address = format!("{address}/24");
+            host.run("ip", &["address", "add", &address, "dev", device])
+                .unwrap();
+            host.run("ip", &["link", "set", device, "up"]).unwrap();
+            let guard = host.enter(|| HardwareStampingGuard::set(device, wanted));
+            stamping.push(guard.unwrap());
+        }
+        Some(Self {
+            hosts,
+            _stamping: stamping.try_into().unwrap(),
+            _module: module,
+        })
+    }
+}
+
+/// The devices are removed with it, wherever they are.
+struct Module;
+
+impl Module {
+    fn load(parameters: &str) -> Option<Self> {
+        if !Path::new(MODULE).exists() {
+            return None;
+        }
+        let delay = format!("delay_us={IN_RING_US}");
+        let arguments = [MODULE, &delay].into_iter().chain(parameters.split(' '));
+        run("insmod", &arguments.collect::<Vec<_>>());
+        Some(Self)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        run("rmmod", &["sockstamp_nic"]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}: {status}");
+}
+
+/// The device's own knowledge of a packet.
+#[derive(Debug, Clone, Copy)]
+struct Truth {
+    /// The kernel's stamp, by CLOCK_REALTIME.
+    software: u64,
+    in_ring: u64,
+}
+
+/// Return those of packets with data.
+fn truths() -> Vec<Truth> {
+    let text = fs::read_to_string(TRUTH).unwrap();
+    let lines = text.lines().filter_map(|line| {
+        let numbers = line.split(' ').map(|number| number.parse().unwrap());
+        let [software, in_ring, length] = numbers.collect::<Vec<u64>>().try_into().unwrap();
+        (length > REQUEST.len() as u64).then_some(Truth { software, in_ring })
+    });
+    lines.collect()
+}
+
+/// Find the packet by the kernel's stamp.
+fn truth_of(message: &Message, truths: &[Truth]) -> Truth {
+    let realtime = clock::measure().unwrap().offset;
+    let software = realtime
+        .convert(message.stamps.rx_software.unwrap())
+        .as_nanos();
+    let nearest = truths
+        .iter()
+        .min_by_key(|truth| truth.software.abs_diff(software));
+    let nearest = *nearest.unwrap();
+    let distance = nearest.software.abs_diff(software);
+    assert!(
+        distance < IN_RING_US * 1_000 / 2,
+        "{distance} ns from {nearest:?}"
+    );
+    nearest
+}
+
+/// Ask, read and answer.
+fn exchange(pair: &Pair, each: &mut dyn FnMut()) {
+    let [client, server] = &pair.hosts;
+    let address: SocketAddr = format!("{}:7000", ADDRESSES[1]).parse().unwrap();
+    let listener = server.tcp_listen(address).unwrap();
+    let mut client = client.tcp_connect(address).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let pass = |from: &mut TcpStream, to: &mut TcpStream| {
+        from.write_all(&REQUEST).unwrap();
+        to.read_exact(&mut [0; REQUEST.len()]).unwrap();
+    };
+    for _ in 0..REQUESTS {
+        pass(&mut client, &mut server);
+        pass(&mut server, &mut client);
+        sleep(Duration::from_millis(5));
+        each();
+    }
+}
+
+/// Each read is counted once, and its stages add up to its total.
+fn check_sums(summary: &Summary, messages: &[Message]) {
+    let rx = &summary.rx;
+    let valid = messages.iter().filter(|one| one.verdict.is_valid()).count() as u64;
+    assert_eq!(rx.total.count(), valid);
+    let of_messages = messages.iter().filter(|one| one.verdict.is_valid());
+    let of_messages: u128 = of_messages.map(|one| u128::from(one.total().0)).sum();
+    assert_eq!(rx.total.sum_ns(), of_messages);
+    let stages = rx.stages.present();
+    let stages = stages.filter(|(stage, _)| !stage.is_between_messages());
+    let whole: u128 = stages.map(|(_, histogram)| histogram.sum_ns()).sum();
+    assert_eq!(whole, of_messages);
+    assert_eq!(summary.in_flight, 0);
+    let read = &rx.cumulative.tcp.as_ref().unwrap().read;
+    assert_eq!(read.count(), valid);
+    let nic = rx.stages[Stage::RxNic].as_ref();
+    let nic = nic.map_or(0, |nic| nic.sum_ns());
+    assert_eq!(
+        read.sum_ns() + nic,
+        of_messages,
+        "the total begins at the NIC"
+    );
+}
+
+fn measure(pair: &Pair) -> (Summary, Vec<Message>) {
+    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        sampling: Sampling::Every,
+        record: true,
+        nic_reads: NonZeroU32::new(1_000_000),
+        ..Options::default()
+    };
+    let mut session = Session::start_on(&facts, &options).unwrap();
+    let mut messages = Vec::new();
+    exchange(pair, &mut || {
+        let mut take = |message| messages.push(message);
+        session.poll(Duration::ZERO, &mut take).unwrap();
+    });
+    let mut take = |message| messages.push(message);
+    session.settle(Duration::from_secs(1), &mut take).unwrap();
+    let summary = session.stop(&mut take).unwrap();
+    messages.retain(|one| one.direction == Direction::Rx && !one.is_connection());
+    (summary, messages)
+}
