@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+use crate::sys::driver;
 use crate::{Error, Result, socket, sys};
 
 /// The sent packets that a NIC stamps, of those that request it: a number of `enum
@@ -82,18 +83,17 @@ pub struct HardwareStamping {
 }
 
 impl HardwareStamping {
-    pub(crate) fn from_config(config: sys::HardwareStamping) -> Self {
+    pub(crate) fn from_config(config: driver::HardwareStamping) -> Self {
         Self {
-            tx: TxStamping(config.tx_type.cast_unsigned()),
-            rx: RxFilter(config.rx_filter.cast_unsigned()),
+            tx: TxStamping(config.tx_type),
+            rx: RxFilter(config.rx_filter),
         }
     }
 
-    fn config(self) -> sys::HardwareStamping {
-        sys::HardwareStamping {
-            flags: 0,
-            tx_type: self.tx.0.cast_signed(),
-            rx_filter: self.rx.0.cast_signed(),
+    fn config(self) -> driver::HardwareStamping {
+        driver::HardwareStamping {
+            tx_type: self.tx.0,
+            rx_filter: self.rx.0,
         }
     }
 }
@@ -129,9 +129,9 @@ impl HardwareStampingGuard {
             name: name.to_owned(),
         })?;
         let socket = socket::unbound()?;
-        let before = sys::hardware_stamping(&socket, request)
+        let before = driver::hardware_stamping(&socket, request)
             .map_err(Error::call("ioctl(SIOCGHWTSTAMP)", name))?;
-        let now = sys::set_hardware_stamping(&socket, request, wanted.config())
+        let now = driver::set_hardware_stamping(&socket, request, wanted.config())
             .map_err(Error::call("ioctl(SIOCSHWTSTAMP)", name))?;
         Ok(Self {
             socket,
@@ -165,11 +165,11 @@ impl HardwareStampingGuard {
     }
 
     fn put_back(&self) -> Result<bool> {
-        let found = sys::hardware_stamping(&self.socket, self.request)
+        let found = driver::hardware_stamping(&self.socket, self.request)
             .map_err(Error::call("ioctl(SIOCGHWTSTAMP)", &self.name))?;
         let found = HardwareStamping::from_config(found);
         if found == self.now && found != self.before {
-            sys::set_hardware_stamping(&self.socket, self.request, self.before.config())
+            driver::set_hardware_stamping(&self.socket, self.request, self.before.config())
                 .map_err(Error::call("ioctl(SIOCSHWTSTAMP)", &self.name))?;
         }
         Ok(found == self.now || found == self.before)

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::net::if_::if_nameindex;
 
 pub use crate::hardware_stamping::{HardwareStamping, HardwareStampingGuard, RxFilter, TxStamping};
+use crate::sys::driver;
 use crate::{Error, Result, socket, sys};
 
 /// Stamps that an interface can give. The default is none.
@@ -34,7 +35,7 @@ impl InterfaceCapabilities {
         numbers.map(RxFilter)
     }
 
-    fn from_ts_info(info: &sys::TsInfo) -> Self {
+    fn from_ts_info(info: &driver::TsInfo) -> Self {
         let all = |flags| info.so_timestamping & flags == flags;
         // A stamp that is taken and not given out is of no use: both flags are needed.
         let (software, hardware) = (
@@ -70,7 +71,7 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
         name: name.to_owned(),
     })?;
     let socket = socket::unbound()?;
-    match sys::ts_info(&socket, request) {
+    match driver::ts_info(&socket, request) {
         Ok(info) => Ok(InterfaceCapabilities::from_ts_info(&info)),
         Err(Errno::EOPNOTSUPP) => Ok(InterfaceCapabilities::default()),
         Err(errno) => Err(Error::call("ioctl(ETHTOOL_GET_TS_INFO)", name)(errno)),
@@ -93,7 +94,7 @@ pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
         name: name.to_owned(),
     })?;
     let socket = socket::unbound()?;
-    match sys::hardware_stamping(&socket, request) {
+    match driver::hardware_stamping(&socket, request) {
         Ok(config) => Ok(HardwareStamping::from_config(config)),
         Err(Errno::EOPNOTSUPP) => Ok(HardwareStamping::default()),
         Err(errno) => Err(Error::call("ioctl(SIOCGHWTSTAMP)", name)(errno)),
@@ -114,7 +115,7 @@ pub fn missed_stamps(name: &str) -> Result<Option<u64>> {
         name: name.to_owned(),
     })?;
     let socket = socket::unbound()?;
-    match sys::ethtool::statistics(&socket, request) {
+    match driver::statistics(&socket, request) {
         Ok(statistics) => Ok(missed(&statistics)),
         Err(Errno::EOPNOTSUPP) => Ok(None),
         Err(errno) => Err(Error::call("ioctl(ETHTOOL_GSTATS)", name)(errno)),
@@ -126,6 +127,43 @@ fn missed(statistics: &[(String, u64)]) -> Option<u64> {
     let counts = statistics.iter();
     let counts = counts.filter(|(name, _)| names.contains(&name.as_str()));
     counts.map(|(_, count)| *count).reduce(u64::saturating_add)
+}
+
+/// The waiting of a NIC before it interrupts for received packets, so that one interrupt serves
+/// several: as the options of ethtool(8), `-C`, of these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Coalescing {
+    /// `rx-usecs`: microseconds after the first packet.
+    pub rx_usecs: u32,
+    /// `rx-frames`: packets that end it earlier; 0: none do.
+    pub rx_frames: u32,
+    /// `adaptive-rx`: the driver changes both with the load.
+    pub adaptive_rx: bool,
+}
+
+/// Query the driver of the interface `name`, in the current network namespace, for how long its
+/// interrupts wait. `None` where it does not tell.
+///
+/// Needs no privilege. Source: ETHTOOL_GCOALESCE and `struct ethtool_coalesce` in
+/// include/uapi/linux/ethtool.h, v6.18.
+///
+/// # Errors
+///
+/// The errors of [`capabilities`].
+pub fn coalescing(name: &str) -> Result<Option<Coalescing>> {
+    let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
+        name: name.to_owned(),
+    })?;
+    let socket = socket::unbound()?;
+    match driver::coalescing(&socket, request) {
+        Ok(found) => Ok(Some(Coalescing {
+            rx_usecs: found.rx_usecs,
+            rx_frames: found.rx_frames,
+            adaptive_rx: found.adaptive_rx,
+        })),
+        Err(Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(Error::call("ioctl(ETHTOOL_GCOALESCE)", name)(errno)),
+    }
 }
 
 /// The names of the interfaces of the current network namespace, in the order in which the kernel
@@ -182,6 +220,14 @@ mod tests {
     }
 
     #[test]
+    fn loopback_has_no_interrupts_that_wait() {
+        assert_eq!(coalescing("lo").unwrap(), None);
+        for name in names().unwrap() {
+            coalescing(&name).unwrap();
+        }
+    }
+
+    #[test]
     fn missed_stamps_are_those_of_two_counts() {
         let count = |name: &str, count| (name.to_owned(), count);
         let statistics = [
@@ -200,10 +246,12 @@ mod tests {
 
     #[test]
     fn hardware_stamps_need_to_be_given_out() {
-        let mut info = sys::TsInfo::request();
-        info.phc_index = 3;
-        info.so_timestamping =
-            libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+        let mut info = driver::TsInfo {
+            so_timestamping: libc::SOF_TIMESTAMPING_TX_HARDWARE
+                | libc::SOF_TIMESTAMPING_RX_HARDWARE,
+            phc_index: 3,
+            rx_filters: 0,
+        };
         let taken = InterfaceCapabilities::from_ts_info(&info);
         assert_eq!(
             taken,
