@@ -147,56 +147,35 @@ pub fn group(bytes: &[u8]) -> Option<Box<Group>> {
 }
 
 /// Records of one kind, which programs send by a ring buffer.
-pub(crate) trait Sampled: Copy + 'static {
-    /// The record in a ring-buffer sample, or `None` if the sample is not one of ours.
-    fn in_sample(sample: &[u8]) -> Option<&Self>;
-}
-
-impl Sampled for Record {
+///
+/// # Safety
+///
+/// Every bit pattern is a valid one.
+pub(crate) unsafe trait Sampled: Copy + 'static {
+    /// The record that begins a ring-buffer sample, or `None` if it is not one of ours.
     fn in_sample(sample: &[u8]) -> Option<&Self> {
         let pointer = sample.as_ptr().cast::<Self>();
         if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
             return None;
         }
         // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
-        // every bit pattern is a valid Record: it consists of integers and unions of integers.
+        // every bit pattern is valid, as implementors promise.
         Some(unsafe { &*pointer })
     }
 }
 
-impl Sampled for wait_record {
-    fn in_sample(sample: &[u8]) -> Option<&Self> {
-        let pointer = sample.as_ptr().cast::<Self>();
-        if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
-            return None;
-        }
-        // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
-        // every bit pattern is a valid wait_record: it consists of integers.
-        Some(unsafe { &*pointer })
-    }
-}
-
-impl Sampled for nic_stamp {
-    fn in_sample(sample: &[u8]) -> Option<&Self> {
-        let pointer = sample.as_ptr().cast::<Self>();
-        if sample.len() < size_of::<Self>() || !pointer.is_aligned() {
-            return None;
-        }
-        // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and
-        // every bit pattern is a valid nic_stamp: it consists of integers.
-        Some(unsafe { &*pointer })
-    }
-}
+// SAFETY: it consists of integers and unions of integers.
+unsafe impl Sampled for Record {}
+// SAFETY: it consists of integers.
+unsafe impl Sampled for wait_record {}
+// SAFETY: it consists of integers.
+unsafe impl Sampled for nic_stamp {}
+// SAFETY: it consists of integers.
+unsafe impl Sampled for packet_record {}
 
 /// The record of a packet that begins a ring-buffer sample, or `None` if it is not one of ours.
 pub fn packet(sample: &[u8]) -> Option<&packet_record> {
-    let pointer = sample.as_ptr().cast::<packet_record>();
-    if sample.len() < size_of::<packet_record>() || !pointer.is_aligned() {
-        return None;
-    }
-    // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
-    // bit pattern is a valid packet_record: it consists of integers.
-    Some(unsafe { &*pointer })
+    packet_record::in_sample(sample)
 }
 
 /// Copy the record of a socket, or return `None` if the bytes are none.

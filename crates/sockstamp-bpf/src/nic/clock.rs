@@ -137,6 +137,12 @@ mod tests {
         drift: -40_000,
     };
 
+    /// 10 µs in a quarter of a second are 40 parts per million.
+    const STEPPED: Clocks = Clocks {
+        realtime: CLOCKS.realtime + 10_000,
+        ..CLOCKS
+    };
+
     fn known(time: Time) -> (i64, u64) {
         match time {
             Time::Known { at, bound, .. } => (at.as_nanos().cast_signed(), bound.0),
@@ -165,16 +171,11 @@ mod tests {
         CLOCKS.read_into(&mut track, QUARTER);
         CLOCKS.read_into(&mut track, 2 * QUARTER);
         let (before, after) = (2 * QUARTER + 9, 3 * QUARTER + 9);
-        // 10 µs in a quarter of a second are 40 parts per million.
-        let stepped = Clocks {
-            realtime: CLOCKS.realtime + 10_000,
-            ..CLOCKS
-        };
-        stepped.read_into(&mut track, 3 * QUARTER);
+        STEPPED.read_into(&mut track, 3 * QUARTER);
         assert_eq!(track.time(CLOCKS.phc(before)), Time::Unknown);
-        stepped.read_into(&mut track, 4 * QUARTER);
+        STEPPED.read_into(&mut track, 4 * QUARTER);
         assert_eq!(track.time(CLOCKS.phc(before)), Time::Unknown);
-        let (time, bound) = known(track.time(stepped.phc(after)));
+        let (time, bound) = known(track.time(STEPPED.phc(after)));
         assert!((time - after).unsigned_abs() <= bound, "{time} ± {bound}");
     }
 
@@ -204,14 +205,10 @@ mod tests {
     fn a_reading_beside_a_step_counts_for_nothing() {
         let mut track = Track::default();
         CLOCKS.read_into(&mut track, QUARTER);
-        let stepped = Clocks {
-            realtime: CLOCKS.realtime + 10_000,
-            ..CLOCKS
-        };
         let reading = CLOCKS.reading(2 * QUARTER, 400, 100);
-        track.push(CLOCKS.realtime(), reading, stepped.realtime());
+        track.push(CLOCKS.realtime(), reading, STEPPED.realtime());
         assert_eq!(track.time(CLOCKS.phc(QUARTER + 9)), Time::NotYet);
-        stepped.read_into(&mut track, 3 * QUARTER);
+        STEPPED.read_into(&mut track, 3 * QUARTER);
         assert_eq!(track.time(CLOCKS.phc(QUARTER + 9)), Time::Unknown);
     }
 
