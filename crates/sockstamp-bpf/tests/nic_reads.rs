@@ -20,6 +20,7 @@ use sockstamp_model::summary::Summary;
 use testbed::Host;
 
 const MODULE: &str = "/lab/nic/sockstamp_nic.ko";
+const STEP: &str = "/sys/module/sockstamp_nic/parameters/step_ns";
 const TRUTH: &str = "/sys/kernel/debug/sockstamp_nic";
 const DEVICES: [&str; 2] = ["nic0", "nic1"];
 const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
@@ -41,33 +42,65 @@ fn reads_begin_at_the_nic_within_their_bounds() {
         let Some(pair) = Pair::load(parameters, RxFilter::ALL) else {
             return skip("reads_begin_at_the_nic_within_their_bounds");
         };
-        let (summary, messages) = measure(&pair);
-        let truths = truths();
-        let followed: Vec<_> = messages
-            .iter()
-            .filter(|message| message.nic_bound.is_some())
-            .collect();
-        let (mut worst, mut widest) = (Nanos::ZERO, Nanos::ZERO);
-        for message in &followed {
-            let truth = truth_of(message, &truths);
-            let stage = message.stages[Stage::RxNic].unwrap();
-            let bound = message.nic_bound.unwrap();
-            let error = Nanos(stage.0.abs_diff(truth.in_ring));
-            assert!(error <= bound, "{stage} ± {bound} is {truth:?}");
-            assert!(stage >= Nanos(IN_RING_US * 1_000), "{stage}");
-            (worst, widest) = (worst.max(error), widest.max(bound));
-        }
-        println!(
-            "{parameters}: {} reads, error {worst}, bound {widest}, {:?}",
-            followed.len(),
-            summary.nic_reads
-        );
+        let (summary, messages) = measure(&pair, &mut |_| ());
+        let widest = check_bounds(parameters, &summary, &messages);
         assert!(most.is_none_or(|most| widest <= most), "{widest}");
         let reads = summary.nic_reads.unwrap();
-        assert_eq!(reads.stamped, followed.len() as u64);
         assert!(reads.stamped >= 2 * REQUESTS as u64 * 9 / 10, "{reads:?}");
-        check_sums(&summary, &messages);
+        // Each packet waits in the ring as long as that lets it.
+        assert_eq!(summary.coalescing.len(), 2, "{:?}", summary.coalescing);
+        for nic in &summary.coalescing {
+            assert_eq!(nic.wait, Nanos(IN_RING_US * 1_000));
+            assert!(nic.median >= nic.wait, "{nic:?}");
+        }
     }
+}
+
+/// A step that drift might be widens the bounds; across another one no stamp has a time.
+#[test]
+fn steps_of_the_nics_clock_leave_no_time_beyond_its_bound() {
+    for step in [30_000_i64, -2_000_000_000] {
+        let Some(pair) = Pair::load("precise=1", RxFilter::ALL) else {
+            return skip("steps_of_the_nics_clock_leave_no_time_beyond_its_bound");
+        };
+        let (summary, messages) = measure(&pair, &mut |round| {
+            if round == REQUESTS / 2 {
+                fs::write(STEP, step.to_string()).unwrap();
+            }
+        });
+        let widest = check_bounds(&format!("{step} ns"), &summary, &messages);
+        let reads = summary.nic_reads.unwrap();
+        match step.unsigned_abs() {
+            known @ ..100_000 => assert!(widest.0 >= known / 4, "{widest}"),
+            _ => assert!(reads.nic_clock > 0 && reads.stamped > 0, "{reads:?}"),
+        }
+    }
+}
+
+/// Check each `rx.nic` by what the device knows. Return the widest bound.
+fn check_bounds(what: &str, summary: &Summary, messages: &[Message]) -> Nanos {
+    let truths = truths();
+    let followed: Vec<_> = messages
+        .iter()
+        .filter(|message| message.nic_bound.is_some())
+        .collect();
+    let (mut worst, mut widest) = (Nanos::ZERO, Nanos::ZERO);
+    for message in &followed {
+        let truth = truth_of(message, &truths);
+        let stage = message.stages[Stage::RxNic].unwrap();
+        let bound = message.nic_bound.unwrap();
+        let error = Nanos(stage.0.abs_diff(truth.in_ring));
+        assert!(error <= bound, "{stage} ± {bound} is {truth:?}");
+        (worst, widest) = (worst.max(error), widest.max(bound));
+    }
+    println!(
+        "{what}: {} reads, error {worst}, bound {widest}, {:?}",
+        followed.len(),
+        summary.nic_reads
+    );
+    assert_eq!(summary.nic_reads.unwrap().stamped, followed.len() as u64);
+    check_sums(summary, messages);
+    widest
 }
 
 #[test]
@@ -80,7 +113,7 @@ fn stamps_that_are_none_are_not_taken_for_some() {
         let Some(pair) = Pair::load(parameters, filter) else {
             return skip("stamps_that_are_none_are_not_taken_for_some");
         };
-        let (summary, messages) = measure(&pair);
+        let (summary, messages) = measure(&pair, &mut |_| ());
         println!("{parameters}: {:?}", summary.nic_reads);
         assert!(
             messages
@@ -201,7 +234,7 @@ fn truth_of(message: &Message, truths: &[Truth]) -> Truth {
 }
 
 /// Ask, read and answer.
-fn exchange(pair: &Pair, each: &mut dyn FnMut()) {
+fn exchange(pair: &Pair, each: &mut dyn FnMut(usize)) {
     let [client, server] = &pair.hosts;
     let address: SocketAddr = format!("{}:7000", ADDRESSES[1]).parse().unwrap();
     let listener = server.tcp_listen(address).unwrap();
@@ -211,11 +244,11 @@ fn exchange(pair: &Pair, each: &mut dyn FnMut()) {
         from.write_all(&REQUEST).unwrap();
         to.read_exact(&mut [0; REQUEST.len()]).unwrap();
     };
-    for _ in 0..REQUESTS {
+    for round in 0..REQUESTS {
         pass(&mut client, &mut server);
         pass(&mut server, &mut client);
         sleep(Duration::from_millis(5));
-        each();
+        each(round);
     }
 }
 
@@ -243,7 +276,7 @@ fn check_sums(summary: &Summary, messages: &[Message]) {
     );
 }
 
-fn measure(pair: &Pair) -> (Summary, Vec<Message>) {
+fn measure(pair: &Pair, each: &mut dyn FnMut(usize)) -> (Summary, Vec<Message>) {
     let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
     let options = Options {
         target: Target {
@@ -257,7 +290,8 @@ fn measure(pair: &Pair) -> (Summary, Vec<Message>) {
     };
     let mut session = Session::start_on(&facts, &options).unwrap();
     let mut messages = Vec::new();
-    exchange(pair, &mut || {
+    exchange(pair, &mut |round| {
+        each(round);
         let mut take = |message| messages.push(message);
         session.poll(Duration::ZERO, &mut take).unwrap();
     });

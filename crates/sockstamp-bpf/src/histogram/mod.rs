@@ -44,6 +44,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         groups: None,
         nic_stamps: None,
         nic_reads: None,
+        coalescing: Vec::new(),
         tags: None,
         windows: None,
         cost: None,

@@ -1,5 +1,8 @@
 //! Counts of messages that a NIC was asked to stamp, or that it has stamped when they came.
 
+use std::collections::BTreeMap;
+
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage};
@@ -22,6 +25,11 @@ impl Counts {
             Direction::Tx => self.sends.add(settled),
             Direction::Rx => self.reads.add(settled),
         }
+    }
+
+    /// Return `rx.nic` of the reads that an interface has received; `None` without any.
+    pub(super) fn of_reads_by(&self, place: (NetnsInode, u32)) -> Option<&Histogram> {
+        self.reads.by_interface.get(&place)
     }
 
     /// Add all to what the programs have counted.
@@ -88,6 +96,8 @@ impl Sends {
 #[derive(Default)]
 struct Reads {
     nic: Histogram,
+    /// As `nic`, of each interface.
+    by_interface: BTreeMap<(NetnsInode, u32), Histogram>,
     total: Histogram,
     /// As `total`, from the kernel's stamp on.
     since_software: Histogram,
@@ -99,8 +109,11 @@ impl Reads {
         let message = &settled.message;
         let weight = u64::from(message.weight);
         let (nic, total) = (message.stages[Stage::RxNic], message.total());
-        if let Some(nic) = nic {
+        if let (Some(nic), Some(by)) = (nic, &settled.by) {
             self.nic.record(nic, weight);
+            let place = (by.netns, by.index);
+            let of_interface = self.by_interface.entry(place).or_default();
+            of_interface.record(nic, weight);
         }
         self.total.record(total, weight);
         let since_software = total.saturating_sub(nic.unwrap_or_default());

@@ -3,36 +3,50 @@
 use std::collections::BTreeMap;
 
 use nix::net::if_::if_nametoindex;
-use sockstamp::interface::{self, HardwareStamping, TxStamping};
+use sockstamp::interface::{self, Coalescing, HardwareStamping, TxStamping};
 use sockstamp::phc::PhcClock;
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::interface::Interface;
 
 use super::clock::Track;
 use crate::clock;
 
-/// Return the clock of each interface that stamps packets now, in all network namespaces.
-pub(super) fn clocks() -> BTreeMap<(NetnsInode, u32), u32> {
-    let mut clocks = BTreeMap::new();
-    for (netns, found) in netns::in_each(None, clocks_here) {
-        for (interface, clock) in found.unwrap_or_default() {
-            clocks.insert((netns, interface), clock);
-        }
-    }
-    clocks
+/// An interface that stamps packets.
+pub(super) struct Stamper {
+    pub(super) interface: Interface,
+    /// The number of its clock.
+    pub(super) clock: u32,
+    /// `None` if its driver does not tell.
+    pub(super) coalescing: Option<Coalescing>,
 }
 
-/// Return the clock of each interface of this network namespace that stamps packets. One may vanish
-/// meanwhile.
-fn clocks_here() -> Vec<(u32, u32)> {
-    stamping_here()
-        .into_iter()
-        .filter_map(|(name, _)| {
-            let clock = interface::capabilities(&name).ok()?.phc_index?;
-            let index = if_nametoindex(name.as_str()).ok()?;
-            Some((index, clock))
+/// Return each interface that stamps packets now and has a clock, in all network namespaces.
+pub(super) fn stampers() -> BTreeMap<(NetnsInode, u32), Stamper> {
+    let mut stampers = BTreeMap::new();
+    for (netns, found) in netns::in_each(None, stampers_here) {
+        for mut stamper in found.unwrap_or_default() {
+            stamper.interface.netns = netns;
+            stampers.insert((netns, stamper.interface.index), stamper);
+        }
+    }
+    stampers
+}
+
+/// Return those of this network namespace, without its number. One may vanish meanwhile.
+fn stampers_here() -> Vec<Stamper> {
+    let stampers = stamping_here().into_iter().filter_map(|(name, _)| {
+        Some(Stamper {
+            clock: interface::capabilities(&name).ok()?.phc_index?,
+            coalescing: interface::coalescing(&name).ok().flatten(),
+            interface: Interface {
+                index: if_nametoindex(name.as_str()).ok()?,
+                netns: NetnsInode(0),
+                name: name.as_str().into(),
+            },
         })
-        .collect()
+    });
+    stampers.collect()
 }
 
 /// Return the interfaces of this network namespace that stamp sent packets.

@@ -20,6 +20,8 @@ const PATIENCE_OF_CLOCK: Duration = Duration::from_secs(3);
 /// A message that was held.
 pub(super) struct Settled {
     pub(super) message: Message,
+    /// Of a read message, the interface that has received it.
+    pub(super) by: Option<Interface>,
     /// A record of it was requested for its own sake.
     pub(super) wanted: bool,
     pub(super) became: Became,
@@ -142,6 +144,7 @@ impl Held {
                 None => self.messages.push_back(waiting),
                 Some(became) => pass(Settled {
                     message: waiting.message,
+                    by: waiting.received.map(|(interface, _)| interface),
                     wanted: waiting.wanted,
                     became,
                 }),

@@ -17,17 +17,18 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use sockstamp_model::clock::{Phc, Realtime, Timestamp};
+use sockstamp_model::clock::{Nanos, Phc, Realtime, Timestamp};
 use sockstamp_model::flow::{NetnsInode, SocketCookie};
+use sockstamp_model::histogram::Histogram;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
-use sockstamp_model::summary::Summary;
+use sockstamp_model::summary::{CoalescingNic, Summary};
 
 pub use self::choice::{Ask, choose};
 use self::counts::Counts;
 pub(crate) use self::device::stamping_here;
-use self::device::{Device, senders_here};
+use self::device::{Device, Stamper, senders_here};
 use self::held::{Held, Late, Received};
 use self::watch::Watch;
 use crate::abi::raw;
@@ -135,8 +136,7 @@ enum Asks {
 pub(crate) struct Nics {
     rates: Rates,
     devices: BTreeMap<u32, Device>,
-    /// The clock of each interface that stamps.
-    clocks: BTreeMap<(NetnsInode, u32), u32>,
+    stampers: BTreeMap<(NetnsInode, u32), Stamper>,
     ring: Ring<Vec<raw::nic_stamp>>,
     held: Held,
     counts: Counts,
@@ -160,9 +160,9 @@ impl Nics {
         if rates.sum() == 0 {
             return Ok(None);
         }
-        let clocks = device::clocks();
+        let stampers = device::stampers();
         let (mut devices, mut unread) = (BTreeMap::new(), Vec::new());
-        for &index in clocks.values() {
+        for index in stampers.values().map(|stamper| stamper.clock) {
             if devices.contains_key(&index) {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Nics {
         let mut nics = Self {
             rates,
             devices,
-            clocks,
+            stampers,
             ring: Ring::of_records(&maps.nic_stamps)?,
             held: Held::default(),
             counts: Counts::default(),
@@ -317,12 +317,12 @@ impl Nics {
 
     fn settle(&mut self, now: Instant, at_end: bool, pass: &mut dyn FnMut(Message, bool)) {
         let Self {
-            devices, clocks, ..
+            devices, stampers, ..
         } = self;
         let time =
             |interface: &Interface, stamp: Timestamp<Phc>, beside: Option<Timestamp<Realtime>>| {
-                let clock = clocks.get(&(interface.netns, interface.index))?;
-                let track = devices.get(clock)?.track();
+                let stamper = stampers.get(&(interface.netns, interface.index))?;
+                let track = devices.get(&stamper.clock)?.track();
                 Some(match beside {
                     Some(other) => track.time_beside(stamp, other),
                     None => track.time(stamp),
@@ -340,12 +340,60 @@ impl Nics {
         summary.nic_stamps = (self.rates.sends).map(|_| histogram::nic_stamps(banks));
         summary.nic_reads = (self.rates.reads).map(|_| histogram::nic_reads(banks));
         self.counts.add_to(summary);
+        let coalescing = self
+            .stampers
+            .iter()
+            .filter_map(|(place, stamper)| coalescing(stamper, self.counts.of_reads_by(*place)?));
+        summary.coalescing = coalescing.collect();
     }
+}
+
+/// Return the NIC if its interrupts wait so long that it may be half of the median `rx.nic`.
+fn coalescing(stamper: &Stamper, nic: &Histogram) -> Option<CoalescingNic> {
+    let found = stamper.coalescing?;
+    let wait = Nanos(u64::from(found.rx_usecs) * 1_000);
+    let median = nic.quantile(0.5)?;
+    (wait.0.saturating_mul(2) >= median.0).then(|| CoalescingNic {
+        interface: stamper.interface.clone(),
+        wait,
+        adaptive: found.adaptive_rx,
+        reads: nic.count(),
+        median,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use sockstamp::interface::Coalescing;
+
     use super::*;
+
+    #[test]
+    fn interrupts_that_wait_for_half_of_the_stage_are_named() {
+        let stamper = |rx_usecs| Stamper {
+            interface: Interface {
+                name: "eth0".into(),
+                index: 2,
+                netns: NetnsInode(7),
+            },
+            clock: 0,
+            coalescing: Some(Coalescing {
+                rx_usecs,
+                ..Coalescing::default()
+            }),
+        };
+        let mut nic = Histogram::new();
+        assert_eq!(coalescing(&stamper(50), &nic), None, "no read");
+        nic.record(Nanos(100_000), 3);
+        let found = coalescing(&stamper(51), &nic).unwrap();
+        assert_eq!((found.wait, found.reads), (Nanos(51_000), 3));
+        assert_eq!(coalescing(&stamper(40), &nic), None);
+        let silent = Stamper {
+            coalescing: None,
+            ..stamper(51)
+        };
+        assert_eq!(coalescing(&silent, &nic), None);
+    }
 
     #[test]
     fn there_is_room_for_a_second_of_stamps() {

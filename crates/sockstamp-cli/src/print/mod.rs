@@ -1,5 +1,6 @@
 //! Print the output of subcommands.
 
+pub(crate) mod coalescing;
 pub(crate) mod colour;
 pub(crate) mod findings;
 pub(crate) mod groups;

@@ -16,7 +16,7 @@ use sockstamp_model::verdict::Verdict;
 use crate::print::colour::Brush;
 use crate::print::findings::Shown;
 use crate::print::paragraph::wrapped;
-use crate::print::{interfaces, listeners};
+use crate::print::{coalescing, interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -53,6 +53,7 @@ pub(crate) fn table(
     listeners::lines(output, &summary.listeners, places.home, &places.names)?;
     interfaces::summary(output, &summary.interfaces, places.home, &places.names)?;
     losses(output, summary, brush)?;
+    coalescing::lines(output, &summary.coalescing, places.home, &places.names)?;
     findings.print(output, brush)?;
     writeln!(output)
 }

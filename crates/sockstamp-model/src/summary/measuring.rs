@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::clock::Nanos;
+use crate::interface::Interface;
 
 /// The NICs' own stamps, if NICs stamp sends and a measurement may request them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -43,6 +44,23 @@ pub struct NicReads {
     /// The bounds of the error of `rx.nic`; `None` if no read has it.
     #[serde(flatten)]
     pub bounds: Option<NicBounds>,
+}
+
+/// A NIC whose interrupts wait for further packets, which may be what a part of `rx.nic` is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CoalescingNic {
+    /// The interface.
+    pub interface: Interface,
+    /// How long they wait after a packet, at most: `rx-usecs` of ethtool(8).
+    #[serde(rename = "wait_ns")]
+    pub wait: Nanos,
+    /// The driver changes that with the load (`adaptive-rx`).
+    pub adaptive: bool,
+    /// Reads that have `rx.nic` of this NIC, by weight.
+    pub reads: u64,
+    /// Their median `rx.nic`.
+    #[serde(rename = "p50_ns")]
+    pub median: Nanos,
 }
 
 /// The smallest and the largest bound of the error of a time that a NIC's clock tells.

@@ -19,7 +19,9 @@ use crate::stage::{Direction, Stage};
 use crate::verdict::Verdict;
 
 pub use self::direction::{Cumulative, DirectionSummary, Reads, Resent, StageSummary};
-pub use self::measuring::{Cost, Estimate, NicBounds, NicReads, NicStamps, Tags, Windows};
+pub use self::measuring::{
+    CoalescingNic, Cost, Estimate, NicBounds, NicReads, NicStamps, Tags, Windows,
+};
 
 /// The version of the JSON of [`Summary`]; raised when a key changes its meaning or is removed.
 pub const JSON_VERSION: u32 = 1;
@@ -155,6 +157,8 @@ pub struct Summary {
     pub nic_stamps: Option<NicStamps>,
     /// Stamps of NICs on received packets, if enabled and some NIC stamps all that it receives.
     pub nic_reads: Option<NicReads>,
+    /// The NICs whose interrupts wait so long that it may be half of `rx.nic`, or more.
+    pub coalescing: Vec<CoalescingNic>,
     /// Tags, if they were enabled.
     pub tags: Option<Tags>,
     /// The windows, if messages of TCP are measured in windows.
@@ -221,6 +225,7 @@ impl Serialize for Summary {
         let held = usize::from(self.throttled.is_some()) + usize::from(self.windows.is_some());
         let held = held + usize::from(self.cost.is_some());
         let listening = usize::from(!self.listeners.is_empty());
+        let listening = listening + usize::from(!self.coalescing.is_empty());
         let length = 10 + asked + held + listening + grouped;
         let mut object = serializer.serialize_struct("Summary", length)?;
         object.serialize_field("version", &JSON_VERSION)?;
@@ -238,6 +243,9 @@ impl Serialize for Summary {
         }
         if let Some(nic_reads) = &self.nic_reads {
             object.serialize_field("nic_reads", nic_reads)?;
+        }
+        if !self.coalescing.is_empty() {
+            object.serialize_field("coalescing", &self.coalescing)?;
         }
         if let Some(windows) = &self.windows {
             object.serialize_field("windows", windows)?;

@@ -5,8 +5,11 @@ mod clock;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use sockstamp::interface::{self, HardwareStamping, InterfaceCapabilities, RxFilter, TxStamping};
+use sockstamp::interface::{
+    self, Coalescing, HardwareStamping, InterfaceCapabilities, RxFilter, TxStamping,
+};
 use sockstamp_host::nic::{Slots, driver};
+use sockstamp_model::clock::Nanos;
 
 use super::text::{Line, line};
 use clock::Clock;
@@ -17,6 +20,7 @@ pub(super) struct Nic {
     driver: Option<String>,
     can: InterfaceCapabilities,
     now: HardwareStamping,
+    coalescing: Option<Coalescing>,
     clock: Option<Clock>,
 }
 
@@ -27,6 +31,7 @@ impl Nic {
         Ok(Self {
             driver: driver(name),
             now: interface::hardware_stamping(name)?,
+            coalescing: interface::coalescing(name)?,
             clock: can.phc_index.map(Clock::gather),
             can,
             name: name.to_owned(),
@@ -74,6 +79,9 @@ impl Nic {
         if self.can.tx_hardware {
             lines.push(line("stamps at one time", Slots::of(driver).to_string()));
         }
+        if let Some(coalescing) = &self.coalescing {
+            lines.push(line("received packets wait", waits(coalescing)));
+        }
         match &self.clock {
             Some(clock) => lines.extend(clock.lines()),
             None => lines.push(line("clock", "none: this interface has no NIC clock")),
@@ -116,10 +124,29 @@ impl Nic {
             "rx_filters": self.can.filters().map(|filter| filter.to_string()).collect::<Vec<_>>(),
             "now": { "tx": self.now.tx.to_string(), "rx": self.now.rx.to_string() },
             "tx_slots": self.driver.as_deref().and_then(|driver| Slots::of(driver).number()),
+            "coalescing": self.coalescing.map(|found| json!({
+                "rx_usecs": found.rx_usecs,
+                "rx_frames": found.rx_frames,
+                "adaptive_rx": found.adaptive_rx,
+            })),
             "clock": self.clock.as_ref().map(Clock::json),
             "command": self.command(),
         })
     }
+}
+
+/// Tell for how long an interrupt waits for further packets.
+fn waits(coalescing: &Coalescing) -> String {
+    let wait = Nanos(u64::from(coalescing.rx_usecs) * 1_000);
+    let frames = match coalescing.rx_frames {
+        0 => String::new(),
+        frames => format!(", or until there are {frames} (rx-frames)"),
+    };
+    let adaptive = match coalescing.adaptive_rx {
+        true => "; changes with the load (adaptive-rx)",
+        false => "",
+    };
+    format!("up to {wait} for others (rx-usecs){frames}{adaptive}")
 }
 
 fn ways(software: bool, hardware: bool) -> String {
@@ -149,6 +176,7 @@ mod tests {
                 rx_filters: filters.iter().fold(1, |bits, filter| bits | 1 << filter.0),
             },
             now,
+            coalescing: None,
             clock: None,
         }
     }
@@ -173,6 +201,21 @@ mod tests {
             Some("hwstamp_ctl -i eth0 -t 1 -r 0")
         );
         assert_eq!(command(&all, TxStamping::ON, ptp), None);
+    }
+
+    #[test]
+    fn the_wait_of_interrupts_is_told() {
+        let mut found = Coalescing {
+            rx_usecs: 50,
+            ..Coalescing::default()
+        };
+        assert_eq!(waits(&found), "up to 50.0 µs for others (rx-usecs)");
+        (found.rx_frames, found.adaptive_rx) = (32, true);
+        assert_eq!(
+            waits(&found),
+            "up to 50.0 µs for others (rx-usecs), or until there are 32 (rx-frames); changes with the \
+             load (adaptive-rx)"
+        );
     }
 
     #[test]
