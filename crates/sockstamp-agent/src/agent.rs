@@ -19,6 +19,7 @@ use sockstamp_metrics::ledger::Naming;
 use sockstamp_metrics::otlp::{Origin, unix_nanos};
 use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_model::group::GroupKey;
+use sockstamp_model::summary::Summary;
 use sockstamp_run::escape::{complain, inform, limit_lines};
 use sockstamp_run::session::{Unprivileged, complain_of};
 use sockstamp_run::signals::{self, Signals};
@@ -28,6 +29,7 @@ use crate::ceiling::CeilingLog;
 use crate::checked::{Checked, Secrets};
 use crate::config::Config;
 use crate::ending::Ending;
+use crate::findings::Findings;
 use crate::full::FullLog;
 use crate::hindsight::Hindsight;
 use crate::http::local::{self, LocalSocket};
@@ -241,11 +243,14 @@ impl<'a> Agent<'a> {
         }
         let mut slow = Slow::default();
         slow.set(config.page.slow);
+        let mut findings = Findings::default();
+        findings.begin(config.page.slow, Summary::default());
         Ok(Self {
             takers: Takers {
                 hindsight,
                 sender: start_sender(&config, checked.receiver, &readings)?,
                 slow,
+                findings,
                 owners: Owners::default(),
             },
             names,
@@ -397,6 +402,7 @@ impl<'a> Agent<'a> {
                 .json()
                 .context("cannot write the slow messages")?
                 .into(),
+            Want::Findings => self.findings()?.into(),
             Want::Metrics(format) => Answer::Series(self.metrics(format)?),
             Want::Snapshot => {
                 self.snapshot(Some(question.answer));
@@ -410,6 +416,13 @@ impl<'a> Agent<'a> {
         // The client may have gone just now.
         let _ = question.answer.send(Ok(answer));
         Ok(())
+    }
+
+    /// Return where time was lost in the last minutes, as JSON.
+    fn findings(&mut self) -> Result<String> {
+        self.series()?;
+        let told = self.takers.findings.tell(self.readings.summary());
+        serde_json::to_string(told).context("cannot write the findings")
     }
 
     /// Keep the last minutes.
@@ -445,11 +458,14 @@ impl<'a> Agent<'a> {
         }
         let (readings, server) = (&mut self.readings, &self.server);
         let (names, prober) = (&self.names, &self.prober);
-        let owners = &self.takers.owners;
+        let Takers {
+            owners, findings, ..
+        } = &mut self.takers;
         let has_hooks = self.config.netstacklat;
         let max_memory = u64::from(self.config.max_memory) << 20;
         let series = self.series.get_or_insert_with(|| {
             let mut exposition = readings.exposition(server.dropped(), has_hooks);
+            findings.tell(readings.summary()).expose(&mut exposition);
             exposition.add_exemplars(&owners.exemplars(unix_nanos(SystemTime::now())));
             exposition.add(&MAX_MEMORY, Labels::new(), Value::Count(max_memory));
             names.expose(&mut exposition);
@@ -466,9 +482,10 @@ impl<'a> Agent<'a> {
             waits: !self.is_ending,
             ..namer(&self.config, &self.names)
         };
-        self.readings.read(&mut self.measuring.session, &namer)?;
+        let waits = self.readings.read(&mut self.measuring.session, &namer)?;
         self.read_at = Instant::now();
         let summary = self.readings.summary();
+        self.takers.findings.read(waits.as_ref(), summary);
         let lines = [
             self.ceiling.line(self.read_at, summary),
             self.full.line(self.read_at, summary),

@@ -11,6 +11,7 @@
 //! | `rules` | labels, rates and thresholds of groups |
 //! | `prober` | round trips to the peers of containers |
 //! | `readings` | the counters of all sessions; `own`, `threads`: the agent's own cost |
+//! | `findings` | where time was lost in the last minutes |
 //! | `takers` | those that get messages one by one; `owners`: whose they are |
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod checked;
 mod config;
 mod ending;
 mod files;
+mod findings;
 mod full;
 mod grpc;
 mod hindsight;

@@ -15,6 +15,7 @@ use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Waits;
 use sockstamp_run::escape::complain;
 use sockstamp_run::session::give_back;
 
@@ -116,8 +117,13 @@ impl Readings {
         self.reloads[usize::from(!applied)] += 1;
     }
 
-    /// Add what the session has counted since the last look.
-    pub(crate) fn read(&mut self, session: &mut Session, naming: &impl Naming) -> Result<()> {
+    /// Add what the session has counted since the last look; return the waits, if it is time to
+    /// look for them.
+    pub(crate) fn read(
+        &mut self,
+        session: &mut Session,
+        naming: &impl Naming,
+    ) -> Result<Option<Waits>> {
         let begun = Instant::now();
         let ended = session.take_ended();
         let mut reading = self.ledger.read(self.began.elapsed(), ended, naming);
@@ -125,31 +131,31 @@ impl Readings {
         reading.end(rest.context("no groups were requested")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
-        if self.next_look.is_none_or(|next| Instant::now() >= next) {
-            self.look(session);
-        }
+        let is_due = self.next_look.is_none_or(|next| Instant::now() >= next);
+        let waits = is_due.then(|| self.look(session)).flatten();
         self.reads += 1;
         self.reading += begun.elapsed();
-        Ok(())
+        Ok(waits)
     }
 
     /// Look for waits. All other figures are known without them.
-    fn look(&mut self, session: &mut Session) {
+    fn look(&mut self, session: &mut Session) -> Option<Waits> {
         let begun = Instant::now();
-        if let Err(error) = self.read_waits(session) {
+        let waits = self.read_waits(session).inspect_err(|error| {
             complain(format_args!("cannot look for what waits: {error:#}"));
-        }
+        });
         let rest = begun.elapsed().saturating_mul(RESTS).max(REST);
         self.next_look = Some(Instant::now() + rest);
+        waits.ok()
     }
 
-    fn read_waits(&mut self, session: &mut Session) -> Result<()> {
+    fn read_waits(&mut self, session: &mut Session) -> Result<Waits> {
         let waits = session.waits()?;
         let lost = waits.lost.saturating_add(waits.untold);
         self.counters
             .add(vec![Count::new(&LOST, Some("waits"), lost)]);
         self.waiting.read(&waits);
-        Ok(())
+        Ok(waits)
     }
 
     /// Add the last of a session; pass on the messages that nobody has taken.

@@ -162,6 +162,10 @@ impl Agent<'_> {
         self.server.set_token(prepared.token);
         self.secrets = prepared.secrets;
         self.takers.slow.set(config.page.slow);
+        if config.page.slow != self.config.page.slow {
+            let summary = self.readings.summary().clone();
+            self.takers.findings.begin(config.page.slow, summary);
+        }
         self.readings.set_limits(config.limits());
         self.names.set(named(&config));
         let probes = probes(&config, &prepared.wanted);
@@ -210,6 +214,8 @@ impl Agent<'_> {
         self.takers.owners = Owners::default();
         self.unnamed.clear();
         self.readings.begin(baseline);
+        let summary = self.readings.summary().clone();
+        self.takers.findings.begin(self.config.page.slow, summary);
         Ok(())
     }
 }

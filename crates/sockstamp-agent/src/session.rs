@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 
 use anyhow::Result;
 use sockstamp_bpf::{Ceiling, Options, Sampling};
-use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_run::target::{self, Target};
 
@@ -33,11 +32,17 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
         memory: u64::from(config.max_memory) << 20,
         groups: Some(config.grouped()),
         udp: config.udp,
-        record: config.takes_messages(),
+        record: true,
+        // Findings alone need no more of them.
+        notable: !config.takes_messages(),
         // Messages are sampled anyway.
         partial: true,
         slow: config.slow().map(Nanos::from),
-        waits: Some(config.slow().map_or(Scope::default().slow, Nanos::from)),
+        waits: Some(
+            config
+                .slow()
+                .map_or_else(|| config.slow_of_findings(), Nanos::from),
+        ),
         ..Options::default()
     })
 }
@@ -57,7 +62,8 @@ mod tests {
         ] {
             let config = Config::parse(text).unwrap();
             let options = session_options(&config).unwrap();
-            assert_eq!(options.record, !text.is_empty(), "{text}");
+            assert!(options.record, "{text}");
+            assert_eq!(options.notable, text.is_empty(), "{text}");
             assert!(options.request().on_demand, "{text}");
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::Serialize;
+use sockstamp_explain::diagnosis;
 use sockstamp_explain::timeline::{Placed, Timeline};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
@@ -56,6 +57,8 @@ struct Shown {
     remote: String,
     bytes: u64,
     time_ns: u64,
+    /// What its longest wait was for, by its own evidence.
+    cause: Option<&'static str>,
     stages: Vec<Bar>,
 }
 
@@ -85,6 +88,7 @@ impl Shown {
             remote: remote.to_string(),
             bytes: message.bytes,
             time_ns: message.slow_time().0,
+            cause: diagnosis::of_one(message).map(|node| node.about().is),
             stages: placed.iter().map(|placed| Bar::of(placed, begin)).collect(),
         }
     }

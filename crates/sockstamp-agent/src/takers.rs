@@ -2,6 +2,7 @@
 
 use sockstamp_model::message::Message;
 
+use crate::findings::Findings;
 use crate::hindsight::Hindsight;
 use crate::otlp::Sender;
 use crate::owners::Owners;
@@ -16,6 +17,8 @@ pub(crate) struct Takers {
     pub(crate) sender: Option<Sender>,
     /// The last slow messages, for the page.
     pub(crate) slow: Slow,
+    /// Where time was lost in the last minutes.
+    pub(crate) findings: Findings,
     pub(crate) owners: Owners,
 }
 
@@ -26,6 +29,7 @@ impl Takers {
             hindsight.push(message, owner);
         }
         self.slow.push(message, owner);
+        self.findings.push(message, owner);
         let sender = self.sender.as_mut();
         let context = sender.and_then(|sender| sender.push(message, owner));
         if let Some((context, slot)) = context.zip(message.group) {

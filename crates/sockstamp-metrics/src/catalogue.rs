@@ -175,6 +175,10 @@ metrics! {
         "sockstamp_waiting_oldest_seconds",
         "Age of the oldest of these waits.",
     ).seconds().by(&["kind", "peer"]);
+    FINDING_LOST = gauge(
+        "sockstamp_finding_lost_seconds",
+        "Time that the worst three findings of the last two to four minutes have cost, by the node of docs/diagnosis.md that they name and the service; a failure counts as a second. /findings has their sentences.",
+    ).seconds().by(&["cause", "service"]);
     ENDED_WAITS = histogram(
         "sockstamp_ended_wait_seconds",
         "Time of waits that no data ended, by what was waited for and how they ended; docs/recordings.md explains both.",

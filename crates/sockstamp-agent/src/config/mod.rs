@@ -13,7 +13,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use sockstamp_bpf::Grouped;
+use sockstamp_explain::diagnosis::Scope;
 use sockstamp_metrics::ledger::Limits;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_run::escape::complain;
@@ -333,9 +335,9 @@ impl Config {
     pub(crate) fn slow(&self) -> Option<Duration> {
         let recorded = self.hindsight.as_ref().map(|table| table.slow);
         let sent = self.otlp.as_ref().and_then(|table| table.slow);
-        let wanted = self.takes_messages();
-        let rules = self.rules.iter().filter(|_| wanted).map(|rule| rule.slow);
-        let others = [sent, self.page.slow].into_iter().chain(rules);
+        let rules = self.rules.iter().map(|rule| rule.slow);
+        let found = Some(self.slow_of_findings().into());
+        let others = [sent, found].into_iter().chain(rules);
         let others = others.flatten().min();
         match recorded {
             Some(recorded) => {
@@ -345,7 +347,12 @@ impl Config {
         }
     }
 
-    /// Return true if messages are handed over one by one.
+    /// Return the time above which something is slow for findings.
+    pub(crate) fn slow_of_findings(&self) -> Nanos {
+        self.page.slow.map_or(Scope::default().slow, Nanos::from)
+    }
+
+    /// Return true if messages are shown, kept or sent one by one.
     pub(crate) fn takes_messages(&self) -> bool {
         self.hindsight.is_some()
             || self.page.slow.is_some()

@@ -16,6 +16,8 @@ pub(crate) enum Want {
     Config,
     /// The last slow messages.
     Slow,
+    /// Where time was lost in the last minutes.
+    Findings,
     /// A sign of life.
     Ready,
     /// Keep the last minutes.

@@ -19,7 +19,7 @@ pub(crate) const SNAPSHOT_HEADER: &str = "sockstamp-snapshot";
 const EXPLAIN_HEADER: &str = "sockstamp-explain";
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const PATHS: &str = "there is /, /metrics, /slow, /config, /healthz and /readyz, and by POST \
+const PATHS: &str = "there is /, /metrics, /findings, /slow, /config, /healthz and /readyz, and by POST \
     /snapshot and /explain\n";
 const DEEDS: &str = "without a token the agent does this for its owner alone, as by `sockstamp agent \
     snapshot`: set token_file\n";
@@ -87,6 +87,7 @@ impl Resource {
             "/healthz" => Self::Alive,
             "/readyz" => Self::State(Want::Ready, TEXT),
             "/config" => Self::State(Want::Config, TEXT),
+            "/findings" => Self::State(Want::Findings, "application/json"),
             "/slow" => Self::State(Want::Slow, "application/json"),
             "/metrics" => {
                 let format = accepted(headers);

@@ -5,6 +5,7 @@ mod churn;
 mod clock_step;
 mod configuration;
 mod containerd;
+mod findings;
 mod hindsight;
 mod life;
 mod names;

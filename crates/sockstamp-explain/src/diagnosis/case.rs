@@ -40,12 +40,17 @@ const SYN_TIMEOUT: u64 = 950_000_000;
 /// Room for this many waits: 16 MB.
 const MOST: usize = 1 << 15;
 
+/// Room for as many services and programs that ask them.
+const MOST_TRIED: usize = 1 << 14;
+
 /// Collects slow waits.
 #[derive(Debug, Clone)]
 pub struct Case {
     scope: Scope,
     waits: Vec<Slow>,
-    /// Slow waits that found no room.
+    /// Room for as many of them.
+    most: usize,
+    /// Slow waits, and attempts at other services, that found no room.
     left_out: u64,
     tried: BTreeMap<Key, Tried>,
     /// The smallest round trip of each address.
@@ -79,6 +84,7 @@ impl Case {
         Self {
             scope,
             waits: Vec::new(),
+            most: MOST,
             left_out: 0,
             tried: BTreeMap::new(),
             round_trips: BTreeMap::new(),
@@ -93,6 +99,12 @@ impl Case {
             sleeps: Vec::new(),
             end: None,
         }
+    }
+
+    /// The same with room for fewer waits.
+    #[must_use]
+    pub fn of_at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Add the waits that a message shows, if they are slow. Its name should be the process'.
@@ -250,7 +262,11 @@ impl Case {
             let known = known.or_insert(attempts.min_ns.0);
             *known = attempts.min_ns.0.min(*known);
         }
-        self.tried.entry(key).or_default().add(attempts);
+        if self.tried.len() < MOST_TRIED || self.tried.contains_key(&key) {
+            self.tried.entry(key).or_default().add(attempts);
+        } else {
+            self.left_out += 1;
+        }
     }
 
     fn see_round_trip(&mut self, wait: &Slow) {
@@ -261,7 +277,7 @@ impl Case {
     }
 
     fn keep(&mut self, wait: Slow) {
-        if self.waits.len() < MOST {
+        if self.waits.len() < self.most {
             self.waits.push(wait);
         } else {
             self.left_out += 1;
@@ -398,6 +414,12 @@ impl Case {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         let findings = varied(findings);
         notes.extend(sums::notes(summary));
+        if self.left_out > 0 {
+            let left_out = self.left_out;
+            notes.push(format!(
+                "{left_out} slow waits found no room and are in no finding"
+            ));
+        }
         Diagnosis {
             findings,
             notes,

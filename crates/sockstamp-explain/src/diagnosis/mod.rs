@@ -4,6 +4,7 @@
 //! that wait alone ([`tree`]); the answer is the deepest part that was seen, for the smallest group
 //! that carries it. docs/diagnosis.md, which is made from the tree, tells how.
 
+mod alone;
 mod asleep;
 mod away;
 mod backlog;
@@ -46,6 +47,7 @@ mod workers;
 mod worth;
 mod yielding;
 
+pub use alone::of_one;
 pub use backlog::Backlog;
 pub use case::Case;
 pub use contrast::Unlike;

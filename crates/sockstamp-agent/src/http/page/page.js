@@ -195,6 +195,26 @@ function waterfall({ stages }) {
 	});
 }
 
+// What a finding says, and behind it how to check and to cure it.
+const MOST_FINDINGS = 3;
+const opened = new Set();
+function findings({ slow_ns, duration_ns, findings: found, notes }) {
+	document.getElementById("span").textContent = `Where the last ${(duration_ns / 6e10).toFixed(1)} minutes were lost; ${time(slow_ns / 1e9)} or longer is slow.`;
+	const rows = found.slice(0, MOST_FINDINGS).map(({ node, services, sentence, next, evidence, alike, check, cure }) => {
+		const more = [["evidence", evidence], ["looks the same", alike], ["check", check], ["usual cure", cure], ["next", `sockstamp ${next.replace(/^sockstamp /, "")}`]];
+		const list = element("dl", undefined, ...more.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
+		const row = element("details", undefined, element("summary", sentence), list);
+		const key = JSON.stringify([node, services]);
+		row.open = opened.has(key);
+		row.addEventListener("toggle", () => (row.open ? opened.add(key) : opened.delete(key)));
+		return row;
+	});
+	const more = found.length - rows.length;
+	if (more > 0) rows.push(element("p", `and ${more} more: sockstamp stat --by peer,port`));
+	rows.push(...notes.map((note) => element("p", `Note: ${note}`)));
+	document.getElementById("findings").replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+}
+
 // Those that a reader has opened stay open, and none is drawn anew.
 const drawn = new Map();
 function slow(messages) {
@@ -202,12 +222,13 @@ function slow(messages) {
 	if (messages === null) return place.replaceChildren(element("p", "None are kept: slow of [page] in the settings is not set."));
 	const known = new Set();
 	const rows = messages.map((message) => {
-		const { end_ms, direction, protocol, comm, pid, local, remote, bytes, time_ns } = message;
+		const { end_ms, direction, protocol, comm, pid, local, remote, bytes, time_ns, cause } = message;
 		const key = JSON.stringify([end_ms, direction, pid, local, remote, time_ns]);
 		known.add(key);
 		if (!drawn.has(key)) {
 			const at = new Date(end_ms).toISOString().replace("T", " ").replace("Z", " UTC");
-			const words = ` ${direction} ${protocol} ${comm}/${pid} ${local} → ${remote}, ${bytes} B, ${at}`;
+			const why = cause === null ? "" : `: ${cause}`;
+			const words = ` ${direction} ${protocol} ${comm}/${pid} ${local} → ${remote}, ${bytes} B, ${at}${why}`;
 			drawn.set(key, element("details", undefined, element("summary", undefined, element("b", time(time_ns / 1e9)), words), ...waterfall(message)));
 		}
 		return drawn.get(key);
@@ -256,6 +277,9 @@ async function look() {
 		for (const [reason, count] of sums(growth.get("sockstamp_losses_total"), (labels) => labels.reason)) refused.set(`lost: ${reason}`, count);
 		bars("refused", refused, (value) => String(value));
 		cost(now, growth, seconds);
+		const told = await fetch(own("/findings"));
+		if (!told.ok) throw new Error(`the agent answers ${told.status}`);
+		findings(await told.json());
 		const kept = await fetch(own("/slow"));
 		if (!kept.ok) throw new Error(`the agent answers ${kept.status}`);
 		const messages = await kept.json();

@@ -1,0 +1,197 @@
+//! Where time was lost in the last minutes: the engine of `stat`, fed with what the agent sees.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use sockstamp_explain::diagnosis::{Case, Diagnosis, JSON_VERSION, Scope};
+use sockstamp_metrics::catalogue::FINDING_LOST;
+use sockstamp_metrics::{Exposition, Value};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::service::Service;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_run::process_names::ProcessNames;
+
+use crate::owners::Owner;
+
+/// A watch begins this often, and there are two: the older one answers, for once to twice this
+/// time.
+const SPAN: Duration = Duration::from_secs(120);
+/// Slow waits of a watch: 2 MB.
+const MOST: usize = 1 << 12;
+/// To find them again takes a moment, and a scrape may follow at once.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What was slow since a moment.
+#[derive(Debug)]
+struct Watch {
+    began: Instant,
+    /// The counts at that moment.
+    before: Summary,
+    case: Case,
+    /// They come after all messages: a message that shows the same wait knows more of it.
+    waits: Waits,
+}
+
+impl Watch {
+    fn new(slow: Nanos, before: Summary) -> Self {
+        let scope = Scope {
+            slow,
+            ..Scope::default()
+        };
+        Self {
+            began: Instant::now(),
+            before,
+            case: Case::new(scope).of_at_most(MOST),
+            waits: Waits::default(),
+        }
+    }
+
+    fn add(&mut self, ended: &[Wait]) {
+        let room = MOST.saturating_sub(self.waits.list.len());
+        let kept = ended.len().min(room);
+        self.waits.list.extend_from_slice(&ended[..kept]);
+        let lost = (ended.len() - kept) as u64;
+        self.waits.lost = self.waits.lost.saturating_add(lost);
+    }
+}
+
+/// What was slow in the last minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// What is slow.
+    slow: Nanos,
+    names: ProcessNames,
+    /// The older one first.
+    watches: VecDeque<Watch>,
+    /// As of the last look.
+    open: Waits,
+    /// The last answer.
+    told: Option<(Instant, Told)>,
+}
+
+/// Findings, and the time in which they were made.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Told {
+    version: u32,
+    /// What counted as slow.
+    slow_ns: Nanos,
+    duration_ns: Nanos,
+    #[serde(flatten)]
+    diagnosis: Diagnosis,
+}
+
+impl Findings {
+    /// Begin anew, from these counts.
+    pub(crate) fn begin(&mut self, slow: Option<Duration>, before: Summary) {
+        let slow = slow.map_or(Scope::default().slow, Nanos::from);
+        *self = Self {
+            slow,
+            watches: [Watch::new(slow, before)].into(),
+            ..Self::default()
+        };
+    }
+
+    /// Add a message, if it is slow for those whose it is.
+    pub(crate) fn push(&mut self, message: &Message, owner: &Owner) {
+        let slow = owner.slow(Some(self.slow)).unwrap_or(self.slow);
+        if !message.is_slow(slow) {
+            return;
+        }
+        let mut message = message.clone();
+        self.names.rename(&mut message);
+        for watch in &mut self.watches {
+            watch.case.message(&message);
+        }
+    }
+
+    /// Take what a reading of the counters has shown, with the waits if it looked for them.
+    pub(crate) fn read(&mut self, waits: Option<&Waits>, summary: &Summary) {
+        if let Some(waits) = waits {
+            self.add(waits);
+        }
+        self.renew(summary);
+    }
+
+    fn add(&mut self, waits: &Waits) {
+        let mut waits = waits.clone();
+        self.names.rename_waits(&mut waits);
+        let (open, ended): (Vec<_>, Vec<_>) = waits.list.into_iter().partition(Wait::is_open);
+        let attempts = Waits {
+            attempts: waits.attempts,
+            ..Waits::default()
+        };
+        for watch in &mut self.watches {
+            watch.add(&ended);
+            watch.case.waits(&attempts);
+        }
+        self.open = Waits {
+            list: open,
+            sending: waits.sending,
+            ..Waits::default()
+        };
+    }
+
+    /// Find where time was lost, as of these counts.
+    pub(crate) fn tell(&mut self, summary: &Summary) -> &Told {
+        let now = Instant::now();
+        let is_fresh = |(at, _): &(Instant, Told)| now.duration_since(*at) < FRESH;
+        let told = match self.told.take().filter(is_fresh) {
+            Some(told) => told,
+            None => (now, self.diagnose(summary)),
+        };
+        &self.told.insert(told).1
+    }
+
+    /// The older watch ends when the younger one has lasted long enough.
+    fn renew(&mut self, summary: &Summary) {
+        let lasted = |watch: &Watch| watch.began.elapsed() >= SPAN;
+        if self.watches.back().is_none_or(lasted) {
+            self.watches
+                .push_back(Watch::new(self.slow, summary.clone()));
+        }
+        while self.watches.len() > 2 {
+            self.watches.pop_front();
+        }
+    }
+
+    fn diagnose(&self, summary: &Summary) -> Told {
+        let older = self.watches.front();
+        let since = older.map_or_else(Summary::default, |older| summary.since(&older.before));
+        let diagnosis = older.map(|older| {
+            let mut case = older.case.clone();
+            case.waits(&older.waits);
+            // A wait that is open now goes on, or has ended at the next look.
+            case.waits(&self.open);
+            case.diagnose(&since)
+        });
+        Told {
+            version: JSON_VERSION,
+            slow_ns: self.slow,
+            duration_ns: since.duration,
+            diagnosis: diagnosis.unwrap_or_default(),
+        }
+    }
+}
+
+impl Told {
+    /// Add a series for each finding that `stat` would print.
+    pub(crate) fn expose(&self, exposition: &mut Exposition) {
+        let mut lost = BTreeMap::<_, Duration>::new();
+        for finding in self.diagnosis.printed().0 {
+            let service = finding.services.first();
+            let service = service.map(|service| Service(*service).to_string());
+            let key = (finding.node.about().name, service.unwrap_or_default());
+            *lost.entry(key).or_default() += finding.lost.into();
+        }
+        for ((cause, service), lost) in lost {
+            let labels = vec![
+                ("cause".into(), cause.to_owned()),
+                ("service".into(), service),
+            ];
+            exposition.add(&FINDING_LOST, labels, Value::Real(lost.as_secs_f64()));
+        }
+    }
+}
