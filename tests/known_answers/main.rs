@@ -4,6 +4,7 @@ mod adoption;
 mod behind_a_host;
 mod busy_reader;
 mod clients;
+mod closed_behind;
 mod computing_reader;
 mod cpu_hog;
 mod cpu_quota;

@@ -462,8 +462,10 @@ int BPF_PROG(on_signal_deliver)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (sock_may_be_selected(sk) && (sk = tcp_known(sk)))
+	if (sock_may_be_selected(sk) && (sk = tcp_known(sk))) {
 		tx_retransmit(sk, skb);
+		undelivered_times_out(sk);
+	}
 	return 0;
 }
 

@@ -20,8 +20,6 @@
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
 
-#define SOCK_DEAD 0 /* enum sock_flags, include/net/sock.h */
-
 /* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
 #ifdef __TARGET_ARCH_x86
 #define NR_GETPEERNAME	 52

@@ -24,6 +24,9 @@
 #define IPPROTO_MPTCP 262
 #define IFF_LOOPBACK  0x8 /* include/uapi/linux/if.h */
 
+#define SOCK_DEAD 0 /* enum sock_flags, include/net/sock.h: no program has it open */
+#define SOCK_DONE 1 /* the peer's FIN has come */
+
 #define SOCK_BINDADDR_LOCK 4 /* include/net/sock.h */
 #define SOCK_BINDPORT_LOCK 8
 

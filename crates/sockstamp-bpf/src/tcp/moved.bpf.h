@@ -9,8 +9,6 @@
 #include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
 
-#define SOCK_DONE 1 /* enum sock_flags, include/net/sock.h: the peer's FIN has come */
-
 /* Return true if `write_seq` counts a FIN. */
 static __always_inline bool tcp_sent_fin(int state)
 {

@@ -45,6 +45,33 @@ static __always_inline void question_look(struct question *question, const struc
 }
 
 /*
+ * Return true for the length of the alert that ends a connection in TLS: its record's head, and two
+ * bytes under the ciphers in use (RFC 5246, sections 6.2.3 and 7.2.1; RFC 8446, section 5.2). The
+ * peer answers it by closing.
+ */
+static __always_inline bool tls_ends(__u32 length)
+{
+	switch (length) {
+	case 24: /* TLS 1.3 */
+	case 31: /* AES-GCM */
+	case 23: /* ChaCha20 */
+	case 53: /* AES-CBC with SHA1, SHA256, SHA384 */
+	case 69:
+	case 85:
+		return true;
+	}
+	return false;
+}
+
+/* Return true if a question after others that were answered may be the alert that ends TLS. */
+static __always_inline bool question_says_goodbye(const struct question *question,
+						  const struct flow *flow)
+{
+	return question->began == question->asked && flow->exchange.usual &&
+	       tls_ends(flow->exchange.length);
+}
+
+/*
  * Return true if nobody is known to wait for an answer: who goes on sending at a pace (a log,
  * statistics) does not stop for longer than it has sent. On a multiplexed connection the last bytes
  * sent may be no question. A reset is a failure all the same.
@@ -54,6 +81,8 @@ static __always_inline bool question_doubted(const struct question *question,
 {
 	if (question->end != END_GIVEN_UP && question->end != END_CLOSED_BY_PEER)
 		return false;
+	if (question_says_goodbye(question, flow))
+		return true;
 	return question->asked - question->began > question->now - question->asked ||
 	       flow->exchange.doubts >= DOUBTS;
 }
@@ -166,10 +195,17 @@ static __always_inline bool may_send(int state)
 	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT;
 }
 
-/* A function of its own, as question_emit(). The wait began with the last acknowledgement. */
-static __noinline int undelivered_emit(const struct sock *sk, const struct flow *flow, __u64 now)
+/* Return true if data that a program sent, and no FIN alone, has timed out unacknowledged. */
+static __always_inline bool has_undelivered(const struct tcp_sock *tp)
 {
-	enum end end = sk->sk_err ? end_by_error(sk->sk_err) : END_GIVEN_UP;
+	return tp->inet_conn.icsk_backoff && !tp->inet_conn.icsk_probes_out && tp->packets_out &&
+	       seq_before(tp->snd_una + 1, tp->write_seq);
+}
+
+/* A function of its own, as question_emit(). The wait began with the last acknowledgement. */
+static __noinline int undelivered_emit(const struct sock *sk, const struct flow *flow, __u64 now,
+				       enum end end)
+{
 	const struct tx_message *sent = &flow->tx.messages[0];
 	const struct tcp_sock *tp = tcp_of(sk);
 	__u64 delivered = tp->delivered_mstamp * 1000;
@@ -191,22 +227,78 @@ static __noinline int undelivered_emit(const struct sock *sk, const struct flow 
 }
 
 /*
+ * Return true if a socket sends no more from this change of its state on: its program has ended
+ * that, or had before, and now the peer ends the connection, or TCP gives it up.
+ */
+static __always_inline bool sends_no_more(int before, int state)
+{
+	if (may_send(before))
+		return !may_send(state);
+	return before == TCP_FIN_WAIT1 && (state == TCP_CLOSING || state == TCP_CLOSE);
+}
+
+/*
  * The socket gets into another state, locked: its program sends no more, and what it sent last has
  * timed out, and is not acknowledged. A probe of a closed window backs off, too. Who asks, waits
  * for an answer.
  */
 static __always_inline void undelivered_settles(const struct sock *sk, int before, int state)
 {
-	const struct tcp_sock *tp = tcp_of(sk);
+	enum end end = state == TCP_CLOSING ? END_CLOSED_BY_PEER : END_GIVEN_UP;
 	struct flow *flow;
 
-	if (!setting_waits || stopping || !may_send(before) || may_send(state))
+	if (!setting_waits || stopping || !sends_no_more(before, state))
 		return;
-	if (!tp->inet_conn.icsk_backoff || tp->inet_conn.icsk_probes_out || !tp->packets_out)
+	if (!has_undelivered(tcp_of(sk)))
 		return;
+	if (sk->sk_err)
+		end = end_by_error(sk->sk_err);
 	flow = flow_lookup(sk);
 	if (flow && !(flow->exchange.open && flow->exchange.asks))
-		undelivered_emit(sk, flow, bpf_ktime_get_ns());
+		undelivered_emit(sk, flow, bpf_ktime_get_ns(), end);
+}
+
+/* How long TCP sends again what no program has open, by its default (tcp_orphan_retries, v6.18). */
+#define ORPHAN_NS 100000000000ULL
+
+/* A function of its own, as question_emit(). It is open until its end comes, or that time. */
+static __noinline int orphan_emit(const struct sock *sk, const struct flow *flow)
+{
+	const struct tx_message *sent = &flow->tx.messages[0];
+	__u64 delivered = tcp_of(sk)->delivered_mstamp * 1000;
+	struct wait_record *record;
+
+	if (!delivered)
+		return 0;
+	record = wait_new(WAIT_ACKNOWLEDGEMENT, END_OPEN, delivered, delivered + ORPHAN_NS);
+	if (!record)
+		return 0;
+	record->flow.pid = sent->pid;
+	__builtin_memcpy(record->flow.comm, sent->comm, sizeof(sent->comm));
+	flow_identify(&record->flow, sk);
+	record->flow.opened_by = flow->exchange.serves ? OPENED_BY_PEER : OPENED_BY_US;
+	wait_describe_connection(record, sk);
+	record->bytes = record->connection.unacknowledged + record->connection.unsent;
+	wait_emit(record);
+	return 0;
+}
+
+/*
+ * Data times out for the second time. After its program's close() no open file leads to the socket,
+ * and no look at the end finds it; the peer may wait for that data.
+ */
+static __always_inline void undelivered_times_out(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	const struct flow *flow;
+
+	if (!setting_waits || stopping || !(sk->__sk_common.skc_flags & 1UL << SOCK_DEAD))
+		return;
+	if (tp->inet_conn.icsk_backoff != 1 || !has_undelivered(tp))
+		return;
+	flow = flow_lookup(sk);
+	if (flow)
+		orphan_emit(sk, flow);
 }
 
 /* The socket gets into another state, locked. */

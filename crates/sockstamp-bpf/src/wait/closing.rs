@@ -2,7 +2,8 @@
 //!
 //! Two records tell of one: when it begins, with the time at which the kernel gives it up, and when
 //! the socket's state shows that it is over. Nobody sees that the kernel gives one up. Data that is
-//! never acknowledged is one record, which has a length.
+//! never acknowledged is one record, which has a length; after a close() that does not wait, one
+//! that is open comes before it.
 
 use std::collections::HashMap;
 
@@ -28,6 +29,10 @@ impl Closing {
             (Kind::Acknowledgement, end) if wait.lasted == Nanos::ZERO => {
                 let begun = self.waits.remove(&wait.flow)?;
                 Some(until(wait.since, end, begun))
+            }
+            (Kind::Acknowledgement, _) => {
+                self.waits.remove(&wait.flow);
+                Some(wait)
             }
             _ => Some(wait),
         }
@@ -125,6 +130,10 @@ mod tests {
     fn what_was_never_acknowledged_is_one_record() {
         let mut closing = Closing::default();
         let undelivered = wait(100, 3000, End::GivenUp);
+        assert_eq!(closing.meet(undelivered.clone()), Some(undelivered.clone()));
+        assert_eq!(closing.take(at(9000), at(0)), []);
+        // It was open before.
+        assert_eq!(closing.meet(wait(100, 9000, End::Open)), None);
         assert_eq!(closing.meet(undelivered.clone()), Some(undelivered));
         assert_eq!(closing.take(at(9000), at(0)), []);
     }
