@@ -181,6 +181,7 @@ impl Looks {
             ready: Vec::new(),
             ends_after: BTreeMap::new(),
             theirs: Vec::new(),
+            tracer: tracer(pid),
         };
         let tasks = self.tasks(pid)?;
         let title = match tasks.len() {
@@ -329,6 +330,16 @@ fn clocks(path: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(path.join("schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Return the name of the program that traces a process.
+fn tracer(pid: u32) -> Option<Name> {
+    let status = fs::read_to_string(place(pid).join("status")).ok()?;
+    let mut lines = status.lines();
+    let tracer = lines.find_map(|line| line.strip_prefix("TracerPid:"))?;
+    let tracer = tracer.trim().parse().ok().filter(|tracer| *tracer != 0)?;
+    let name = fs::read(place(tracer).join("comm")).ok()?;
+    Some(Name::from(name.trim_ascii_end()))
 }
 
 /// Return the title of a process: its first argument, which some change while they work.

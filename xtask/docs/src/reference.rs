@@ -91,7 +91,12 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   many others at once and one of these was seen: questions with a connection each follow each other
   for nine tenths of the time; a quarter of the answers on a connection comes at a limit and a
   quarter at any time before it; or the tasks of an event loop with several connections, which asks
-  nobody, have nothing to do.
+  nobody, have nothing to do. So are requests that take a second or longer and the same time, but for
+  a hundredth, if ten times as many are answered at once and no look at tasks shows why. No question
+  is held while the tasks of its service sleep, at four looks of five, in a disk, a lock of a file or
+  of a database, or, in a process of one task, in any lock.
+- *A pace, or a pause?* A question of a command that is sent in parts is a finding if one pause has
+  half of its time; otherwise it is sent at the pace of its program, which is a note.
 - *Looks at tasks*: the tasks of a process here that serves, and had a slow wait, are looked at each
   40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`).
   What more of them sleep in than otherwise, at a third of the looks during such waits, is said in

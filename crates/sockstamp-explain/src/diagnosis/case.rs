@@ -10,6 +10,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
 
+use super::asking::{self, Sends};
 use super::backlog::Backlog;
 use super::cpu::{self, Cpu};
 use super::descent::deepest;
@@ -73,6 +74,8 @@ pub struct Case {
     disks: Nanos,
     /// Looks at tasks of this host's programs.
     sleeps: Vec<SleepLook>,
+    /// The sends of a command.
+    sends: Sends,
     /// When the measurement ended, where that is known.
     end: Option<slow::Moment>,
 }
@@ -97,6 +100,7 @@ impl Case {
             descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
             sleeps: Vec::new(),
+            sends: Sends::default(),
             end: None,
         }
     }
@@ -109,6 +113,9 @@ impl Case {
 
     /// Add the waits that a message shows, if they are slow. Its name should be the process'.
     pub fn message(&mut self, message: &Message) {
+        if self.scope.is_command {
+            self.sends.see(message, self.scope.slow);
+        }
         for mut wait in of_message(message) {
             self.see_round_trip(&wait);
             if !self.counts(message, &wait) {
@@ -307,6 +314,7 @@ impl Case {
     pub fn diagnose(&self, summary: &Summary) -> Diagnosis {
         let mut waits = self.waits.clone();
         away::settle(&mut waits, &self.tried, &self.sending);
+        let mut notes = asking::pauses(&mut waits, &self.sends);
         let fates = Fates::new(&self.sending, summary);
         for wait in &mut waits {
             self.limit_path(wait);
@@ -337,6 +345,7 @@ impl Case {
         workers::divide(&mut waits, &open);
         looks::note(&mut waits, &open, &self.sleeps);
         held::idle(&waits, &mut open, &quick);
+        held::alike(&waits, &mut open, &quick);
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
         pace::waited_for(&mut waits, &held);
@@ -345,7 +354,6 @@ impl Case {
         held.resize(held.len() + besides.len(), None);
         waits.extend(besides);
         let asked = served.asked(&waits);
-        let mut notes = Vec::new();
         let mut accounts = BTreeMap::<(Key, Option<End>), Account<'_>>::new();
         let mut pushed = BTreeMap::<Key, Vec<&Slow>>::new();
         for (of, wait) in waits.iter().enumerate() {
@@ -584,8 +592,11 @@ impl Case {
     /// Return true if a connection that always has a question open is a fault all the same:
     /// everything that the service answers is slow, not only what may be a subscription.
     fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
+        if wait.seen.held_up {
+            return true;
+        }
         if wait.key.root != Node::Service {
-            return looks::hangs(wait) || self.has_fast_siblings(wait);
+            return self.has_fast_siblings(wait);
         }
         let slow: u64 = self
             .waits

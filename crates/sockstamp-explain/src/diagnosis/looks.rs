@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::sleep::{self, Ran, Sleep, SleepLook, Slept};
@@ -51,6 +52,8 @@ pub(super) fn note(waits: &mut [Slow], open: &[bool], looks: &[SleepLook]) {
             wait.seen.ran.clone_from(&found.ran);
             wait.seen.asleep_in.clone_from(&found.asleep_in);
             wait.seen.idle = found.is_idle;
+            wait.seen.held_up = found.is_held_up;
+            wait.seen.tracer.clone_from(&found.tracer);
             ask(wait);
         }
     }
@@ -70,23 +73,32 @@ fn ask(wait: &mut Slow) {
     wait.parts.give(is_asleep, Node::ServiceAsks);
 }
 
-/// Return true if the tasks of the peer sleep, at four looks of five, in what nobody sleeps in who
-/// has nothing to tell: it is no subscription that the wait is for.
-pub(super) fn hangs(wait: &Slow) -> bool {
-    let is_held_up = |sleep: &Sleep| {
-        matches!(
-            sleep,
-            Sleep::Stopped
-                | Sleep::Frozen
-                | Sleep::NetworkFiles
-                | Sleep::Disk
-                | Sleep::FileLock
-                | Sleep::SessionLock
-                | Sleep::Standby
-        )
+/// Return true for a sleep in which nobody is who has nothing to tell.
+const fn is_held_up(sleep: &Sleep) -> bool {
+    matches!(
+        sleep,
+        Sleep::Stopped
+            | Sleep::Frozen
+            | Sleep::NetworkFiles
+            | Sleep::Disk
+            | Sleep::FileLock
+            | Sleep::SessionLock
+            | Sleep::Standby
+    )
+}
+
+/// Return true if tasks sleep so at four looks of five: it is no subscription that the wait is for.
+/// A process of one task has no other one that works, so that a lock holds it up, too.
+fn are_held_up(during: &[&SleepLook], usual: &Usual<'_>) -> bool {
+    let is_so = |look: &&&SleepLook| {
+        let mut sleeps = look.tasks.values().flatten();
+        sleeps.any(|sleep| match sleep {
+            Sleep::Lock => look.tasks.len() == 1,
+            sleep => is_held_up(sleep) && usual.beyond(sleep, look) > 0,
+        })
     };
-    let slept = wait.seen.slept.as_ref();
-    slept.is_some_and(|slept| slept.looks * 5 >= slept.of * 4 && is_held_up(&slept.sleep))
+    let looks = during.iter().filter(is_so).count();
+    during.len() >= LEAST && looks * 5 >= during.len() * 4
 }
 
 /// The tasks of programs while some of their waits went on.
@@ -97,6 +109,10 @@ struct Found {
     asleep_in: Vec<Sleep>,
     /// The tasks had nothing to do, at four looks of five.
     is_idle: bool,
+    /// The tasks did not sleep for want of something to do, at four looks of five.
+    is_held_up: bool,
+    /// The program that traced theirs at half of the looks.
+    tracer: Option<Name>,
 }
 
 fn find(waits: &[&Slow], looks: &[SleepLook]) -> Found {
@@ -115,17 +131,34 @@ fn find(waits: &[&Slow], looks: &[SleepLook]) -> Found {
         ran: ran(&during, &without),
         asleep_in: asleep_in(&during),
         is_idle: during.len() >= LEAST && idle * 5 >= during.len() * 4,
+        is_held_up: are_held_up(&during, &usual),
+        tracer: tracer(&during),
     }
 }
 
+fn tracer(during: &[&SleepLook]) -> Option<Name> {
+    let tracers: Vec<_> = during
+        .iter()
+        .filter_map(|look| look.tracer.as_ref())
+        .collect();
+    let is_often = tracers.len() >= LEAST && tracers.len() * 2 >= during.len();
+    tracers
+        .first()
+        .filter(|_| is_often)
+        .map(|tracer| (*tracer).clone())
+}
+
 /// Return what more tasks slept in than otherwise, at a third of the looks during waits; of
-/// several, what most tasks slept in.
+/// several, what most tasks slept in. Who sleeps in a lock waits for one that has it: what that one
+/// sleeps in comes first.
 fn slept(during: &[&SleepLook], usual: &Usual<'_>) -> Option<Slept> {
     let of = during.len();
     let beyond = |sleep: &Sleep| {
         let beyond = during.iter().map(|look| usual.beyond(sleep, look));
         let beyond: Vec<_> = beyond.filter(|beyond| *beyond > 0).collect();
-        let is_often = of >= LEAST && beyond.len() * 3 >= of;
+        // Of those that have a lock in turn, few are in it at a time.
+        let part = if is_held_up(sleep) { 6 } else { 3 };
+        let is_often = of >= LEAST && beyond.len() * part >= of;
         let slept = Slept {
             sleep: sleep.clone(),
             looks: beyond.len(),
@@ -140,8 +173,10 @@ fn slept(during: &[&SleepLook], usual: &Usual<'_>) -> Option<Slept> {
         .filter(|sleep| **sleep != Sleep::Idle)
         .filter_map(beyond)
         .max_by(|(tasks, slept), (others, other)| {
-            tasks
-                .cmp(others)
+            let is_cause = |slept: &Slept| slept.sleep != Sleep::Lock;
+            is_cause(slept)
+                .cmp(&is_cause(other))
+                .then_with(|| tasks.cmp(others))
                 .then_with(|| other.sleep.cmp(&slept.sleep))
         })
         .map(|(_, slept)| slept)
@@ -350,7 +385,6 @@ mod tests {
     use sockstamp_model::clock::Nanos;
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::fixture;
-    use sockstamp_model::name::Name;
     use sockstamp_model::stage::Direction;
 
     use super::super::slow::{Parts, Role, Seen};
@@ -366,6 +400,7 @@ mod tests {
             ready: Vec::new(),
             ends_after: BTreeMap::new(),
             theirs: Vec::new(),
+            tracer: None,
         }
     }
 
@@ -422,6 +457,20 @@ mod tests {
         );
         assert_eq!(told(&["worker-1"], &["worker-7"]), None);
         assert_eq!(told(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_tracer_is_named() {
+        let look = |of: u64, tracer: Option<Name>| SleepLook {
+            tracer,
+            ..look(of * 100 + 25, None, Sleep::Lock)
+        };
+        let traced = (0..10)
+            .map(|of| look(of, Some("strace".into())))
+            .collect::<Vec<_>>();
+        assert_eq!(served(&traced).tracer, Some("strace".into()));
+        let once = (0..10).map(|of| look(of, (of == 1).then(|| "gdb".into())));
+        assert_eq!(served(&once.collect::<Vec<_>>()).tracer, None);
     }
 
     /// As of an event loop that limits its rate: it sleeps until the moment at which it answers.

@@ -26,14 +26,30 @@ pub(super) fn is_lossy(wait: &Slow) -> bool {
     LOST.iter().any(|(lost, _)| wait.parts.of(*lost) > 0)
 }
 
+/// The least timeout after which TCP sends again (TCP_RTO_MIN, include/net/tcp.h, v6.18).
+const TIMEOUT: u64 = 200_000_000;
+
+/// Return true for an answer that is late by a timeout or more: a message does not show whether its
+/// question was sent again.
+fn may_be_lossy(wait: &Slow) -> bool {
+    wait.parts.of(Node::AnswerPeer) >= TIMEOUT
+}
+
 /// Give the time of losses to a link that went down.
 pub(super) fn give(waits: &mut [Slow], links: &Links) {
-    for wait in waits.iter_mut().filter(|wait| is_lossy(wait)) {
+    for wait in waits {
         let Some(link) = links.get(&(wait.flow.netns, wait.peer())) else {
             continue;
         };
+        if !is_lossy(wait) && !may_be_lossy(wait) {
+            continue;
+        }
         for (lost, down) in LOST {
             wait.parts.give(|node| node == lost, down);
+        }
+        if may_be_lossy(wait) {
+            wait.parts
+                .give(|node| node == Node::AnswerPeer, Node::AnswerLink);
         }
         wait.seen.link = Some(link.clone());
     }

@@ -5,6 +5,7 @@
 //! that carries it. docs/diagnosis.md, which is made from the tree, tells how.
 
 mod alone;
+mod asking;
 mod asleep;
 mod away;
 mod backlog;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::descriptors::Descriptors;
+use sockstamp_model::name::Name;
 use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
@@ -14,7 +15,6 @@ use super::backlog::Backlog;
 use super::descent::{self, Deepest};
 use super::finding::Finding;
 use super::link::Link;
-use super::looks;
 use super::neighbour::Neighbour;
 use super::sleep::{Ran, Sleep, Slept};
 use super::slow::{Role, Seen};
@@ -173,7 +173,7 @@ fn is_open(account: &Account<'_>) -> bool {
 /// The tasks of the peer, which is on this host, show why.
 fn hangs(account: &Account<'_>) -> bool {
     let mut counted = account.counted.iter();
-    there(account).is_some() && counted.all(|counted| looks::hangs(counted.wait))
+    there(account).is_some() && counted.all(|counted| counted.wait.seen.held_up)
 }
 
 /// Return true if all that the waits sent was acknowledged.
@@ -272,6 +272,10 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         return format!("of that {}", several.collect::<Vec<_>>().join("; "));
     }
     let mut cause = match deepest.node {
+        node if is_of_tasks(node) && tracer(account).is_some() => {
+            let tracer = tracer(account).map_or_else(String::new, ToString::to_string);
+            format!("it is traced by {tracer}, which stops its tasks at system calls or signals")
+        }
         Node::AnswerPeer if is_here(finding) => {
             let there = there(account).map_or("the service, on this host".to_owned(), There::words);
             format!("the work of {there}{}", of_theirs(account))
@@ -298,6 +302,17 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         95.. => cause,
         percent => format!("{cause}; {percent} % of what is lost"),
     }
+}
+
+/// Tasks of this host have the time.
+fn is_of_tasks(node: Node) -> bool {
+    matches!(node.root(), Node::Service | Node::Read | Node::Accept)
+}
+
+/// The program that traces the one that is waited for.
+fn tracer<'a>(account: &'a Account<'_>) -> Option<&'a Name> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    seen.find_map(|seen| seen.tracer.as_ref())
 }
 
 /// The program of a service, where all of these are of one on this host.
@@ -625,12 +640,46 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
             ": they were sent again, and never acknowledged".to_owned()
         }
         (End::GivenUp, Node::AnswerPeer) if are_heard(account) => {
-            ": the host there acknowledged them: its program did not answer, or the answer was lost"
-                .to_owned()
+            let own = match are_alike(account) {
+                true => ", as by a timeout of its own",
+                false => "",
+            };
+            format!(
+                "{own}: the host there acknowledged them: its program did not answer in time, or \
+                 the answer was lost"
+            )
         }
+        (End::GivenUp, Node::AnswerPeer) if are_alike(account) => {
+            ", as by a timeout of its own".to_owned()
+        }
+        (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding),
         _ => String::new(),
     }
 }
+
+/// Where a part of the connects is refused, more may be so than where all are.
+fn came_through(finding: &Finding) -> String {
+    match finding
+        .tried
+        .map_or(0, |all| all.saturating_sub(finding.count))
+    {
+        0 => ": nothing listens there, or a firewall rejects them".to_owned(),
+        others => format!(
+            ", and {others} came through: the service is down at times, a firewall rejects some, or \
+             two hosts have the address"
+        ),
+    }
+}
+
+/// Return true for three waits or more that ended after the same time, but for a twentieth.
+fn are_alike(account: &Account<'_>) -> bool {
+    let times = account.times();
+    let ends = times.first().zip(times.last());
+    times.len() >= 3 && ends.is_some_and(|(least, most)| (most - least) * 20 <= *most)
+}
+
+/// A connection that nobody used for so long was idle.
+const IDLE: u64 = 200_000_000;
 
 fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     let what = match finding.node.root() {
@@ -653,7 +702,7 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
         .iter()
         .filter_map(|counted| counted.wait.seen.pause)
         .min()
-        .filter(|pause| *pause >= 1_000_000_000);
+        .filter(|pause| *pause >= IDLE);
     let idle = match (how, pause) {
         (End::Reset | End::ClosedByPeer, Some(pause)) => {
             format!(", all idle for at least {} before", Nanos(pause))
@@ -667,6 +716,8 @@ fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     let befell = match (finding.node.root(), how) {
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
         (_, End::TurnedAway) => turned_away(finding, account),
+        (Node::Delivery, End::ClosedByPeer) => "were not acknowledged when the peer closed",
+        (Node::Connect, End::Refused) => "were refused",
         (Node::Delivery, End::Reset) => "were not acknowledged until a reset came",
         (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
         (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",

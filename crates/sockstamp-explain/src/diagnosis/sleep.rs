@@ -155,6 +155,8 @@ pub struct SleepLook {
     pub ends_after: BTreeMap<u32, Nanos>,
     /// Sleeps of tasks at the other ends of its Unix sockets; `None` for one that did not.
     pub theirs: Vec<Option<Sleep>>,
+    /// The program that traces the process (strace, a debugger).
+    pub tracer: Option<Name>,
 }
 
 /// What tasks slept in, by so many looks of all during the waits.

@@ -156,6 +156,10 @@ pub(super) struct Seen {
     pub(super) disks: u64,
     /// Its program's tasks had nothing to do meanwhile.
     pub(super) idle: bool,
+    /// Its program's tasks slept, and not for want of something to do.
+    pub(super) held_up: bool,
+    /// The program that traces its own.
+    pub(super) tracer: Option<Name>,
     /// What its program's tasks slept in.
     pub(super) slept: Option<Slept>,
     /// All that its program's tasks slept in, at most looks.

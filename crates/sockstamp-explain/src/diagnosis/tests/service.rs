@@ -341,6 +341,7 @@ fn what_an_idle_event_loop_holds_is_a_note() {
                     ready: Vec::new(),
                     ends_after: std::collections::BTreeMap::new(),
                     theirs: Vec::new(),
+                    tracer: None,
                     tasks: [(20, Some(sleep.clone())), (21, Some(Sleep::Lock))]
                         .into_iter()
                         .collect(),

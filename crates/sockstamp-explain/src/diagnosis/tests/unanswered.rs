@@ -38,7 +38,8 @@ fn requests_without_an_answer_are_a_finding() {
     );
     assert_eq!(
         diagnosis.findings[0].sentence,
-        "3 of 3 requests of app to 10.0.0.2:6379 got no answer and were given up after 3.00 s"
+        "3 of 3 requests of app to 10.0.0.2:6379 got no answer and were given up after 3.00 s, as by a \
+         timeout of its own"
     );
 }
 
@@ -191,6 +192,7 @@ fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
             ready: Vec::new(),
             ends_after: std::collections::BTreeMap::new(),
             theirs: Vec::new(),
+            tracer: None,
         }));
         case.diagnose(&summary())
     };
