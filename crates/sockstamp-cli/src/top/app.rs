@@ -1,6 +1,7 @@
 //! Keep the state of the view, and how keys, counters and messages change it. It knows neither
 //! terminal nor kernel.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -64,10 +65,18 @@ pub(super) enum Action {
     Redraw,
     /// Read the counters at once: an interval must start here.
     Refresh,
+    /// Count in other groups.
+    Regroup,
 }
 
-/// Rows that a page key skips.
+/// Rows that a page key skips, and a step of the mouse's wheel.
 const PAGE: isize = 10;
+const STEP: isize = 3;
+/// The limits of `--interval`.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(3600);
+/// The groupings that a key leads to, after that of `--by`.
+const GROUPINGS: [&str; 5] = ["comm,port", "peer,port", "pid,comm", "container", "netns"];
 
 #[derive(Debug)]
 pub(super) struct App {
@@ -77,6 +86,8 @@ pub(super) struct App {
     pub(super) slow: Nanos,
     pub(super) view: View,
     pub(super) page: Option<Page>,
+    /// Lines of the page above the screen; drawing bounds it.
+    pub(super) scroll: Cell<usize>,
     pub(super) window: Window,
     pub(super) shown: Shown,
     pub(super) order: Order,
@@ -114,6 +125,7 @@ impl App {
             slow,
             view: View::Groups,
             page: None,
+            scroll: Cell::new(0),
             window: Window::Interval,
             shown: Shown::P99,
             order: Order::Time,
@@ -176,6 +188,7 @@ impl App {
     /// Show a page, or the view again; what it shows is looked at anew.
     fn turn_to(&mut self, page: Option<Page>) {
         (self.page, self.look, self.diagnosis) = (page, None, None);
+        self.scroll.set(0);
     }
 
     /// A new reading of the counters.
@@ -324,10 +337,16 @@ impl App {
         Action::Nothing
     }
 
-    /// Any key but those for another page leads back.
+    /// Any key but those that scroll and those for another page leads back.
     fn on_page(&mut self, code: KeyCode) -> Action {
         match code {
-            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('q') | KeyCode::F(10) => return Action::Quit,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll_by(1),
+            KeyCode::PageUp => self.scroll_by(-PAGE),
+            KeyCode::PageDown => self.scroll_by(PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.scroll.set(0),
+            KeyCode::End | KeyCode::Char('G') => self.scroll.set(usize::MAX),
             KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => {
                 self.turn_to(Some(Page::Help))
             }
@@ -342,7 +361,7 @@ impl App {
 
     fn on_table(&mut self, code: KeyCode) -> Action {
         match code {
-            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('q') | KeyCode::F(10) => return Action::Quit,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.turn_to(Some(Page::Help)),
             KeyCode::Char('v') => self.turn_to(Some(Page::Counters)),
             KeyCode::Char('W') => self.turn_to(Some(Page::Waits)),
@@ -354,16 +373,48 @@ impl App {
             KeyCode::End | KeyCode::Char('G') => self.go(isize::MAX),
             KeyCode::Enter | KeyCode::Right => return self.drill_down(),
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => self.back(),
-            KeyCode::Char('s' | '>') => self.next_order(1),
+            KeyCode::Char('s' | '>') | KeyCode::F(6) => self.next_order(1),
             KeyCode::Char('S' | '<') => self.next_order(-1),
             KeyCode::Char('r') => self.reversed = !self.reversed,
             KeyCode::Char('p') => self.shown = self.shown.next(),
             KeyCode::Char('w') => self.other_window(),
             KeyCode::Char(' ') => return self.pause(),
-            KeyCode::Char('/') => self.start_filter(),
+            KeyCode::Char('/') | KeyCode::F(3 | 4) => self.start_filter(),
+            KeyCode::Char('+') => return self.set_interval(self.interval * 2),
+            KeyCode::Char('-') => return self.set_interval(self.interval / 2),
+            KeyCode::Char('b') if self.view == View::Groups => return self.next_grouping(),
             _ => self.notice = Some("no such key; ? lists them"),
         }
         Action::Nothing
+    }
+
+    /// A step of the mouse's wheel, down or up.
+    pub(super) fn on_wheel(&mut self, down: bool) {
+        let by = if down { STEP } else { -STEP };
+        match self.page {
+            Some(_) => self.scroll_by(by),
+            None => self.go(by),
+        }
+    }
+
+    fn scroll_by(&self, by: isize) {
+        self.scroll.set(self.scroll.get().saturating_add_signed(by));
+    }
+
+    fn set_interval(&mut self, interval: Duration) -> Action {
+        self.interval = interval.clamp(SHORTEST, LONGEST);
+        Action::Refresh
+    }
+
+    fn next_grouping(&mut self) -> Action {
+        let all = GROUPINGS.iter().filter_map(|names| names.parse().ok());
+        let all: Vec<Grouping> = all.collect();
+        let place = all.iter().position(|one| *one == self.by);
+        let next = place.map_or(0, |place| (place + 1) % all.len());
+        self.by = all[next].clone();
+        (self.latest, self.now, self.earlier) = (None, None, None);
+        (self.group, self.groups) = (None, Vec::new());
+        Action::Regroup
     }
 
     fn go(&mut self, by: isize) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::stuck::Look;
-use sockstamp_bpf::{Options, Stuck};
+use sockstamp_bpf::{Options, Stuck, probe};
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
@@ -36,6 +36,16 @@ impl Feed {
             stuck,
             case: Case::new(scope),
         })
+    }
+
+    /// Begin anew, with these groups: counts are from now on.
+    pub(super) fn restart(&mut self, options: &Options, scope: Scope) -> Result<()> {
+        self.measuring.raise();
+        let mut other = Self::start(probe::facts(), options, scope)?;
+        // The session that ends needs its capabilities, too.
+        other.measuring.raise();
+        *self = other;
+        self.measuring.lower()
     }
 
     /// Look at everything that waits now.

@@ -27,8 +27,10 @@ const DIAGNOSIS: usize = 2;
 const LEAST_NAME: usize = 12;
 /// Rows that are worth more than details.
 const ROWS: usize = 4;
-/// The width of the bar in the details.
-const BAR: usize = 30;
+/// The least width of the bar in the details, and what stands beside it: its indent, and the shares
+/// of the largest stages.
+const LEAST_BAR: usize = 10;
+const BESIDE_BAR: usize = 50;
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +259,7 @@ fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'st
     rule += &"─".repeat(width.saturating_sub(used));
     let mut lines = vec![Line::styled(rule + &more, paint.faint())];
     for direction in Direction::ALL {
-        lines.extend(describe_half(direction, row.half(direction), paint));
+        lines.extend(describe_half(direction, row.half(direction), width, paint));
     }
     lines.push(causes(row));
     lines.extend(diagnosis(row, paint));
@@ -276,7 +278,12 @@ fn diagnosis(row: &Row, paint: Paint) -> Vec<Line<'static>> {
     lines
 }
 
-fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'static>; 2] {
+fn describe_half(
+    direction: Direction,
+    half: &Half,
+    width: usize,
+    paint: Paint,
+) -> [Line<'static>; 2] {
     let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
     let mut text = format!(
         " {}  {} msg/s  {}B/s  {} p50 {}  p99 {}",
@@ -298,9 +305,10 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     }
     let times = bar::of_stages(&half.stages, |figures| figures.sum_ns)
         .filter(|(stage, _)| stage.has_share());
-    let stretches = bar::stretches(times, half.total.sum_ns, BAR);
+    let columns = width.saturating_sub(BESIDE_BAR).max(LEAST_BAR);
+    let stretches = bar::stretches(times, half.total.sum_ns, columns);
     let mut spans = vec![Span::raw("     ")];
-    spans.extend(bar::spans(&stretches, BAR, paint));
+    spans.extend(bar::spans(&stretches, columns, paint));
     for stretch in &stretches {
         let (_, name) = look(stretch.stage).head;
         let share = half.share(stretch.stage);

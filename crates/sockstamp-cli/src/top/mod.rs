@@ -32,12 +32,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::event::{self, Event, KeyEventKind, MouseEventKind};
 use crossterm::terminal as crossterm_terminal;
 use ratatui::layout::Size;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use sockstamp_bpf::plan::Plan;
-use sockstamp_bpf::probe;
+use sockstamp_bpf::{Grouped, probe};
+use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::group::Grouping;
 
 pub use self::options::Options;
@@ -93,6 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         signals,
         resized: false,
         paint,
+        wanted,
+        scope,
     };
     if options.once {
         top.once(options.interval)?;
@@ -121,6 +124,9 @@ struct Top {
     /// The picture has another size than the terminal.
     resized: bool,
     paint: Paint,
+    /// The measurement, to begin it anew with other groups.
+    wanted: sockstamp_bpf::Options,
+    scope: Scope,
 }
 
 impl Top {
@@ -171,9 +177,16 @@ impl Top {
                 Action::Quit => return Ok(()),
                 Action::Suspend => screen.suspend()?,
                 Action::Redraw => screen.resume()?,
+                Action::Regroup => {
+                    self.wanted.groups = Some(Grouped::by(self.app.by.clone()));
+                    self.feed.restart(&self.wanted, self.scope)?;
+                    // A session may tell what it leaves alone.
+                    screen.resume()?;
+                }
                 Action::Nothing | Action::Refresh => {}
             }
-            let is_due = action == Action::Refresh || Instant::now() >= next;
+            let begins = [Action::Refresh, Action::Regroup].contains(&action);
+            let is_due = begins || Instant::now() >= next;
             if is_due {
                 self.app.on_snapshot(self.feed.snapshot()?);
                 next = Instant::now() + self.app.interval;
@@ -230,6 +243,14 @@ impl Top {
     fn on_event(&mut self, event: &Event) -> Action {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.app.on_key(*key),
+            Event::Mouse(mouse) => {
+                match mouse.kind {
+                    MouseEventKind::ScrollDown => self.app.on_wheel(true),
+                    MouseEventKind::ScrollUp => self.app.on_wheel(false),
+                    _ => {}
+                }
+                Action::Nothing
+            }
             _ => Action::Nothing,
         }
     }

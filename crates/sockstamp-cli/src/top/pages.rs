@@ -12,7 +12,7 @@ use crate::stuck;
 const KEYS: [(&str, &str); 13] = [
     (
         "↑ ↓ k j",
-        "move; PgUp PgDn by ten; Home End g G to the ends",
+        "move, as the wheel; PgUp PgDn by ten; Home End g G to the ends",
     ),
     (
         "Enter →",
@@ -20,20 +20,23 @@ const KEYS: [(&str, &str); 13] = [
     ),
     ("Esc ←", "back"),
     (
-        "s S",
-        "sort by the next, the previous: time, messages, bytes, stages, name",
+        "s S r",
+        "sort by the next, the previous: time, bytes, a stage, …; reverse",
     ),
-    ("r", "reverse the order"),
     ("p", "show p50, p99, or shares of the time"),
     ("w", "the last interval, or everything since the start"),
+    (
+        "b + -",
+        "other groups (new counts); a longer, a shorter interval",
+    ),
     ("/", "show only names that contain this text"),
     ("Space", "freeze the screen; counting continues"),
     (
         "v W",
         "findings, verdicts and losses; everything that waits now",
     ),
-    ("Ctrl-L", "redraw"),
-    ("Ctrl-Z", "suspend"),
+    ("Ctrl-L", "redraw; Ctrl-Z: suspend"),
+    ("F1 3 6 10", "help, /, s and quit, as in htop"),
     ("q Ctrl-C", "quit"),
 ];
 

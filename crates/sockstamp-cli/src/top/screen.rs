@@ -1,5 +1,6 @@
 //! Turn the state into lines of text, in the frame that every view has.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use ratatui::layout::Size;
@@ -35,8 +36,10 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
         (None, View::Groups | View::Flows) => groups::body(app, width, room, paint),
         (None, View::Messages(_)) => messages::body(app, width, room, paint),
     };
-    // Mark that lines do not fit.
-    if body.len() > room {
+    if app.page.is_some() {
+        scrolled(&mut body, room, &app.scroll, paint);
+    } else if body.len() > room {
+        // Mark that lines do not fit.
         body.truncate(room.saturating_sub(1));
         body.push(Line::styled(" … more with a higher window", paint.faint()));
     }
@@ -45,6 +48,20 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
     lines.extend(foot);
     lines.truncate(height);
     lines.into_iter().map(|line| cut(line, width)).collect()
+}
+
+/// Leave out lines above and below the room of a page, and mark that.
+fn scrolled(body: &mut Vec<Line<'static>>, room: usize, scroll: &Cell<usize>, paint: Paint) {
+    let most = match body.len() > room {
+        true => body.len() - room.saturating_sub(1),
+        false => 0,
+    };
+    scroll.set(scroll.get().min(most));
+    body.drain(..scroll.get());
+    if body.len() > room {
+        body.truncate(room.saturating_sub(1));
+        body.push(Line::styled(" … more: ↓ PgDn", paint.faint()));
+    }
 }
 
 /// The lines as plain text.
@@ -218,7 +235,7 @@ fn key_line(app: &App, paint: Paint) -> Line<'static> {
         return Line::styled(format!(" {notice}"), paint.alarm());
     }
     let keys = match (app.page, app.view) {
-        (Some(_), _) => "any key leads back  q quit",
+        (Some(_), _) => "↑↓ scroll  any other key leads back  q quit",
         (None, View::Groups) => {
             "? help  ↑↓ Enter flows  s sort  p p50/p99/share  / filter  Space pause  q quit"
         }

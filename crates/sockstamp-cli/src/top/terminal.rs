@@ -8,15 +8,16 @@ use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute, terminal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Position, Rect, Size};
 use ratatui::text::{Line, Text};
 use ratatui::{Terminal, TerminalOptions, Viewport};
-use signal_hook::consts::SIGTSTP;
-use signal_hook::low_level::emulate_default_handler;
 
 /// The terminal is ours at the moment. It makes sure that it is restored only once.
 static OURS: AtomicBool = AtomicBool::new(false);
@@ -126,11 +127,12 @@ impl Screen {
         self.terminal.resize(area)
     }
 
-    /// Restore the terminal and stop this process, as the default of SIGTSTP does; take over the
-    /// terminal again when the process continues.
+    /// Restore the terminal and stop the process group; take over the terminal again when it
+    /// continues.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back()?;
-        emulate_default_handler(SIGTSTP)?;
+        // All of the group, as the terminal does it: a script that runs us would go on to wait.
+        kill(Pid::from_raw(0), Signal::SIGSTOP)?;
         self.resume()
     }
 
@@ -160,8 +162,14 @@ fn draw_on_terminal() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
 
 fn take() -> io::Result<()> {
     OURS.store(true, Ordering::SeqCst);
-    let taken = terminal::enable_raw_mode()
-        .and_then(|()| execute!(stdout(), EnterAlternateScreen, cursor::Hide));
+    let taken = terminal::enable_raw_mode().and_then(|()| {
+        execute!(
+            stdout(),
+            EnterAlternateScreen,
+            EnableMouseCapture,
+            cursor::Hide
+        )
+    });
     if taken.is_err() {
         give_back()?;
     }
@@ -173,7 +181,12 @@ fn give_back() -> io::Result<()> {
         return Ok(());
     }
     // Both, whatever becomes of the other.
-    let left = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
+    let left = execute!(
+        stdout(),
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        cursor::Show
+    );
     terminal::disable_raw_mode().and(left)?;
     stdout().flush()
 }

@@ -465,3 +465,79 @@ fn no_colour_is_no_colour() {
             >= 80
     );
 }
+
+fn function(app: &mut App, number: u8) -> Action {
+    app.on_key(KeyEvent::new(KeyCode::F(number), KeyModifiers::NONE))
+}
+
+#[test]
+fn function_keys_are_those_of_htop() {
+    let mut app = sample::app();
+    function(&mut app, 3);
+    assert!(app.editing);
+    press(&mut app, "\x1b");
+    let order = app.order;
+    function(&mut app, 6);
+    assert_ne!(app.order, order);
+    function(&mut app, 1);
+    assert!(seen(&app, SMALL).contains("help, /, s and quit, as in htop"));
+    assert_eq!(function(&mut app, 10), Action::Quit);
+}
+
+#[test]
+fn a_page_that_is_too_long_scrolls_to_its_end_and_back() {
+    let mut app = sample::app();
+    press(&mut app, "v");
+    let whole = seen(&app, Size::new(80, 60));
+    let last = whole
+        .lines()
+        .rfind(|line| line.contains("ended for new ones"));
+    let short = Size::new(60, 16);
+    let first = seen(&app, short);
+    assert!(first.contains(" … more: ↓ PgDn"), "{first}");
+    press(&mut app, "G");
+    let end = seen(&app, short);
+    assert!(
+        !end.contains("more:") && end.contains("ended for"),
+        "{last:?}: {end}"
+    );
+    app.on_wheel(false);
+    assert_ne!(seen(&app, short), end);
+    press(&mut app, "g");
+    assert_eq!(seen(&app, short), first);
+    press(&mut app, "x");
+    assert!(app.page.is_none());
+}
+
+#[test]
+fn the_wheel_moves_among_rows() {
+    let mut app = sample::app();
+    press(&mut app, "↓");
+    app.on_wheel(true);
+    assert!(app.cursor() > 1);
+    app.on_wheel(false);
+    assert_eq!(app.cursor(), 0);
+}
+
+#[test]
+fn keys_change_the_interval_within_its_limits() {
+    let mut app = sample::app();
+    let interval = app.interval;
+    assert_eq!(press(&mut app, "+"), Action::Refresh);
+    assert_eq!(app.interval, interval * 2);
+    press(&mut app, &"-".repeat(20));
+    assert_eq!(app.interval, Duration::from_millis(100));
+    press(&mut app, &"+".repeat(30));
+    assert_eq!(app.interval, Duration::from_secs(3600));
+}
+
+#[test]
+fn a_key_leads_through_the_groupings() {
+    let mut app = sample::app();
+    let by = app.by.clone();
+    assert_eq!(press(&mut app, "b"), Action::Regroup);
+    assert_ne!(app.by, by);
+    assert!(app.rows().is_empty());
+    press(&mut app, "bbbb");
+    assert_eq!(app.by, by);
+}
