@@ -46,6 +46,7 @@ pub mod programs;
 pub mod prometheus;
 pub mod qdisc;
 pub mod recording;
+pub mod schema;
 pub mod sending;
 pub mod streams;
 pub mod tagged;

@@ -88,6 +88,7 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Beside, "ping", "refused::"),
     place(Group::Beside, "privileges", ""),
     place(Group::Beside, "recordings", ""),
+    place(Group::Beside, "schemas", ""),
     place(Group::Beside, "spelled", ""),
     place(Group::Beside, "verified", ""),
     place(Group::Beside, "wrong_use", ""),
