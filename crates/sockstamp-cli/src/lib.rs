@@ -21,6 +21,7 @@ mod hints;
 mod janitor;
 mod join;
 mod measure;
+mod offered;
 mod options;
 mod pcap;
 mod ping;
@@ -62,6 +63,7 @@ use crate::print::progress::Interrupted;
 /// command, the command's own; of `ping`, ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
+    offered::answer();
     let Cli {
         subcommand,
         explain_words,

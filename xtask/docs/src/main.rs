@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 fn generated() -> Result<Files> {
     let mut files = manual::pages()?;
     files.extend(c_manual::pages()?);
-    files.extend(manual::completions());
+    files.extend(manual::completions()?);
     files.insert(
         "docs/kernel-support.md".into(),
         kernels::support(root())?.into_bytes(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
-use clap_complete::Shell;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_mangen::Man;
 use sockstamp_cli::Cli;
 
@@ -17,6 +17,9 @@ const DATE: &str = "2026-11-29";
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";
+
+/// The program.
+const NAME: &str = "sockstamp";
 
 /// The only one that has subcommands.
 const ROOT_PAGE: &str = "sockstamp.1";
@@ -117,24 +120,23 @@ fn wrapped(line: &str, tidied: &mut String) {
     tidied.push('\n');
 }
 
-/// Under the names that each shell looks for.
-pub(crate) fn completions() -> Files {
-    [
-        (Shell::Bash, "sockstamp.bash"),
-        (Shell::Zsh, "_sockstamp"),
-        (Shell::Fish, "sockstamp.fish"),
-    ]
-    .into_iter()
-    .map(|(shell, file)| {
+/// Under the names that each shell looks for: scripts that ask the program at TAB.
+pub(crate) fn completions() -> Result<Files> {
+    let shells: [(&dyn EnvCompleter, &str); 3] = [
+        (&Bash, "sockstamp.bash"),
+        (&Zsh, "_sockstamp"),
+        (&Fish, "sockstamp.fish"),
+    ];
+    let script = |(shell, file): (&dyn EnvCompleter, &str)| {
         let mut contents = Vec::new();
-        clap_complete::generate(shell, &mut visible(), "sockstamp", &mut contents);
-        (Path::new(COMPLETIONS).join(file), contents)
-    })
-    .collect()
+        shell.write_registration("COMPLETE", NAME, NAME, NAME, &mut contents)?;
+        anyhow::Ok((Path::new(COMPLETIONS).join(file), contents))
+    };
+    shells.into_iter().map(script).collect()
 }
 
-/// The command line without its hidden subcommands, which clap_complete would offer, and without
-/// `help`, which adds nothing to the pages.
+/// The command line without its hidden subcommands, and without `help`, which adds nothing to the
+/// pages.
 fn visible() -> Command {
     let whole = Cli::command();
     let subcommands: Vec<_> = whole

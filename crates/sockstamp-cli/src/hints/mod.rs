@@ -31,10 +31,55 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
     if !error.use_stderr() || arguments.len() < 2 || is_fping {
         return None;
     }
-    spelled::instead(error, arguments)
+    of_sleep(error, arguments)
+        .or_else(|| of_shell(arguments))
+        .or_else(|| spelled::instead(error, arguments))
         .or_else(|| of_filter(error, arguments))
         .or_else(|| of_words(arguments))
         .or_else(|| misused::line(error, arguments))
+}
+
+/// Return what to type for a command that only waits, as perf-stat(1) needs one beside `-p`.
+fn of_sleep(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let [_, before @ .., sleep, time] = &words[..] else {
+        return None;
+    };
+    let is_target = |word: &str| {
+        let options = [
+            "-p",
+            "--pid",
+            "--comm",
+            "--cgroup",
+            "--container",
+            "--netns",
+        ];
+        options.contains(&word.split('=').next().unwrap_or_default())
+    };
+    let waits = sleep == "sleep" && before.iter().any(|word| is_target(word));
+    if !waits || error.kind() == ErrorKind::DisplayHelp {
+        return None;
+    }
+    let before: Vec<_> = before
+        .iter()
+        .filter(|word| *word != "--")
+        .cloned()
+        .collect();
+    Some(format!(
+        "to measure for a time: sockstamp {} --duration {time}",
+        before.join(" ")
+    ))
+}
+
+/// Return what to type for the completions of a shell: the subcommand of that name serves sockets.
+fn of_shell(arguments: &[OsString]) -> Option<String> {
+    let shell = arguments.get(2)?.to_str()?;
+    let is_shell = ["bash", "zsh", "fish", "elvish", "powershell"].contains(&shell);
+    (arguments[1] == "completions" && is_shell)
+        .then(|| format!("for the completions of a shell: source <(COMPLETE={shell} sockstamp)"))
 }
 
 /// Return what to type for a filter: clap does not know what it is, so its error has no context.

@@ -120,8 +120,31 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Option("repeat", "--repeat N, or sockstamp report FILE"),
     },
     Spelling {
-        typed: &["-a", "--all"],
-        instead: Instead::Option("every", "--every"),
+        typed: &["-d", "--delay"],
+        instead: Instead::Option("interval", "--interval TIME"),
+    },
+    Spelling {
+        typed: &["-C"],
+        instead: Instead::Option("comm", "--comm NAME"),
+    },
+    Spelling {
+        typed: &["-G", "--cgroups", "--for-each-cgroup"],
+        instead: Instead::Option("cgroup", "--cgroup PATH"),
+    },
+    Spelling {
+        typed: &["-a", "--all", "--all-cpus"],
+        instead: Instead::Option(
+            "every",
+            "--every for every message; without a target it is the whole host",
+        ),
+    },
+    Spelling {
+        typed: &["-e", "--event"],
+        instead: Instead::Nothing("all stages are measured"),
+    },
+    Spelling {
+        typed: &["-l", "--line-buffered"],
+        instead: Instead::Nothing("a line is written when it comes"),
     },
     Spelling {
         typed: &["--overhead", "--cpu-limit"],
@@ -168,7 +191,7 @@ const SPELLINGS: &[Spelling] = &[
         instead: Instead::Filter("tcp port 80"),
     },
     Spelling {
-        typed: &["-r", "--read", "--input", "--file"],
+        typed: &["-r", "--read", "-i", "--input", "--file"],
         instead: Instead::Recording,
     },
     Spelling {
@@ -270,6 +293,9 @@ mod tests {
             ("report -r a.parquet", "`sockstamp report FILE`"),
             ("stat -r 5", "write --repeat N, or sockstamp report FILE"),
             ("stat -I 1000", "write --interval TIME"),
+            ("top -d 2", "write --interval TIME"),
+            ("report -i a.parquet", "`sockstamp report FILE`"),
+            ("stat -e cycles", "all stages are measured"),
             ("record -w a.parquet", "write -o FILE"),
             ("pcap a.parquet -o a.pcapng", "write -w FILE"),
         ] {
