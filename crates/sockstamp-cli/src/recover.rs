@@ -11,8 +11,7 @@ use sockstamp_model::name::Escaped;
 use sockstamp_record::recover::recover;
 use sockstamp_run::escape::complain;
 
-use crate::recordings::waits::WAITS;
-use crate::recordings::{PACKETS, every_file};
+use crate::recordings::{PACKETS, WAITS, every_file};
 
 /// Options of `recover`.
 #[derive(Debug, Args)]

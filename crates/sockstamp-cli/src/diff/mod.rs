@@ -17,10 +17,10 @@ use sockstamp_run::escape::complain;
 
 use crate::options::choice::Choice;
 use crate::options::chosen::Chosen;
-use crate::options::colours::Colours;
 use crate::options::files::{one_or_several, with_filter};
 use crate::options::filter::FilterWords;
 use crate::options::least::LeastOptions;
+use crate::print::colour::Colours;
 use crate::print::output::Format;
 use crate::recordings::{Recordings, files};
 

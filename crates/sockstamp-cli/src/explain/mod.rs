@@ -21,10 +21,10 @@ use sockstamp_model::message::Message;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
-use crate::options::colours::Colours;
 use crate::options::least::LeastOptions;
 use crate::options::live::Live;
 use crate::options::source::Source;
+use crate::print::colour::Colours;
 use crate::print::listeners::Listeners;
 use crate::print::output::Format;
 use crate::recordings::Recordings;
@@ -55,7 +55,7 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let live = &options.live;
-    if let Some(recordings) = live.target.recordings()? {
+    if let Some(recordings) = Recordings::named(&live.target)? {
         let told = of_recordings(&recordings, options)?;
         print(&mut io::stdout(), &told, options)?;
         return Ok(ExitCode::SUCCESS);

@@ -7,8 +7,8 @@ use clap::Args;
 use sockstamp_run::duration::duration;
 
 use crate::options::chosen::Chosen;
-use crate::options::colours::Colours;
 use crate::options::filter::FilterWords;
+use crate::print::colour::Colours;
 use crate::print::output::Format;
 
 /// Options of `join`.

@@ -2,7 +2,6 @@
 
 pub(crate) mod choice;
 pub(crate) mod chosen;
-pub(crate) mod colours;
 pub(crate) mod expert;
 pub(crate) mod files;
 pub(crate) mod filter;

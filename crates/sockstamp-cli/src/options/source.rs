@@ -7,14 +7,12 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::choice::Choice;
 use super::chosen::Span;
 use super::files::divided;
 use super::target::Target;
-use crate::command_line::Cli;
-use crate::recordings::Recordings;
 
 /// The files to read.
 const FILES: &str = "read";
@@ -51,12 +49,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// Open the recordings, if any are named.
-    pub(crate) fn recordings(&self) -> anyhow::Result<Option<Recordings>> {
-        let read = || Recordings::chosen(&self.files, self.choice());
-        (!self.files.is_empty()).then(read).transpose()
-    }
-
     /// Return the rows that are read.
     pub(crate) fn choice(&self) -> Choice {
         self.span
@@ -66,9 +58,8 @@ impl Source {
 
 /// Return an option as it is typed.
 fn typed(id: &str) -> String {
-    let root = Cli::command();
-    let mut options = root.get_subcommands().flat_map(Command::get_arguments);
-    let option = options.find(|option| option.get_id() == id);
+    let target = Target::augment_args(Command::new("target"));
+    let option = target.get_arguments().find(|option| option.get_id() == id);
     match (option.and_then(Arg::get_long), id) {
         (Some(long), _) => format!("--{long}"),
         (None, "command") => "a command".to_owned(),

@@ -69,7 +69,12 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match options.source.files[..] {
         [] => live(options, &options.write),
-        _ => recorded::run(&options.source, options),
+        _ => recorded::run(
+            &options.source,
+            &options.write,
+            options.all_stages,
+            options.count,
+        ),
     }
 }
 

@@ -12,7 +12,6 @@ use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
 use sockstamp_record::PacketReader;
 use sockstamp_run::escape::complain;
 
-use super::Options;
 use super::capture::Capture;
 use super::destination::{create, refuse_recording, tell, tell_unwritten};
 use crate::options::choice::Choice;
@@ -22,8 +21,12 @@ use crate::print::progress::Progress;
 use crate::recordings::{RECORDING, UNWRITTEN, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.
-pub(super) fn run(source: &Source, options: &Options) -> Result<ExitCode> {
-    let (output, all_stages): (&Path, _) = (&options.write, options.all_stages);
+pub(super) fn run(
+    source: &Source,
+    output: &Path,
+    all_stages: bool,
+    count: Option<u64>,
+) -> Result<ExitCode> {
     let messages = all_files(&source.files)?;
     let files: Result<Vec<_>> = messages.iter().map(|file| open(file)).collect();
     let files = files?;
@@ -40,7 +43,7 @@ pub(super) fn run(source: &Source, options: &Options) -> Result<ExitCode> {
             (Some(file), output)
         }
     };
-    let mut capture = Capture::start(output, None, all_stages, options.count)?;
+    let mut capture = Capture::start(output, None, all_stages, count)?;
     pass_on(&files, &source.choice(), all_stages, &mut capture)?;
     let lost = files.iter().map(lost_packets).fold(Lost::default(), sum);
     let unwritten = files.iter().map(unwritten).fold(0, u64::saturating_add);

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use sockstamp::socket_options::PathMtu;
 use sockstamp_run::duration::duration;
 
-use crate::options::colours::Colours;
+use crate::print::colour::Colours;
 use crate::print::output::Format;
 
 /// Options of `ping`.

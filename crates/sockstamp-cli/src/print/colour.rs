@@ -2,7 +2,7 @@
 
 use std::env;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// Use of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -14,6 +14,21 @@ pub enum Color {
     Always,
     /// Nowhere
     Never,
+}
+
+/// The option of what prints text.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Colours {
+    /// Use colours in text
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
+}
+
+impl Colours {
+    /// Return the brush for an output.
+    pub(crate) fn brush(self, is_terminal: bool) -> Brush {
+        self.color.brush(is_terminal)
+    }
 }
 
 impl Color {

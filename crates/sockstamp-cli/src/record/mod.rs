@@ -25,7 +25,7 @@ use crate::options::slow::SlowOnly;
 use crate::options::wrong_use::WrongUse;
 use crate::print::output::is_stdout;
 use crate::recordings::PACKETS;
-use crate::recordings::waits::WAITS;
+use crate::recordings::WAITS;
 
 use place::{Choice, Limits, Missing, Place, is_directory};
 use recorder::Recorder;

@@ -20,11 +20,13 @@ use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
 use crate::options::choice::Choice;
+use crate::options::source::Source;
 use crate::print::progress::Progress;
-use waits::WAITS;
 
 /// The extension of files with messages.
 pub(crate) const MESSAGES: &str = "parquet";
+/// The extension of files with waits.
+pub(crate) const WAITS: &str = "waits";
 /// The extension of files with packets.
 pub(crate) const PACKETS: &str = "packets";
 
@@ -107,6 +109,12 @@ impl Recordings {
     pub(crate) fn chosen(paths: &[PathBuf], choice: Choice) -> Result<Self> {
         let readers = open(&all_files(paths)?)?;
         Ok(Self { readers, choice })
+    }
+
+    /// Open what a source names, if that is recordings.
+    pub(crate) fn named(source: &Source) -> Result<Option<Self>> {
+        let read = || Self::chosen(&source.files, source.choice());
+        (!source.files.is_empty()).then(read).transpose()
     }
 
     /// Return true if rows may be left out.

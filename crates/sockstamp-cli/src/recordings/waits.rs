@@ -13,10 +13,7 @@ use sockstamp_model::wait::{Attempts, Key, Waits};
 use sockstamp_record::{Reader, WaitReader, Waited};
 use sockstamp_run::escape;
 
-use super::{Recordings, beside};
-
-/// The extension of files with waits.
-pub(crate) const WAITS: &str = "waits";
+use super::{Recordings, WAITS, beside};
 
 /// The fact that has the attempts of a recording.
 pub(crate) const ATTEMPTS: &str = "attempts";

@@ -12,7 +12,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_run::escape;
 
-use super::{Format, Options};
+use super::options::{Format, Options};
 use crate::measure::Observer;
 use crate::print::colour::Brush;
 use crate::print::findings::Shown;

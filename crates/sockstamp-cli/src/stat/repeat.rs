@@ -13,7 +13,7 @@ use sockstamp_model::summary::{StageSummary, Summary};
 use sockstamp_run::{command, escape};
 use std::os::unix::process::ExitStatusExt;
 
-use super::{Format, Options, brush_of, measurement, output_of};
+use super::options::{Format, Options, brush_of, measurement, output_of};
 use crate::measure::{self, Measured};
 use crate::options::wrong_use::WrongUse;
 use crate::print::colour::Brush;

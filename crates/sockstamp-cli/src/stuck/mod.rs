@@ -1,5 +1,6 @@
 //! `sockstamp stuck`: everything that waits now.
 
+mod options;
 mod recorded;
 
 use std::io::{self, IsTerminal, Write};
@@ -9,28 +10,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::Args;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use sockstamp_bpf::Stuck;
 use sockstamp_bpf::stuck::{Look, Open};
 use sockstamp_model::clock::Nanos;
-use sockstamp_run::duration::{duration, interval};
 use sockstamp_run::escape;
 use sockstamp_run::life::Life;
 
-use crate::options::colours::Colours;
-use crate::options::source::Source;
 use crate::print::colour::Brush;
 use crate::print::open_waits::{self, Places};
-use crate::print::output::Format;
-
-/// The version of the JSON: it changes when a key that exists changes.
-const VERSION: u32 = 1;
-
-/// Exit status if something waits longer than `--slow`, with `--fail`.
-const WAITING: u8 = 3;
+use crate::print::output::{self, Format};
+use crate::recordings::Recordings;
+pub use options::Options;
+use options::{VERSION, WAITING};
 
 /// Clear a terminal, and begin at its top: ECMA-48, ED and CUP.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -41,45 +35,8 @@ const UNSEEN: &str = "open questions over UDP and waits on Unix sockets leave no
 /// Time between looks of `--for`.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Options of `stuck`.
-#[derive(Debug, Args)]
-// A look sees no connection begin.
-#[command(mut_arg("new_only", |arg| arg.hide(true).conflicts_with("slow")))]
-pub struct Options {
-    #[command(flatten)]
-    /// Recordings, or the target.
-    pub source: Source,
-    /// List what waits at least this long: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
-    pub slow: Duration,
-    /// Below each wait, print what stands behind it, how to check it, and its usual cure
-    #[arg(long)]
-    pub why: bool,
-    /// Exit with status 3 if something waits at least this long
-    #[arg(long, conflicts_with = "watch")]
-    pub fail: bool,
-    /// Look again and again until Ctrl-C
-    #[arg(long)]
-    pub watch: bool,
-    /// The time between looks of --watch: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s", requires = "watch")]
-    pub interval: Duration,
-    /// Look for this long before anything is listed: a number with us, ms, s (default), m or h
-    ///
-    /// Only what waits at the end is listed. Several looks show how long a request is not read, and
-    /// which senders go on without an answer: nobody waits for one there.
-    #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "watch")]
-    pub looking: Option<Duration>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    /// The colours of text.
-    #[command(flatten)]
-    pub colours: Colours,
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if let Some(recordings) = options.source.recordings()? {
+    if let Some(recordings) = Recordings::named(&options.source)? {
         return recorded::run(&recordings, options);
     }
     let mut stuck = Stuck::start(&options.source.target.resolve()?)?;
@@ -163,25 +120,16 @@ pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
 
 /// Print a look.
 fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
-    let mut output = io::stdout().lock();
-    let brush = options.colours.brush(output.is_terminal());
+    let mut stdout = io::stdout().lock();
+    let brush = options.colours.brush(stdout.is_terminal());
     let printed = match options.format {
         Format::Text => lines(options.slow.into(), look, listed, options.why, brush)
             .into_iter()
-            .try_for_each(|line| writeln!(output, "{line}")),
-        Format::Json => json(&mut output, options, look, listed),
+            .try_for_each(|line| writeln!(stdout, "{line}")),
+        Format::Json => json(&mut stdout, options, look, listed),
     };
-    self::printed(printed.and_then(|()| output.flush()))
-}
-
-/// A reader that has seen enough is no failure.
-fn printed(result: io::Result<()>) -> Result<()> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot print")
-        }
-        _ => Ok(()),
-    }
+    let printed = printed.and_then(|()| stdout.flush());
+    output::unless_unread(printed.context("cannot print"))
 }
 
 /// Return what waits as lines, and how many there are, or none; if asked, `why` below each.

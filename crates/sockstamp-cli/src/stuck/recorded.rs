@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use sockstamp_bpf::stuck::Open;
 use sockstamp_host::places::Places;
@@ -14,11 +14,11 @@ use sockstamp_record::Waited;
 use sockstamp_run::escape;
 use sockstamp_run::utc::utc;
 
-use super::{Options, VERSION, WAITING, printed};
+use super::options::{Options, VERSION, WAITING};
 use crate::print::colour::Brush;
 use crate::print::line::time_of_day;
 use crate::print::open_waits;
-use crate::print::output::Format;
+use crate::print::output::{self, Format};
 use crate::print::waits;
 use crate::recordings::Recordings;
 
@@ -37,13 +37,14 @@ pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode
             read.lost
         ));
     }
-    let mut output = io::stdout().lock();
-    let brush = options.colours.brush(output.is_terminal());
+    let mut stdout = io::stdout().lock();
+    let brush = options.colours.brush(stdout.is_terminal());
     let written = match options.format {
-        Format::Text => text(&mut output, &rows, &recordings.places(), options, brush),
-        Format::Json => json(&mut output, &rows, slow),
+        Format::Text => text(&mut stdout, &rows, &recordings.places(), options, brush),
+        Format::Json => json(&mut stdout, &rows, slow),
     };
-    printed(written.and_then(|()| output.flush()))?;
+    let written = written.and_then(|()| stdout.flush());
+    output::unless_unread(written.context("cannot print"))?;
     Ok(match rows[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),
         _ => ExitCode::SUCCESS,

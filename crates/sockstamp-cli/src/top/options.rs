@@ -6,10 +6,10 @@ use clap::Args;
 use sockstamp_model::group::Dimension;
 use sockstamp_run::duration::duration;
 
-use crate::options::colours::Colours;
 use crate::options::measuring::Measuring;
 use crate::options::slow::Slow;
 use crate::options::target::Target;
+use crate::print::colour::Colours;
 use crate::print::groups::dimension;
 
 /// Options of `top`.

@@ -8,7 +8,8 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_record::Detail;
 use sockstamp_run::escape;
 
-use super::{Options, Printer};
+use super::options::Options;
+use super::printer::Printer;
 use crate::measure::Observer;
 use crate::print::interfaces::Namespaces;
 use crate::recordings::Recordings;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 
 use super::{Current, Finished, Place};
-use crate::recordings::waits::WAITS;
+use crate::recordings::WAITS;
 
 impl Place {
     /// Refuse to go on if the file system has less left than the user asked for.
