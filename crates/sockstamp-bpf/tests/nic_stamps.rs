@@ -25,13 +25,10 @@ const ONE_WAY: Duration = Duration::from_millis(10);
 
 #[test]
 fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
-    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
-    if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
-        let line =
-            "SKIP no_packet_is_asked_for_stamps_and_messages_are_measured: no BPF timestamping\n";
-        io::stderr().write_all(line.as_bytes()).unwrap();
+    let Some(facts) = with_callbacks("no_packet_is_asked_for_stamps_and_messages_are_measured")
+    else {
         return;
-    }
+    };
     let mut ptp = facts.clone();
     ptp.stamping_nics.insert("eth0".into());
     let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
@@ -55,12 +52,10 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
 #[test]
 fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured() {
     const PER_SECOND: u32 = 10;
-    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
-    if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
-        let line = "SKIP nics_are_asked_for_no_more_stamps_than_allowed: no BPF timestamping\n";
-        io::stderr().write_all(line.as_bytes()).unwrap();
+    let name = "nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured";
+    let Some(facts) = with_callbacks(name) else {
         return;
-    }
+    };
     let mut ptp = facts;
     ptp.stamping_nics.insert("eth0".into());
     let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
@@ -107,7 +102,10 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
 
 #[test]
 fn reads_of_packets_that_no_nic_has_stamped_are_counted_as_without() {
-    let mut facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
+    let name = "reads_of_packets_that_no_nic_has_stamped_are_counted_as_without";
+    let Some(mut facts) = with_callbacks(name) else {
+        return;
+    };
     facts.receiving_nics.insert("eth0".into());
     let (summary, _) = measure(&facts, None, NonZeroU32::new(1_000));
     let reads = summary.nic_reads.unwrap();
@@ -138,6 +136,18 @@ fn interfaces_without_a_clock_stamp_nothing() {
     for (stamping, name) in answers {
         assert_eq!(stamping, HardwareStamping::default(), "{name}");
     }
+}
+
+/// Return the facts of this host. `None`, and a line that says so, without BPF timestamping, by
+/// which packets ask for stamps.
+fn with_callbacks(test: &str) -> Option<Facts> {
+    let facts = probe::try_what_is_used(probe::facts(), &Options::default()).unwrap();
+    let is_there = Plan::outlook(&facts, &Request::default()).tx == Some(Stamps::Callbacks);
+    if !is_there {
+        let line = format!("SKIP {test}: no BPF timestamping\n");
+        io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    is_there.then_some(facts)
 }
 
 /// Return what was measured at both ends, and the number of packets that requested stamps.
