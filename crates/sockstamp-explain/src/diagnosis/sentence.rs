@@ -17,7 +17,7 @@ use super::finding::Finding;
 use super::link::Link;
 use super::neighbour::Neighbour;
 use super::sleep::{Ran, Sleep, Slept};
-use super::slow::{Role, Seen};
+use super::slow::{Role, Seen, Slow};
 use super::tally::{Account, Tried};
 use super::there::There;
 use super::tree::Node;
@@ -399,7 +399,7 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
                 .filter(|rtt| *rtt > 100_000)?;
             Some(format!(", of which the path is at least {}", Nanos(path)))
         }
-        Node::AnswerChain => Some(questions(account, finding.typical)?),
+        Node::AnswerChain => questions(account),
         Node::RestPeer => {
             let most = seen().map(|seen| seen.members + 1).max()?;
             Some(format!(", up to {most} of an answer"))
@@ -566,15 +566,21 @@ fn asked(finding: &Finding, account: &Account<'_>) -> Option<String> {
 /// So many questions for one request are worth a word.
 const MANY: u64 = 3;
 
-/// How many questions a look-up takes.
-fn questions(account: &Account<'_>, time: Nanos) -> Option<String> {
-    let seen = account.counted.iter().map(|counted| &counted.wait.seen);
-    let mut counts: Vec<_> = seen.map(|seen| seen.questions).collect();
-    counts.retain(|count| *count > 0);
+/// How many questions a look-up takes, and how long each: of those that take several.
+fn questions(account: &Account<'_>) -> Option<String> {
+    let waits = account.counted.iter().map(|counted| counted.wait);
+    let chains: Vec<_> = waits.filter(|wait| wait.seen.questions > 0).collect();
+    let mut counts: Vec<_> = chains.iter().map(|wait| wait.seen.questions).collect();
+    let each = |wait: &&Slow| wait.time() / u64::from(wait.seen.questions);
+    let mut times: Vec<_> = chains.iter().map(each).collect();
     counts.sort_unstable();
-    let count = *counts.get(counts.len() / 2)?;
-    let each = Nanos(time.0 / u64::from(count));
-    Some(format!(": {count} questions, of {each} each"))
+    times.sort_unstable();
+    let (least, most) = (counts.first()?, counts.last()?);
+    let each = Nanos(times[times.len() / 2]);
+    Some(match least == most {
+        true => format!(": {most} questions, of {each} each"),
+        false => format!(": {least} to {most} questions, of {each} each"),
+    })
 }
 
 /// Name the descriptors of a program that has no room for more.

@@ -102,8 +102,10 @@ impl<'a> Account<'a> {
             counted,
             ..self.clone()
         };
+        // Single questions tell nothing of look-ups that take several.
+        let is_chain = node == Node::AnswerChain;
         let carries = u128::from(focused.lost()) * 5 >= u128::from(self.lost()) * 4;
-        carries.then_some(focused)
+        (carries || is_chain).then_some(focused)
     }
 
     /// Return the lost time; failures count as a second each.
