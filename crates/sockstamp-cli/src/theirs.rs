@@ -11,48 +11,59 @@ use sockstamp_host::owner::{self, Ends};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
-/// A service, as a namespace has it.
-type Service = (NetnsInode, SocketAddr);
+/// A connection to a service: the namespace that asks, the service, and the end that asks.
+type Asked = (NetnsInode, SocketAddr, SocketAddr);
 
 /// A look lists the sockets of every namespace: there are few of them.
 const BETWEEN: Duration = Duration::from_secs(1);
 const MOST_LOOKS: u32 = 8;
-/// Services that are looked for.
+/// Connections that are looked for: in all, and of one service, which may have a process for each.
 const MOST: usize = 64;
+const MOST_OF_ONE: usize = 8;
 
 /// The programs that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Theirs {
-    found: BTreeMap<Service, There>,
-    looked_for: BTreeSet<Service>,
+    found: BTreeMap<Asked, There>,
+    looked_for: BTreeSet<Asked>,
     last: Option<Instant>,
     looks: u32,
 }
 
 impl Theirs {
     /// Do as [`find`](Self::find), unless the last look was just now.
-    pub(crate) fn look(&mut self, asked: &BTreeMap<Service, SocketAddr>) {
+    pub(crate) fn look(&mut self, asked: &BTreeSet<Asked>) {
         let is_soon = self.last.is_some_and(|last| last.elapsed() < BETWEEN);
         if !is_soon && self.looks < MOST_LOOKS {
             self.find(asked);
         }
     }
 
-    /// Find those of the services that were not looked for before.
-    pub(crate) fn find(&mut self, asked: &BTreeMap<Service, SocketAddr>) {
-        let is_new = |service: &Service| !self.looked_for.contains(service);
-        let new = asked.iter().filter(|(service, _)| is_new(service));
-        let new: BTreeMap<Service, SocketAddr> = new
-            .map(|(service, local)| (*service, *local))
-            .take(MOST)
-            .collect();
+    /// Find the services of those connections that were not looked for before.
+    pub(crate) fn find(&mut self, asked: &BTreeSet<Asked>) {
+        let new = self.unknown(asked);
         if new.is_empty() {
             return;
         }
         self.last = Some(Instant::now());
         self.looks += 1;
-        self.looked_for.extend(new.keys());
+        self.looked_for.extend(&new);
         self.found.extend(find(&new));
+    }
+
+    fn unknown(&self, asked: &BTreeSet<Asked>) -> BTreeSet<Asked> {
+        let mut known = BTreeMap::<_, usize>::new();
+        for (netns, service, _) in &self.looked_for {
+            *known.entry((*netns, *service)).or_default() += 1;
+        }
+        let is_new = |ends: &&Asked| !self.looked_for.contains(ends);
+        let has_room = |(netns, service, _): &&Asked| {
+            let of = known.entry((*netns, *service)).or_default();
+            *of += 1;
+            *of <= MOST_OF_ONE
+        };
+        let new = asked.iter().filter(is_new).filter(has_room);
+        new.take(MOST).copied().collect()
     }
 
     /// Return the processes that were found.
@@ -61,14 +72,14 @@ impl Theirs {
         processes.map(|(pid, _)| *pid)
     }
 
-    /// Return the programs by service.
-    pub(crate) fn found(&self) -> impl Iterator<Item = (&Service, &There)> {
+    /// Return the programs by connection.
+    pub(crate) fn found(&self) -> impl Iterator<Item = (&Asked, &There)> {
         self.found.iter()
     }
 }
 
-fn find(asked: &BTreeMap<Service, SocketAddr>) -> BTreeMap<Service, There> {
-    let ends = asked.iter().map(|(&(netns, remote), &local)| Ends {
+fn find(asked: &BTreeSet<Asked>) -> BTreeMap<Asked, There> {
+    let ends = asked.iter().map(|&(netns, remote, local)| Ends {
         netns,
         local,
         remote,
@@ -87,7 +98,7 @@ fn find(asked: &BTreeMap<Service, SocketAddr>) -> BTreeMap<Service, There> {
             process: owner.process,
             netns: (owner.netns != ends.netns).then(|| place(owner.netns)),
         };
-        ((ends.netns, ends.remote), there)
+        ((ends.netns, ends.remote, ends.local), there)
     });
     found.collect()
 }
@@ -102,16 +113,18 @@ mod tests {
     fn a_service_of_this_process_is_found_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let service = (netns::own().unwrap(), client.peer_addr().unwrap());
-        let asked = [(service, client.local_addr().unwrap())]
-            .into_iter()
-            .collect();
+        let (service, own) = (client.peer_addr().unwrap(), client.local_addr().unwrap());
+        let ends = (netns::own().unwrap(), service, own);
+        let asked = BTreeSet::from([ends]);
         let mut theirs = Theirs::default();
         theirs.look(&asked);
         theirs.find(&asked);
         assert_eq!(theirs.looks, 1);
         let (found, there) = theirs.found().next().unwrap();
-        assert_eq!((*found, &there.netns), (service, &None));
+        assert_eq!((*found, &there.netns), (ends, &None));
         assert!(theirs.pids().eq([std::process::id()]));
+        let of = |port: u16| (ends.0, ends.1, SocketAddr::from(([127, 0, 0, 1], port)));
+        let many = (1..100).map(of).chain([ends]).collect();
+        assert_eq!(theirs.unknown(&many).len(), MOST_OF_ONE - 1);
     }
 }

@@ -112,7 +112,7 @@ impl Observer for Watched {
     /// Whoever hangs shows no message: its peer's tasks are looked at until the end.
     fn open(&mut self, waits: &[Wait]) {
         let asks = waits.iter().filter(|wait| wait.kind == Kind::Answer);
-        let ends = |wait: &Wait| ((wait.flow.netns, wait.service()), wait.flow.local);
+        let ends = |wait: &Wait| (wait.flow.netns, wait.service(), wait.flow.local);
         self.theirs.find(&asks.map(ends).collect());
         self.theirs.pids().for_each(|pid| self.sleeps.add(pid));
     }
@@ -130,8 +130,8 @@ impl Observer for Watched {
             self.case.cpu(pid, cpu);
         }
         self.theirs.find(&self.case.asked());
-        for (&(from, service), there) in self.theirs.found() {
-            self.case.there(from, service, there.clone());
+        for (&asked, there) in self.theirs.found() {
+            self.case.there(asked, there.clone());
         }
         for pid in self.case.accepting() {
             self.used_up.add(pid);

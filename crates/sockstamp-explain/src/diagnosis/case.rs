@@ -182,16 +182,16 @@ impl Case {
     /// Return the services that are waited for, with the namespaces that ask, and the local end of
     /// one such connection.
     #[must_use]
-    pub fn asked(&self) -> BTreeMap<(NetnsInode, SocketAddr), SocketAddr> {
+    pub fn asked(&self) -> BTreeSet<(NetnsInode, SocketAddr, SocketAddr)> {
         let asks = |wait: &&Slow| wait.key.root == Node::Answer && wait.key.role == Role::Asks;
         let asked = self.waits.iter().filter(asks);
-        let ends = |wait: &Slow| ((wait.flow.netns, wait.key.service), wait.flow.local);
+        let ends = |wait: &Slow| (wait.flow.netns, wait.key.service, wait.flow.local);
         asked.map(ends).collect()
     }
 
-    /// Add the program of a service that a namespace asks, which is on this host.
-    pub fn there(&mut self, from: NetnsInode, service: SocketAddr, there: There) {
-        self.theirs.insert((from, service), there);
+    /// Add the program at the other end of such a connection, which is on this host.
+    pub fn there(&mut self, asked: (NetnsInode, SocketAddr, SocketAddr), there: There) {
+        self.theirs.insert(asked, there);
     }
 
     /// Add a queue of this host on the way from a namespace to a peer.

@@ -277,17 +277,17 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             format!("it is traced by {tracer}, which stops its tasks at system calls or signals")
         }
         Node::AnswerPeer if is_here(finding) => {
-            let there = there(account).map_or("the service, on this host".to_owned(), There::words);
+            let there = there(account).unwrap_or_else(|| "the service, on this host".to_owned());
             format!("the work of {there}{}", of_theirs(account))
         }
         Node::AnswerPeer if is_open(account) && are_heard(account) && !hangs(account) => {
-            let program = there(account).map_or("its program".to_owned(), There::words);
+            let program = there(account).unwrap_or_else(|| "its program".to_owned());
             format!(
                 "the host there acknowledges: {program} does not read or answer, or the answer is lost"
             )
         }
         Node::AnswerPeer if there(account).is_some() => {
-            let there = there(account).map_or_else(String::new, There::words);
+            let there = there(account).unwrap_or_default();
             let tasks = of_theirs(account);
             format!("the work of {there}{tasks}; or the way there and back")
         }
@@ -316,11 +316,10 @@ fn tracer<'a>(account: &'a Account<'_>) -> Option<&'a Name> {
 }
 
 /// The program of a service, where all of these are of one on this host.
-fn there<'a>(account: &'a Account<'_>) -> Option<&'a There> {
-    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
-    let first = seen.next()?.there.as_ref()?;
-    seen.all(|seen| seen.there.as_ref() == Some(first))
-        .then_some(first)
+fn there(account: &Account<'_>) -> Option<String> {
+    let seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let all = seen.map(|seen| seen.there.as_ref());
+    There::words(&all.collect::<Option<Vec<_>>>()?)
 }
 
 /// What tasks slept in, or did, where that was looked at, in place of a list of what it may be.

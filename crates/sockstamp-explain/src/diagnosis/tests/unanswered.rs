@@ -170,20 +170,14 @@ fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
         hanging.since = Timestamp::from_nanos(0);
         hanging.evidence.acknowledged = Some(Nanos(MS));
         let mut case = Case::new(Scope::default());
-        let service = (hanging.flow.netns, hanging.flow.remote);
+        let asked = (hanging.flow.netns, hanging.flow.remote, hanging.flow.local);
         case.waits(&Waits {
             list: vec![hanging],
             ..Waits::default()
         });
         let process = Some((9, "postgres".into()));
-        case.there(
-            service.0,
-            service.1,
-            There {
-                process,
-                netns: None,
-            },
-        );
+        let netns = None;
+        case.there(asked, There { process, netns });
         case.sleeps((0..20).map(|of| SleepLook {
             pid: 9,
             at: Timestamp::from_nanos((93_000 + of * 50) * MS),
