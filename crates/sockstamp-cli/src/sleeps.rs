@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
+use sockstamp_host::file_lock::{self, Held};
 use sockstamp_host::slept_for::{Awaited, Sockets};
 use sockstamp_host::unix::{Service, Unix};
 use sockstamp_model::name::Name;
@@ -188,6 +189,7 @@ impl Looks {
             1 => title(&place(pid)),
             _ => String::new(),
         };
+        let mut tried = None;
         for number in tasks {
             let path = of_task(pid, number);
             let Some(task) = Task::read(&path, &title) else {
@@ -201,6 +203,15 @@ impl Looks {
                 None => {
                     look.ready.push(task.name);
                     None
+                }
+                Some(sleep @ Sleep::FileLock) => Some(match file_lock::awaited(pid) {
+                    Some(Held { holder, file }) => Sleep::HeldFile(holder, file),
+                    None => sleep,
+                }),
+                Some(sleep @ Sleep::Timer) => {
+                    let tried = tried.get_or_insert_with(|| file_lock::tried(pid)).clone();
+                    let of = |Held { holder, file }| Sleep::TriedFile(holder, file);
+                    Some(tried.map_or(sleep, of))
                 }
                 Some(sleep @ (Sleep::Idle | Sleep::Unix)) => {
                     Some(self.awaited(sleep, number, &path, &mut look))

@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod connection;
 pub mod container;
 pub mod descriptors;
+pub mod file_lock;
 pub mod listener;
 mod mounts;
 pub mod neighbour;

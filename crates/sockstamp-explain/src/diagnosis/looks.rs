@@ -82,6 +82,7 @@ const fn is_held_up(sleep: &Sleep) -> bool {
             | Sleep::NetworkFiles
             | Sleep::Disk
             | Sleep::FileLock
+            | Sleep::HeldFile(..)
             | Sleep::SessionLock
             | Sleep::Standby
     )

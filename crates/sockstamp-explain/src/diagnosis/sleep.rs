@@ -21,6 +21,10 @@ pub enum Sleep {
     Disk,
     /// A lock on a file.
     FileLock,
+    /// A lock on a file: the program that holds it, and the file.
+    HeldFile(Name, Name),
+    /// A timer of its own, while another program holds a lock on a file that it has open.
+    TriedFile(Name, Name),
     /// A lock of a database, by the process' own title.
     SessionLock,
     /// A lock, or a condition that another thread meets.
@@ -104,6 +108,16 @@ impl Sleep {
             Self::Peer(peer) => return format!("for data of {}", Service(*peer)).into(),
             Self::Service(program, path) => {
                 return format!("for {program} at the Unix socket {path}").into();
+            }
+            Self::HeldFile(holder, file) => {
+                return format!("a lock on a file: {holder} holds it ({file})").into();
+            }
+            Self::TriedFile(holder, file) => {
+                return format!(
+                    "a timer of their own, while {holder} holds a lock on a file that they have open \
+                     ({file})"
+                )
+                .into();
             }
             Self::Standby => "a standby that has not confirmed, by their titles (waiting for)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
