@@ -23,6 +23,7 @@ mod cost;
 mod demand;
 mod error;
 pub mod facts;
+mod firewall;
 mod flow;
 pub mod group;
 mod histogram;

@@ -363,6 +363,22 @@ struct attempts {
 	char comm[COMM_LENGTH];
 };
 
+/* The key of packets that netfilter dropped: their ends, as they have them. */
+struct firewall_key {
+	__u8 source[16]; /* as in struct flow_identity */
+	__u8 destination[16];
+	__u32 netns; /* whose firewall */
+	__u16 source_port; /* host order */
+	__u16 destination_port;
+	__u16 family;
+	__u16 padding;
+};
+
+struct firewall_drops {
+	__u64 packets;
+	__u64 syns;
+};
+
 /*
  * The offsets of REALTIME from the two clocks that BPF can read; user space keeps them up to date.
  */

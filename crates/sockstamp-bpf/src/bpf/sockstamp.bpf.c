@@ -2,6 +2,7 @@
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "kernel/kernel.bpf.h"
 #include "connection/untried.bpf.h"
+#include "firewall/firewall.bpf.h"
 #include "tcp/flows/adopt.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
@@ -774,6 +775,8 @@ int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason
 {
 	bool followed = setting_hops && hop_packet_freed(skb, !receiver);
 
+	if (firewall_is_reason(reason))
+		firewall_dropped(skb);
 	if (receiver && udp_selectable(receiver))
 		udp_datagram_dropped(receiver, skb);
 	else if (!followed)

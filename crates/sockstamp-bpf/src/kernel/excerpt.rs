@@ -37,7 +37,8 @@ pub(crate) fn excerpt_path() -> Option<CString> {
 }
 
 fn stored_excerpt(types: &Types<'_>) -> Option<OwnedFd> {
-    store(&Excerpt::of(types, &declared(DECLARATIONS))?).ok()
+    let [structures, enumerations] = ["struct ", "enum "].map(|of| declared(DECLARATIONS, of));
+    store(&Excerpt::of(types, &structures, &enumerations)?).ok()
 }
 
 fn store(bytes: &[u8]) -> io::Result<OwnedFd> {
@@ -46,14 +47,14 @@ fn store(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Return the structures that a header declares, without what is behind `___` in a name: libbpf
-/// ignores that, too.
-fn declared(header: &str) -> FxHashSet<&str> {
-    let structures = header.lines().filter_map(|line| {
-        let name = line.strip_prefix("struct ")?.strip_suffix(" {")?;
+/// Return the types of a kind that a header declares, without what is behind `___` in a name:
+/// libbpf ignores that, too.
+fn declared<'a>(header: &'a str, kind: &str) -> FxHashSet<&'a str> {
+    let types = header.lines().filter_map(|line| {
+        let name = line.strip_prefix(kind)?.strip_suffix(" {")?;
         name.split("___").next()
     });
-    structures.collect()
+    types.collect()
 }
 
 /// Types on their way into a description of their own.
@@ -79,9 +80,20 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    fn of(types: &'a Types<'a>, names: &FxHashSet<&str>) -> Option<Vec<u8>> {
+    fn of(
+        types: &'a Types<'a>,
+        structures: &FxHashSet<&str>,
+        enumerations: &FxHashSet<&str>,
+    ) -> Option<Vec<u8>> {
         let mut excerpt = Self::empty(types);
-        let mut numbers: FxHashMap<_, _> = names.iter().map(|name| (name.as_bytes(), 0)).collect();
+        let is_wanted = |name: &[u8]| enumerations.iter().any(|of| of.as_bytes() == name);
+        for (_, of) in types.iter().filter(|(_, of)| of.kind == Kind::ENUM) {
+            if is_wanted(types.name(of)) {
+                excerpt.copy_enumeration(of)?;
+            }
+        }
+        let names = structures.iter().map(|name| (name.as_bytes(), 0));
+        let mut numbers: FxHashMap<_, _> = names.collect();
         for (id, structure) in types.iter().filter(|(_, of)| of.kind == Kind::STRUCT) {
             if let Some(number) = numbers.get_mut(types.name(structure)) {
                 *number = id;
@@ -145,6 +157,16 @@ impl<'a> Excerpt<'a> {
         self.add(self.of.name(of), of.info, of.word, &members)
     }
 
+    /// Copy an enumeration, with its values: programs compare them.
+    fn copy_enumeration(&mut self, of: Type<'a>) -> Option<u32> {
+        let mut enumerators = Vec::with_capacity(of.rest.len());
+        for one in self.of.parts(of) {
+            let name = self.string(one.name)?;
+            enumerators.extend([name, one.word].map(u32::to_ne_bytes).as_flattened());
+        }
+        self.add(self.of.name(of), of.info, of.word, &enumerators)
+    }
+
     fn copy_array(&mut self, of: Type<'a>) -> Option<u32> {
         let element = self.copy(word(of.rest, 0)?)?;
         let index = self.copy(word(of.rest, 4)?)?;
@@ -200,7 +222,7 @@ mod tests {
     use super::*;
 
     /// Return the types of a kernel as bytes: a structure with an array of flags between other
-    /// things, one that it points to, and one that nobody asks for.
+    /// things, one that it points to, one that nobody asks for, and an enumeration.
     fn kernel() -> Vec<u8> {
         let none = Types {
             bytes: &[],
@@ -214,6 +236,9 @@ mod tests {
         };
         let structure = Kind::STRUCT.0 << 24;
         kernel.add(b"other", structure, 0, &[]);
+        let dropped = kernel.string(b"dropped").unwrap();
+        let dropped = [dropped, 12].map(u32::to_ne_bytes).concat();
+        kernel.add(b"reason", Kind::ENUM.0 << 24 | 1, 4, &dropped);
         let int = kernel.add(b"int", Kind::INT.0 << 24, 4, &32_u32.to_ne_bytes());
         let int = int.unwrap();
         let constant = kernel.add(&[], Kind::CONST.0 << 24, int, &[]).unwrap();
@@ -233,7 +258,8 @@ mod tests {
         let kernel = kernel();
         let kernel = Types::parse(&kernel).unwrap();
         let names = FxHashSet::from_iter(["near", "absent"]);
-        let excerpt = Excerpt::of(&kernel, &names).unwrap();
+        let reasons = FxHashSet::from_iter(["reason"]);
+        let excerpt = Excerpt::of(&kernel, &names, &reasons).unwrap();
         let excerpt = Types::parse(&excerpt).unwrap();
         let named = |name: &[u8]| excerpt.iter().find(|(_, of)| excerpt.name(*of) == name);
         let (_, near) = named(b"near").unwrap();
@@ -254,6 +280,9 @@ mod tests {
         );
         assert_eq!(pointer.word, 0);
         assert!(named(b"far").is_none() && named(b"other").is_none());
+        let (_, reason) = named(b"reason").unwrap();
+        let values: Vec<_> = excerpt.parts(reason).collect();
+        assert_eq!((values[0].name, values[0].word), (&b"dropped"[..], 12));
     }
 
     #[test]
@@ -265,7 +294,7 @@ mod tests {
             .find(|(_, of)| kernel.name(*of) == b"near")
             .unwrap();
         let names = FxHashSet::from_iter(["near", "absent"]);
-        let excerpt = Excerpt::of(&kernel, &names).unwrap();
+        let excerpt = Excerpt::of(&kernel, &names, &FxHashSet::default()).unwrap();
         let excerpt = Types::parse(&excerpt).unwrap();
         let (_, numbers) = excerpt
             .iter()
@@ -281,10 +310,11 @@ mod tests {
     }
 
     #[test]
-    fn structures_are_found_in_the_declarations_without_their_versions() {
-        let declared = declared("struct a;\nstruct b {\n\tstruct c {\n};\nstruct b___old {\n};\n");
-        assert_eq!(declared, FxHashSet::from_iter(["b"]));
-        let ours = super::declared(DECLARATIONS);
+    fn types_are_found_in_the_declarations_without_their_versions() {
+        let header = "struct a;\nstruct b {\n\tstruct c {\n};\nstruct b___old {\n};\nenum {\n};\nenum d {\n};";
+        assert_eq!(declared(header, "struct "), FxHashSet::from_iter(["b"]));
+        assert_eq!(declared(header, "enum "), FxHashSet::from_iter(["d"]));
+        let ours = declared(DECLARATIONS, "struct ");
         assert!(ours.contains("sk_buff") && ours.contains("tcp_sock"));
     }
 }

@@ -58,6 +58,11 @@ enum {
 	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
 };
 
+/* include/net/dropreason-core.h, v5.17; its values change. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NETFILTER_DROP = 8,
+};
+
 enum {
 	BPF_RB_NO_WAKEUP = 1U << 0,
 	BPF_RB_FORCE_WAKEUP = 1U << 1,

@@ -13,6 +13,7 @@ use sockstamp_model::wait::{Wait, Waits};
 use crate::abi::raw::wait_record as Record;
 use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
+use crate::firewall;
 use crate::options::Options;
 use crate::record::page_size;
 use crate::ring::Ring;
@@ -38,6 +39,9 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> 
     maps.attempts
         .set_max_entries(1)
         .tried("size the map of attempts")?;
+    maps.firewall
+        .set_max_entries(1)
+        .tried("size the map of the firewall's drops")?;
     maps.waits
         .set_max_entries(page_size())
         .tried("size the ring of waits")
@@ -116,6 +120,7 @@ impl Waiting {
             list,
             lost: self.dropped + lost,
             attempts: attempts::take(maps)?,
+            barred: firewall::take(maps)?,
             ..Waits::default()
         })
     }

@@ -60,6 +60,7 @@ impl Feed {
         self.case.waits(&Waits {
             list: ended,
             attempts: waits.attempts,
+            barred: waits.barred,
             ..Waits::default()
         });
         // A wait that is open now goes on, or has ended at the next look.

@@ -8,7 +8,7 @@ use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Attempts, End, Kind, Sending, Wait, Waits};
+use sockstamp_model::wait::{Attempts, Barred, End, Kind, Sending, Wait, Waits};
 
 use super::asking::{self, Sends};
 use super::backlog::Backlog;
@@ -32,7 +32,9 @@ use super::there::There;
 use super::tree::Node;
 use super::unheard::{self, Neighbours};
 use super::worth::Support;
-use super::{away, large, lookups, pace, readers, sums, telling, theirs, turn, workers, yielding};
+use super::{
+    away, firewall, large, lookups, pace, readers, sums, telling, theirs, turn, workers, yielding,
+};
 
 /// The first step of the timer of SYNs and of their answers (TCP_TIMEOUT_INIT, include/net/tcp.h,
 /// v6.18), less what a timer may be early.
@@ -64,6 +66,8 @@ pub struct Case {
     neighbours: Neighbours,
     /// Links on the way to an address that went down.
     links: Links,
+    /// Packets that this host's own firewall dropped.
+    barred: Vec<Barred>,
     /// Services on this host, in whatever namespace.
     theirs: theirs::Known,
     /// CPU times by process.
@@ -95,6 +99,7 @@ impl Case {
             backlogs: BTreeMap::new(),
             neighbours: Neighbours::new(),
             links: Links::new(),
+            barred: Vec::new(),
             theirs: theirs::Known::new(),
             cpus: BTreeMap::new(),
             descriptors: BTreeMap::new(),
@@ -164,6 +169,8 @@ impl Case {
         for attempts in &waits.attempts {
             self.attempts(attempts);
         }
+        let room = MOST.saturating_sub(self.barred.len());
+        self.barred.extend(waits.barred.iter().take(room));
         for sending in &waits.sending {
             let socket = slow::socket(&sending.flow);
             self.sending.insert(socket, sending.clone());
@@ -179,8 +186,8 @@ impl Case {
         peers.filter(|(_, peer)| !peer.is_loopback()).collect()
     }
 
-    /// Return the services that are waited for, with the namespaces that ask, and the local end of
-    /// one such connection.
+    /// Return the connections whose services are waited for: the namespace that asks, the service,
+    /// and the end that asks.
     #[must_use]
     pub fn asked(&self) -> BTreeSet<(NetnsInode, SocketAddr, SocketAddr)> {
         let asks = |wait: &&Slow| wait.key.root == Node::Answer && wait.key.role == Role::Asks;
@@ -327,6 +334,7 @@ impl Case {
             }
         }
         lossy::give(&mut waits, &self.links);
+        firewall::give(&mut waits, &self.barred);
         unheard::give(&mut waits, &self.neighbours);
         readers::add(&mut waits, &self.sending);
         theirs::note(&mut waits, &self.theirs);
@@ -428,6 +436,7 @@ impl Case {
                 "{left_out} slow waits found no room and are in no finding"
             ));
         }
+        notes.extend(firewall::notes(&self.barred, |port| self.serves(port)));
         Diagnosis {
             findings,
             notes,
@@ -656,6 +665,12 @@ impl Case {
         let is_readers = pace::is_readers_own(account, finding)
             || (self.scope.is_command && pace::is_late_by_itself(finding));
         is_own || is_readers || (is_work && !self.scope.is_program)
+    }
+
+    /// Return true if connections to a port of this host were served, or wait for that.
+    fn serves(&self, port: u16) -> bool {
+        let is_it = |key: &Key| key.role == Role::Serves && key.service.port() == port;
+        self.tried.keys().any(is_it) || self.waits.iter().any(|wait| is_it(&wait.key))
     }
 
     /// Return the number of answers that came from the service of a key without such a wait.

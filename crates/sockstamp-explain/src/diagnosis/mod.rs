@@ -14,6 +14,7 @@ mod contrast;
 mod cpu;
 mod descent;
 mod finding;
+mod firewall;
 mod flows;
 #[cfg(test)]
 mod generated;

@@ -1,5 +1,6 @@
 //! A finding in words: who waits for what, how long, unlike whom, and why.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -106,6 +107,7 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         | Node::DeliveryUnheard
         | Node::DeliveryNeighbour
         | Node::DeliveryLink
+        | Node::DeliveryFirewall
         | Node::DeliveryPath => "it is acknowledged",
         _ => "it leaves",
     };
@@ -463,6 +465,9 @@ fn more(finding: &Finding, account: &Account<'_>, node: Node, summary: &Summary)
         Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink => {
             Some(format!(": {}", link(account)?))
         }
+        Node::ConnectFirewall | Node::AnswerFirewall | Node::DeliveryFirewall => {
+            Some(format!(": {}", barred(account)?))
+        }
         Node::DeliveryDevice => {
             let device = seen().find_map(|seen| seen.device.clone())?;
             Some(format!(" of {device} (tx.qdisc)"))
@@ -599,6 +604,19 @@ fn silent_neighbour(account: &Account<'_>) -> Option<String> {
     Some(format!("{address} on {device}"))
 }
 
+/// How many packets this host's own firewall dropped, where it did.
+fn barred(account: &Account<'_>) -> Option<String> {
+    let counted = account.counted.iter();
+    let all: BTreeMap<_, _> = counted
+        .map(|counted| (counted.wait.socket(), counted.wait.seen.barred))
+        .collect();
+    match all.values().sum() {
+        0 => None,
+        1 => Some("1 was dropped".to_owned()),
+        all => Some(format!("{all} were dropped")),
+    }
+}
+
 /// The link that went down, where that was seen.
 fn link(account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
@@ -635,6 +653,10 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         return format!(": {is}: {neighbour}");
     }
     match (how, finding.node) {
+        (_, node @ (Node::ConnectFirewall | Node::AnswerFirewall | Node::DeliveryFirewall)) => {
+            let dropped = barred(account).map(|dropped| format!(": {dropped}"));
+            format!(": {}{}", node.about().is, dropped.unwrap_or_default())
+        }
         (_, Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink) => {
             link(account).map_or_else(String::new, |link| format!(": {link}"))
         }

@@ -120,6 +120,8 @@ pub(super) struct Seen {
     pub(super) backlog: Option<Backlog>,
     /// The next hop on the way there, which does not answer to its address.
     pub(super) neighbour: Option<Neighbour>,
+    /// Packets of its connection that this host's own firewall dropped.
+    pub(super) barred: u64,
     /// The program at the other end, if that is on this host.
     pub(super) there: Option<There>,
     /// Those of the program that accepts, if it has no room for more.

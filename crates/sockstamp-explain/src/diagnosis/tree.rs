@@ -106,6 +106,14 @@ tree! {
         cure: "The cable, the switch's port, the driver; a bond of two links.",
         next: "stat --by peer --sort tx.network",
     }
+    ConnectFirewall in Some(Connect), "connect.firewall" {
+        is: "this host's own firewall (netfilter) drops their packets",
+        proof: "The kernel's own reason of drops of packets of this connection, in either direction and any network namespace of this host (NETFILTER_DROP, Linux 6.11; not behind NAT).",
+        alike: "A rule that drops, one that limits a rate or a number of connections, and a full table of connections (conntrack).",
+        check: "`nft list ruleset`, or `iptables -vnL`: counters of DROP, in that namespace (`ip netns exec`); `dmesg`: nf_conntrack: table full.",
+        cure: "A rule that accepts them; a higher limit or net.netfilter.nf_conntrack_max.",
+        next: "trace --slow 200ms",
+    }
     ConnectNeighbour in Some(Connect), "connect.neighbour" {
         is: "the next hop does not answer to its address (ARP, neighbour discovery)",
         proof: "The kernel asked for the link address of the next hop on the way there, and has no answer (INCOMPLETE, FAILED).",
@@ -201,6 +209,14 @@ tree! {
         check: "`ip -s -s link show DEVICE`; `/sys/class/net/DEVICE/carrier_down_count`; `dmesg`.",
         cure: "The cable, the switch's port, the driver; a bond of two links.",
         next: "stat --by peer --sort tx.network",
+    }
+    AnswerFirewall in Some(Answer), "answer.firewall" {
+        is: "this host's own firewall (netfilter) drops their packets",
+        proof: "The kernel's own reason of drops of packets of this connection, in either direction and any network namespace of this host (NETFILTER_DROP, Linux 6.11; not behind NAT).",
+        alike: "A rule that drops, one that limits a rate or a number of connections, and a full table of connections (conntrack).",
+        check: "`nft list ruleset`, or `iptables -vnL`: counters of DROP, in that namespace (`ip netns exec`); `dmesg`: nf_conntrack: table full.",
+        cure: "A rule that accepts them; a higher limit or net.netfilter.nf_conntrack_max.",
+        next: "trace --slow 200ms",
     }
     AnswerNeighbour in Some(Answer), "answer.neighbour" {
         is: "the next hop does not answer to its address (ARP, neighbour discovery)",
@@ -409,6 +425,14 @@ tree! {
         check: "`ip -s -s link show DEVICE`; `/sys/class/net/DEVICE/carrier_down_count`; `dmesg`.",
         cure: "The cable, the switch's port, the driver; a bond of two links.",
         next: "stat --by peer --sort tx.network",
+    }
+    DeliveryFirewall in Some(Delivery), "delivery.firewall" {
+        is: "this host's own firewall (netfilter) drops their packets",
+        proof: "The kernel's own reason of drops of packets of this connection, in either direction and any network namespace of this host (NETFILTER_DROP, Linux 6.11; not behind NAT).",
+        alike: "A rule that drops, one that limits a rate or a number of connections, and a full table of connections (conntrack).",
+        check: "`nft list ruleset`, or `iptables -vnL`: counters of DROP, in that namespace (`ip netns exec`); `dmesg`: nf_conntrack: table full.",
+        cure: "A rule that accepts them; a higher limit or net.netfilter.nf_conntrack_max.",
+        next: "trace --slow 200ms",
     }
     DeliveryNeighbour in Some(Delivery), "delivery.neighbour" {
         is: "the next hop does not answer to its address (ARP, neighbour discovery)",

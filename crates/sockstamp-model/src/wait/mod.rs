@@ -132,8 +132,25 @@ pub struct Waits {
     pub untold: u64,
     /// Connections that sent data since the first look, or have a rate of their own.
     pub sending: Vec<Sending>,
+    /// Packets that this host's own firewall dropped.
+    pub barred: Vec<Barred>,
     /// Sockets whose open wait for an answer may as well be one to be pushed to.
     pub pushed: Vec<SocketCookie>,
+}
+
+/// Segments of one connection, in one direction, that netfilter of this host dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Barred {
+    /// The namespace whose firewall it was.
+    pub netns: NetnsInode,
+    /// The end that they come from.
+    pub from: SocketAddr,
+    /// The end that they were for.
+    pub to: SocketAddr,
+    /// Their number.
+    pub packets: u64,
+    /// Those of them that ask for a connection.
+    pub syns: u64,
 }
 
 /// What TCP's own clocks show of a connection that sends.
