@@ -76,11 +76,19 @@ pub(super) fn settle(
             wait.how = End::TurnedAway;
         }
     }
+    waits.retain(|wait| !(is_unused(wait, tried) && served.shows(wait)));
     // One that the peer closed may be reset afterwards.
     let mut told = BTreeSet::new();
     waits.retain(|wait| {
         wait.how != End::TurnedAway || (served.shows(wait) && told.insert(wait.socket()))
     });
+}
+
+/// Return true for a connection on which nothing was said yet, to a service that closes such ones
+/// without a greeting.
+fn is_unused(wait: &Slow, tried: &BTreeMap<Key, Tried>) -> bool {
+    let closes = tried.get(&wait.key).is_some_and(|of| of.count == of.failed);
+    wait.key.root == Node::Greeting && wait.how == End::Open && closes
 }
 
 /// Return true for a connection that the peer closed at once, and without a word of either.
@@ -233,5 +241,23 @@ mod tests {
             );
             assert_eq!(told(away, vec![connects.clone()], vec![]), [""; 0]);
         }
+    }
+
+    /// As of a browser, which opens some for what may come.
+    #[test]
+    fn an_unused_connection_waits_for_no_greeting_of_who_never_greets() {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+        let open = || {
+            let mut open = ended(Kind::Greeting, End::Open, to, 0, 0);
+            let long = sockstamp_model::clock::Nanos(2_000 * MS);
+            open.iter_mut()
+                .for_each(|wait| (wait.lasted, wait.inside) = (long, long));
+            open
+        };
+        let answers = attempts(Kind::Answer, "10.0.0.2:6379", 20, 0);
+        let closed = attempts(Kind::Greeting, "10.0.0.2:6379", 2, 2);
+        let greeted = attempts(Kind::Greeting, "10.0.0.2:6379", 3, 2);
+        assert_eq!(told(open(), vec![answers.clone(), closed], vec![]), [""; 0]);
+        assert_eq!(told(open(), vec![answers, greeted], vec![]).len(), 1);
     }
 }
