@@ -15,7 +15,7 @@ const WORK: Duration = Duration::from_millis(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Ask a service that sleeps before each answer; return it, and the times of the client's clock.
-fn ask_one_that_sleeps(host: &Host) -> (SocketAddr, Vec<Duration>) {
+pub(crate) fn ask_one_that_sleeps(host: &Host) -> (SocketAddr, Vec<Duration>) {
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let service = listener.local_addr().unwrap();
     let serving = thread::spawn(move || {

@@ -12,6 +12,8 @@ use testbed::{Host, PATIENCE};
 use with::agent::{Agent, exchange, talk};
 use with::browser::Page;
 
+use super::findings::ask_one_that_sleeps;
+
 /// The page as a browser shows it after four seconds of its own time: one reading of the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {
     let home = TempDir::new().unwrap();
@@ -136,6 +138,28 @@ fn the_page_shows_groups_stages_and_cost() {
     // 3 ms are in the bucket up to 3.9 ms, unless the machine was busy.
     assert!(page.contains(" ms</td>"), "{page}");
     assert!(!page.contains("No figures"), "{page}");
+}
+
+/// A finding has its evidence and its cure behind it.
+#[test]
+fn the_page_begins_with_what_is_slow() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    let (service, _) = ask_one_that_sleeps(&host);
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_finding_lost_seconds", &[]) > 0.0);
+    let mut page = Page::at(&format!("http://{}/", agent.address));
+    wait_until(
+        &mut page,
+        &format!(
+            "document.querySelector('#findings summary')?.textContent.includes(':{} takes')",
+            service.port()
+        ),
+    );
+    let behind = page.value("document.querySelector('#findings dl').textContent");
+    let behind = behind.as_str().unwrap();
+    for part in ["evidence", "check", "usual cure", "next"] {
+        assert!(behind.contains(part), "{part}: {behind}");
+    }
 }
 
 /// The reader of the fifth message slept before it read: its own clock is the witness.
