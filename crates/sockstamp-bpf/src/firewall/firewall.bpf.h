@@ -8,6 +8,7 @@
 
 #include "abi/abi.h"
 #include "kernel/kernel.bpf.h"
+#include "select/select.bpf.h"
 #include "wait/wait.bpf.h"
 
 #define TCP_SYN 0x02 /* RFC 9293, section 3.1 */
