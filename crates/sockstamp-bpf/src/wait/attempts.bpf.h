@@ -105,12 +105,18 @@ static __always_inline void attempts_add(struct attempts *found, __u64 ns, __u32
 
 /*
  * Count waits of the current task that ended well. A global function, so the verifier walks it
- * once, not once per path to it.
+ * once, not once per path to it. Before v6.2 the argument of one may be no key of a map
+ * (map_key_value_types, kernel/bpf/verifier.c, v6.1), but its copy on the stack may.
  */
-__noinline int attempts_answered(const struct attempts_key *key, __u64 ns, __u32 weight)
+__noinline int attempts_answered(const struct attempts_key *of, __u64 ns, __u32 weight)
 {
-	struct attempts *found = key ? attempts_find(key, NULL) : NULL;
+	struct attempts_key key;
+	struct attempts *found;
 
+	if (!of)
+		return 0;
+	key = *of;
+	found = attempts_find(&key, NULL);
 	if (found)
 		attempts_add(found, ns, weight, false);
 	return 0;
