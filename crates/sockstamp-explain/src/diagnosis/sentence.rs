@@ -579,12 +579,9 @@ fn questions(account: &Account<'_>) -> Option<String> {
     let mut times: Vec<_> = chains.iter().map(each).collect();
     counts.sort_unstable();
     times.sort_unstable();
-    let (least, most) = (counts.first()?, counts.last()?);
+    let count = counts.get(counts.len() / 2)?;
     let each = Nanos(times[times.len() / 2]);
-    Some(match least == most {
-        true => format!(": {most} questions, of {each} each"),
-        false => format!(": {least} to {most} questions, of {each} each"),
-    })
+    Some(format!(": {count} questions, of {each} each"))
 }
 
 /// Name the descriptors of a program that has no room for more.
