@@ -22,7 +22,7 @@ pair() {
 	host here; host there
 	if [ $# -gt 0 ]; then
 		python3 "$HERE/path.py" "$@" >"$WORK/path" 2>&1 & STARTED+=($!)
-		until grep -q ready "$WORK/path"; do sleep 0.05; done
+		until grep -qs ready "$WORK/path"; do sleep 0.05; done
 		return
 	fi
 	ip -n here link add wan type veth peer name wan netns there
