@@ -24,14 +24,14 @@ const MOST: usize = 1 << 12;
 /// To find them again takes a moment, and a scrape may follow at once.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What was slow since a moment.
+/// Slow waits and messages since a moment.
 #[derive(Debug)]
 struct Watch {
     began: Instant,
     /// The counts at that moment.
     before: Summary,
     case: Case,
-    /// They come after all messages: a message that shows the same wait knows more of it.
+    /// Waits come after all messages: a message that shows the same wait knows more of it.
     waits: Waits,
 }
 
@@ -58,10 +58,10 @@ impl Watch {
     }
 }
 
-/// What was slow in the last minutes.
+/// Slow waits and messages of the last minutes.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// What is slow.
+    /// The time from which on something is slow.
     slow: Nanos,
     names: ProcessNames,
     /// The older one first.
@@ -76,7 +76,7 @@ pub(crate) struct Findings {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Told {
     version: u32,
-    /// What counted as slow.
+    /// The time from which on something counted as slow.
     slow_ns: Nanos,
     duration_ns: Nanos,
     #[serde(flatten)]

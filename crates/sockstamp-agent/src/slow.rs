@@ -57,7 +57,7 @@ struct Shown {
     remote: String,
     bytes: u64,
     time_ns: u64,
-    /// What its longest wait was for, by its own evidence.
+    /// The cause of its longest wait, by its own evidence.
     cause: Option<&'static str>,
     stages: Vec<Bar>,
 }

@@ -49,7 +49,7 @@ fn a_service_that_answers_slowly_is_found_with_the_times_of_its_client() {
     let host = Host::new("findings").unwrap();
     let agent = Agent::of(&host, "");
     let (address, mut times) = ask_one_that_sleeps(&host);
-    // Both ends are here: the service sees the longer part.
+    // The service sees the longer part of what both ends here show.
     let service = format!("0.0.0.0:{}", address.port());
     // Looks for waits come once per second.
     let lost = |scrape: &Scrape| {
@@ -57,7 +57,7 @@ fn a_service_that_answers_slowly_is_found_with_the_times_of_its_client() {
         let labels: Vec<_> = labels.iter().map(String::as_str).collect();
         scrape.sum("sockstamp_finding_lost_seconds", &labels)
     };
-    // What is not slow, and waits for a CPU at the client, are not lost.
+    // Quick parts, and waits for a CPU at the client, are not lost.
     let all = times.iter().sum::<Duration>().as_secs_f64();
     let scrape = agent.scrape_until(|scrape| lost(scrape) > 0.5 * all);
     assert!(lost(&scrape) <= all, "{} of {all}", lost(&scrape));

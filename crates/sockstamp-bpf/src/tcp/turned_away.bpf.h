@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Connections that a service closes at once: it has as many as it may, or does not want the client.
- * It reads nothing of them, and may say why; or it answers with an error that ends them. Who opens
- * one sees the end of what was said; or, if its question comes too late to be read, a reset after
- * that. A peer that closes first is none: a health check, or a client that has changed its mind.
+ * A service reads nothing of them, and may say why; or it answers with an error that ends them. Who
+ * opens one sees the end of what was said; or, if its question comes too late to be read, a reset
+ * after that. A peer that closes first is none: a health check, or a client that has changed its
+ * mind.
  *
- * What a service has read of a connection that ended is known from TCP's own counters, so that no
- * message pays for it.
+ * TCP's own counters tell what a service has read of a connection that ended, so that no message
+ * pays for it.
  */
 #ifndef SOCKSTAMP_TCP_TURNED_AWAY_BPF_H
 #define SOCKSTAMP_TCP_TURNED_AWAY_BPF_H

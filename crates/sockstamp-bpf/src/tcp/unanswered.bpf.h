@@ -258,7 +258,7 @@ static __always_inline void undelivered_settles(const struct sock *sk, int befor
 		undelivered_emit(sk, flow, bpf_ktime_get_ns(), end);
 }
 
-/* How long TCP sends again what no program has open, by its default (tcp_orphan_retries, v6.18). */
+/* Time for which TCP sends again without a program, by default (tcp_orphan_retries, v6.18). */
 #define ORPHAN_NS 100000000000ULL
 
 /* A function of its own, as question_emit(). It is open until its end comes, or that time. */

@@ -132,7 +132,7 @@ mod tests {
         let undelivered = wait(100, 3000, End::GivenUp);
         assert_eq!(closing.meet(undelivered.clone()), Some(undelivered.clone()));
         assert_eq!(closing.take(at(9000), at(0)), []);
-        // It was open before.
+        // The same wait was open before.
         assert_eq!(closing.meet(wait(100, 9000, End::Open)), None);
         assert_eq!(closing.meet(undelivered.clone()), Some(undelivered));
         assert_eq!(closing.take(at(9000), at(0)), []);

@@ -223,7 +223,7 @@ impl Unfinished {
 
     fn open(&self) -> Result<File> {
         let file = match &self.temporary {
-            // Its name can be guessed: a link there is not followed.
+            // The name can be guessed: a link there is not followed.
             Some(temporary) => File::create_new(temporary),
             None if is_stdout(&self.path) => {
                 let stdout = io::stdout().as_fd().try_clone_to_owned();

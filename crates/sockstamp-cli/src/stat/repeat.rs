@@ -96,7 +96,7 @@ const STATISTICS: [(&str, &str); 5] = [
     ("max", "max_ns"),
 ];
 
-/// Those that fit into a line of text.
+/// Figures that fit into a line of text.
 const PRINTED: [usize; 4] = [0, 1, 3, 4];
 
 fn statistics(of: &StageSummary) -> [Option<f64>; STATISTICS.len()] {
