@@ -6,7 +6,6 @@ use sockstamp::error_queue::{DepartureError, NetworkError, Report, ZeroCopyRange
 use sockstamp::timestamping::{TcpStatistics, TxKind, TxStamp, TxTime};
 
 use crate::header::{
-    SOCKSTAMP_KIND_ACK, SOCKSTAMP_KIND_COMPLETION, SOCKSTAMP_KIND_SCHED, SOCKSTAMP_KIND_SND,
     SOCKSTAMP_REPORT_NETWORK, SOCKSTAMP_REPORT_OTHER, SOCKSTAMP_REPORT_STAMP,
     SOCKSTAMP_REPORT_ZEROCOPY, sockstamp_error, sockstamp_kind, sockstamp_range, sockstamp_report,
     sockstamp_report__bindgen_ty_1, sockstamp_report_type, sockstamp_stamp, sockstamp_statistics,
@@ -117,13 +116,9 @@ fn other_error(error: &ExtendedError) -> sockstamp_error {
     }
 }
 
-pub(crate) fn kind(kind: TxKind) -> sockstamp_kind {
-    match kind {
-        TxKind::Sched => SOCKSTAMP_KIND_SCHED,
-        TxKind::Snd => SOCKSTAMP_KIND_SND,
-        TxKind::Ack => SOCKSTAMP_KIND_ACK,
-        TxKind::Completion => SOCKSTAMP_KIND_COMPLETION,
-    }
+/// The header has the kernel's numbers, so that a kind of a later kernel needs no other header.
+pub(crate) const fn kind(kind: TxKind) -> sockstamp_kind {
+    kind.number()
 }
 
 /// Return the statistics of any report; only stamps of TCP have them.

@@ -5,6 +5,7 @@ use crate::time::{Clock, Phc, Realtime, Timestamp};
 
 /// The point on its path where a sent message was stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum TxKind {
     /// Before the packet scheduler: SCM_TSTAMP_SCHED.
     Sched,
@@ -32,6 +33,17 @@ impl TxKind {
             2 => Some(Self::Ack),
             3 => Some(Self::Completion),
             _ => None,
+        }
+    }
+
+    /// Return the kernel's number SCM_TSTAMP_* (include/uapi/linux/errqueue.h).
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Snd => 0,
+            Self::Sched => 1,
+            Self::Ack => 2,
+            Self::Completion => 3,
         }
     }
 }
@@ -126,6 +138,13 @@ pub struct RxStamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_has_a_number_of_its_own() {
+        for kind in TxKind::ALL {
+            assert_eq!(TxKind::from_number(kind.number()), Some(kind));
+        }
+    }
 
     #[test]
     fn a_stamp_prints_its_point_and_the_clock_that_took_it() {

@@ -20,11 +20,14 @@ fn each_function_is_named_by_one_page_and_no_other_is() {
             .split(".SH NAME\n")
             .nth(1)
             .unwrap()
-            .split(" \\- ")
+            .split("\\-")
             .next()
             .unwrap();
         // The first one is the page's own.
-        named.extend(names.split(", ").skip(1).map(str::to_owned));
+        let names = names
+            .split([',', '\n', ' '])
+            .filter(|name| !name.is_empty());
+        named.extend(names.skip(1).map(str::to_owned));
     }
     named.sort();
     assert_eq!(named, declared());
@@ -38,11 +41,5 @@ fn pages_have_no_faults() {
         .output()
         .unwrap();
     let faults = String::from_utf8(output.stdout).unwrap();
-    // Pages are generated again at any time, and are the same then.
-    let without_dates: Vec<_> = faults
-        .lines()
-        .filter(|fault| !fault.contains("missing date"))
-        .collect();
-    assert_eq!(without_dates, [""; 0]);
-    assert_eq!(faults.lines().count(), pages().len(), "{faults}");
+    assert_eq!(faults, "");
 }
