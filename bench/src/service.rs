@@ -1,4 +1,4 @@
-//! `sockstamp completions`, which runs only while it is used: its program is called for the error
+//! `sockstamp notifications`, which runs only while it is used: its program is called for the error
 //! queue of every socket.
 
 use std::env;
@@ -27,7 +27,7 @@ impl Service {
     pub(crate) fn start() -> Result<Self> {
         let socket = env::temp_dir().join(format!("sockstamp-bench-{}.socket", process::id()));
         let mut command = command::sockstamp()?;
-        command.arg("completions").arg("--socket").arg(&socket);
+        command.arg("notifications").arg("--socket").arg(&socket);
         let process = Process::spawn(command)?;
         Ok(Self { process, socket })
     }
@@ -40,7 +40,10 @@ impl Service {
                 Err(_) if self.process.is_running()? && began.elapsed() < STARTS_WITHIN => {
                     thread::sleep(LOOK_AGAIN);
                 }
-                Err(error) => bail!("sockstamp completions: {error}\n{}", self.process.stderr()),
+                Err(error) => bail!(
+                    "sockstamp notifications: {error}\n{}",
+                    self.process.stderr()
+                ),
             }
         }
     }

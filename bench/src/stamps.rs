@@ -85,7 +85,7 @@ enum Method {
     Naive,
     /// By the library, from the error queue, many stamps per call.
     Batched,
-    /// By the library, from memory that `sockstamp completions` writes.
+    /// By the library, from memory that `sockstamp notifications` writes.
     Memory,
     /// As [`Batched`](Method::Batched), of one send in 64.
     Sampled,

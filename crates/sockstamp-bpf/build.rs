@@ -18,7 +18,7 @@ fn main() -> Result<()> {
         "src/completions",
         "src/connection",
         "src/demand",
-        "src/firewall",
+        "src/drops",
         "src/group",
         "src/histogram",
         "src/host_path",

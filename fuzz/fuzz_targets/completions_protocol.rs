@@ -1,4 +1,4 @@
-//! Fuzz the protocol between an application and `sockstamp completions`: each message has exactly
+//! Fuzz the protocol between an application and `sockstamp notifications`: each message has exactly
 //! one encoding.
 
 #![no_main]

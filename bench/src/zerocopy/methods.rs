@@ -32,7 +32,7 @@ pub(super) enum Method {
     Counting,
     /// By the library, from the error queue, many entries per call.
     Batched,
-    /// By the library, from memory that `sockstamp completions` writes.
+    /// By the library, from memory that `sockstamp notifications` writes.
     Memory,
     /// By the library and io_uring.
     Ring,

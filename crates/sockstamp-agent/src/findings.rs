@@ -121,7 +121,7 @@ impl Findings {
         let (open, ended): (Vec<_>, Vec<_>) = waits.list.into_iter().partition(Wait::is_open);
         let attempts = Waits {
             attempts: waits.attempts,
-            barred: waits.barred,
+            dropped: waits.dropped,
             ..Waits::default()
         };
         for watch in &mut self.watches {

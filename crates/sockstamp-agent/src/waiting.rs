@@ -16,8 +16,9 @@ const OLD: Nanos = Nanos(1_000_000_000);
 const SERVICES: usize = 100;
 /// The label of those beyond.
 const OTHER: &str = "other";
-/// The kind of waits that may be for an answer or for a push.
+/// The kinds of waits that may be for an answer or for a push, at either end.
 const OR_PUSH: &str = "answer-or-push";
+const SERVICE_OR_PUSH: &str = "service-or-push";
 
 /// Waits that go on for a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,8 +99,12 @@ fn open(waits: &Waits) -> BTreeMap<(&'static str, String), Open> {
         if wait.lasted < OLD {
             continue;
         }
-        let is_push = wait.kind == Kind::Answer && waits.pushed.contains(&wait.flow.cookie);
-        let kind = if is_push { OR_PUSH } else { wait.kind.name() };
+        let is_push = waits.pushed.contains(&wait.flow.cookie);
+        let kind = match wait.kind {
+            Kind::Answer if is_push => OR_PUSH,
+            Kind::Service if is_push => SERVICE_OR_PUSH,
+            kind => kind.name(),
+        };
         let key = (kind, wait.service().to_string());
         open.entry(key).or_default().add(&Open {
             count: wait.members.max(1).into(),

@@ -29,9 +29,9 @@ extern "C" {
  * sockstamp_options(3) requests stamps, sockstamp_message(3) sends and receives messages with them,
  * sockstamp_queue(3) reads the stamps of sent messages, sockstamp_matcher(3) finds the message of a
  * stamp, and sockstamp_clock(3) relates the clocks. sockstamp_interface(3) reports what a network
- * interface can stamp. sockstamp_sender(3) and sockstamp_receiver(3) are for zerocopy. While the
- * service of that name runs, sockstamp_completions(3) reads from memory what the queue has, without
- * a system call.
+ * interface can stamp. sockstamp_sender(3) and sockstamp_receiver(3) are for zerocopy. While
+ * sockstamp-notifications(1) runs, sockstamp_completions(3) reads from memory what the queue has,
+ * without a system call.
  *
  * Errors: a function that can fail returns an int, 0 or more on success and a negative errno(3)
  * otherwise; errno is not set. Besides the errors of each page, -EFAULT means that a pointer is
@@ -845,7 +845,7 @@ void sockstamp_matcher_free(struct sockstamp_matcher *matcher);
 /**
  * DOC: sockstamp_completions - completions and stamps from memory
  *
- * While the service sockstamp-completions(1) runs, it copies the entries of registered sockets'
+ * While the service sockstamp-notifications(1) runs, it copies the entries of registered sockets'
  * error queues to memory that only their program can read: reading it costs no system call. The
  * error queue remains authoritative. It has the entries that the service missed, or that were
  * overwritten before they were read, and reports continue there if the service ends: read it too,

@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use crate::{
-    agent, completions, diff, doctor, explain, export, fping, janitor, join, pcap, ping, record,
+    agent, diff, doctor, explain, export, fping, janitor, join, notifications, pcap, ping, record,
     recover, report, stat, stuck, top, trace,
 };
 
@@ -84,9 +84,9 @@ pub enum Subcommand {
     /// Print the table of `stat` from recordings
     ///
     /// Counts, sums and distributions are those of the recorded messages by weight, as in `stat`.
-    /// Figures that recordings lack are zero: messages in flight, losses, segments of unmeasured
-    /// messages. The duration runs from the first message to the last. --by and --interval sum by
-    /// group and by time.
+    /// Figures that recordings lack are zero: messages in flight, segments of unmeasured messages.
+    /// The duration runs from the first message to the last. --by and --interval sum by group and
+    /// by time.
     Report(report::Options),
     /// Find the stages that changed from one recording to another
     ///
@@ -151,7 +151,7 @@ pub enum Subcommand {
     /// entries of their error queues then also appear in memory, which only this application can
     /// read, without a system call. Run until Ctrl-C or SIGTERM, and log applications and refusals
     /// to standard error.
-    Completions(completions::Options),
+    Notifications(notifications::Options),
     /// Remove a command's cgroup once standard input ends
     #[command(hide = true)]
     Janitor(janitor::Options),

@@ -9,9 +9,6 @@
 
 mod agent;
 mod command_line;
-mod completions;
-mod cpu_times;
-mod descriptors;
 mod diff;
 mod doctor;
 mod explain;
@@ -21,20 +18,18 @@ mod hints;
 mod janitor;
 mod join;
 mod measure;
+mod notifications;
 mod offered;
 mod options;
 mod pcap;
 mod ping;
 mod print;
-mod queues;
 mod record;
 mod recordings;
 mod recover;
 mod report;
-mod sleeps;
 mod stat;
 mod stuck;
-mod theirs;
 mod top;
 mod trace;
 mod watched;
@@ -94,7 +89,7 @@ pub fn run() -> ExitCode {
         Subcommand::Fping(options) => fping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
         Subcommand::Agent(options) => agent::run(&options),
-        Subcommand::Completions(options) => completions::run(&options),
+        Subcommand::Notifications(options) => notifications::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
     };
     result.unwrap_or_else(|error| {

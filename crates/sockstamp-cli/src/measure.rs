@@ -7,12 +7,12 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use nix::time::{ClockId, clock_gettime};
 use sockstamp_bpf::nic;
 use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Ceiling, Grouped, Options, Packets, Sampling, Session, drop_capabilities};
+use sockstamp_host::clock;
 use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
@@ -138,6 +138,10 @@ impl Measurement<'_> {
 
 /// Receives the results of a measurement while it runs.
 pub(crate) trait Observer {
+    /// Open what it needs with the privilege that measuring drops, once it is known that this host
+    /// can measure.
+    fn begin(&mut self) {}
+
     /// Take a message, if messages were requested.
     fn message(&mut self, message: &Message);
 
@@ -147,7 +151,10 @@ pub(crate) trait Observer {
     /// Take waits, if they were requested: at the end, those that are open among them.
     fn waits(&mut self, _: &Waits) {}
 
-    /// Take the slow waits that are open a while before the end.
+    /// Take waits as they end.
+    fn ended(&mut self, _: &[Wait]) {}
+
+    /// Take the slow waits that are open: at the start, and a while before the end.
     fn open(&mut self, _: &[Wait]) {}
 
     /// Return true if waits are wanted once they have ended.
@@ -193,6 +200,11 @@ impl Observer for () {
 
 /// Two observers of the same messages.
 impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
+    fn begin(&mut self) {
+        self.0.begin();
+        self.1.begin();
+    }
+
     fn message(&mut self, message: &Message) {
         self.0.message(message);
         self.1.message(message);
@@ -210,6 +222,11 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn open(&mut self, waits: &[Wait]) {
         self.0.open(waits);
         self.1.open(waits);
+    }
+
+    fn ended(&mut self, waits: &[Wait]) {
+        self.0.ended(waits);
+        self.1.ended(waits);
     }
 
     fn wants_containers(&self) -> bool {
@@ -238,11 +255,6 @@ pub(crate) struct Measured {
     /// The moments at which measuring began, for a command with its first instruction, and ended.
     pub(crate) began: Timestamp<Monotonic>,
     pub(crate) ended: Timestamp<Monotonic>,
-}
-
-pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
-    let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-    Ok(Timestamp::from_nanos(Nanos::from(now).0))
 }
 
 /// A look at all sockets a while before the end: what is queued then, and has not left at the end,
@@ -328,6 +340,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     // Check this first, so that the error names the missing privileges, not a cgroup.
     let facts = probe::facts();
     Plan::new(&facts, &options.request())?;
+    observer.begin();
     if let Some(cgroup) = life.prepare(measurement.command)? {
         options.target.cgroup = Some(cgroup);
     }
@@ -339,10 +352,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         false => None,
     };
     let mut containers = observer.wants_containers().then(Containers::of_host);
-    let began = now()?;
+    let began = clock::now()?;
     life.start()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
+    observer.open(&session.look()?);
     tell_how_it_ends(measurement);
     let mut last_look = LastLook::of(measurement);
     let mut ticks = Ticks::of(observer);
@@ -373,6 +387,10 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         if last_look.is_due() {
             observer.open(&session.look()?);
         }
+        match session.new_waits() {
+            [] => {}
+            ended => observer.ended(ended),
+        }
         if ticks.is_due() {
             let mut summary = session.summary();
             summary.groups = session.groups()?;
@@ -388,7 +406,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         Ok(observer.round_is_over() && !ends)
     })?;
     // Time that passes while we read maps and wait for stragglers is no part of the measurement.
-    let ended = now()?;
+    let ended = clock::now()?;
     let spent = life.spent();
     let duration = session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);

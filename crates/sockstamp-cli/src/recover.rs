@@ -2,16 +2,21 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::json;
 use sockstamp_model::name::Escaped;
-use sockstamp_record::recover::recover;
-use sockstamp_run::escape::complain;
+use sockstamp_record::recover::{Recovered, recover};
+use sockstamp_run::escape::{self, complain};
 
+use crate::print::output::Format;
 use crate::recordings::{PACKETS, WAITS, every_file};
+
+/// The version of the JSON: it changes when a key that exists changes.
+const VERSION: u32 = 1;
 
 /// Options of `recover`.
 #[derive(Debug, Args)]
@@ -19,6 +24,9 @@ pub struct Options {
     /// Recordings: files, or directories of `record`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Output format: a line of text or a JSON object per file
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -33,14 +41,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
                 continue;
             }
         };
-        let name = Escaped(path.as_os_str().as_encoded_bytes());
-        let (rows, cut) = (recovered.rows, recovered.cut);
         let what = match path.extension().and_then(OsStr::to_str) {
             Some(PACKETS) => "packets",
             Some(WAITS) => "waits",
             _ => "messages",
         };
-        writeln!(output, "{name}: {rows} {what}, {cut} bytes cut").context("cannot print")?;
+        let printed = print(&mut output, path, what, recovered, options.format);
+        printed.context("cannot print")?;
     }
     let Some(last) = failed.pop() else {
         return Ok(ExitCode::SUCCESS);
@@ -49,4 +56,32 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         complain(format_args!("{:#}", anyhow::Error::from(error)));
     }
     Err(last.into())
+}
+
+fn print(
+    output: &mut dyn Write,
+    path: &Path,
+    what: &str,
+    recovered: Recovered,
+    format: Format,
+) -> io::Result<()> {
+    let Recovered { rows, cut, .. } = recovered;
+    match format {
+        Format::Text => {
+            let name = Escaped(path.as_os_str().as_encoded_bytes());
+            writeln!(output, "{name}: {rows} {what}, {cut} bytes cut")
+        }
+        Format::Json => {
+            let file = path.to_string_lossy();
+            let object = json!({
+                "version": VERSION,
+                "file": file,
+                "holds": what,
+                "rows": rows,
+                "cut_bytes": cut,
+            });
+            escape::json(&mut *output, &object)?;
+            writeln!(output)
+        }
+    }
 }

@@ -20,9 +20,9 @@ const RECORDINGS: [&str; 4] = ["monday", "tuesday", "host1", "host2"];
 /// others wait.
 const ELSEWHERE: [&str; 6] = [
     "sockstamp agent",
-    "sockstamp completions",
-    "sockstamp completions --per-user 64",
-    "sockstamp completions --status",
+    "sockstamp notifications",
+    "sockstamp notifications --per-user 64",
+    "sockstamp notifications --status",
     "sockstamp stuck --slow 5s --fail",
     "sockstamp top",
 ];

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -97,6 +97,8 @@ fn what_is_measured_is_as_its_schema_has_it() {
     fits("stat", &printed(&of_command));
     let repeat = [
         "stat",
+        "--netns",
+        host.netns_name(),
         "--repeat",
         "2",
         "--duration",
@@ -110,11 +112,26 @@ fn what_is_measured_is_as_its_schema_has_it() {
 #[test]
 fn what_needs_no_measurement_is_as_its_schema_has_it() {
     fits("doctor", &printed(&["doctor", JSON[0], JSON[1]]));
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let nic = ["doctor", "--nic", "lo", JSON[0], JSON[1]];
+    fits("doctor-nic", &printed(&nic));
+    let host = Host::new("schemas-now").unwrap();
+    let netns = ["--netns", host.netns_name()];
+    let cumulative = [
+        "stat",
+        netns[0],
+        netns[1],
+        "--cumulative",
+        "--duration",
+        "10ms",
+        JSON[0],
+        JSON[1],
+    ];
+    fits("stat-cumulative", &printed(&cumulative));
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let mut socket = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     socket.write_all(b"?").unwrap();
-    let stuck = ["stuck", "--slow", "0", "--why", JSON[0], JSON[1]];
-    fits("stuck", &printed(&stuck));
+    let stuck = ["stuck", "--slow", "0", "--why", netns[0], netns[1]];
+    fits("stuck", &printed(&[&stuck[..], &JSON].concat()));
     for target in [
         &["127.0.0.1"][..],
         &["127.0.0.1", "127.0.0.2"],
@@ -144,6 +161,7 @@ fn what_recordings_have_is_as_its_schema_has_it() {
         ("join", vec!["join", &a, &b]),
         ("trace", vec!["trace", "-r", &a]),
         ("stuck-recorded", vec!["stuck", "-r", &a]),
+        ("recover", vec!["recover", &a]),
     ] {
         fits(name, &printed(&[&arguments[..], &JSON].concat()));
     }
@@ -183,11 +201,13 @@ fn stuck_now(host: &Host) -> String {
     let mut socket = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     let _accepted = listener.accept().unwrap();
     socket.write_all(b"?").unwrap();
-    socket.set_read_timeout(Some(2 * WITHOUT)).unwrap();
+    let ends = socket.try_clone().unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| socket.read(&mut [0]).unwrap_err());
+        scope.spawn(|| socket.read(&mut [0]));
         thread::sleep(WITHOUT);
-        printed(&["stuck", "--netns", host.netns_name(), JSON[0], JSON[1]])
+        let listed = printed(&["stuck", "--netns", host.netns_name(), JSON[0], JSON[1]]);
+        ends.shutdown(Shutdown::Both).unwrap();
+        listed
     })
 }
 

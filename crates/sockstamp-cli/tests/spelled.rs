@@ -1,15 +1,17 @@
 //! Options that are spelled alike everywhere, on real traffic.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
-use testbed::{Host, PATIENCE, Process};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::{Stat, wait_attached};
 
 /// Run it to its end; it must succeed.
@@ -117,6 +119,79 @@ fn tables_of_intervals_add_up_to_the_whole() {
     assert!(intervals.iter().all(|one| count(&one["interval"]) < 100));
 }
 
+/// timeout(1) sends a signal to its child, and one to the child's group.
+#[test]
+fn a_signal_that_comes_twice_loses_nothing_that_was_measured() {
+    let host = Host::new("spelled-twice").unwrap();
+    for between in [200, 5_000, 20_000].map(Duration::from_micros) {
+        within_attempts(|| signal_twice(&host, between));
+    }
+}
+
+/// Fail if this machine stood still between the signals for so long that they are two wishes.
+fn signal_twice(host: &Host, between: Duration) -> Result<(), String> {
+    let mut command = Command::new(with::sockstamp());
+    command.args(["stat", "--every", "--max-cost=none", "--format", "json"]);
+    command.args(["--netns", host.netns_name()]);
+    let mut stat = Process::spawn(command).unwrap();
+    wait_attached(&mut stat);
+    talk_in(host, 10);
+    let first = Instant::now();
+    stat.signal(Signal::SIGINT).unwrap();
+    thread::sleep(between);
+    stat.signal(Signal::SIGINT).unwrap();
+    let passed = first.elapsed();
+    let printed = stat.wait(PATIENCE).unwrap();
+    if passed > Duration::from_millis(250) {
+        return Err(format!("{passed:?} between the signals"));
+    }
+    let summary: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(summary["tx"]["messages"], 20, "{printed}");
+    Ok(())
+}
+
+/// Ctrl-C is the command's. One that ignores it is left alone by the second, and what was measured
+/// is printed.
+#[test]
+fn a_command_that_ignores_ctrl_c_does_not_keep_the_measurement() {
+    let directory = tempdir().unwrap();
+    let output = directory.path().join("stat.json");
+    let mut command = Command::new(with::sockstamp());
+    command.args([
+        "stat",
+        "--every",
+        "--max-cost=none",
+        "--format",
+        "json",
+        "-o",
+    ]);
+    command.arg(&output).args(["--", "sh", "-c"]);
+    let script =
+        format!("trap '' INT; python3 -c \"{COMMAND}\"; echo $$; exec sleep 600 > /dev/null 2>&1");
+    command.arg(script);
+    let mut stat = Process::spawn(command).unwrap();
+    stat.wait_for_stdout("\n", PATIENCE).unwrap();
+    stat.signal(Signal::SIGINT).unwrap();
+    // Signals that come this close to each other are one wish to end.
+    thread::sleep(Duration::from_millis(700));
+    assert!(stat.is_running().unwrap());
+    stat.signal(Signal::SIGINT).unwrap();
+    let status = stat.wait_status(PATIENCE).unwrap();
+    let (pid, told) = (stat.stdout(), stat.stderr());
+    // The command goes on.
+    let killed = Command::new("kill").args(["-KILL", pid.trim()]).status();
+    assert!(killed.unwrap().success());
+    let told: Vec<_> = told.lines().collect();
+    let expected = [
+        "sockstamp: the command ignores Ctrl-C; another one ends the measurement, and leaves the command",
+        &format!("sockstamp: the command goes on: process {}", pid.trim()),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(status.code(), Some(0));
+    let summary: Value = serde_json::from_slice(&fs::read(&output).unwrap()).unwrap();
+    assert_eq!(summary["tx"]["messages"], 20, "{summary}");
+}
+
 /// Record ten questions that are answered, and one that is not.
 fn record(path: &Path) -> SocketAddr {
     let host = Host::new("spelled-read").unwrap();
@@ -135,7 +210,7 @@ fn record(path: &Path) -> SocketAddr {
     socket.set_read_timeout(patience).unwrap();
     socket.read_exact(&mut [0]).unwrap_err();
     drop(socket);
-    process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    process.signal(Signal::SIGINT).unwrap();
     process.wait(PATIENCE).unwrap();
     silent
 }
@@ -185,4 +260,98 @@ fn what_reads_recordings_takes_a_tree_and_the_same_conditions() {
     assert_eq!(stdout(&["recover", tree]).lines().count(), 2);
     let trace = sockstamp(&["export", "--perfetto", "-o", "-", tree]).stdout;
     assert!(trace.len() > 1000);
+}
+
+/// A file has what would be printed, and - is standard output.
+#[test]
+fn what_prints_writes_to_a_file_by_the_same_option() {
+    let directory = tempdir().unwrap();
+    let recording = directory.path().join("a.parquet");
+    record(&recording);
+    let recording = recording.to_str().unwrap();
+    let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+    for words in [
+        &["stat", "--duration", "10ms"] as &[&str],
+        &["explain", "-r", recording],
+        &["explain", "--duration", "10ms"],
+        &["diff", recording, recording],
+        &["stuck", "-r", recording],
+        &["stuck", "--slow", "1h"],
+        &["trace", "-r", recording],
+        &["report", recording],
+        &["ping", "-c", "1", "::1"],
+        &["ping", "--path", "-c", "1", "::1"],
+        &["doctor"],
+    ] {
+        for (format, file) in [("text", &one), ("json", &other)] {
+            let place = ["--format", format, "-o", file.to_str().unwrap()];
+            assert_eq!(stdout(&[words, &place].concat()), "", "{words:?}");
+            let written = fs::read_to_string(file).unwrap();
+            assert!(written.ends_with('\n'), "{words:?}: {written}");
+            let parsed = written.lines().map(serde_json::from_str::<Value>);
+            let is_json = parsed.into_iter().all(|line| line.is_ok());
+            assert_eq!(is_json, format == "json", "{words:?}: {written}");
+            let place = ["--format", format, "-o", "-"];
+            let printed = stdout(&[words, &place].concat());
+            assert!(printed.ends_with('\n'), "{words:?}: {printed}");
+            fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_read_is_not_written_over() {
+    let directory = tempdir().unwrap();
+    let (recording, list) = (
+        directory.path().join("a.parquet"),
+        directory.path().join("list"),
+    );
+    record(&recording);
+    fs::write(&list, "127.0.0.1\n").unwrap();
+    let files = [&recording, &list];
+    let before = files.map(|file| fs::read(file).unwrap());
+    let [path, list] = files.map(|file| file.to_str().unwrap());
+    for words in [
+        ["explain", "-r", path, "-o", path],
+        ["stuck", "-r", path, "-o", path],
+        ["trace", "-r", path, "-o", path],
+        ["diff", path, path, "-o", path],
+        ["ping", "--targets", list, "-o", list],
+    ] {
+        let output = Command::new(with::sockstamp()).args(words).output();
+        let told = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(told.contains("write to another file"), "{words:?}: {told}");
+    }
+    assert_eq!(files.map(|file| fs::read(file).unwrap()), before);
+}
+
+/// A service that sleeps for 30 ms before each of twenty answers.
+const LATE: &str = "import socket, threading, time\n\
+    a = socket.create_server(('127.0.0.1', 0))\n\
+    b = socket.create_connection(a.getsockname())\n\
+    c = a.accept()[0]\n\
+    def serve():\n while c.recv(9): time.sleep(.03); c.send(b'!')\n\
+    server = threading.Thread(target=serve); server.start()\n\
+    for _ in range(20):\n b.send(b'?'); b.recv(9)\n\
+    b.close(); server.join()";
+
+/// The findings of recordings keep to the limit that is named.
+#[test]
+fn what_reads_recordings_calls_slow_what_is_named() {
+    let directory = tempdir().unwrap();
+    let recording = directory.path().join("a.parquet");
+    let path = recording.to_str().unwrap();
+    let every = ["record", "--every", "--max-cost=none", "-o", path];
+    sockstamp(&[&every[..], &["--", "python3", "-c", LATE]].concat());
+    for words in [&["report", path] as &[&str], &["explain", "-r", path]] {
+        let findings = |slow: &str| {
+            let json = stdout(&[words, &["--slow", slow, "--format", "json"]].concat());
+            let json: Value = serde_json::from_str(&json).unwrap();
+            let diagnosis = &json["diagnosis"];
+            let found = !diagnosis["findings"].as_array().unwrap().is_empty();
+            (diagnosis["slow_ns"].as_u64().unwrap(), found)
+        };
+        assert_eq!(findings("5ms"), (5_000_000, true), "{words:?}");
+        assert_eq!(findings("1h"), (3_600_000_000_000, false), "{words:?}");
+    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testbed::{Host, PATIENCE, Process, Tmux, within_attempts};
+use with::programs::locked_service;
 use with::{hooks, sockstamp, wait_attached, wait_until};
 
 /// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
@@ -162,6 +163,23 @@ print('given up', len(given_up), flush=True); time.sleep(60)
         "v",
         "diagnosis: 3 of 3 requests of python3 to 127.0.0.1:8001",
     );
+    terminal.press("q", "status 0");
+    terminal.assert_given_back();
+}
+
+/// While the page is shown, tasks of services that are slow are looked at.
+#[test]
+fn the_page_of_findings_shows_what_tasks_sleep_in() {
+    let host = Host::new("top-locked").unwrap();
+    let _programs = locked_service(&host);
+    let terminal = Terminal::new();
+    let (netns, hooks) = (host.netns_name(), hooks().join(" "));
+    let program = sockstamp();
+    terminal.start(&format!(
+        "{program} top {hooks} --netns {netns} --interval 300ms"
+    ));
+    terminal.press("v", "diagnosis: python3 at :8077 takes");
+    terminal.sees("(futex)");
     terminal.press("q", "status 0");
     terminal.assert_given_back();
 }

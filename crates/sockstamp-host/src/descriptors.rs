@@ -1,5 +1,6 @@
 //! The descriptors of a process, as the kernel counts them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,14 +37,22 @@ fn limit(limits: &str) -> Option<u64> {
 
 /// Return true if a process has a socket open: both ends of a connection then wake its own tasks.
 pub(crate) fn holds(process: &Path, inode: u64) -> bool {
+    each_socket(process).any(|open| open == inode)
+}
+
+/// Return the inodes of the sockets that a process has open.
+pub(crate) fn sockets(process: &Path) -> BTreeSet<u64> {
+    each_socket(process).collect()
+}
+
+fn each_socket(process: &Path) -> impl Iterator<Item = u64> {
     const MOST: usize = 1024;
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
     let open = open
         .flatten()
         .take(MOST)
         .filter_map(|file| file.file_name().to_str()?.parse().ok());
-    open.filter_map(|fd| socket(process, fd))
-        .any(|open| open == inode)
+    open.filter_map(move |fd| socket(process, fd))
 }
 
 /// Return the inode of the socket that a descriptor of a process is of.

@@ -3,11 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept_queue;
 pub mod cgroup;
+pub mod clock;
 pub mod connection;
 pub mod container;
 pub mod descriptors;
 pub mod file_lock;
+pub mod link_address;
 pub mod listener;
 mod mounts;
 pub mod neighbour;
@@ -19,6 +22,7 @@ pub mod places;
 pub mod pressure;
 pub mod queue;
 pub mod quota;
+pub mod sessions;
 pub mod slept_for;
 mod sock_diag;
 pub mod unix;

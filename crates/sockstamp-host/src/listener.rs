@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use anyhow::Result;
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, canonical};
 
+use crate::descriptors;
 use crate::netns;
+use crate::slept_for::{self, Line};
 use crate::sock_diag::{
-    self, Entry, INET_DIAG_INFO, INET_DIAG_SKMEMINFO, TCP_LISTEN, TCP_SYN_RECV,
+    self, DROPS, Entry, INET_DIAG_INFO, INET_DIAG_SKMEMINFO, TCP_LISTEN, TCP_SYN_RECV,
 };
 
 /// A listening socket, as the kernel has it now.
@@ -34,9 +37,6 @@ pub struct Listener {
 /// A socket for as long as it lives: its network namespace, and its cookie.
 pub type Key = (NetnsInode, u64);
 
-/// Position of `SK_MEMINFO_DROPS`, the ninth word, in `INET_DIAG_SKMEMINFO`.
-const DROPS: usize = 32;
-
 /// The listeners of network namespaces, and how often accept queues were full there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listeners {
@@ -47,6 +47,44 @@ pub struct Listeners {
     /// SYNs of each network namespace that found the queue of half-open handshakes full:
     /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8).
     pub refused: BTreeMap<NetnsInode, u64>,
+}
+
+/// Return the network namespace of a process, and the ports on which somebody listens there; none
+/// if its sockets are too many to list. That needs no privilege.
+#[must_use]
+pub fn ports(pid: u32) -> Option<(NetnsInode, BTreeSet<u16>)> {
+    let netns = netns::of_process(&PathBuf::from(format!("/proc/{pid}")))?;
+    let lines = lines(pid);
+    let listening = lines.iter().filter(|line| line.state == TCP_LISTEN);
+    let ports = listening.map(|line| line.local.port()).collect();
+    (!lines.is_empty()).then_some((netns, ports))
+}
+
+/// Return true if a process has both ends of a connection, at whose ports nobody listens: it wakes
+/// its own tasks by such a pair. A program that asks a service of its own still listens.
+#[must_use]
+pub fn wakes_itself(pid: u32, local: SocketAddr, remote: SocketAddr) -> bool {
+    let (local, remote) = (canonical(local), canonical(remote));
+    if local.ip() != remote.ip() {
+        return false;
+    }
+    let lines = lines(pid);
+    let serves = lines.iter().any(|line| {
+        line.state == TCP_LISTEN && [local.port(), remote.port()].contains(&line.local.port())
+    });
+    let mut others = lines
+        .iter()
+        .filter(|line| (line.local, line.remote) == (remote, local));
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    !serves && others.any(|line| descriptors::holds(&process, line.inode))
+}
+
+/// Return the TCP sockets of the network namespace of a process.
+fn lines(pid: u32) -> Vec<Line> {
+    let list = |name| slept_for::bounded(&PathBuf::from(format!("/proc/{pid}/net/{name}")));
+    let lists = ["tcp", "tcp6"].map(list);
+    let lines = lists.iter().flat_map(|list| list.lines());
+    lines.filter_map(Line::read).collect()
 }
 
 /// Half-open handshakes: their peers, by the address and port that they are for.
@@ -176,6 +214,33 @@ mod tests {
         assert_eq!(of().queue, 2);
         listening.accept().unwrap();
         assert_eq!(of().queue, 1);
+    }
+
+    #[test]
+    fn the_ports_of_a_process_are_those_that_listen() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listening.local_addr().unwrap().port();
+        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let (_, own) = ports(std::process::id()).unwrap();
+        assert!(own.contains(&port) && !own.contains(&client.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn a_pair_whose_listener_is_closed_wakes_its_own_process() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listening.accept().unwrap();
+        let (local, remote) = (
+            accepted.local_addr().unwrap(),
+            accepted.peer_addr().unwrap(),
+        );
+        let is_pair = || wakes_itself(std::process::id(), local, remote);
+        // A service that the program asks itself.
+        assert!(!is_pair());
+        drop(listening);
+        assert!(is_pair() && wakes_itself(std::process::id(), remote, local));
+        drop(client);
+        assert!(!is_pair());
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
+    socket,
 };
 
 // include/uapi/linux/netlink.h
@@ -24,6 +26,34 @@ pub(crate) fn open(protocol: SockProtocol) -> io::Result<OwnedFd> {
         protocol,
     )?;
     Ok(socket)
+}
+
+/// Open a socket that the kernel of the calling thread's network namespace tells of what happens in
+/// some groups.
+pub(crate) fn listen(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
+    let socket = open(protocol)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    Ok(socket)
+}
+
+/// Pass what follows the header of each message of a kind that has come.
+pub(crate) fn events(socket: &OwnedFd, kind: u16, found: &mut impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+            Ok(length) => length,
+            // Some were lost, and others wait.
+            Err(Errno::ENOBUFS) => continue,
+            Err(_) => return,
+        };
+        let mut rest = &buffer[..length];
+        while let Some((of, body, next)) = message(rest) {
+            if of == kind {
+                found(body);
+            }
+            rest = next;
+        }
+    }
 }
 
 /// Ask for a list, and pass what follows the header of each of its messages.

@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use sockstamp_model::flow::{NetnsInode, canonical};
 use sockstamp_model::name::Name;
 
+use crate::descriptors;
 use crate::netns;
 use crate::slept_for::{self, Line};
 
 /// Processes of a namespace that are asked for their sockets, at most.
 const MOST: usize = 4096;
+/// Connections of a process that are listed, at most.
+const MOST_CONNECTIONS: usize = 64;
 
 /// A connection as the end that asks has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +43,8 @@ struct Found {
     netns: NetnsInode,
     inode: u64,
     is_connection: bool,
+    /// The socket listens, and connections or datagrams wait there.
+    has_queue: bool,
 }
 
 /// Return who has the services at the other ends, where that is this host. Two namespaces may have
@@ -48,44 +53,89 @@ struct Found {
 pub fn of(asked: &BTreeSet<Ends>) -> BTreeMap<Ends, Owner> {
     let mut found = BTreeMap::<Ends, Vec<Found>>::new();
     for (netns, process) in netns::a_process_of_each() {
-        for (ends, inode, is_connection) in look(asked, &process) {
+        for (ends, line) in look(asked, &process) {
             // The service of another namespace's own loopback is not meant.
             if ends.netns == netns || !ends.remote.ip().is_loopback() {
+                let is_connection = line.remote.port() != 0;
                 let one = Found {
                     netns,
-                    inode,
+                    inode: line.inode,
                     is_connection,
+                    has_queue: !is_connection && line.queue > 0,
                 };
                 found.entry(ends).or_default().push(one);
             }
         }
     }
-    let only = found.into_iter().filter_map(|(ends, found)| {
-        let connection = found.iter().find(|one| one.is_connection);
-        let place = connection.or_else(|| match &found[..] {
-            [first, others @ ..] => others
-                .iter()
-                .all(|other| other.netns == first.netns)
-                .then_some(first),
-            [] => None,
-        })?;
-        Some((ends, *place))
-    });
-    let only: BTreeMap<Ends, Found> = only.collect();
-    let inodes = only.values().map(|found| (found.netns, found.inode));
-    let holders = holders(&inodes.collect());
-    only.into_iter()
-        .map(|(ends, Found { netns, inode, .. })| {
-            let process = holders.get(&(netns, inode)).cloned();
-            (ends, Owner { netns, process })
+    let candidates = found.into_iter();
+    let candidates = candidates.filter_map(|(ends, found)| Some((ends, meant(found)?)));
+    let candidates: BTreeMap<Ends, Vec<Found>> = candidates.collect();
+    let inodes = candidates.values().flatten();
+    let holders = holders(&inodes.map(|found| (found.netns, found.inode)).collect());
+    let owner = |found: Vec<Found>| {
+        let netns = found.first()?.netns;
+        let mut processes = found.iter().map(|found| holders.get(&(netns, found.inode)));
+        let first = processes.next()?;
+        // Sockets of several processes: it may be any.
+        let process = first.filter(|_| processes.all(|other| other == first));
+        Some(Owner {
+            netns,
+            process: process.cloned(),
         })
+    };
+    candidates
+        .into_iter()
+        .filter_map(|(ends, found)| Some((ends, owner(found)?)))
         .collect()
 }
 
+/// Return the first of a process' TCP connections, by their ends.
+#[must_use]
+pub fn connections(process: &Path) -> BTreeSet<Ends> {
+    const ESTABLISHED: u8 = 1;
+    let Some(netns) = netns::of_process(process) else {
+        return BTreeSet::new();
+    };
+    let own = descriptors::sockets(process);
+    let lists = ["net/tcp", "net/tcp6"].map(|list| slept_for::bounded(&process.join(list)));
+    let lines = lists
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(Line::read);
+    let is_own = |line: &Line| line.state == ESTABLISHED && own.contains(&line.inode);
+    let ends = |Line { local, remote, .. }| Ends {
+        netns,
+        local,
+        remote,
+    };
+    lines
+        .filter(is_own)
+        .map(ends)
+        .take(MOST_CONNECTIONS)
+        .collect()
+}
+
+/// Return the sockets that may be meant: the connection itself; else the listener that has a queue,
+/// if one has; else all of one namespace.
+fn meant(found: Vec<Found>) -> Option<Vec<Found>> {
+    if let Some(connection) = found.iter().find(|one| one.is_connection) {
+        return Some(vec![*connection]);
+    }
+    let first = *found.first()?;
+    if found.iter().any(|other| other.netns != first.netns) {
+        return None;
+    }
+    let mut queues = found.iter().filter(|one| one.has_queue);
+    match (queues.next(), queues.next()) {
+        (Some(only), None) => Some(vec![*only]),
+        _ => Some(found),
+    }
+}
+
 /// Return the sockets of a process' namespace that are the other end of one of these, or that wait
-/// there for connections or datagrams: the inode, and true for the connection itself. /proc needs
-/// no privilege for that, which a measurement has given up by then.
-fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, u64, bool)> {
+/// there for connections or datagrams. /proc needs no privilege for that, which a measurement has
+/// given up by then.
+fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, Line)> {
     let own = addresses(process);
     let is_own = |ends: &&Ends| own.contains(&canonical(ends.remote).ip());
     let asked: Vec<Ends> = asked.iter().filter(is_own).copied().collect();
@@ -98,28 +148,22 @@ fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, u64, bool)> {
         // A connection that nobody has accepted yet has no inode: its listener's process has it.
         let lines = text.lines().filter_map(Line::read);
         for line in lines.filter(|line| line.inode != 0) {
-            let remote = (line.remote.port() != 0).then_some(line.remote);
-            found.extend(matching(&asked, line.local, remote, line.inode));
+            found.extend(matching(&asked, line).map(|ends| (ends, line)));
         }
     }
     found
 }
 
 /// Return which of these the socket is the other end of.
-fn matching(
-    asked: &[Ends],
-    local: SocketAddr,
-    remote: Option<SocketAddr>,
-    inode: u64,
-) -> impl Iterator<Item = (Ends, u64, bool)> {
+fn matching(asked: &[Ends], line: Line) -> impl Iterator<Item = Ends> {
+    let Line { local, remote, .. } = line;
     let is_it = move |ends: &&Ends| {
         let service = canonical(ends.remote);
         let is_here =
             local == service || local.ip().is_unspecified() && local.port() == service.port();
-        is_here && remote.is_none_or(|remote| remote == canonical(ends.local))
+        is_here && (remote.port() == 0 || remote == canonical(ends.local))
     };
-    let found = asked.iter().filter(is_it).copied();
-    found.map(move |ends| (ends, inode, remote.is_some()))
+    asked.iter().filter(is_it).copied()
 }
 
 /// Return the addresses of a process' namespace, from proc(5)'s `fib_trie` and `if_inet6`.
@@ -211,12 +255,54 @@ mod tests {
         let over_tcp = ends(own, port);
         let over_udp = ends(own, datagrams.local_addr().unwrap());
         let elsewhere = ends(own, "192.0.2.1:80".parse().unwrap());
-        let found = of(&[over_tcp, over_udp, elsewhere].into_iter().collect());
-        for service in [over_tcp, over_udp] {
+        // A name server has one port for both protocols.
+        let both = TcpListener::bind("127.0.0.1:0").unwrap();
+        let of_both = UdpSocket::bind(both.local_addr().unwrap()).unwrap();
+        let over_both = ends(own, of_both.local_addr().unwrap());
+        let asked = [over_tcp, over_udp, over_both, elsewhere];
+        let found = of(&asked.into_iter().collect());
+        for service in [over_tcp, over_udp, over_both] {
             let owner = found.get(&service).unwrap();
             let pid = owner.process.as_ref().map(|(pid, _)| *pid);
             assert_eq!((owner.netns, pid), (home, Some(std::process::id())));
         }
         assert_eq!(found.get(&elsewhere), None);
+    }
+    #[test]
+    fn the_connections_of_a_process_are_those_that_it_holds() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let own = Ends {
+            netns: netns::own().unwrap(),
+            local: client.local_addr().unwrap(),
+            remote: client.peer_addr().unwrap(),
+        };
+        assert!(connections(Path::new("/proc/self")).contains(&own));
+        drop(client);
+        assert!(!connections(Path::new("/proc/self")).contains(&own));
+    }
+
+    #[test]
+    fn of_several_listeners_the_one_with_a_queue_is_meant() {
+        let found = |inode, is_connection, has_queue| Found {
+            netns: NetnsInode(1),
+            inode,
+            is_connection,
+            has_queue,
+        };
+        let meant = |all: &[Found]| {
+            let meant = meant(all.to_vec())?;
+            Some(meant.iter().map(|one| one.inode).collect::<Vec<_>>())
+        };
+        let (idle, other) = (found(3, false, false), found(4, false, false));
+        assert_eq!(meant(&[idle]), Some(vec![3]));
+        assert_eq!(meant(&[idle, other]), Some(vec![3, 4]));
+        assert_eq!(meant(&[idle, found(5, false, true)]), Some(vec![5]));
+        assert_eq!(meant(&[idle, found(6, true, false)]), Some(vec![6]));
+        let elsewhere = Found {
+            netns: NetnsInode(2),
+            ..other
+        };
+        assert_eq!(meant(&[idle, elsewhere]), None);
     }
 }

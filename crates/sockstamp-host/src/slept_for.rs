@@ -52,6 +52,12 @@ pub enum Awaited {
     /// Anything; services that it is connected to are in it, and whether each of these connections
     /// is younger than the looks.
     Any(Vec<(Service, bool)>),
+    /// Data of one client, to whose accepted connection it keeps.
+    Client(SocketAddr),
+    /// Data of its clients alone: it asks nobody, and has no child.
+    Clients,
+    /// Room for what it sends to a peer.
+    Room(SocketAddr),
 }
 
 #[derive(Debug)]
@@ -62,10 +68,16 @@ struct Listed {
 
 #[derive(Debug, Clone, Copy)]
 struct Socket {
-    /// None if it listens, was accepted, or has no peer.
+    /// The other end, if it has one.
+    remote: Option<SocketAddr>,
+    /// The same; none if it was accepted.
     peer: Option<SocketAddr>,
+    /// The other end, if it was accepted.
+    client: Option<SocketAddr>,
     /// The inode of the other end, in the same namespace.
     other: Option<u64>,
+    /// Sends datagrams to anybody: who asks, and whom, is not known.
+    is_free: bool,
 }
 
 impl Sockets {
@@ -88,36 +100,64 @@ impl Sockets {
     ) -> (Option<Awaited>, Option<Duration>) {
         let text = fs::read_to_string(task.join("syscall")).unwrap_or_default();
         match Call::read(&text) {
-            Some(call) => (self.awaited(process, call), call.ends_after(process, &text)),
+            Some(call) => {
+                let awaited = self.awaited(process, call);
+                let is_alone = call.is_of_events() && !has_children(task);
+                let awaited = match awaited {
+                    Some(Awaited::Clients) if !is_alone => Some(Awaited::Any(Vec::new())),
+                    awaited => awaited,
+                };
+                (awaited, call.ends_after(process, &text))
+            }
             None => (None, None),
         }
     }
 
     fn awaited(&mut self, process: &Path, call: Call) -> Option<Awaited> {
         let netns = netns::of_process(process)?;
+        if let Call::Send { fd } = call {
+            let inode = descriptors::socket(process, fd)?;
+            let peer = self.socket(process, netns, inode)?.remote?;
+            return Some(Awaited::Room(peer));
+        }
         let descriptors = call.descriptors(process)?;
         let inodes = descriptors
             .iter()
             .filter_map(|fd| descriptors::socket(process, *fd));
         let inodes: BTreeSet<u64> = inodes.collect();
         let (mut peers, mut services, mut has_clients) = (BTreeSet::new(), Vec::new(), false);
+        let mut has_others = false;
+        let is_one = inodes.len() == 1 && !call.is_of_loop();
         for inode in inodes {
             // Other sockets are mostly pairs, by which threads and signals wake a task.
             match self.socket(process, netns, inode) {
                 Some(Socket { other, .. })
                     if other.is_some_and(|other| descriptors::holds(process, other)) => {}
-                Some(Socket { peer: None, .. }) => has_clients = true,
+                Some(Socket {
+                    client: Some(client),
+                    ..
+                }) if is_one => return Some(Awaited::Client(client)),
+                Some(Socket {
+                    peer: None,
+                    is_free,
+                    ..
+                }) => {
+                    has_clients = true;
+                    has_others |= is_free;
+                }
                 Some(Socket { peer, .. }) => peers.extend(peer),
                 None => match self.unix.service(netns, inode) {
                     Some(Some(service)) => services.push((service, self.is_young(netns, inode))),
                     Some(None) => has_clients = true,
-                    None => {}
+                    // Opened since the sockets were listed, or of another family.
+                    None => has_others = true,
                 },
             }
         }
         match (peers.len(), &services[..], has_clients) {
             (1, [], false) => peers.pop_first().map(Awaited::Peer),
             (0, [(service, _)], false) => Some(Awaited::Service(service.clone())),
+            (0, [], true) if !has_others => Some(Awaited::Clients),
             _ => Some(Awaited::Any(services)),
         }
     }
@@ -150,21 +190,26 @@ impl Listed {
         for list in ["net/tcp", "net/tcp6", "net/udp", "net/udp6"] {
             let text = bounded(&process.join(list));
             for line in text.lines().filter_map(Line::read) {
-                match (list.starts_with("net/tcp"), line.state) {
-                    (true, LISTEN) => drop(listening.insert(line.local.port())),
-                    _ => sockets.push(line),
+                let is_udp = list.starts_with("net/udp");
+                if !is_udp && line.state == LISTEN {
+                    listening.insert(line.local.port());
                 }
+                sockets.push((line, is_udp && line.remote.port() == 0));
             }
         }
         let ends = sockets
             .iter()
-            .map(|line| ((line.local, line.remote), line.inode));
+            .map(|(line, _)| ((line.local, line.remote), line.inode));
         let ends: HashMap<_, _> = ends.collect();
-        let socket = |line: &Line| {
+        let socket = |(line, is_free): &(Line, bool)| {
             let is_asked = line.remote.port() != 0 && !listening.contains(&line.local.port());
+            let is_accepted = line.remote.port() != 0 && !is_asked;
             let socket = Socket {
+                remote: (line.remote.port() != 0).then_some(line.remote),
                 peer: is_asked.then_some(line.remote),
+                client: is_accepted.then_some(line.remote),
                 other: ends.get(&(line.remote, line.local)).copied(),
+                is_free: *is_free,
             };
             (line.inode, socket)
         };
@@ -192,6 +237,8 @@ pub(crate) struct Line {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) state: u8,
+    /// Unread bytes, or connections that wait to be accepted.
+    pub(crate) queue: u32,
     pub(crate) inode: u64,
 }
 
@@ -200,11 +247,13 @@ impl Line {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
         let state = u8::from_str_radix(fields.next()?, 16).ok()?;
+        let (_, queue) = fields.next()?.split_once(':')?;
         Some(Self {
             local,
             remote,
             state,
-            inode: fields.nth(5)?.parse().ok()?,
+            queue: u32::from_str_radix(queue, 16).ok()?,
+            inode: fields.nth(4)?.parse().ok()?,
         })
     }
 }
@@ -226,11 +275,13 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(canonical(SocketAddr::new(ip, port)))
 }
 
-/// A system call that waits for data, and its arguments.
+/// A system call that waits for data or room, and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     /// Of one descriptor.
     Read { fd: u64 },
+    /// The same, which sends.
+    Send { fd: u64 },
     /// An array of `struct pollfd`.
     Poll { array: u64, count: u64 },
     /// A set of bits.
@@ -250,6 +301,12 @@ impl Call {
             libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => {
                 Some(Self::Read { fd: first })
             }
+            libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_sendmmsg
+            | libc::SYS_sendfile => Some(Self::Send { fd: first }),
             libc::SYS_ppoll => Some(Self::Poll {
                 array: first,
                 count: second,
@@ -275,6 +332,16 @@ impl Call {
         }
     }
 
+    /// Return true for the call of an event loop, which may have no other connection just now.
+    const fn is_of_loop(self) -> bool {
+        matches!(self, Self::Epoll { .. })
+    }
+
+    /// Return true for a wait for any of several things.
+    const fn is_of_events(self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::Send { .. })
+    }
+
     /// Return the time after which it ends without any event, if it does.
     fn ends_after(self, process: &Path, text: &str) -> Option<Duration> {
         let mut fields = text.split_ascii_whitespace();
@@ -290,14 +357,14 @@ impl Call {
             Self::Epoll { .. } if number == SYS_EPOLL_PWAIT2 => of_pointer(argument(3)),
             Self::Epoll { .. } => millis(argument(3)?),
             Self::Select { .. } if number == libc::SYS_pselect6 => of_pointer(argument(4)),
-            Self::Read { .. } | Self::Select { .. } => None,
+            Self::Read { .. } | Self::Send { .. } | Self::Select { .. } => None,
         }
     }
 
     /// Return the descriptors that it waits on to read; `None` if they are too many.
     fn descriptors(self, process: &Path) -> Option<Vec<u64>> {
         let found: Vec<u64> = match self {
-            Self::Read { fd } => vec![fd],
+            Self::Read { fd } | Self::Send { fd } => vec![fd],
             Self::Poll { count, .. } if count > MOST as u64 => return None,
             Self::Poll { array, count } => {
                 let bytes = memory(process, array, count * 8)?;
@@ -320,6 +387,11 @@ impl Call {
         };
         (found.len() <= MOST).then_some(found)
     }
+}
+
+/// Return true unless a task has surely no child, whose end it may wait for (CONFIG_PROC_CHILDREN).
+fn has_children(task: &Path) -> bool {
+    fs::read_to_string(task.join("children")).map_or(true, |children| !children.trim().is_empty())
 }
 
 /// Of all architectures, since v5.11 (include/uapi/asm-generic/unistd.h).
@@ -366,7 +438,7 @@ fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
     use std::thread::{self, sleep};
@@ -413,6 +485,33 @@ mod tests {
         });
         assert_eq!(found, Some(server));
         assert_eq!(seen(|_| sleep(Duration::from_millis(500))).0, None);
+    }
+
+    #[test]
+    fn a_task_in_a_send_sleeps_for_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = client.peer_addr().unwrap();
+        let (known, task) = mpsc::channel();
+        let found = thread::scope(|scope| {
+            scope.spawn(|| {
+                let own = fs::read_link("/proc/thread-self").unwrap();
+                known.send(own).unwrap();
+                // More than both buffers hold, until the peer is reset.
+                let _ = (&client).write_all(&vec![0; 64 << 20]);
+            });
+            let task = Path::new("/proc").join(task.recv().unwrap());
+            let look = || Sockets::default().slept_for(Path::new("/proc/self"), &task);
+            let began = Instant::now();
+            let mut found = look();
+            while found.0.is_none() && began.elapsed() < Duration::from_secs(30) {
+                sleep(Duration::from_millis(10));
+                found = look();
+            }
+            drop(listener);
+            found
+        });
+        assert_eq!(found, (Some(Awaited::Room(server)), None));
     }
 
     #[test]

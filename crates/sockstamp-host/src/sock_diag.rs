@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Result};
 use nix::libc;
@@ -14,6 +15,8 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 pub(crate) const INET_DIAG_INFO: u16 = 2;
 pub(crate) const INET_DIAG_SKMEMINFO: u16 = 7;
 pub(crate) const INET_DIAG_CGROUP_ID: u16 = 21;
+/// Position of `SK_MEMINFO_DROPS`, the ninth word, in `INET_DIAG_SKMEMINFO`.
+pub(crate) const DROPS: usize = 32;
 pub(crate) const TCP_ESTABLISHED: u8 = 1;
 pub(crate) const TCP_SYN_RECV: u8 = 3;
 pub(crate) const TCP_LISTEN: u8 = 10;
@@ -89,24 +92,26 @@ impl<'a> Entry<'a> {
 /// Pass the sockets of this network namespace in these states, IPv4's and IPv6's, with one of the
 /// kernel's attributes.
 pub(crate) fn each(states: &[u8], attribute: u16, found: &mut impl FnMut(Entry<'_>)) -> Result<()> {
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        of_family(family, states, attribute, found)
-            .context("the kernel does not list TCP sockets (sock_diag)")?;
-    }
-    Ok(())
+    let socket = netlink::open(SockProtocol::NetlinkSockDiag);
+    socket
+        .and_then(|socket| each_by(&socket, states, attribute, found))
+        .context("the kernel does not list TCP sockets (sock_diag)")
 }
 
-fn of_family(
-    family: i32,
+/// Do the same by a socket to the kernel of any network namespace.
+pub(crate) fn each_by(
+    socket: &OwnedFd,
     states: &[u8],
     attribute: u16,
     found: &mut impl FnMut(Entry<'_>),
 ) -> io::Result<()> {
-    let socket = netlink::open(SockProtocol::NetlinkSockDiag)?;
-    let body = request(family, states, attribute);
-    netlink::dump(&socket, SOCK_DIAG_BY_FAMILY, &body, &mut |body| {
-        found(Entry(body));
-    })
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let body = request(family, states, attribute);
+        netlink::dump(socket, SOCK_DIAG_BY_FAMILY, &body, &mut |body| {
+            found(Entry(body));
+        })?;
+    }
+    Ok(())
 }
 
 /// A `struct inet_diag_req_v2` for all sockets of a family in these states.

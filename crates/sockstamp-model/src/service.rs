@@ -6,6 +6,11 @@ use std::net::SocketAddr;
 /// Questions to a name server go to this port, by UDP and TCP: RFC 1035, section 4.2.
 const DNS: u16 = 53;
 
+/// Ports of services over UDP that answer each question while they run: NTP, SNMP, RADIUS,
+/// memcached. What is sent to others, as to one that may have an address (STUN, a DHT), often finds
+/// nobody.
+pub const ANSWERING_EACH: [u16; 5] = [123, 161, 1812, 1813, 11211];
+
 /// An address and, if its port is known, the protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Service(pub SocketAddr);

@@ -204,7 +204,7 @@ macro_rules! figures {
 }
 
 /// The columns of what was seen of it; a row lacks what is not known.
-const FIGURES: [(&str, Access); 40] = figures! {
+const FIGURES: [(&str, Access); 41] = figures! {
     "asked_ns" = asked,
     "left_ns" = left,
     "acknowledged_ns" = acknowledged,
@@ -245,6 +245,7 @@ const FIGURES: [(&str, Access); 40] = figures! {
         "received_ago_ns" = received_ago,
         "heard_ago_ns" = heard_ago,
         "buffer_set" = buffer_set,
+        "unscaled" = unscaled,
         "paced" = paced,
         "life_window_limited_ns" = window_limited,
         "life_buffer_limited_ns" = buffer_limited,
@@ -442,7 +443,8 @@ mod tests {
     /// Each figure has a value of its own.
     fn with_all_evidence(mut row: Waited) -> Waited {
         for (number, (name, (_, set))) in (0..).zip(FIGURES) {
-            let value = if name == "buffer_set" { 1 } else { number };
+            let is_flag = ["buffer_set", "unscaled"].contains(&name);
+            let value = if is_flag { 1 } else { number };
             set(&mut row.wait.evidence, value).unwrap();
         }
         let tasks = row.wait.evidence.tasks.as_mut().unwrap();

@@ -13,6 +13,8 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use sockstamp_model::line_limit::LineLimit;
 use sockstamp_model::name::{Escaped, shows};
 
+use crate::wording::in_words;
+
 /// The importance of a line: syslog(3).
 #[derive(Debug, Clone, Copy)]
 enum Level {
@@ -73,7 +75,7 @@ fn print(level: Level, text: &dyn fmt::Display, place: &'static Location<'static
         );
         write(Level::Warning, &lines);
     }
-    write(level, &text.to_string());
+    write(level, &in_words(&text.to_string()));
 }
 
 fn write(level: Level, text: &str) {
@@ -104,7 +106,7 @@ fn goes_to_the_journal() -> bool {
 
 /// Print lines on standard error, with hidden characters escaped.
 pub fn complain_lines(text: &str) {
-    for line in text.lines() {
+    for line in in_words(text).lines() {
         let _ = writeln!(io::stderr(), "{}", Escaped(line.as_bytes()));
     }
 }

@@ -34,3 +34,4 @@ pub mod session;
 pub mod signals;
 pub mod target;
 pub mod utc;
+pub mod wording;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -15,10 +16,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
-use signal_hook::low_level::siginfo::Cause;
+use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::command::{Prepared, Running, Spent};
+use crate::escape::complain;
 use crate::signals::{self, Signals};
+
+/// A signal that follows another by less is the same wish to end: timeout(1) sends one to its
+/// child, and one to the group in which its child is.
+const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// The end of a measurement.
 #[derive(Debug)]
@@ -30,8 +36,12 @@ pub struct Life {
     running: Option<Running>,
     /// The command's status, if it has ended during the measurement.
     status: Option<ExitStatus>,
-    /// A signal has ended the measurement: the next one ends the process at once.
-    interrupted: Arc<AtomicBool>,
+    /// A signal has ended the measurement.
+    is_interrupted: bool,
+    /// When a Ctrl-C came first that the command ignores.
+    ignored: Option<Instant>,
+    /// Another signal ends the process at once.
+    kills: Arc<AtomicBool>,
 }
 
 impl Life {
@@ -42,13 +52,15 @@ impl Life {
     ///
     /// If they cannot be caught.
     pub fn new(duration: Option<Duration>) -> Result<Self> {
-        let interrupted = Arc::default();
+        let kills = Arc::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register_conditional_default(signal, Arc::clone(&interrupted))
+            flag::register_conditional_default(signal, Arc::clone(&kills))
                 .context("cannot catch signals")?;
         }
         Ok(Self {
-            interrupted,
+            is_interrupted: false,
+            ignored: None,
+            kills,
             signals: signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD])?,
             duration,
             deadline: None,
@@ -109,17 +121,51 @@ impl Life {
         if let Some(running) = &mut self.running {
             self.status = running.ended()?;
         }
-        if interrupted(&mut self.signals, self.running.as_ref()) {
-            self.interrupted.store(true, Ordering::Relaxed);
+        if self.interrupted() {
+            self.interrupt();
             return Ok(true);
         }
         Ok(self.status.is_some())
     }
 
+    /// Return true if a signal ends the measurement. With a command, signals are for the command:
+    /// one from the terminal has reached it already, any other is passed on. A second Ctrl-C that
+    /// the command ignores is for the measurement.
+    fn interrupted(&mut self) -> bool {
+        let Some(running) = &self.running else {
+            return self
+                .signals
+                .pending()
+                .any(|origin| origin.signal != SIGCHLD);
+        };
+        let mut ends = false;
+        for origin in self.signals.pending() {
+            if origin.signal == SIGINT && running.ignores(Signal::SIGINT) {
+                ends |= is_second(&mut self.ignored);
+            }
+            pass_on(&origin, running);
+        }
+        ends
+    }
+
+    /// The measurement ends by a signal; a later wish to end is for what is still to be done.
+    fn interrupt(&mut self) {
+        self.is_interrupted = true;
+        let kills = Arc::clone(&self.kills);
+        let later = move || {
+            thread::sleep(ONE_WISH);
+            kills.store(true, Ordering::Relaxed);
+        };
+        // Without room for a thread, the next signal ends the process.
+        if thread::Builder::new().spawn(later).is_err() {
+            self.kills.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Return true if a signal has ended the measurement.
     #[must_use]
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+    pub const fn is_interrupted(&self) -> bool {
+        self.is_interrupted
     }
 
     /// Return true if the command has ended.
@@ -141,14 +187,24 @@ impl Life {
     ///
     /// If it cannot be waited for.
     pub fn outlive(mut self) -> Result<Option<ExitStatus>> {
-        let Some(running) = &mut self.running else {
-            return Ok(None);
-        };
         while self.status.is_none() {
+            let Some(running) = &mut self.running else {
+                return Ok(None);
+            };
             self.status = running.ended()?;
-            if self.status.is_none() {
-                wait(&self.signals)?;
-                interrupted(&mut self.signals, Some(running));
+            if self.status.is_some() {
+                break;
+            }
+            if self.is_interrupted {
+                complain(format_args!(
+                    "the command goes on: process {}",
+                    running.pid()
+                ));
+                return Ok(None);
+            }
+            wait(&self.signals)?;
+            if self.interrupted() {
+                self.interrupt();
             }
         }
         Ok(self.status)
@@ -164,16 +220,23 @@ fn wait(signals: &Signals) -> Result<()> {
     }
 }
 
-/// Return true if a signal ends the measurement. With a command, signals are for the command: one
-/// from the terminal has reached it already, any other is passed on.
-fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
-    for origin in signals.pending().filter(|origin| origin.signal != SIGCHLD) {
-        let Some(running) = running else { return true };
-        let from_terminal = origin.cause == Cause::Kernel;
-        if let (false, Ok(signal)) = (from_terminal, Signal::try_from(origin.signal)) {
-            running.signal(signal);
-        }
+/// Hand a signal on, unless the terminal has sent it to the command, too.
+fn pass_on(origin: &Origin, running: &Running) {
+    let from_terminal = origin.cause == Cause::Kernel;
+    if let (false, Ok(signal)) = (from_terminal, Signal::try_from(origin.signal)) {
+        running.signal(signal);
     }
+}
+
+/// Note a Ctrl-C that the command ignores. Return true if an earlier one was another wish.
+fn is_second(first: &mut Option<Instant>) -> bool {
+    if let Some(first) = first {
+        return first.elapsed() >= ONE_WISH;
+    }
+    *first = Some(Instant::now());
+    complain(
+        "the command ignores Ctrl-C; another one ends the measurement, and leaves the command",
+    );
     false
 }
 
@@ -199,7 +262,7 @@ mod tests {
         let began = Instant::now();
         let mut life = Life::new(Some(Duration::from_millis(20))).unwrap();
         life.last(|left, _| {
-            std::thread::sleep(left.unwrap());
+            thread::sleep(left.unwrap());
             Ok(true)
         })
         .unwrap();
@@ -209,6 +272,15 @@ mod tests {
         raise(Signal::SIGTERM).unwrap();
         life.last(|_, _| Ok(true)).unwrap();
         assert!(!life.has_ended() && life.is_interrupted());
+        // The same wish to end, told twice, kills nothing.
+        raise(Signal::SIGINT).unwrap();
+        let kills = Arc::clone(&life.kills);
+        let began = Instant::now();
+        while !kills.load(Ordering::Relaxed) {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(began.elapsed() >= ONE_WISH / 2);
         assert_eq!(life.outlive().unwrap(), None);
     }
 }

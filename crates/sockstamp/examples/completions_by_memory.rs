@@ -1,4 +1,4 @@
-//! Send a stream whose buffers come back by memory if `sockstamp completions` runs, and by the
+//! Send a stream whose buffers come back by memory if `sockstamp notifications` runs, and by the
 //! error queue otherwise.
 //!
 //!     cargo run --release -p sockstamp --example completions_by_memory -- 192.0.2.1:9 [SOCKET OF THE SERVICE]

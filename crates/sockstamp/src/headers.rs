@@ -98,6 +98,7 @@ fn kind_name(kind: TxKind) -> &'static str {
         TxKind::Snd => "SCM_TSTAMP_SND",
         TxKind::Ack => "SCM_TSTAMP_ACK",
         TxKind::Completion => "SCM_TSTAMP_COMPLETION",
+        other => panic!("{other:?} has no name"),
     }
 }
 

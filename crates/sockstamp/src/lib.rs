@@ -8,7 +8,7 @@
 //! | [`timestamping`] | stamps of sent and received messages, of any socket |
 //! | [`zerocopy`] | sends that own their buffers until the kernel is done with them, receives that borrow its pages |
 //! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
-//! | [`completions`] | the same from memory, where `sockstamp completions` runs: no system call for each |
+//! | [`completions`] | the same from memory, where `sockstamp notifications` runs: no system call for each |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`socket_options`] | what programs need that make packets of their own |
 //! | [`departure`] | messages that the packet scheduler holds until a given time: SO_TXTIME |

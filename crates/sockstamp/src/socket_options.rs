@@ -11,6 +11,7 @@ pub use sockstamp_clock::Version;
 /// When packets may be fragmented, by Path MTU Discovery: IP_MTU_DISCOVER of ip(7), and
 /// IPV6_MTU_DISCOVER of ipv6(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum PathMtu {
     /// Never: sets the DF bit of IPv4, and refuses packets above the known path MTU with EMSGSIZE.
     Do,

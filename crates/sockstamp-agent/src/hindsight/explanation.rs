@@ -10,6 +10,7 @@ use std::time::Instant;
 use sockstamp_model::name::Escaped;
 use sockstamp_run::capabilities;
 use sockstamp_run::escape::complain;
+use sockstamp_run::wording::in_words;
 use tokio::sync::oneshot;
 
 use super::files::Files;
@@ -35,7 +36,7 @@ pub(super) fn explain(files: &mut Files, client: oneshot::Sender<Answered>) {
         Ok(newest) if newest.is_empty() => refuse(client, Refusal::unavailable(NOTHING)),
         Ok(newest) => return begin(newest, client),
         Err(error) => {
-            let why = format!("the files cannot be read: {error:#}\n");
+            let why = in_words(&format!("the files cannot be read: {error:#}\n"));
             refuse(client, Refusal::failed(why));
         }
     }
@@ -74,7 +75,9 @@ fn run(mut files: Vec<PathBuf>) -> Answered {
         let mut command = Command::new("/proc/self/exe");
         let output = command.args(["explain", "-r"]).args(&files).output();
         let output = output.map_err(|error| {
-            Refusal::failed(format!("sockstamp explain does not start: {error}\n"))
+            Refusal::failed(in_words(&format!(
+                "sockstamp explain does not start: {error}\n"
+            )))
         })?;
         if output.status.success() {
             return Ok(noted(output.stdout, damaged).into());

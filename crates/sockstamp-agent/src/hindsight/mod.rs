@@ -27,6 +27,7 @@ use sockstamp_record::{Batch, Rows};
 use sockstamp_run::capabilities;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::escape::complain;
+use sockstamp_run::wording::in_words;
 use tokio::sync::oneshot;
 
 use self::files::Files;
@@ -358,7 +359,7 @@ fn tell(
     counter.fetch_add(1, Ordering::Relaxed);
     let outcome = kept
         .map(|path| Answer::from(format!("{}\n", path.display())))
-        .map_err(|error| Refusal::unavailable(format!("{error:#}\n")));
+        .map_err(|error| Refusal::unavailable(in_words(&format!("{error:#}\n"))));
     // The client may have gone.
     let _ = client.map(|client| client.send(outcome));
 }

@@ -21,6 +21,8 @@ const EXPLAIN_HEADER: &str = "sockstamp-explain";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PATHS: &str = "there is /, /metrics, /findings, /slow, /config, /healthz and /readyz, and by POST \
     /snapshot and /explain\n";
+const UNAUTHORIZED: &str = "a token is needed: a program gives it as `Authorization: Bearer TOKEN`, a \
+    browser as the password of any user\n";
 const DEEDS: &str = "without a token the agent does this for its owner alone, as by `sockstamp agent \
     snapshot`: set token_file\n";
 const MISDIRECTED: &str = "without a token the agent answers requests to an IP address, to \
@@ -109,7 +111,7 @@ impl Resource {
 }
 
 fn unauthorized() -> Response<Answer> {
-    let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
+    let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, UNAUTHORIZED);
     for scheme in [
         "Bearer",
         "Basic realm=\"sockstamp agent: the token is the password\"",

@@ -162,6 +162,55 @@ fn the_page_begins_with_what_is_slow() {
     }
 }
 
+/// Enter opens a finding, which keeps the focus when it is drawn anew. Tab comes to tables that
+/// scroll.
+#[test]
+fn the_page_is_used_by_keys() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    ask_one_that_sleeps(&host);
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_finding_lost_seconds", &[]) > 0.0);
+    let mut page = Page::at(&format!("http://{}/", agent.address));
+    wait_until(
+        &mut page,
+        "document.querySelector('#findings summary') !== null",
+    );
+    page.press("Tab");
+    assert_eq!(
+        page.value("document.activeElement === document.querySelector('#findings summary')"),
+        true
+    );
+    page.value("document.querySelector('#findings summary').dataset.old = 1");
+    page.press("Enter");
+    wait_until(
+        &mut page,
+        "document.querySelector('#findings details').open",
+    );
+    // The next look draws the findings anew.
+    wait_until(
+        &mut page,
+        "document.querySelector('#findings summary').dataset.old === undefined",
+    );
+    assert_eq!(
+        page.value(
+            "document.activeElement === document.querySelector('#findings summary') \
+             && document.querySelector('#findings details').open"
+        ),
+        true
+    );
+    let reached = "document.activeElement === document.getElementById('heat').parentNode";
+    for _ in 0..8 {
+        if page.value(reached) == true {
+            return;
+        }
+        page.press("Tab");
+    }
+    panic!(
+        "the table is not reached: {}",
+        page.value("document.activeElement.outerHTML")
+    );
+}
+
 /// The reader of the fifth message slept before it read: its own clock is the witness.
 #[test]
 fn slow_messages_are_drawn_with_their_stages() {

@@ -313,7 +313,8 @@ struct wait_connection {
 	__u32 segment; /* bytes */
 	__u32 sends; /* segments with data, in its life */
 	__u32 receives; /* ... */
-	__u32 padding;
+	__u8 unscaled;
+	__u8 padding[3];
 	__u8 backoff;
 	__u8 probes;
 	__u8 buffer_set;
@@ -340,7 +341,7 @@ struct wait_record {
 	struct wait_connection connection;
 	__u16 kind; /* enum wait */
 	__u16 end; /* enum end */
-	__u32 padding;
+	__u32 owed; /* of a request: its program watches the connection for nothing */
 };
 
 /* The key of waits that are counted together. */
@@ -363,20 +364,27 @@ struct attempts {
 	char comm[COMM_LENGTH];
 };
 
-/* The key of packets that netfilter dropped: their ends, as they have them. */
-struct firewall_key {
+/* Reasons of the kernel's core for drops are below: Linux 6.18 has 127. */
+#define DROP_REASONS 256
+
+/* The key of packets that the kernel dropped: their ends, as they have them. */
+struct drop_key {
 	__u8 source[16]; /* as in struct flow_identity */
 	__u8 destination[16];
-	__u32 netns; /* whose firewall */
+	__u32 netns; /* where */
 	__u16 source_port; /* host order */
 	__u16 destination_port;
 	__u16 family;
-	__u16 padding;
+	__u8 protocol;
+	__u8 reason; /* enum skb_drop_reason */
 };
 
-struct firewall_drops {
+struct drop_count {
 	__u64 packets;
 	__u64 syns;
+	__u64 first_ns; /* CLOCK_MONOTONIC */
+	__u64 last_ns;
+	__u64 came_ns; /* the connection was opened all the same; 0: it was not */
 };
 
 /*

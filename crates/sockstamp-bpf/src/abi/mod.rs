@@ -35,6 +35,11 @@ pub(crate) mod raw {
 /// `STAGE_ABSENT` of abi.h; bindgen does not evaluate its `~`.
 const STAGE_ABSENT: u64 = u64::MAX;
 
+/// The bytes of a field of a map's key or value, as C has laid it out.
+pub(crate) fn field<const LENGTH: usize>(element: &[u8], offset: usize) -> Option<[u8; LENGTH]> {
+    element.get(offset..)?.first_chunk().copied()
+}
+
 /// `DISTRIBUTION_TOTAL` of abi.h; bindgen does not evaluate macros with arguments.
 pub(crate) const fn total(direction: Direction) -> usize {
     Stage::OF_ONE_HOST + direction as usize

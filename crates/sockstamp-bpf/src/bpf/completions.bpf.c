@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* `sockstamp completions`: error queues of registered sockets, in memory of their applications. */
+/* `sockstamp notifications`: error queues of registered sockets in memory of applications. */
 #include "completions/alive.bpf.h"
 #include "completions/queue.bpf.h"
 #include "completions/tcp.bpf.h"

@@ -2,7 +2,7 @@
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "kernel/kernel.bpf.h"
 #include "connection/untried.bpf.h"
-#include "firewall/firewall.bpf.h"
+#include "drops/drops.bpf.h"
 #include "tcp/flows/adopt.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
@@ -558,7 +558,7 @@ static __noinline int on_state(const struct sock *sk, int before, int state)
 {
 	undelivered_settles(sk, before, state);
 	turned_away_settles(sk, before, state);
-	questions_settle(sk, state);
+	questions_settle(sk, before, state);
 	silence_settles(sk, before, state);
 	linger_settles(sk, before, state);
 	return 0;
@@ -775,8 +775,8 @@ int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason
 {
 	bool followed = setting_hops && hop_packet_freed(skb, !receiver);
 
-	if (firewall_is_reason(reason))
-		firewall_dropped(skb);
+	if (drop_has_reason(reason))
+		drop_packet(skb, reason);
 	if (receiver && udp_selectable(receiver))
 		udp_datagram_dropped(receiver, skb);
 	else if (!followed)

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::facts::{Facts, Trial};
 use crate::probe;
 
-/// The offers of `sockstamp completions` on this host.
+/// The offers of `sockstamp notifications` on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// Entries of error queues: completions of zerocopy sends, and stamps.

@@ -247,6 +247,7 @@ static __noinline int connect_failed(const struct opening *opening, const struct
 	if (!record)
 		return 0;
 	flow_identify(&record->flow, sk);
+	record->flow.local_port = port_of(sk);
 	record->flow.opened_by = OPENED_BY_US;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));

@@ -9,7 +9,7 @@ use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 use sockstamp_model::name::Name;
 
 use crate::abi::raw::{HOPS, INTERFACES};
-use crate::abi::{Bank, raw};
+use crate::abi::{Bank, field, raw};
 use crate::error::{Error, Tried};
 use crate::options::Options;
 use crate::plan::Plan;
@@ -125,10 +125,6 @@ fn parse(entry: &[u8]) -> Option<(Interface, Medium)> {
         _ => Medium::Virtual(Name::from_c(&kind).to_string()),
     };
     Some((interface, medium))
-}
-
-fn field<const LENGTH: usize>(entry: &[u8], offset: usize) -> Option<[u8; LENGTH]> {
-    entry.get(offset..offset + LENGTH)?.try_into().ok()
 }
 
 #[cfg(test)]

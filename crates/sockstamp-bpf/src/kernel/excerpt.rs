@@ -2,16 +2,17 @@
 //! read, libbpf compares the names of all types of the kernel (`bpf_core_add_cands()`, v1.7): some
 //! fifty times a hundred thousand. Here they are compared once.
 
-use std::ffi::CString;
-use std::fs::File;
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{HEADER_BYTES, Kind, MAGIC, Type, Types, of_kernel, word};
+use super::{HEADER_BYTES, Kind, MAGIC, Part, Type, Types, of_kernel, word};
 
 /// The declarations of the kernel's types that our programs are compiled with.
 const DECLARATIONS: &str = include_str!("vmlinux.h");
@@ -34,6 +35,22 @@ pub(crate) fn excerpt_path() -> Option<CString> {
     let read = || stored_excerpt(&Types::parse(&of_kernel().ok()?)?);
     let file = EXCERPT.get_or_init(read).as_ref()?;
     CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
+/// Return the names and values of an enumeration that the declarations have, as the kernel has it.
+pub(crate) fn values_of(enumeration: &str) -> Vec<(String, u32)> {
+    let read = || fs::read(OsStr::from_bytes(excerpt_path()?.as_bytes())).ok();
+    let bytes = read().unwrap_or_default();
+    let types = Types::parse(&bytes);
+    types.map_or_else(Vec::new, |types| enumerated(&types, enumeration))
+}
+
+fn enumerated(types: &Types<'_>, enumeration: &str) -> Vec<(String, u32)> {
+    let is_it = |of: &Type<'_>| of.kind == Kind::ENUM && types.name(*of) == enumeration.as_bytes();
+    let found = types.iter().map(|(_, of)| of).find(is_it);
+    let parts = found.into_iter().flat_map(|of| types.parts(of));
+    let named = |part: Part<'_>| (String::from_utf8_lossy(part.name).into_owned(), part.word);
+    parts.map(named).collect()
 }
 
 fn stored_excerpt(types: &Types<'_>) -> Option<OwnedFd> {

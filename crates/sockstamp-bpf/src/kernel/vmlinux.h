@@ -58,7 +58,7 @@ enum {
 	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
 };
 
-/* include/net/dropreason-core.h, v5.17; its values change. */
+/* include/net/dropreason-core.h, v5.17; its values change. User space reads their names. */
 enum skb_drop_reason {
 	SKB_DROP_REASON_NETFILTER_DROP = 8,
 };
@@ -633,6 +633,7 @@ struct minmax {
 
 struct tcp_options_received {
 	u16 saw_tstamp : 1;
+	u16 wscale_ok : 1;
 	u32 rcv_tsecr;
 };
 
@@ -833,6 +834,7 @@ struct task_struct {
 	int tgid;
 	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	struct task_struct *group_leader;
+	u64 start_time;
 	char comm[16];
 	struct nsproxy *nsproxy;
 	const struct cred *cred;

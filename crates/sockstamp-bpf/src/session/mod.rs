@@ -377,6 +377,11 @@ impl Session {
         waiting.map_or_else(Vec::new, Waiting::take_ended)
     }
 
+    /// Return the waits that were fetched since this was called before, and were not taken.
+    pub fn new_waits(&mut self) -> &[Wait] {
+        self.waiting.as_mut().map_or(&[], Waiting::new_ones)
+    }
+
     /// Return the waits that came since the last call, and those that are open, if
     /// [`Options::waits`] requested them.
     ///
@@ -386,7 +391,10 @@ impl Session {
     pub fn waits(&mut self) -> Result<Waits, Error> {
         self.fetch_waits()?;
         let counted = self.skeleton.maps.bss_data.as_ref();
-        let (lost, untold) = counted.map_or((0, 0), |data| (data.waits_lost, data.attempts_untold));
+        let (lost, untold) = counted.map_or((0, 0), |data| {
+            let untold = data.attempts_untold.saturating_add(data.drops_untold);
+            (data.waits_lost, untold)
+        });
         let mut waits = match &mut self.waiting {
             Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
             None => Waits::default(),

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{Kind, Wait, Waits};
 
 use crate::clock::monotonic_now;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::options::Options;
-use crate::stuck::{Look, Stuck};
+use crate::stuck::{Look, Open, Stuck};
 
 /// Looks at the sockets of a session's target.
 #[derive(Debug)]
@@ -54,6 +54,9 @@ fn add(look: Look, waits: &mut Waits, slow: Nanos, began: Timestamp<Monotonic>) 
     let reported: BTreeSet<_> = waits.open().into_iter().map(key).collect();
     let pushed = look.open.iter().filter(|open| open.or_pushed_to);
     waits.pushed = pushed.map(|open| open.wait.flow.cookie).collect();
+    let owed = |open: &&Open| open.wait.kind == Kind::Service && !open.or_pushed_to;
+    let owed = look.open.iter().filter(owed);
+    waits.owed.extend(owed.map(|open| open.wait.flow.cookie));
     let open = look.open.into_iter().map(|open| open.wait);
     let new = open.filter(|wait| wait.lasted >= slow && !reported.contains(&key(wait)));
     waits.list.extend(new.map(|wait| clipped(wait, began)));

@@ -35,9 +35,17 @@ pub(super) struct Verdict {
     pub(super) age: Nanos,
     /// The beginning may lie earlier.
     pub(super) at_least: bool,
-    /// The socket sent at once after an answer: its task may as well be pushed to.
+    /// A question that was sent at once after an answer, whose task may as well be pushed to; or
+    /// a request whose task watches for more of the same: it may as well push, or owe no answer.
     pub(super) or_pushed_to: bool,
     pub(super) bytes: u32,
+}
+
+impl Verdict {
+    /// Return true for a request that no task watches for more of.
+    pub(super) fn is_owed(&self) -> bool {
+        self.kind == Kind::Service && !self.or_pushed_to
+    }
 }
 
 /// A look at a socket, with what its ticks mean.
@@ -62,7 +70,8 @@ impl Look<'_> {
                 .or_else(|| self.answer())
                 .or_else(|| self.acknowledgement())
                 .or_else(|| self.greeting())
-                .or_else(|| self.unread()),
+                .or_else(|| self.unread())
+                .or_else(|| self.service()),
         }
     }
 
@@ -141,6 +150,51 @@ impl Look<'_> {
         })
     }
 
+    /// A request was read, and nothing was sent since. A task that sleeps for this socket alone
+    /// waits for more of it. An event loop watches every socket: while it sleeps, it owes no answer
+    /// to who mostly sends, nor to who speaks at once after it (a confirmation).
+    fn service(&self) -> Option<Verdict> {
+        let socket = self.socket;
+        let is_idle = self.watched_by(watch::STUCK_EPOLL_SLEEPS | watch::STUCK_URING);
+        let confirms = socket.sends > 0 && self.after_answer() <= self.tick;
+        let owes = self.heard_last()
+            && socket.shutdown & RCV_SHUTDOWN == 0
+            && !self.is_slept_for()
+            && !self.watched_by(watch::STUCK_OTHERWISE)
+            && !(is_idle && confirms)
+            && !(self.is_read() && self.hears_one_way());
+        (owes && self.accepted).then(|| Verdict {
+            or_pushed_to: self.is_read(),
+            ..exactly(Kind::Service, self.received_ago(), 0)
+        })
+    }
+
+    /// Return the time between the last data that was sent and the data that came after it.
+    fn after_answer(&self) -> Nanos {
+        self.sent_ago().saturating_sub(self.received_ago())
+    }
+
+    /// Return whether the last data came from the peer, as `stuck_heard_last()` does.
+    pub(super) fn heard_last(&self) -> bool {
+        let socket = self.socket;
+        if socket.receives == 0 || self.queued() > 0 {
+            return false;
+        }
+        match self.received_ago().cmp(&self.sent_ago()) {
+            _ if socket.sends == 0 => true,
+            Ordering::Less => true,
+            Ordering::Equal => socket.pure_ack_last == 0,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Return whether it mostly hears: a log, figures, an upload.
+    fn hears_one_way(&self) -> bool {
+        let socket = self.socket;
+        let few = socket.sends.saturating_mul(2).saturating_add(ONE_WAY_SENDS);
+        socket.receives > few
+    }
+
     /// Return whether the last data was sent by this end: a question, or the last word.
     pub(super) fn spoke_last(&self) -> bool {
         let socket = self.socket;
@@ -210,7 +264,7 @@ impl Look<'_> {
     }
 
     /// Return whether any task waits for data.
-    fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         let calls = self.watched_by(watch::STUCK_IN_CALL) && self.socket.write_pending == 0;
         let ways = watch::STUCK_POLLS_IN | watch::STUCK_EPOLL_IN | watch::STUCK_URING;
         calls || self.watched_by(ways)
@@ -393,6 +447,45 @@ mod tests {
         unread.connection.unread = 1;
         unread.shutdown = RCV_SHUTDOWN;
         assert_eq!(judged(&unread, true), None);
+    }
+
+    #[test]
+    fn a_request_that_was_read_is_owed_an_answer() {
+        let mut request = socket(900, 500);
+        let verdict = judged(&request, true).unwrap();
+        assert_eq!(verdict.kind, Kind::Service);
+        assert_eq!(verdict.age, Nanos(500 * TICK));
+        assert!(verdict.or_pushed_to);
+        assert_eq!(judged(&request, false), None);
+        // The task works on the request, and watches for nothing.
+        request.watch = 0;
+        assert!(!judged(&request, true).unwrap().or_pushed_to);
+        request.watch = watch::STUCK_IN_CALL;
+        assert_eq!(judged(&request, true), None);
+        request.watch = watch::STUCK_OTHERWISE;
+        assert_eq!(judged(&request, true), None);
+        request.watch = 0;
+        request.shutdown = RCV_SHUTDOWN;
+        assert_eq!(judged(&request, true), None);
+    }
+
+    #[test]
+    fn who_confirms_or_goes_on_sending_is_owed_nothing_by_an_event_loop() {
+        let mut confirmed = socket(501, 500);
+        assert!(judged(&confirmed, true).is_some());
+        confirmed.watch |= watch::STUCK_EPOLL_SLEEPS;
+        assert_eq!(judged(&confirmed, true), None);
+        let mut log = socket(900, 500);
+        (log.sends, log.receives) = (0, 9);
+        assert_eq!(judged(&log, true), None);
+        log.receives = 1;
+        assert!(judged(&log, true).is_some());
+        // In one tick: the answer was acknowledged after the request, or the request came last.
+        let mut both = socket(500, 500);
+        (both.watch, both.pure_ack_last) = (0, 1);
+        assert_eq!(judged(&both, true), None);
+        both.pure_ack_last = 0;
+        assert_eq!(judged(&both, true).unwrap().kind, Kind::Service);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod judge;
 mod owner;
+mod pair;
 mod programs;
 mod wait;
 
@@ -17,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
-use sockstamp_host::netns;
+use sockstamp_host::{listener, netns};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::Opened;
 use sockstamp_model::wait::Sending;
@@ -53,9 +54,9 @@ pub struct Look {
     pub sending: Vec<Sending>,
     /// TCP sockets that were seen, once for each process that holds one.
     pub visited: u64,
-    /// Requests are not read, and no field tells since when: a second look, some time later, shows
-    /// whether they still are not.
-    pub unread: bool,
+    /// Requests are not read, and no field tells since when, or no task watches their connections,
+    /// as one that polls does not while it is busy: a second look, some time later, shows more.
+    pub is_doubtful: bool,
 }
 
 /// Looks at sockets. Dropping it leaves nothing behind.
@@ -121,7 +122,8 @@ impl Stuck {
     pub fn look(&mut self) -> Result<Look, Error> {
         self.processes.deselect_ended(&self.skeleton.maps.pids)?;
         let before = self.visited();
-        let sockets = owner::one_each(self.walk()?);
+        let waited_on = pair::without(self.walk()?, listener::ports);
+        let sockets = owner::one_each(waited_on);
         let visited = self.visited() - before;
         let listening = listening(&sockets);
         let mut look = Look {
@@ -145,7 +147,7 @@ impl Stuck {
             look.sending.extend(history.sending(socket, opened));
             let verdict = seen.verdict().and_then(|verdict| history.judge(verdict));
             if let Some(verdict) = verdict.or_else(|| history.unsent()) {
-                look.unread |= verdict.at_least;
+                look.is_doubtful |= verdict.at_least || verdict.is_owed();
                 look.open
                     .push(wait::open(socket, opened, verdict, &history));
             }

@@ -13,6 +13,8 @@ enum stuck_watch {
 	STUCK_EPOLL_IN = 8, /* an epoll instance watches it, whether or not a task sleeps there */
 	STUCK_EPOLL_OUT = 16,
 	STUCK_URING = 32, /* a request of io_uring waits for it */
+	STUCK_EPOLL_SLEEPS = 64, /* a task sleeps in an epoll instance that watches it for data */
+	STUCK_OTHERWISE = 128, /* in a way that is not known */
 };
 
 /*

@@ -50,13 +50,27 @@ static __always_inline bool stuck_sent_lately(const struct tcp_sock *tp)
 	       wait_since_jiffy(tp->lsndtime) < STUCK_LATELY_NS && ++stuck_senders;
 }
 
+/*
+ * Return true if a socket was the last to hear. Within a tick that is so unless a mere
+ * acknowledgement came after the data: tcp_update_wl() notes its number, that of the next byte.
+ */
+static __always_inline bool stuck_heard_last(const struct tcp_sock *tp)
+{
+	__s32 later = tp->inet_conn.icsk_ack.lrcvtime - tp->lsndtime;
+
+	if (!tp->data_segs_in || !tp->data_segs_out)
+		return tp->data_segs_in;
+	return later > 0 || (!later && tp->snd_wl1 != tp->rcv_nxt);
+}
+
 /* Return true if anybody may wait on a socket between connect() and close(). */
 static __always_inline bool stuck_open(const struct tcp_sock *tp, const struct sock *sk)
 {
 	if (tp->write_seq != tp->snd_una || tp->rcv_nxt != tp->copied_seq || stuck_paced(sk))
 		return true;
 	/* An accepted socket that was the last to speak has answered. */
-	return sk->sk_max_ack_backlog ? stuck_sent_lately(tp) : stuck_sent_last(tp);
+	return sk->sk_max_ack_backlog ? stuck_heard_last(tp) || stuck_sent_lately(tp) :
+					stuck_sent_last(tp);
 }
 
 static __always_inline bool stuck_may_be_waited_on(const struct tcp_sock *tp, const struct sock *sk)

@@ -19,7 +19,8 @@ pub struct Open {
     /// The age is a lower bound: nothing tells when the wait began.
     pub at_least: bool,
     /// The socket was the last to speak, at once after the peer: its task waits for an answer, or
-    /// is pushed to.
+    /// is pushed to. A service was the last to hear, and watches for more: it owes an answer, or
+    /// pushes when it has something.
     pub or_pushed_to: bool,
 }
 
@@ -40,6 +41,12 @@ pub(super) struct History {
     spoke_last: bool,
     /// The socket has gone on sending since, and nothing came.
     one_way: bool,
+    /// The socket was the last to hear.
+    heard_last: bool,
+    /// More has come since, and nothing was sent.
+    hears_on: bool,
+    /// A task has waited for more since what came last.
+    was_read: bool,
 }
 
 /// The end of a socket's queue at a moment.
@@ -125,11 +132,20 @@ impl History {
             let sent = before.write_seq != socket.write_seq;
             before.spoke_last && sent && before.receives == socket.receives
         });
+        let hears_on = before.is_some_and(|before| {
+            let heard = before.receives != socket.receives;
+            before.heard_last && heard && before.write_seq == socket.write_seq
+        });
+        let was_read =
+            before.is_some_and(|before| before.was_read && before.copied_seq == socket.copied_seq);
         Self {
             now: socket.now,
             copied_seq: socket.copied_seq,
             write_seq: socket.write_seq,
             receives: socket.receives,
+            heard_last: look.heard_last(),
+            hears_on,
+            was_read: was_read || look.is_read(),
             unread_since,
             unsent: unsent(socket, before),
             first: before.map_or_else(|| Clocks::of(socket), |before| before.first),
@@ -173,6 +189,11 @@ impl History {
     pub(super) fn judge(&self, verdict: Verdict) -> Option<Verdict> {
         match verdict.kind {
             Kind::Answer if self.one_way => None,
+            Kind::Service if self.hears_on => None,
+            Kind::Service => Some(Verdict {
+                or_pushed_to: self.was_read,
+                ..verdict
+            }),
             Kind::Read => Some(Verdict {
                 age: Nanos(self.now.saturating_sub(self.unread_since)),
                 ..verdict
@@ -313,6 +334,27 @@ mod tests {
         socket.watch = stuck_watch::STUCK_IN_CALL;
         let asked_again = history(&socket, Some(&first));
         assert!(asked_again.judge(verdict(Kind::Answer)).is_some());
+    }
+
+    #[test]
+    fn who_hears_more_without_an_answer_owes_none() {
+        let mut socket = stuck_socket {
+            receives: 1,
+            copied_seq: 5,
+            ..stuck_socket::default()
+        };
+        let first = history(&socket, None);
+        let owed = first.judge(verdict(Kind::Service)).unwrap();
+        assert!(!owed.or_pushed_to);
+        (socket.receives, socket.copied_seq) = (2, 9);
+        let second = history(&socket, Some(&first));
+        assert_eq!(second.judge(verdict(Kind::Service)), None);
+        // The task was about to look for more, and now does something else.
+        socket.watch = stuck_watch::STUCK_EPOLL_IN;
+        let watched = history(&socket, Some(&second));
+        socket.watch = 0;
+        let busy = history(&socket, Some(&watched));
+        assert!(busy.judge(verdict(Kind::Service)).unwrap().or_pushed_to);
     }
 
     #[test]

@@ -29,8 +29,13 @@ static __always_inline __u32 watch_of_epoll(const struct wait_queue_entry *entry
 {
 	const struct eppoll_entry *watched = entry_around(entry, struct eppoll_entry);
 	const struct epitem *item = (const struct epitem *)word_at(&watched->base);
+	const struct eventpoll *instance = (const struct eventpoll *)word_at(&item->ep);
+	const struct list_head *sleepers = &instance->wq.head;
+	__u32 in = STUCK_EPOLL_IN;
 
-	return watch_events(word_at(&item->event), STUCK_EPOLL_IN, STUCK_EPOLL_OUT);
+	if (word_at(&sleepers->next) != (__u64)sleepers)
+		in |= STUCK_EPOLL_SLEEPS;
+	return watch_events(word_at(&item->event), in, STUCK_EPOLL_OUT);
 }
 
 /* Return how an entry of a socket's queue watches. A global function, as entry_waiter(). */
@@ -45,7 +50,22 @@ __noinline __u32 entry_watch(__u64 link)
 		return STUCK_IN_CALL;
 	if (function == setting_wake_poll)
 		return watch_of_poll(entry);
-	return function == setting_wake_uring ? STUCK_URING : 0;
+	return function == setting_wake_uring ? STUCK_URING : STUCK_OTHERWISE;
+}
+
+/* Return how tasks watch a socket. The queue may change meanwhile: every read is safe. */
+static __always_inline __u32 sock_watch(const struct sock *sk)
+{
+	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
+	const struct list_head *head = &queue->wait.head;
+	__u64 link = word_at(&head->next);
+	__u32 watch = 0;
+
+	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
+		watch |= entry_watch(link);
+		link = word_at(&((const struct list_head *)link)->next);
+	}
+	return watch;
 }
 
 static __always_inline void watch_note_waiter(struct stuck_socket *found,

@@ -119,6 +119,17 @@ static __always_inline void exchange_asked(struct exchange *exchange, __u32 rtt,
 }
 
 /*
+ * Return the pauses that count after a question was answered. What a service sends unasked must
+ * come more often than its answers; its peer sees pauses within answers, too.
+ */
+static __always_inline __u8 pauses_after(const struct exchange *exchange)
+{
+	if (exchange->asks)
+		return exchange->pauses / 2;
+	return exchange->pauses ? exchange->pauses - 1 : 0;
+}
+
+/*
  * The open question is answered after `ns`. Return NO_PAIR() of the reason why that is not the time
  * of an answer, or 0; `reason`: such a reason that is known already. A global function, so that the
  * verifier walks it once, and what follows not once per way through it.
@@ -145,7 +156,7 @@ __noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u6
 	if (several || !crowded)
 		exchange->usual = time;
 	if (!reason)
-		exchange->pauses /= 2;
+		exchange->pauses = pauses_after(exchange);
 	return reason ?: exchange->doubts >= DOUBTS ? NO_PAIR(MULTIPLEXED) : 0;
 }
 
@@ -184,7 +195,7 @@ static __always_inline void answer_asked(const struct sock *sk, struct flow *flo
 		flow_asked(flow, tp->rtt_min.s[0].v, length, now, tcp_has_unread(sk, tp));
 }
 
-/* The peer sends more, and nothing was asked since its last bytes, `gap` ago. */
+/* The end that answers sends more, and nothing was asked since its last bytes, `gap` ago. */
 static __always_inline void answer_goes_on(const struct tcp_sock *tp, struct exchange *exchange,
 					   __u64 gap)
 {
@@ -409,26 +420,47 @@ static __always_inline struct answer answer_take(const struct sock *sk, struct f
 	return answer;
 }
 
+/* Return true if a send at a time comes at the pace of those that answered nothing. */
+static __always_inline bool service_pushes(const struct exchange *exchange, __u64 entry)
+{
+	__u64 before = exchange->answered;
+
+	if (!exchange->serves || exchange->pauses < PAUSES || !before || entry < before)
+		return false;
+	return octave(entry - before) <= exchange->pace + 1;
+}
+
 /*
- * Called when a send is entered at the end that answers, with the socket locked: return NO_PAIR()
- * of the reason why it may not be the answer to what was read last; 0 if there is none.
+ * Called when a send is `entry`ed at the end that answers, with the socket locked: return NO_PAIR()
+ * of the reason why it may not be the answer to what was read last; 0 if there is none. An end that
+ * sends without a question more often than to one may have got a mere acknowledgement.
  */
-static __always_inline __u8 service_doubt(const struct sock *sk, const struct exchange *exchange)
+static __always_inline __u8 service_doubt(const struct sock *sk, const struct exchange *exchange,
+					  __u64 entry)
 {
 	if (tcp_has_unread(sk, tcp_of(sk)))
 		return NO_PAIR(PIPELINED);
 	if (exchange->asks)
 		return 0;
-	return exchange->multiplexed ? NO_PAIR(MULTIPLEXED) : exchange->unpaired;
+	if (exchange->multiplexed)
+		return NO_PAIR(MULTIPLEXED);
+	if (exchange->unpaired)
+		return exchange->unpaired;
+	return service_pushes(exchange, entry) ? NO_PAIR(STREAM) : 0;
 }
 
-/* Called when a send is queued that answers no read of which is known. */
-static __always_inline void service_goes_on(struct exchange *exchange)
+/*
+ * Called when a send is queued that answers no read of which is known. `now` 0: it is not measured.
+ */
+static __always_inline void service_goes_on(const struct sock *sk, struct exchange *exchange,
+					    __u64 now)
 {
 	if (exchange->asks)
 		return;
 	exchange->open = false;
 	exchange_take(exchange);
+	if (exchange->serves && exchange->answered && now > exchange->answered)
+		answer_goes_on(tcp_of(sk), exchange, now - exchange->answered);
 }
 
 /* Called when that send is queued. Return `reason`, or NO_PAIR() of one that shows now. */

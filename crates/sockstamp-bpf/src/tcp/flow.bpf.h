@@ -37,7 +37,7 @@ struct exchange {
 	__u8 doubts : 5; /* answer/answer.bpf.h */
 	__u8 greetings : 2; /* sends whose first bytes were looked at */
 	__u8 multiplexed : 1; /* it has said so itself */
-	__u8 pauses : 4; /* of a peer that speaks without a question */
+	__u8 pauses : 4; /* of an end that answers and speaks without a question */
 	__u8 handshake : 2; /* pairs until that of the end of a handshake in TLS; 0: none is ahead
 			     */
 	__u8 paired : 1; /* the last answer is known to be its question's */

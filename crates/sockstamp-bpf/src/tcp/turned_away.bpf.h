@@ -55,7 +55,7 @@ static __noinline int turned_away_emit(const struct sock *sk, const struct openi
 		return 0;
 	flow_identify(&record->flow, sk);
 	if (kind == WAIT_ACCEPT)
-		record->flow.local_port = service_port(sk);
+		record->flow.local_port = port_of(sk);
 	record->flow.opened_by = kind == WAIT_ACCEPT ? OPENED_BY_PEER : OPENED_BY_US;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));

@@ -9,9 +9,12 @@
 #ifndef SOCKSTAMP_TCP_UNANSWERED_BPF_H
 #define SOCKSTAMP_TCP_UNANSWERED_BPF_H
 
+#include "sched/sched.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/moved.bpf.h"
+#include "tcp/unserved.bpf.h"
+#include "tcp/until_close.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
@@ -44,31 +47,34 @@ static __always_inline void question_look(struct question *question, const struc
 	question->began = asked ? question_began(flow) : question->asked;
 }
 
-/*
- * Return true for the length of the alert that ends a connection in TLS: its record's head, and two
- * bytes under the ciphers in use (RFC 5246, sections 6.2.3 and 7.2.1; RFC 8446, section 5.2). The
- * peer answers it by closing.
- */
-static __always_inline bool tls_ends(__u32 length)
-{
-	switch (length) {
-	case 24: /* TLS 1.3 */
-	case 31: /* AES-GCM */
-	case 23: /* ChaCha20 */
-	case 53: /* AES-CBC with SHA1, SHA256, SHA384 */
-	case 69:
-	case 85:
-		return true;
-	}
-	return false;
-}
-
 /* Return true if a question after others that were answered may be the alert that ends TLS. */
 static __always_inline bool question_says_goodbye(const struct question *question,
 						  const struct flow *flow)
 {
 	return question->began == question->asked && flow->exchange.usual &&
 	       tls_ends(flow->exchange.length);
+}
+
+/*
+ * Return true if no task waits on a socket, or watches it: one that reads sleeps in its queue, and
+ * an event loop keeps an entry there (sk_sleep(), include/net/sock.h, v6.18).
+ */
+static __always_inline bool sock_unwatched(const struct sock *sk)
+{
+	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
+	const struct list_head *head = &queue->wait.head;
+
+	return word_at(&head->next) == (__u64)head;
+}
+
+/*
+ * Return true if the last of several questions, which the peer answers by closing, is for no
+ * answer: its program says goodbye and goes on (COM_QUIT).
+ */
+static __always_inline bool question_unawaited(const struct question *question,
+					       const struct flow *flow, const struct sock *sk)
+{
+	return question->end == END_CLOSED_BY_PEER && flow->exchange.usual && sock_unwatched(sk);
 }
 
 /*
@@ -125,7 +131,8 @@ static __always_inline void question_ends(struct flow *flow, const struct sock *
 
 	question_look(&question, tcp_of(sk), flow);
 	flow->exchange.open = false;
-	if (wait_wanted(end, question.now - question.began) && !question_doubted(&question, flow))
+	if (wait_wanted(end, question.now - question.began) && !question_doubted(&question, flow) &&
+	    !question_unawaited(&question, flow, sk))
 		question_emit(&question, flow, sk);
 }
 
@@ -202,18 +209,24 @@ static __always_inline bool has_undelivered(const struct tcp_sock *tp)
 	       seq_before(tp->snd_una + 1, tp->write_seq);
 }
 
-/* A function of its own, as question_emit(). The wait began with the last acknowledgement. */
-static __noinline int undelivered_emit(const struct sock *sk, const struct flow *flow, __u64 now,
-				       enum end end)
+/* Time for which TCP sends again without a program, by default (tcp_orphan_retries, v6.18). */
+#define ORPHAN_NS 100000000000ULL
+
+/*
+ * A function of its own, as question_emit(). The wait began with the last acknowledgement. Without
+ * an end it is open until that comes, or TCP gives up.
+ */
+static __noinline int undelivered_emit(const struct sock *sk, const struct flow *flow, enum end end)
 {
 	const struct tx_message *sent = &flow->tx.messages[0];
 	const struct tcp_sock *tp = tcp_of(sk);
-	__u64 delivered = tp->delivered_mstamp * 1000;
+	__u64 now = bpf_ktime_get_ns(), delivered = tp->delivered_mstamp * 1000;
 	struct wait_record *record;
 
 	if (!delivered)
 		delivered = now - wait_since_jiffy(tp->lsndtime);
-	record = wait_new(WAIT_ACKNOWLEDGEMENT, end, delivered, now);
+	record = wait_new(WAIT_ACKNOWLEDGEMENT, end, delivered,
+			  end == END_OPEN ? delivered + ORPHAN_NS : now);
 	if (!record)
 		return 0;
 	record->flow.pid = sent->pid;
@@ -255,32 +268,7 @@ static __always_inline void undelivered_settles(const struct sock *sk, int befor
 		end = end_by_error(sk->sk_err);
 	flow = flow_lookup(sk);
 	if (flow && !(flow->exchange.open && flow->exchange.asks))
-		undelivered_emit(sk, flow, bpf_ktime_get_ns(), end);
-}
-
-/* Time for which TCP sends again without a program, by default (tcp_orphan_retries, v6.18). */
-#define ORPHAN_NS 100000000000ULL
-
-/* A function of its own, as question_emit(). It is open until its end comes, or that time. */
-static __noinline int orphan_emit(const struct sock *sk, const struct flow *flow)
-{
-	const struct tx_message *sent = &flow->tx.messages[0];
-	__u64 delivered = tcp_of(sk)->delivered_mstamp * 1000;
-	struct wait_record *record;
-
-	if (!delivered)
-		return 0;
-	record = wait_new(WAIT_ACKNOWLEDGEMENT, END_OPEN, delivered, delivered + ORPHAN_NS);
-	if (!record)
-		return 0;
-	record->flow.pid = sent->pid;
-	__builtin_memcpy(record->flow.comm, sent->comm, sizeof(sent->comm));
-	flow_identify(&record->flow, sk);
-	record->flow.opened_by = flow->exchange.serves ? OPENED_BY_PEER : OPENED_BY_US;
-	wait_describe_connection(record, sk);
-	record->bytes = record->connection.unacknowledged + record->connection.unsent;
-	wait_emit(record);
-	return 0;
+		undelivered_emit(sk, flow, end);
 }
 
 /*
@@ -298,19 +286,12 @@ static __always_inline void undelivered_times_out(const struct sock *sk)
 		return;
 	flow = flow_lookup(sk);
 	if (flow)
-		orphan_emit(sk, flow);
+		undelivered_emit(sk, flow, END_OPEN);
 }
 
-/* The socket gets into another state, locked. */
-static __always_inline void questions_settle(const struct sock *sk, int state)
+/* The socket of an open question gets into another state, locked. */
+static __always_inline void question_settles(struct flow *flow, const struct sock *sk, int state)
 {
-	struct flow *flow;
-
-	if (!setting_waits || stopping)
-		return;
-	flow = flow_lookup(sk);
-	if (!flow || !flow->exchange.open || !flow->exchange.asks || flow_in_gap(flow))
-		return;
 	switch (state) {
 	case TCP_CLOSE_WAIT:
 	case TCP_CLOSING:
@@ -330,6 +311,24 @@ static __always_inline void questions_settle(const struct sock *sk, int state)
 			question_ends(flow, sk, end_by_error(sk->sk_err));
 		break;
 	}
+}
+
+/* The socket gets into another state, locked. */
+static __always_inline void questions_settle(const struct sock *sk, int before, int state)
+{
+	struct flow *flow;
+
+	if (!setting_waits || stopping)
+		return;
+	flow = flow_lookup(sk);
+	if (!flow || flow_in_gap(flow))
+		return;
+	if (flow->exchange.open && flow->exchange.asks)
+		question_settles(flow, sk, state);
+	else if (flow->exchange.open && flow->exchange.serves)
+		request_settles(flow, sk, before, state);
+	else if (flow->exchange.paired && state == TCP_CLOSE_WAIT)
+		until_close_settles(flow, sk);
 }
 
 #endif

@@ -231,6 +231,8 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 		udp_identify(&flow->identity, sk, &send->remote);
 		flow->identity.pid = send->pid;
 		__builtin_memcpy(flow->identity.comm, send->comm, sizeof(send->comm));
+		if (setting_waits && !setting_windows)
+			udp_asked_anew(flow);
 	}
 	if (udp_pending(sk)) {
 		udp_cork(send);

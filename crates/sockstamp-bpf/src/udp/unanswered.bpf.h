@@ -4,9 +4,10 @@
  * socket, or learns that nobody is there; or its datagram does not leave.
  *
  * Most datagrams without an answer are no questions (statistics, logs), so somebody must be known
- * to wait: it is DNS, the socket was answered before, a read has found nothing, one of two
- * questions that were asked at once was answered, or the process has then asked the same by another
- * socket.
+ * to wait: it is DNS or the like, the socket was answered before, a read has found nothing, one of
+ * two questions that were asked at once was answered, or the process has then asked the same by
+ * another socket. A task that closes a socket and asks the same by a new one is known to wait only
+ * if others of its questions to that service are answered, which user space tells.
  */
 #ifndef SOCKSTAMP_UDP_UNANSWERED_BPF_H
 #define SOCKSTAMP_UDP_UNANSWERED_BPF_H
@@ -18,7 +19,8 @@
 #include "wait/wait.bpf.h"
 #include "window/window.bpf.h"
 
-#define PORT_OF_DNS 53
+#define PORT_OF_DNS    53
+#define ANSWERING_EACH 5
 /* No resolver waits longer before it asks again (RES_MAXRETRANS, resolv.h of glibc). */
 #define UDP_PATIENCE_NS 30000000000ULL
 
@@ -49,13 +51,27 @@ static __always_inline void udp_asks_first(const struct udp_flow *flow, __u64 no
 	bpf_map_update_elem(&udp_firsts, &pid, &first, BPF_ANY);
 }
 
+const volatile __u16 setting_answering_each[ANSWERING_EACH]; /* ports; without that of DNS */
+
+/* Return true for services that answer each question, by their ports, so that all who ask wait. */
+static __always_inline bool udp_answers_each(__u16 port)
+{
+	if (port == PORT_OF_DNS)
+		return true;
+	for (int i = 0; i < ANSWERING_EACH; i++) {
+		if (port == setting_answering_each[i])
+			return true;
+	}
+	return false;
+}
+
 /* Return true if somebody is known to wait for an answer. */
 static __always_inline bool udp_awaits(const struct udp_flow *flow)
 {
 	const struct udp_exchange *exchange = &flow->exchange;
 
-	return !exchange->surplus &&
-	       (exchange->least || exchange->awaited || flow->identity.remote_port == PORT_OF_DNS);
+	return !exchange->surplus && (exchange->least || exchange->awaited ||
+				      udp_answers_each(flow->identity.remote_port));
 }
 
 /*
@@ -76,13 +92,58 @@ static __always_inline __u64 udp_asked_elsewhere(const struct udp_flow *flow)
 	return first->when > flow->exchange.last ? first->when : 0;
 }
 
-/* Return true if a question to the last peer is open, and its end would be seen in any case. */
+/* A question without an answer, whose socket was closed. */
+struct udp_closed {
+	struct flow_identity flow;
+	__u64 asked;
+	__u64 closed;
+	__u32 length;
+	__u32 padding;
+};
+
+/* The last one of each task: as many as processes that ask. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct udp_closed);
+} udp_closed_questions SEC(".maps");
+
+/* A function of its own, for its stack. The next question alone tells whether somebody waits. */
+static __noinline int udp_note_closed(const struct udp_flow *flow)
+{
+	struct udp_closed closed = {.flow = flow->identity,
+				    .asked = flow->exchange.last,
+				    .closed = bpf_ktime_get_ns(),
+				    .length = flow->exchange.length};
+	__u64 task = bpf_get_current_pid_tgid(), since = closed.closed - closed.asked;
+
+	if (closed.flow.remote_port && since >= setting_wait_ns && since < UDP_PATIENCE_NS)
+		bpf_map_update_elem(&udp_closed_questions, &task, &closed, BPF_ANY);
+	return 0;
+}
+
+/* Return true if both flows have the same peer. */
+static __always_inline bool udp_same_peer(const struct flow_identity *one,
+					  const struct flow_identity *other)
+{
+	const __u64 *address = (const __u64 *)one->remote_address;
+	const __u64 *another = (const __u64 *)other->remote_address;
+
+	return one->netns == other->netns && one->remote_port == other->remote_port &&
+	       address[0] == another[0] && address[1] == another[1];
+}
+
+/*
+ * Return true if a question to the last peer is open, and its end would be seen in any case. One
+ * that was asked again and is not answered may be in flight for ever.
+ */
 static __always_inline bool udp_question_open(const struct udp_flow *flow)
 {
 	const struct udp_exchange *exchange = &flow->exchange;
 
 	return setting_waits && !setting_windows && exchange->role == UDP_ASKS &&
-	       (exchange->asked || exchange->in_flight > exchange->former);
+	       (exchange->asked || (!exchange->late && exchange->in_flight > exchange->former));
 }
 
 /* The last question that was asked ends. A global function: many call it. */
@@ -155,6 +216,39 @@ static __always_inline void udp_asks_next(struct udp_flow *flow, __u64 peer, __u
 			flow, flow->exchange.peer == peer ? END_ASKED_AGAIN : END_GIVEN_UP, now);
 }
 
+/* Return true if who closed a socket has asked again at once: not later than it waited before. */
+static __always_inline bool udp_soon_after(const struct udp_closed *closed, __u64 asked)
+{
+	__u64 waited = closed->closed - closed->asked;
+
+	return asked - closed->closed <= waited && asked - closed->asked < UDP_PATIENCE_NS;
+}
+
+/* The task has asked by this flow: if it closed another socket with the same question, again. */
+static __noinline int udp_asked_anew(const struct udp_flow *flow)
+{
+	const struct udp_exchange *exchange = &flow->exchange;
+	__u64 task = bpf_get_current_pid_tgid();
+	const struct udp_closed *closed;
+	struct wait_record *record;
+
+	if (exchange->role != UDP_ASKS || exchange->first != exchange->last)
+		return 0;
+	closed = bpf_map_lookup_elem(&udp_closed_questions, &task);
+	if (!closed || closed->length != exchange->length ||
+	    !udp_soon_after(closed, exchange->last) ||
+	    !udp_same_peer(&closed->flow, &flow->identity))
+		return 0;
+	record = wait_new(WAIT_ANSWER, END_ASKED_AGAIN, closed->asked, exchange->last);
+	if (record) {
+		record->flow = closed->flow;
+		record->bytes = closed->length;
+		wait_emit(record);
+	}
+	bpf_map_delete_elem(&udp_closed_questions, &task);
+	return 0;
+}
+
 /* The socket's last descriptor is closed. */
 static __always_inline void udp_asks_no_more(struct udp_flow *flow)
 {
@@ -165,6 +259,8 @@ static __always_inline void udp_asks_no_more(struct udp_flow *flow)
 	elsewhere = flow->exchange.surplus ? 0 : udp_asked_elsewhere(flow);
 	if (elsewhere && elsewhere - flow->exchange.last < UDP_PATIENCE_NS)
 		udp_question_ends(flow, END_GIVEN_UP, elsewhere);
+	else if (!flow->exchange.surplus && !udp_awaits(flow))
+		udp_note_closed(flow);
 	else
 		udp_question_given_up(flow, END_GIVEN_UP, bpf_ktime_get_ns());
 }

@@ -46,8 +46,8 @@ static __always_inline void attempts_of(struct attempts_key *key, const struct s
 		*(__be32 *)key->address = common->skc_daddr;
 }
 
-/* Return the port of a service's socket; one that closes has given its number back by then. */
-static __always_inline __u16 service_port(const struct sock *sk)
+/* Return the port of a socket; one that closes has given its number back by then. */
+static __always_inline __u16 port_of(const struct sock *sk)
 {
 	return bpf_ntohs(untrusted(sk, struct inet_sock)->inet_sport);
 }
@@ -58,7 +58,7 @@ static __always_inline void attempts_at(struct attempts_key *key, const struct s
 {
 	const struct sock_common *common;
 
-	key->port = service_port(sk);
+	key->port = port_of(sk);
 	sk = untrusted(sk, struct sock);
 	common = &sk->__sk_common;
 	attempts_among(key, sk, kind, pid);

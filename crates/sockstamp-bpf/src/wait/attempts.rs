@@ -9,7 +9,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Attempts, Key, Kind};
 
 use crate::abi::raw::{attempts as Counts, attempts_key as RawKey};
-use crate::abi::{self, raw};
+use crate::abi::{self, field, raw};
 use crate::error::{Error, Tried};
 use crate::skeleton::sockstamp::SockstampMaps;
 
@@ -28,25 +28,27 @@ pub(super) fn take(maps: &SockstampMaps<'_>) -> Result<Vec<Attempts>, Error> {
 
 /// The model's view of an element. `None` if a field has a value that no version of ours writes.
 fn attempts(key: &[u8], counts: &[u8]) -> Option<Attempts> {
-    let kind = u32::from(half(key, offset_of!(RawKey, kind))?);
-    let protocol = u8::try_from(half(key, offset_of!(RawKey, protocol))?).ok()?;
+    let kind = u32::from(u16::from_ne_bytes(field(key, offset_of!(RawKey, kind))?));
+    let protocol = u8::try_from(u16::from_ne_bytes(field(
+        key,
+        offset_of!(RawKey, protocol),
+    )?))
+    .ok()?;
     let mut identity = raw::flow_identity {
-        family: half(key, offset_of!(RawKey, family))?,
-        remote_port: half(key, offset_of!(RawKey, port))?,
+        family: u16::from_ne_bytes(field(key, offset_of!(RawKey, family))?),
+        remote_port: u16::from_ne_bytes(field(key, offset_of!(RawKey, port))?),
         ..raw::flow_identity::default()
     };
-    identity
-        .remote_address
-        .copy_from_slice(key.get(offset_of!(RawKey, address)..)?.get(..16)?);
+    identity.remote_address = field(key, offset_of!(RawKey, address))?;
     let comm = counts.get(offset_of!(Counts, comm)..)?;
-    let count = |offset| long(counts, offset);
+    let count = |offset| field(counts, offset).map(u64::from_ne_bytes);
     Some(Attempts {
         key: Key {
             kind: Kind::from_index(kind)?,
-            netns: NetnsInode(word(key, offset_of!(RawKey, netns))?),
+            netns: NetnsInode(u32::from_ne_bytes(field(key, offset_of!(RawKey, netns))?)),
             protocol: Protocol::from_number(protocol)?,
             service: canonical(abi::flow(&identity).remote),
-            pid: word(key, offset_of!(RawKey, pid))?,
+            pid: u32::from_ne_bytes(field(key, offset_of!(RawKey, pid))?),
         },
         comm: Name::from(comm.split(|byte| *byte == 0).next()?),
         count: count(offset_of!(Counts, count))?,
@@ -54,30 +56,6 @@ fn attempts(key: &[u8], counts: &[u8]) -> Option<Attempts> {
         sum_ns: count(offset_of!(Counts, sum_ns))?.into(),
         min_ns: Nanos(count(offset_of!(Counts, min_ns))?),
     })
-}
-
-fn half(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes
-        .get(offset..)?
-        .first_chunk()
-        .copied()
-        .map(u16::from_ne_bytes)
-}
-
-fn word(bytes: &[u8], offset: usize) -> Option<u32> {
-    bytes
-        .get(offset..)?
-        .first_chunk()
-        .copied()
-        .map(u32::from_ne_bytes)
-}
-
-fn long(bytes: &[u8], offset: usize) -> Option<u64> {
-    bytes
-        .get(offset..)?
-        .first_chunk()
-        .copied()
-        .map(u64::from_ne_bytes)
 }
 
 #[cfg(test)]

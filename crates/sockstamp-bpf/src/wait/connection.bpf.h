@@ -79,6 +79,7 @@ static __always_inline void connection_describe(struct wait_connection *connecti
 	connection->heard_ago = wait_since_jiffy(tp->rcv_tstamp);
 	connection->buffer_set =
 		BPF_CORE_READ_BITFIELD(base, sk_userlocks) & SOCK_SNDBUF_LOCK ? 1 : 0;
+	connection->unscaled = !BPF_CORE_READ_BITFIELD(tp, rx_opt.wscale_ok);
 	connection->window_limited = chrono_ns(tp, TCP_CHRONO_RWND_LIMITED);
 	connection->buffer_limited = chrono_ns(tp, TCP_CHRONO_SNDBUF_LIMITED);
 	connection->paced = base->sk_max_pacing_rate;

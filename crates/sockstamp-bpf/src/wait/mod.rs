@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_getres};
 use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_model::flow::SocketCookie;
+use sockstamp_model::service::ANSWERING_EACH;
 use sockstamp_model::wait::{Wait, Waits};
 
 use crate::abi::raw::wait_record as Record;
 use crate::clock::monotonic_now;
+use crate::drops;
 use crate::error::{Error, Tried};
-use crate::firewall;
 use crate::options::Options;
 use crate::record::page_size;
 use crate::ring::Ring;
@@ -29,6 +31,9 @@ pub(crate) fn constants(constants: &mut Constants, options: &Options) {
     constants.setting_waits = options.waits.is_some();
     constants.setting_wait_ns = options.waits.map_or(0, |slow| slow.0);
     constants.setting_tick_ns = tick_ns();
+    constants.setting_answering_each = ANSWERING_EACH;
+    constants.setting_drop_reasons = drops::reasons().bits();
+    constants.setting_drop_firewall = drops::reasons().firewall();
 }
 
 /// Make the ring of waits as small as can be where there are none.
@@ -39,9 +44,9 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, options: &Options) -> 
     maps.attempts
         .set_max_entries(1)
         .tried("size the map of attempts")?;
-    maps.firewall
+    maps.drops
         .set_max_entries(1)
-        .tried("size the map of the firewall's drops")?;
+        .tried("size the map of drops")?;
     maps.waits
         .set_max_entries(page_size())
         .tried("size the ring of waits")
@@ -58,6 +63,10 @@ pub(crate) fn tick_ns() -> u64 {
 pub(crate) struct Waiting {
     ring: Ring<Vec<Record>>,
     held: Vec<Wait>,
+    /// As many of them were shown already.
+    shown: usize,
+    /// Sockets whose requests ended without an answer that was owed.
+    owed: Vec<SocketCookie>,
     closing: Closing,
     /// Those that were not held for lack of room.
     dropped: u64,
@@ -73,6 +82,8 @@ impl Waiting {
         Ok(Self {
             ring: Ring::of_records(&maps.waits)?,
             held: Vec::new(),
+            shown: 0,
+            owed: Vec::new(),
             closing: Closing::default(),
             dropped: 0,
             began,
@@ -87,12 +98,16 @@ impl Waiting {
     /// Fetch the waits that are in the ring, so that it has room for others.
     pub(crate) fn fetch(&mut self) -> Result<(), Error> {
         let (began, held, closing) = (self.began, &mut self.held, &mut self.closing);
+        let owed = &mut self.owed;
         let (mut unknown, mut dropped) = (0, 0);
         self.ring.read(&mut |record| {
             let Some(wait) = record::wait(record, began) else {
                 unknown += 1;
                 return;
             };
+            if record.owed != 0 && owed.len() < HELD {
+                owed.push(wait.flow.cookie);
+            }
             match closing.meet(wait) {
                 Some(_) if held.len() >= HELD => dropped += 1,
                 wait => held.extend(wait),
@@ -107,7 +122,14 @@ impl Waiting {
 
     /// Take the waits that have ended, and were fetched.
     pub(crate) fn take_ended(&mut self) -> Vec<Wait> {
+        self.shown = 0;
         std::mem::take(&mut self.held)
+    }
+
+    /// Return those that were fetched since this was called before, and were not taken.
+    pub(crate) fn new_ones(&mut self) -> &[Wait] {
+        let shown = std::mem::replace(&mut self.shown, self.held.len());
+        &self.held[shown..]
     }
 
     /// Take the waits that were fetched, and the attempts so far. `lost`: those that the ring had
@@ -119,8 +141,9 @@ impl Waiting {
         Ok(Waits {
             list,
             lost: self.dropped + lost,
+            owed: std::mem::take(&mut self.owed),
             attempts: attempts::take(maps)?,
-            barred: firewall::take(maps)?,
+            dropped: drops::take(maps)?,
             ..Waits::default()
         })
     }

@@ -88,6 +88,7 @@ pub(crate) fn connection(raw: &raw::wait_connection) -> Option<Connection> {
         received_ago: time(raw.received_ago),
         heard_ago: time(raw.heard_ago),
         buffer_set: raw.buffer_set != 0,
+        unscaled: raw.unscaled != 0,
         paced: (raw.paced != UNKNOWN).then_some(raw.paced),
         window_limited: Nanos(raw.window_limited),
         buffer_limited: Nanos(raw.buffer_limited),

@@ -397,7 +397,7 @@ static void nobody_serves_completions(void)
 {
 	struct sockstamp_completions *completions = (void *)1;
 
-	EXPECT(sockstamp_completions_create(&completions, "/nowhere/completions.sock"), -ENOENT);
+	EXPECT(sockstamp_completions_create(&completions, "/nowhere/notifications.sock"), -ENOENT);
 	EXPECT(completions == NULL, 1);
 }
 

@@ -203,7 +203,7 @@ fn every_function_does_what_the_header_says() {
     }
 }
 
-/// `sockstamp completions`, until this is dropped.
+/// `sockstamp notifications`, until this is dropped.
 pub(crate) struct Service {
     process: Child,
     pub(crate) path: PathBuf,
@@ -211,9 +211,9 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(sockstamp: PathBuf, folder: &Path) -> Self {
-        let path = folder.join("completions.sock");
+        let path = folder.join("notifications.sock");
         let process = Command::new(sockstamp)
-            .args(["completions", "--socket"])
+            .args(["notifications", "--socket"])
             .arg(&path)
             .stderr(Stdio::null())
             .spawn()

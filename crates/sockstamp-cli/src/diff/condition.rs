@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use sockstamp_explain::diff::{Change, Measure, OneSided, QUANTILES};
+use sockstamp_explain::diff::{Change, Measure, Population, QUANTILES, enough, having};
 use sockstamp_run::duration::duration;
-
-use super::difference::side;
 
 /// A limit of one quantile.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +40,8 @@ pub(crate) enum Held {
 pub(super) fn condition(text: &str) -> Result<Condition, String> {
     let shape = "such as 'tx.qdisc.p99 > +20%', 'rx.total.p50 > +2ms' or 'tx.sent.p90 < -10%'";
     let place = text.find(['<', '>']);
-    let (figure, limit) = text.split_at(place.ok_or_else(|| format!("a condition is {shape}"))?);
+    let at = place.ok_or_else(|| format!("a condition is {shape}"))?;
+    let (figure, limit) = text.split_at(at);
     let figure = figure.trim();
     let (above, limit) = (limit.starts_with('>'), limit[1..].trim());
     let (place, measure) = QUANTILES
@@ -50,8 +49,13 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
         .enumerate()
         .find_map(|(place, (name, _))| Some((place, figure.strip_suffix(name)?.strip_suffix('.')?)))
         .ok_or_else(|| format!("{figure:?} does not end with p50, p90, p99 or p99.9: {shape}"))?;
-    let read = read_limit(limit)
-        .ok_or_else(|| format!("{limit:?} is not a signed percentage or time: {shape}"))?;
+    let read = read_limit(limit).ok_or_else(|| match read_limit(&format!("+{limit}")) {
+        Some(_) => format!(
+            "a change has a sign: write '{figure} {} +{limit}'",
+            &text[at..=at]
+        ),
+        None => format!("{limit:?} is not a signed percentage or time: {shape}"),
+    })?;
     if !above && matches!(read, Limit::Relative(least) if least <= -1.0) {
         return Err(format!(
             "{text:?} cannot hold: no time falls by more than all of it"
@@ -105,10 +109,21 @@ impl Condition {
         if held { Held::Yes } else { Held::No }
     }
 
-    /// Return the side that alone has its stage.
-    pub(crate) fn side(&self, one_sided: &[OneSided]) -> Option<&'static str> {
-        let mut one_sided = one_sided.iter();
-        one_sided.find(|one| one.measure == self.measure).map(side)
+    /// Return why it cannot be evaluated.
+    pub(crate) fn lacks(&self, sides: [&[Population]; 2]) -> String {
+        let [before, after] = sides.map(|side| having(side, self.measure));
+        let enough = enough(self.quantile);
+        let measure = self.measure;
+        match (before, after) {
+            (0, 0) => format!("{self} (neither has {measure})"),
+            (0, _) => format!("{self} (only after has {measure})"),
+            (_, 0) => format!("{self} (only before has {measure})"),
+            _ if before.min(after) < enough => format!(
+                "{self} (it needs {enough} messages with {measure} a side; before has {before}, \
+                 after {after})"
+            ),
+            _ => format!("{self} (all came in one moment)"),
+        }
     }
 }
 

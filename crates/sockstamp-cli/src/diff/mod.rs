@@ -5,7 +5,7 @@ mod difference;
 mod json;
 mod text;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,8 +21,9 @@ use crate::options::files::{one_or_several, with_filter};
 use crate::options::filter::FilterWords;
 use crate::options::least::LeastOptions;
 use crate::print::colour::Colours;
+use crate::print::destination::{Output, Stream};
 use crate::print::output::Format;
-use crate::recordings::{Recordings, files};
+use crate::recordings::{Recordings, all_files, files};
 
 use condition::{Condition, Held};
 use difference::Difference;
@@ -76,14 +77,23 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let (afters, filter) = with_filter(&options.afters, &options.filter)?;
+    let (afters, filter) = with_filter(&options.afters, &options.filter, "diff")?;
     let choice = options.chosen.choice(&filter);
+    let paths = [
+        one_or_several(&options.before, &options.befores),
+        one_or_several(&options.after, &afters),
+    ];
+    let read = all_files(&paths.concat())?;
+    let mut output = options.output.open_beside(Stream::Output, &read)?;
     let [before, after] = [
-        populations(&one_or_several(&options.before, &options.befores), &choice)?,
-        populations(&one_or_several(&options.after, &afters), &choice)?,
+        populations(&paths[0], &choice)?,
+        populations(&paths[1], &choice)?,
     ];
     let changes = compare(&before, &after, options.least.into());
     let one_sided = one_sided(&before, &after);
@@ -94,10 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         match condition.held(&changes) {
             Held::Yes => held.push(condition.to_string()),
             Held::No => {}
-            Held::Unknown => unknown.push(match condition.side(&one_sided) {
-                Some(side) => format!("{condition} (only {side} has it)"),
-                None => condition.to_string(),
-            }),
+            Held::Unknown => unknown.push(condition.lacks([&before, &after])),
         }
     }
     let difference = Difference {
@@ -108,26 +115,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         one_sided,
         held,
     };
-    print(&mut io::stdout(), &difference, options)?;
+    print(&mut *output, &difference, options)?;
     if !difference.held.is_empty() {
         return Ok(ExitCode::from(HELD));
     }
     if !unknown.is_empty() {
-        bail!(
-            "too few messages, or all in one moment, to evaluate: {}",
-            unknown.join(", ")
-        );
+        bail!("too few messages to evaluate: {}", unknown.join(", "));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(output: &mut dyn Write, difference: &Difference, options: &Options) -> Result<()> {
-    let brush = options.colours.brush(io::stdout().is_terminal());
+    let brush = options.colours.brush_for(&options.output, Stream::Output);
     let printed = match options.format {
         Format::Text => text::all(output, difference, brush),
         Format::Json => json::all(output, difference),
     };
-    match printed {
+    match printed.and_then(|()| output.flush()) {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print")

@@ -7,8 +7,8 @@ use sockstamp_model::clock::Nanos;
 
 use super::difference::{Difference, messages, side};
 use crate::print::colour::Brush;
+use crate::print::numbers::counted;
 use crate::print::paragraph::wrapped;
-use crate::print::text::counted;
 
 /// Whole times whose means are told.
 const SEEN: usize = 3;
@@ -64,7 +64,7 @@ fn what_is_seen(seen: &Seen) -> String {
         seen.measure,
         nanos(more.abs()),
     );
-    if let Some((stage, part)) = seen.stage {
+    if let Some((stage, part)) = seen.stage.filter(|_| more.abs() >= 0.5) {
         let share = part / more * 100.0;
         words += &format!("; {stage} is {share:.0} % of that");
     }

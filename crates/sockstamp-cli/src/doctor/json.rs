@@ -5,6 +5,7 @@ use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::facts::{Trial, TriedHook};
 use sockstamp_bpf::plan::{Method, Plan, Reason};
 use sockstamp_run::escape;
+use sockstamp_run::wording::in_words;
 
 use super::library::Library;
 use super::report::Report;
@@ -53,7 +54,7 @@ pub(super) fn report(report: &Report) -> Value {
         "parts": parts(&report.plan),
         "host_path": { "available": host_path.is_none(), "reason": host_path },
         "udp": report.plan.udp.map_or_else(absent, |datagrams| hooks(&datagrams)),
-        "completions": {
+        "notifications": {
             "entries": trial(&report.completions.entries),
             "tcp_stamps": trial(&report.completions.tcp_stamps),
         },
@@ -74,7 +75,7 @@ fn hook(hook: &TriedHook) -> Value {
 
 fn trial(trial: &Trial) -> Value {
     let (state, reason) = state(trial);
-    json!({ "state": state, "reason": reason })
+    json!({ "state": state, "reason": reason.map(in_words) })
 }
 
 fn state(trial: &Trial) -> (&'static str, Option<&str>) {
@@ -165,7 +166,6 @@ mod tests {
                 "btf",
                 "capabilities",
                 "cgroup2",
-                "completions",
                 "hooks",
                 "host_path",
                 "interfaces",
@@ -173,6 +173,7 @@ mod tests {
                 "library",
                 "missing_capabilities",
                 "mptcp",
+                "notifications",
                 "obstacles",
                 "parts",
                 "physical_interfaces",
@@ -205,7 +206,7 @@ mod tests {
             json!({ "absent": "NIC clock unused" })
         );
         assert_eq!(
-            found["completions"]["tcp_stamps"],
+            found["notifications"]["tcp_stamps"],
             json!({ "state": "refused", "reason": "no BPF timestamping" })
         );
         assert_eq!(

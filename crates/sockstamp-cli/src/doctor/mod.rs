@@ -7,15 +7,16 @@ mod report;
 mod self_test;
 mod text;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_bpf::{plan, probe};
 use sockstamp_run::command::Prepared;
 
-use crate::print::output;
+use crate::options::wrong_use::WrongUse;
+use crate::print::destination::Stream;
 use crate::stat::{self, Format};
 use report::Report;
 
@@ -39,14 +40,11 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let Options { stat: options, nic } = options;
     if options.format == Format::Csv {
-        bail!("doctor prints text or JSON, no CSV");
+        let told = "doctor prints text or JSON: leave out --format csv";
+        return Err(WrongUse(told.to_owned()).into());
     }
-    let mut output = match &options.output {
-        Some(path) => output::create(path)?,
-        None => Box::new(io::stdout()),
-    };
-    let is_terminal = options.output.is_none() && io::stdout().is_terminal();
-    let brush = options.colours.brush(is_terminal);
+    let mut output = options.output.open(Stream::Output)?;
+    let brush = options.colours.brush_for(&options.output, Stream::Output);
     if let Some(name) = nic {
         let nic = nic::Nic::gather(name)?;
         let printed = match options.format {

@@ -9,6 +9,7 @@ use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
 use sockstamp_bpf::plan::{Method, Stamps};
 use sockstamp_model::name::Escaped;
 use sockstamp_model::stage::Stage;
+use sockstamp_run::wording::in_words;
 
 use super::library::Library;
 use super::report::Report;
@@ -38,7 +39,7 @@ pub(super) fn report(report: &Report, brush: Brush) -> String {
     section(&mut text, when, plan(report), brush);
     section(
         &mut text,
-        "For applications, by `sockstamp completions`",
+        "For applications, by `sockstamp notifications`",
         [
             line("error queues in memory", trial(&report.completions.entries)),
             line(
@@ -260,8 +261,8 @@ fn hook(hook: &TriedHook) -> Line {
 fn trial(trial: &Trial) -> String {
     match trial {
         Trial::Works => "works".to_owned(),
-        Trial::Refused(reason) => format!("refused: {reason}"),
-        Trial::Unknown(reason) => format!("not tried: {reason}"),
+        Trial::Refused(reason) => format!("refused: {}", in_words(reason)),
+        Trial::Unknown(reason) => format!("not tried: {}", in_words(reason)),
     }
 }
 

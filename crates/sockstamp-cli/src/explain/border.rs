@@ -1,7 +1,8 @@
 //! Read the border between slow messages and others.
 
 use sockstamp_explain::Border;
-use sockstamp_run::duration::duration;
+
+use crate::options::slow::limit;
 
 /// Normal messages end at the 75th percentile.
 const LEAST: u32 = 75_000;
@@ -9,11 +10,17 @@ const LEAST: u32 = 75_000;
 /// Read `p99`, `p99.9` or a time.
 pub(super) fn border(text: &str) -> Result<Border, String> {
     let Some(percent) = text.strip_prefix('p') else {
-        // A bare number may be meant as a percentile.
-        if text.ends_with(|last: char| last.is_ascii_digit()) {
-            return Err(format!("write p{text}, or {text}s for a time"));
+        // A bare number has seconds, but one of these may be meant as a percentile.
+        let number = text.trim_end_matches('%');
+        if number
+            .parse()
+            .is_ok_and(|number: f64| (75.0..100.0).contains(&number))
+        {
+            return Err(format!(
+                "write p{number}, or {number}ms or {number}s for a time"
+            ));
         }
-        return duration(text).map(|time| Border::Time(time.into()));
+        return limit(text).map(|time| Border::Time(time.into()));
     };
     let wrong = || format!("{text:?} is not a percentile from p75 to p99.999");
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
@@ -47,8 +54,9 @@ mod tests {
         assert_eq!(border("p99.9"), Ok(Border::Percentile(99_900)));
         assert_eq!(border("p75"), Ok(Border::Percentile(75_000)));
         assert_eq!(border("20ms"), Ok(Border::Time(Nanos(20_000_000))));
+        assert_eq!(border("0.02"), border("20ms"));
         for text in [
-            "p", "p50", "p100", "p99.", "p99.9999", "p+9", "20", "99", "p9.9",
+            "p", "p50", "p100", "p99.", "p99.9999", "p+9", "99", "99.9", "p9.9",
         ] {
             assert!(border(text).is_err(), "{text}");
         }

@@ -9,7 +9,7 @@ mod text;
 mod told;
 mod waterfall;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -25,9 +25,10 @@ use crate::options::least::LeastOptions;
 use crate::options::live::Live;
 use crate::options::source::Source;
 use crate::print::colour::Colours;
+use crate::print::destination::{Output, Stream};
 use crate::print::listeners::Listeners;
 use crate::print::output::Format;
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, all_files};
 use crate::watched::{self, Watched};
 
 use kept::Kept;
@@ -51,15 +52,22 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let live = &options.live;
+    let stream = Stream::beside(&live.command);
     if let Some(recordings) = Recordings::named(&live.target)? {
+        let read = all_files(&live.target.files)?;
+        let mut output = options.output.open_beside(stream, &read)?;
         let told = of_recordings(&recordings, options)?;
-        print(&mut io::stdout(), &told, options)?;
+        print(&mut *output, &told, options)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut output = options.output.open(stream)?;
     // The listeners of a command end with it.
     let listeners = match live.command[..] {
         [] => Some(Listeners::of(&live.target.target)?),
@@ -104,11 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         slow_only: None,
         listeners,
     };
-    // Leave standard output to the command.
-    match options.live.command.is_empty() {
-        true => print(&mut io::stdout(), &told, options)?,
-        false => print(&mut io::stderr(), &told, options)?,
-    }
+    print(&mut *output, &told, options)?;
     Ok(measured
         .status
         .map_or(ExitCode::SUCCESS, command::exit_code))
@@ -123,7 +127,7 @@ fn slow_of(border: Border) -> Nanos {
 }
 
 fn of_recordings(recordings: &Recordings, options: &Options) -> Result<Told> {
-    let (border, least) = (options.slow, options.least.into());
+    let (border, least, slow) = (options.slow, options.least.into(), slow_of(options.slow));
     let (explained, failed) = causes::of(border, least, |detail, take| {
         recordings.each(detail, |message| {
             take(message);
@@ -131,8 +135,8 @@ fn of_recordings(recordings: &Recordings, options: &Options) -> Result<Told> {
         })
     })?;
     Ok(Told {
-        diagnosis: recordings.diagnose()?,
-        slow: Scope::default().slow,
+        diagnosis: recordings.diagnose(slow)?,
+        slow,
         explained,
         failed,
         slow_only: recordings.slow_only(),
@@ -141,16 +145,13 @@ fn of_recordings(recordings: &Recordings, options: &Options) -> Result<Told> {
 }
 
 fn print(output: &mut dyn Write, told: &Told, options: &Options) -> Result<()> {
-    let is_terminal = match options.live.command.is_empty() {
-        true => io::stdout().is_terminal(),
-        false => io::stderr().is_terminal(),
-    };
-    let brush = options.colours.brush(is_terminal);
+    let stream = Stream::beside(&options.live.command);
+    let brush = options.colours.brush_for(&options.output, stream);
     let printed = match options.format {
         Format::Text => text::all(output, told, brush),
         Format::Json => json::all(output, told),
     };
-    match printed {
+    match printed.and_then(|()| output.flush()) {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print")

@@ -15,8 +15,9 @@ use super::waterfall;
 use crate::print::colour::Brush;
 use crate::print::findings::Shown;
 use crate::print::line::time_of_day;
+use crate::print::numbers::counted;
 use crate::print::paragraph::wrapped;
-use crate::print::text::{OTHER_TRAFFIC, counted};
+use crate::print::text::OTHER_TRAFFIC;
 
 /// Nobody measures so many times as long.
 const MOST_NEEDED: f64 = 100.0;
@@ -259,9 +260,13 @@ fn when(episode: Episode) -> String {
 /// Distinguish a slice that is always slow from one that is slow at times.
 fn how_often(leader: &Addition) -> String {
     let seconds = format!("{} of {} seconds", leader.long_seconds, leader.seconds);
-    match leader.is_chronic() {
-        true => format!("chronic: in {seconds}, most of these messages took that long"),
-        false => format!("episodic: most of these messages took that long in {seconds} only"),
+    match (leader.is_chronic(), leader.long_seconds) {
+        (true, _) => format!("chronic: in {seconds}, most of these messages took that long"),
+        (false, 0) => format!(
+            "sporadic: in none of {} seconds, most of these messages took that long",
+            leader.seconds
+        ),
+        (false, _) => format!("episodic: most of these messages took that long in {seconds} only"),
     }
 }
 

@@ -7,9 +7,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 
+use crate::print::bar::bar_between;
 use crate::print::line::time_of_day;
 use crate::print::paragraph::wrapped;
-use crate::print::text::bar_between;
 
 /// Print a line about the message, and one for each stage or part that took time. Parts of a stage
 /// follow each other: how they interleave is not measured.

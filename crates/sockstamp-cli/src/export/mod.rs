@@ -12,11 +12,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
 use sockstamp_record::Detail;
-use sockstamp_run::duration::duration;
 use sockstamp_run::escape;
 
 use crate::options::chosen::Chosen;
 use crate::options::files::Files;
+use crate::options::slow::limit;
 use crate::print::output;
 use crate::recordings::{Recordings, all_files};
 
@@ -37,7 +37,7 @@ pub struct Options {
     /// A message is slow if it took longer until it was sent, until it was read, or until its
     /// answer came. A connection is slow if its handshake took longer, or its accept(). The time is
     /// a number with us, ms, s (default), m or h.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = limit)]
     pub slow: Option<Duration>,
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", required = true)]

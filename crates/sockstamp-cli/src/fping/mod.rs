@@ -140,7 +140,7 @@ impl<'a> Report<'a> {
             tallies: hosts.iter().map(|_| Tally::new(times)).collect(),
             told: vec![false; hosts.len()],
             charts: vec![netdata::Charts::default(); hosts.len()],
-            output: Reported::new(),
+            output: Reported::to(Box::new(io::stdout())),
             began: Instant::now(),
             summaries: 0,
             other_icmp: 0,

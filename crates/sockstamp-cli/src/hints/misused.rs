@@ -7,28 +7,8 @@ use clap::{Command, CommandFactory, Error};
 
 use crate::command_line::Cli;
 use crate::hints::program::is_program;
+use crate::hints::table::{SUBCOMMANDS, has_word};
 use crate::options::filter::FILTER_WORDS;
-
-/// Names that other programs give a subcommand, and what to type.
-const SUBCOMMANDS: &[(&str, &str)] = &[
-    ("tcpdump", "pcap -w FILE"),
-    ("dump", "pcap -w FILE"),
-    ("capture", "pcap -w FILE"),
-    ("watch", "top"),
-    ("live", "top"),
-    ("list", "stuck"),
-    ("ps", "stuck"),
-    ("compare", "diff BEFORE AFTER"),
-    ("merge", "join FIRST SECOND"),
-    ("convert", "export --perfetto -o OUT FILE"),
-    ("read", "report FILE"),
-    ("show", "report FILE"),
-    ("html", "report --html OUT FILE"),
-    ("repair", "recover FILE"),
-    ("check", "doctor"),
-    ("daemon", "agent"),
-    ("serve", "agent"),
-];
 
 /// Return what is wrong and what to type, if that is known.
 pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
@@ -44,17 +24,19 @@ pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
         ErrorKind::InvalidSubcommand => subcommand(error, &root, &words),
         ErrorKind::UnknownArgument => unknown(error, &root, &words),
         ErrorKind::InvalidValue => value(error),
-        ErrorKind::ValueValidation => {
-            of_context(error, ContextKind::InvalidArg).map(|_| first_line(error))
-        }
         // Errors of our own have no context.
         ErrorKind::ArgumentConflict => conflict(error).or_else(|| Some(first_line(error))),
-        ErrorKind::MissingRequiredArgument => Some(format!(
-            "{} is missing: write {}",
-            of_context(error, ContextKind::InvalidArg)?,
-            usage()?
-        )),
-        _ => None,
+        ErrorKind::MissingRequiredArgument => {
+            let missing = of_context(error, ContextKind::InvalidArg)?;
+            let are = if missing.contains(" and ") {
+                "are"
+            } else {
+                "is"
+            };
+            Some(format!("{missing} {are} missing: write {}", usage()?))
+        }
+        // The words of an integer's parser.
+        _ => Some(first_line(error).replace("invalid digit found in string", "it is a number")),
     }
 }
 
@@ -91,7 +73,10 @@ fn usage_of(error: &Error, root: &Command, name: &str) -> String {
 fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let typed = of_context(error, ContextKind::InvalidSubcommand)?;
     let rest = words.join(" ");
-    if let Some((_, instead)) = SUBCOMMANDS.iter().find(|(name, _)| *name == typed) {
+    if let Some((_, instead)) = SUBCOMMANDS
+        .iter()
+        .find(|(names, _)| has_word(names, &typed))
+    {
         return Some(format!(
             "there is no subcommand {typed}: write sockstamp {instead}"
         ));
@@ -105,10 +90,13 @@ fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String>
     if let Some(moved) = begun_by_its_subcommand(root, words) {
         return Some(format!("a subcommand comes first: {moved}"));
     }
-    if let Some(similar) = similar(error, ContextKind::SuggestedSubcommand) {
+    if let Some(similar) = similar(error, ContextKind::SuggestedSubcommand, &typed) {
         return Some(format!(
             "there is no subcommand {typed}: write sockstamp {similar}"
         ));
+    }
+    if typed.parse::<u32>().is_ok() {
+        return Some(format!("for a process: sockstamp stat --pid {rest}"));
     }
     if words.len() > 1 && is_program(&typed) {
         return Some(format!("to run a command: sockstamp stat -- {rest}"));
@@ -131,13 +119,23 @@ fn begun_by_its_subcommand(root: &Command, words: &[String]) -> Option<String> {
     Some(format!("sockstamp {}", moved.join(" ")))
 }
 
-/// Return the most similar word that clap knows, which it names last.
-fn similar(error: &Error, kind: ContextKind) -> Option<String> {
-    match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(texts) => texts.last().cloned(),
-        _ => None,
-    }
+/// Return the most similar word that clap knows, which it names last, if the typed one may be a
+/// slip of the finger or a part of it.
+fn similar(error: &Error, kind: ContextKind, typed: &str) -> Option<String> {
+    let known = match error.get(kind)? {
+        ContextValue::String(text) => text,
+        ContextValue::Strings(texts) => texts.last()?,
+        _ => return None,
+    };
+    let [bare, typed] = [known, typed].map(|word| word.trim_start_matches('-'));
+    is_slip(typed, bare).then(|| known.clone())
+}
+
+/// Return true for a beginning of the word, the word and more, and one wrong letter in four.
+fn is_slip(typed: &str, known: &str) -> bool {
+    let shorter = typed.len().min(known.len());
+    let is_part = shorter >= 3 && (known.starts_with(typed) || typed.starts_with(known));
+    is_part || strsim::osa_distance(typed, known) * 4 <= shorter
 }
 
 fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
@@ -158,15 +156,19 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         .filter(|other| !other.is_hide_set() && has(other, &typed))
         .map(|other| format!("sockstamp {} {typed}", other.get_name()))
         .collect();
-    let similar = similar(error, ContextKind::SuggestedArg);
+    let similar = similar(error, ContextKind::SuggestedArg, &typed);
     match (&elsewhere[..], similar) {
         ([], Some(similar)) => Some(format!("there is no {typed} here: write {similar}")),
         ([], None) => Some(format!(
             "there is no {typed} here: sockstamp {called} --help lists what there is"
         )),
-        _ => Some(format!(
+        ([..], _) if elsewhere.len() <= 3 => Some(format!(
             "{called} has no {typed}: it is for {}",
             elsewhere.join(", ")
+        )),
+        _ => Some(format!(
+            "{called} has no {typed}: it is for {} and others",
+            elsewhere[..3].join(", ")
         )),
     }
 }
@@ -188,7 +190,7 @@ fn value(error: &Error) -> Option<String> {
         return Some(format!("a value is missing: write {option}"));
     }
     let name = option.split([' ', '=']).next()?;
-    let written = match similar(error, ContextKind::SuggestedValue) {
+    let written = match similar(error, ContextKind::SuggestedValue, &typed) {
         Some(similar) => format!("{name} {similar}"),
         None => match error.get(ContextKind::ValidValue)? {
             ContextValue::Strings(values) => format!("one of {}", values.join(", ")),
@@ -250,14 +252,25 @@ mod tests {
         );
     }
 
-    /// No name of other programs is one of ours, and the one to type is.
     #[test]
-    fn each_name_of_a_subcommand_leads_to_one() {
-        let root = Cli::command();
-        for (name, instead) in SUBCOMMANDS {
-            assert!(root.find_subcommand(name).is_none(), "{name}");
-            let first = instead.split(' ').next().unwrap_or_default();
-            assert!(root.find_subcommand(first).is_some(), "{instead}");
+    fn one_wrong_letter_in_four_is_a_slip() {
+        for (typed, known) in [
+            ("stats", "stat"),
+            ("traec", "trace"),
+            ("durtion", "duration"),
+            ("dur", "duration"),
+            ("pidd", "pid"),
+        ] {
+            assert!(is_slip(typed, known), "{typed}");
+        }
+        for (typed, known) in [
+            ("pod", "pid"),
+            ("cat", "pcap"),
+            ("ns", "nic-stamps"),
+            ("filter", "interval"),
+            ("latency", "agent"),
+        ] {
+            assert!(!is_slip(typed, known), "{typed}");
         }
     }
 }

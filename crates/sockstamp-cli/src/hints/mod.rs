@@ -1,9 +1,9 @@
 //! Suggest the intended command for common mistakes in a command line.
 
-mod filter;
 mod misused;
 mod program;
 mod spelled;
+mod table;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,9 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
+use crate::options::wrong_filter;
 use program::is_program;
+use table::{WORDS, filled, has_word};
 
 /// Subcommands that take a filter expression and, except `top` and `stuck`, a command.
 const MEASURING: [&str; 8] = [
@@ -32,7 +34,8 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
         return None;
     }
     of_sleep(error, arguments)
-        .or_else(|| of_shell(arguments))
+        .or_else(|| of_completions(arguments))
+        .or_else(|| of_pause(error, arguments))
         .or_else(|| spelled::instead(error, arguments))
         .or_else(|| of_filter(error, arguments))
         .or_else(|| of_words(arguments))
@@ -74,23 +77,62 @@ fn of_sleep(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     ))
 }
 
-/// Return what to type for the completions of a shell: the subcommand of that name serves sockets.
-fn of_shell(arguments: &[OsString]) -> Option<String> {
-    let shell = arguments.get(2)?.to_str()?;
-    let is_shell = ["bash", "zsh", "fish", "elvish", "powershell"].contains(&shell);
-    (arguments[1] == "completions" && is_shell)
-        .then(|| format!("for the completions of a shell: source <(COMPLETE={shell} sockstamp)"))
+/// Return what to type for completions: those of a shell, or the service that had their name.
+fn of_completions(arguments: &[OsString]) -> Option<String> {
+    const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
+    let [_, subcommand, words @ ..] = arguments else {
+        return None;
+    };
+    if !["completion", "completions"]
+        .map(OsString::from)
+        .contains(subcommand)
+    {
+        return None;
+    }
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let shell = words.iter().find(|word| SHELLS.contains(&word.as_ref()));
+    let of_shell = |shell: &str| {
+        format!("for the completions of a shell: source <(COMPLETE={shell} sockstamp)")
+    };
+    if let Some(shell) = shell {
+        return Some(of_shell(shell));
+    }
+    let service = format!("sockstamp notifications {}", words.join(" "));
+    Some(format!(
+        "the service is called notifications now: write {}; {}",
+        service.trim_end(),
+        of_shell("bash")
+    ))
+}
+
+/// Return what to type for the pause between looks, as watch(1) has it; elsewhere -n means numbers.
+fn of_pause(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let place = arguments.iter().position(|word| word == "-n")?;
+    let time = arguments.get(place + 1)?.to_str()?;
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    // With top(1)'s -b, -n is a number of looks.
+    let is_batch = words.iter().any(|word| word == "-b" || word == "--batch");
+    let looks = ["stat", "stuck", "top"].contains(&words[1].as_ref()) && !is_batch;
+    (is_unknown && looks && time.parse::<f64>().is_ok()).then(|| {
+        let [before, behind] = [&words[1..place], &words[place + 2..]].map(|words| words.join(" "));
+        let line = format!("sockstamp {before} --interval {time} {behind}");
+        format!("the time between looks: {}", line.trim_end())
+    })
 }
 
 /// Return what to type for a filter: clap does not know what it is, so its error has no context.
 fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let told = error.render().to_string();
-    let told = told.strip_prefix("error: ")?;
-    if error.kind() != ErrorKind::ValueValidation || !told.starts_with("filter, column ") {
+    if error.kind() != ErrorKind::ValueValidation {
         return None;
     }
+    let told = error.render().to_string();
+    let told = told.strip_prefix("error: ")?;
     let subcommand = arguments.get(1)?.to_str()?;
-    let instead = filter::instead(told, &format!("sockstamp {subcommand}"));
+    let instead = wrong_filter::line(told, subcommand);
     if instead.is_none() && subcommand == "diff" && told.starts_with("filter, column 1:") {
         return Some(
             "two recordings are compared, or several by: \
@@ -98,9 +140,7 @@ fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
                 .to_owned(),
         );
     }
-    let instead = instead?;
-    let (place, _) = told.split_once(": ")?;
-    Some(format!("{place}: {instead}"))
+    instead
 }
 
 fn of_words(arguments: &[OsString]) -> Option<String> {
@@ -152,6 +192,20 @@ fn hint(
             false => format!("to read a recording: sockstamp report {word}"),
         });
     }
+    if let [.., option, name] = options
+        && option == "--netns"
+        && is_file(&format!("/run/netns/{word}"))
+    {
+        let others = options[..options.len() - 1].join(" ");
+        return Some(format!(
+            "several network namespaces are one word: sockstamp {subcommand} {others} {name},{word}"
+        ));
+    }
+    if word == "state" {
+        return Some(format!(
+            "a filter has no states, which `ss state` has: write {begin}"
+        ));
+    }
     let is_name = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -159,17 +213,65 @@ fn hint(
         return None;
     }
     let runs_commands = !["top", "stuck"].contains(&subcommand.as_str());
+    if let Some(line) = of_word(&begin, words) {
+        return Some(line);
+    }
     if !rest.is_empty() && runs_commands && is_program(word) {
         return Some(format!("to run a command: {begin} -- {}", words.join(" ")));
     }
     if word.parse::<u32>().is_ok() {
-        return Some(format!(
-            "for a port: {begin} port {word}; for a process: {begin} --pid {word}"
-        ));
+        return Some(of_number(subcommand, &begin, options, word));
+    }
+    if rest.is_empty() && is_interface(word, is_file) {
+        let option = if subcommand == "doctor" {
+            "nic"
+        } else {
+            "interface"
+        };
+        return Some(format!("for an interface: {begin} --{option} {word}"));
     }
     Some(format!(
         "is a filter word missing (host, net, port)? For a process: {begin} --comm {word}"
     ))
+}
+
+/// Return what a number alone may be: behind --watch, as watch(1) has it, the time between looks.
+fn of_number(subcommand: &str, begin: &str, options: &[String], number: &str) -> String {
+    let for_time = match subcommand {
+        "stuck" if options.last().is_some_and(|option| option == "--watch") => {
+            return format!("the time between looks: {begin} --interval {number}");
+        }
+        "stuck" => format!("--watch --interval {number}"),
+        "top" => format!("--interval {number}"),
+        _ => format!("--duration {number}"),
+    };
+    format!(
+        "for a port: {begin} port {number}; for a process: {begin} --pid {number}; \
+         for a time: {begin} {for_time}"
+    )
+}
+
+/// Return what to type for a word that other programs put before a name, and the name.
+fn of_word(begin: &str, words: &[String]) -> Option<String> {
+    let [word, value, behind @ ..] = words else {
+        return None;
+    };
+    let (_, option) = WORDS.iter().find(|(names, _)| has_word(names, word))?;
+    let line = [&[filled(option, Some(value))], behind].concat().join(" ");
+    Some(format!("{word} begins no filter: write {begin} {line}"))
+}
+
+/// Return true for an interface of this host, or a name as systemd and the kernel give them.
+fn is_interface(word: &str, is_file: impl Fn(&str) -> bool) -> bool {
+    if Path::new(word).file_name() != Some(word.as_ref()) {
+        return false;
+    }
+    const KINDS: [&str; 8] = ["eth", "ens", "eno", "enp", "wlan", "bond", "veth", "tun"];
+    let is_numbered = |kind: &str| {
+        let number = word.strip_prefix(kind);
+        number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
+    };
+    KINDS.into_iter().any(is_numbered) || is_file(&format!("/sys/class/net/{word}"))
 }
 
 /// Return the index of the first argument that is neither an option nor the value of one, if all
@@ -235,7 +337,7 @@ mod tests {
         hint(
             &arguments,
             |name| name == "curl",
-            |name| name == "a.parquet",
+            |name| ["a.parquet", "/run/netns/b", "/sys/class/net/wg-home"].contains(&name),
         )
     }
 
@@ -268,7 +370,24 @@ mod tests {
         for (words, hint) in [
             (
                 "stat 80",
-                "for a port: sockstamp stat port 80; for a process: sockstamp stat --pid 80",
+                "for a port: sockstamp stat port 80; for a process: sockstamp stat --pid 80; \
+                 for a time: sockstamp stat --duration 80",
+            ),
+            (
+                "stuck --watch 2",
+                "the time between looks: sockstamp stuck --watch --interval 2",
+            ),
+            (
+                "doctor eth0",
+                "for an interface: sockstamp doctor --nic eth0",
+            ),
+            (
+                "trace wg-home",
+                "for an interface: sockstamp trace --interface wg-home",
+            ),
+            (
+                "trace pid 7 port 80",
+                "pid begins no filter: write sockstamp trace --pid 7 port 80",
             ),
             (
                 "stat --duration 10 s",
@@ -279,11 +398,37 @@ mod tests {
                 "to read recordings: sockstamp explain -r a.parquet --slow p90",
             ),
             (
+                "stat --slow 5ms --netns a b",
+                "several network namespaces are one word: sockstamp stat --slow 5ms --netns a,b",
+            ),
+            (
+                "stuck state established",
+                "a filter has no states, which `ss state` has: write sockstamp stuck",
+            ),
+            (
                 "record out.parquet",
                 "to write to it: sockstamp record -o out.parquet",
             ),
         ] {
             assert_eq!(of(words).as_deref(), Some(hint));
+        }
+    }
+
+    #[test]
+    fn the_pause_of_watch_is_an_interval() {
+        for (words, hint) in [
+            (
+                "stuck --watch -n 1",
+                Some("sockstamp stuck --watch --interval 1"),
+            ),
+            ("top -n 2 tcp", Some("sockstamp top --interval 2 tcp")),
+            ("stuck -n", None),
+            ("top -b -n 1", None),
+        ] {
+            let (error, arguments) = refused(words);
+            let line = of_pause(&error, &arguments);
+            let hint = hint.map(|hint| format!("the time between looks: {hint}"));
+            assert_eq!(line, hint);
         }
     }
 

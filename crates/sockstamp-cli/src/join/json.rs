@@ -10,7 +10,7 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_run::escape;
 
 use super::joined::Joined;
-use crate::print::text::figures;
+use crate::print::row::figures;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;

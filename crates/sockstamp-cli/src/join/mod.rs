@@ -28,7 +28,7 @@ use lives::Lives;
 pub use options::Options;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let (seconds, filter) = with_filter(&options.seconds, &options.filter)?;
+    let (seconds, filter) = with_filter(&options.seconds, &options.filter, "join")?;
     let paths = [
         all_files(&one_or_several(&options.first, &options.firsts))?,
         all_files(&one_or_several(&options.second, &seconds))?,

@@ -8,9 +8,9 @@ use sockstamp_model::percent::share;
 use super::joined::Joined;
 use super::waterfall;
 use crate::print::colour::Brush;
+use crate::print::numbers::counted;
 use crate::print::paragraph::wrapped;
-use crate::print::text::counted;
-use crate::print::text::row;
+use crate::print::row::row;
 
 /// The places of the hosts among the arguments.
 const PLACES: [&str; 2] = ["first", "second"];

@@ -15,11 +15,24 @@ const COMMS: &str = "The same, for processes or threads of this name";
 /// Conditions on the time of rows.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Span {
-    /// Read only what was recorded then or later: a date and a time, UTC
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = HEADING)]
+    /// Read only what was recorded then or later, UTC: 2026-11-22T19:05:07, 19:05 of today,
+    /// 'yesterday 19:05', or -5m
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time,
+        allow_hyphen_values = true,
+        help_heading = HEADING,
+    )]
     pub from: Option<Timestamp<Realtime>>,
     /// Read only what was recorded before then
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time,
+        allow_hyphen_values = true,
+        help_heading = HEADING,
+    )]
     pub to: Option<Timestamp<Realtime>>,
 }
 

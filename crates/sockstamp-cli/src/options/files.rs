@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::filter::{FILTER_WORDS, FilterWords};
+use super::wrong_filter;
 use super::wrong_use::WrongUse;
 
 const ID: &str = "files";
@@ -50,19 +51,22 @@ pub(crate) fn one_or_several(one: &Option<PathBuf>, several: &[PathBuf]) -> Vec<
 pub(crate) fn with_filter(
     last: &[PathBuf],
     filter: &FilterWords,
+    subcommand: &str,
 ) -> Result<(Vec<PathBuf>, FilterWords), WrongUse> {
-    let (paths, behind) = divided(last.to_vec()).map_err(|error| WrongUse(told(&error)))?;
+    let wrong = |error| WrongUse(told(&error, subcommand));
+    let (paths, behind) = divided(last.to_vec()).map_err(wrong)?;
     Ok(match behind.0 {
         Some(_) => (paths, behind),
         None => (paths, filter.clone()),
     })
 }
 
-/// Return the first line of an error, without its label.
-fn told(error: &Error) -> String {
+/// Return what to type for a wrong filter, or else the first line of its error, without its label.
+fn told(error: &Error, subcommand: &str) -> String {
     let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    wrong_filter::line(text, subcommand)
+        .unwrap_or_else(|| text.lines().next().unwrap_or_default().to_owned())
 }
 
 impl FromArgMatches for Files {
@@ -126,14 +130,15 @@ mod tests {
     fn a_filter_stands_behind_the_last_of_several_recordings() {
         let words = ["a.parquet", "b/", "udp"].map(PathBuf::from);
         let none = FilterWords::default();
-        let (paths, filter) = with_filter(&words, &none).unwrap();
+        let (paths, filter) = with_filter(&words, &none, "diff").unwrap();
         assert_eq!(paths, words[..2]);
         assert_eq!(filter.0, "udp".parse().ok());
         let other = FilterWords("tcp".parse().ok());
-        assert_eq!(with_filter(&words[..1], &other).unwrap().1, other);
+        assert_eq!(with_filter(&words[..1], &other, "diff").unwrap().1, other);
         let wrong = ["a.parquet", "port", "http"].map(PathBuf::from);
-        let told = with_filter(&wrong, &none).unwrap_err().to_string();
-        assert!(told.starts_with("filter, column"), "{told}");
+        let told = with_filter(&wrong, &none, "diff").unwrap_err().to_string();
+        let expected = "filter, column 6: names of services are not looked up: write port 80";
+        assert_eq!(told, expected);
     }
 
     #[test]

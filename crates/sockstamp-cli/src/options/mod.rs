@@ -13,4 +13,5 @@ pub(crate) mod processes;
 pub(crate) mod slow;
 pub(crate) mod source;
 pub(crate) mod target;
+pub(crate) mod wrong_filter;
 pub(crate) mod wrong_use;

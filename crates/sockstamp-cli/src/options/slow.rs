@@ -7,6 +7,22 @@ use sockstamp_run::duration::duration;
 
 use super::heading::MEASURING;
 
+/// The time from which on a bare number was hardly meant in seconds.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Read the time above which something is slow. A bare number has seconds, as everywhere, but
+/// 100 is more often meant as milliseconds, and a wait of 100 s never comes: it needs its unit.
+pub(crate) fn limit(text: &str) -> Result<Duration, String> {
+    let limit = duration(text)?;
+    let is_bare = text.ends_with(|end: char| !end.is_alphabetic());
+    match is_bare && limit >= LONG {
+        true => Err(format!(
+            "a bare number has seconds: write {text}ms, or {text}s"
+        )),
+        false => Ok(limit),
+    }
+}
+
 /// The option of what keeps slow messages alone.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct SlowOnly {
@@ -19,7 +35,7 @@ pub struct SlowOnly {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration,
+        value_parser = limit,
         conflicts_with = "sample",
         help_heading = MEASURING,
     )]
@@ -34,9 +50,29 @@ pub struct Slow {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration,
+        value_parser = limit,
         default_value = "10ms",
         help_heading = MEASURING,
     )]
     pub slow: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_many_bare_seconds_needs_its_unit() {
+        assert_eq!(limit("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(limit("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(limit("100s"), Ok(Duration::from_secs(100)));
+        assert_eq!(limit("100ms"), Ok(Duration::from_millis(100)));
+        for bare in ["10", "100", "60.5"] {
+            let told = limit(bare).unwrap_err();
+            assert!(
+                told.ends_with(&format!("write {bare}ms, or {bare}s")),
+                "{told}"
+            );
+        }
+    }
 }

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use sockstamp_run::target;
 
 use super::filter::{FilterWords, HEADING};
 use super::processes::Processes;
+
+/// All interfaces, in the words of tcpdump(8).
+const ANY: &str = "any";
 
 /// Conditions on messages. All must hold.
 #[derive(Debug, Args, Default)]
@@ -66,13 +70,20 @@ impl Target {
             cgroup: self.cgroup.clone(),
             container: self.container.clone(),
             netns: self.netns.clone(),
-            interface: self.interface.clone(),
+            interface: self.interface.clone().filter(|name| name != ANY),
             filter: self.filter.0.clone(),
         }
     }
 
     /// Look the names up.
     pub(crate) fn resolve(&self) -> anyhow::Result<sockstamp_bpf::Target> {
-        target::resolve(&self.named())
+        let found = target::resolve(&self.named());
+        let is_time = |name: &&String| name.parse::<f64>().is_ok();
+        match self.interface.as_ref().filter(is_time) {
+            Some(time) => found.map_err(|error| {
+                anyhow!("{error:#}; for the time between looks: --interval {time}")
+            }),
+            None => found,
+        }
     }
 }

@@ -47,8 +47,14 @@ pub(super) fn refuse_recording(path: &Path) -> Result<()> {
 }
 
 /// Say how many packets were written, and how many were not.
-pub(super) fn tell(written: u64, lost: Lost) {
-    complain(format_args!("{written} packets written"));
+pub(super) fn tell(written: u64, lost: Lost, all_stages: bool) {
+    match all_stages {
+        true => complain(format_args!("{written} packets written")),
+        false => complain(format_args!(
+            "{written} packets written, each with the time where it was seen first; \
+             --all-stages writes each stage"
+        )),
+    }
     tell_lost(lost);
 }
 

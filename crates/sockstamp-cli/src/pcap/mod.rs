@@ -109,7 +109,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     drop(dropped);
     let lost = packets.stop(&mut |packet| capture.packet(packet))?;
     let written = capture.finish(lost, 0)?;
-    tell(written, lost);
+    tell(written, lost, options.all_stages);
     Ok(life
         .outlive()?
         .map_or(ExitCode::SUCCESS, command::exit_code))

@@ -49,7 +49,7 @@ pub(super) fn run(
     let unwritten = files.iter().map(unwritten).fold(0, u64::saturating_add);
     let written = capture.finish(lost, unwritten)?;
     unfinished.map_or(Ok(()), Unfinished::finish)?;
-    tell(written, lost);
+    tell(written, lost, all_stages);
     tell_unwritten(unwritten);
     Ok(ExitCode::SUCCESS)
 }

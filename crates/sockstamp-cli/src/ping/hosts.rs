@@ -367,6 +367,9 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
         Some(address).filter(|address| fits(*address))
     } else {
         let addresses = (host, 0).to_socket_addrs();
+        if let (true, Some((host, port))) = (addresses.is_err(), with_port(name)) {
+            bail!("a port has an option: write --tcp {port} {host}");
+        }
         let addresses = addresses.with_context(|| format!("cannot resolve {name}"))?;
         addresses
             .map(|found| found.ip())
@@ -382,6 +385,12 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
         "{name}: only link-local addresses of IPv6 have an interface"
     );
     Ok(Found { address, zone })
+}
+
+/// Divide a name or an address of IPv4 from a port behind it.
+fn with_port(name: &str) -> Option<(&str, u16)> {
+    let (host, port) = name.split_once(':')?;
+    Some((host, port.parse().ok()?))
 }
 
 fn is_link_local(address: IpAddr) -> bool {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use sockstamp_ping::{Refusal, RefusalKind};
+use sockstamp_run::wording::in_words;
 
 /// The protocol of the errors about packets to an address.
 pub(crate) fn name(address: IpAddr) -> &'static str {
@@ -27,7 +28,7 @@ pub(crate) fn meaning(address: IpAddr, refusal: &Refusal) -> String {
         IpAddr::V4(_) => of_v4(code),
         IpAddr::V6(_) => of_v6(code),
     };
-    known.map_or_else(|| refusal.error().to_string(), str::to_owned)
+    known.map_or_else(|| in_words(&refusal.error().to_string()), str::to_owned)
 }
 
 fn of_v4(code: (u8, u8)) -> Option<&'static str> {
@@ -101,6 +102,6 @@ mod tests {
     #[test]
     fn an_unknown_code_is_named_by_its_error() {
         let name = named(Ipv4Addr::LOCALHOST.into(), 99, 0, RefusalKind::Other);
-        assert_eq!(name, "ICMP: No route to host (os error 113)");
+        assert_eq!(name, "ICMP: No route to host");
     }
 }

@@ -11,6 +11,7 @@ use sockstamp_model::summary::StageSummary;
 use sockstamp_ping::{
     Answer, AnswerKind, End, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, Times, TxKind,
 };
+use sockstamp_run::wording::in_words;
 
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget};
@@ -96,7 +97,7 @@ impl<'a> Line<'a> {
             Outcome::Refused(refusal) => line.with_refusal(refusal),
             Outcome::Lost => line.failed("lost".to_owned()),
             Outcome::Abandoned => line.failed("abandoned".to_owned()),
-            Outcome::NotSent(error) => line.failed(format!("not sent: {error}")),
+            Outcome::NotSent(error) => line.failed(in_words(&format!("not sent: {error}"))),
         }
     }
 
@@ -226,7 +227,7 @@ pub(super) fn ended(host: &Host, end: &End) -> Option<Value> {
 pub(super) fn failure(end: &End) -> Option<String> {
     match end {
         End::NamespaceGone => Some("namespace-gone".to_owned()),
-        End::Failed(error) => Some(error.to_string()),
+        End::Failed(error) => Some(in_words(&error.to_string())),
         End::Count | End::Answered | End::Deadline | End::Removed => None,
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Answer, AnswerKind, Outcome, Refusal, RxKind, Stray, Times, TxKind};
+use sockstamp_run::wording::in_words;
 
 use super::Options;
 use super::hosts::Host;
@@ -67,8 +68,9 @@ pub(super) fn outcome(
             let counter = host.counter;
             writeln!(
                 output,
-                "not sent to {}: {counter}={seq}: {error}",
-                label(host)
+                "not sent to {}: {counter}={seq}: {}",
+                label(host),
+                in_words(&error.to_string())
             )
         }
         Outcome::Abandoned => Ok(()),
@@ -291,7 +293,7 @@ mod tests {
         );
         assert_eq!(
             line(Outcome::NotSent(io::Error::from_raw_os_error(101))),
-            "not sent to 10.0.0.2: icmp_seq=7: Network is unreachable (os error 101)\n"
+            "not sent to 10.0.0.2: icmp_seq=7: Network is unreachable\n"
         );
     }
 

@@ -17,7 +17,7 @@ mod statistics;
 mod summary;
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
 
 use crate::print::colour::Brush;
+use crate::print::destination::Stream;
 use crate::print::output::Reported;
 use follow::{Listener, Signals, follow};
 use hosts::Host;
@@ -48,10 +49,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for error in &unknown {
         complain(format_args!("{error:#}"));
     }
+    let read = options.targets.as_slice();
+    let output = Reported::to(options.output.open_beside(Stream::Output, read)?);
     let signals = Signals::catch()?;
-    let (mut engine, events) = Engine::start(Limits::default())?;
+    let (mut engine, events) = Engine::start(limits(options, targets.len()))?;
     let began = Instant::now();
-    let mut report = Report::new(options, hosts);
+    let mut report = Report::new(options, hosts, output);
     report.failed = !unknown.is_empty();
     let added = add(&mut engine, targets);
     let printed = added.and_then(|sockets| {
@@ -62,6 +65,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     printed?;
     report.summary(&engine, began.elapsed().into())?;
     Ok(report.exit_code())
+}
+
+/// Return limits with room for the events of two seconds. The room of any number takes 11 MB.
+fn limits(options: &Options, targets: usize) -> Limits {
+    const LEAST: usize = 1024;
+    const KEPT: Duration = Duration::from_secs(2);
+    let limits = Limits::default();
+    let of_each = match options.flood || options.adaptive {
+        true => None,
+        false => usize::try_from(KEPT.as_nanos() / options.interval.as_nanos().max(1)).ok(),
+    };
+    let preloaded = usize::try_from(options.preload).unwrap_or(limits.events);
+    let of_each = of_each.map_or(limits.events, |events| events.saturating_add(preloaded));
+    Limits {
+        events: of_each.saturating_mul(targets).clamp(LEAST, limits.events),
+        ..limits
+    }
 }
 
 /// Add the targets; return the kinds of sockets that probe them.
@@ -92,13 +112,13 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(options: &'a Options, hosts: Vec<Host>) -> Self {
+    fn new(options: &'a Options, hosts: Vec<Host>, output: Reported) -> Self {
         Self {
             options,
             statistics: Statistics::new(hosts.len()),
             hosts,
-            output: Reported::new(),
-            brush: options.colours.brush(io::stdout().is_terminal()),
+            output,
+            brush: (options.colours).brush_for(&options.output, Stream::Output),
             told: Vec::new(),
             failed: false,
             asked_for: Instant::now(),

@@ -9,6 +9,7 @@ use sockstamp::socket_options::PathMtu;
 use sockstamp_run::duration::duration;
 
 use crate::print::colour::Colours;
+use crate::print::destination::Output;
 use crate::print::output::Format;
 
 /// Options of `ping`.
@@ -185,6 +186,9 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl Options {
@@ -234,6 +238,7 @@ impl Options {
             path: false,
             format: Format::Text,
             colours: Colours::default(),
+            output: Output::default(),
         }
     }
 }

@@ -26,7 +26,13 @@ pub(super) fn expand(word: &str) -> Result<Vec<String>> {
 /// (RFC 3021).
 fn network(word: &str, address: &str, prefix: &str) -> Result<Vec<String>> {
     let (Ok(address), Ok(prefix)) = (address.parse::<IpAddr>(), prefix.parse::<u32>()) else {
-        bail!("{word} is no network: write 10.0.0.0/24 or 2001:db8::/120");
+        match word.split_once("://") {
+            Some((_, behind)) => {
+                let host = behind.split(['/', ':']).next().unwrap_or_default();
+                bail!("a host has no scheme: write {host}, or --tcp 443 {host}")
+            }
+            None => bail!("{word} is no network: write 10.0.0.0/24 or 2001:db8::/120"),
+        }
     };
     let bits = bits(address);
     ensure!(prefix <= bits, "{word}: a prefix has at most {bits} bits");
@@ -116,6 +122,7 @@ mod tests {
             ("::/0", "more than 65536"),
             ("10.0.0.0/33", "at most 32 bits"),
             ("example.org/24", "is no network"),
+            ("https://example.org/a", "write example.org, or --tcp 443"),
             ("10.0.0.9-10.0.0.1", "ends before"),
             ("10.0.0.1-::1", "mixes"),
             ("0.0.0.0-255.255.255.255", "more than 65536"),

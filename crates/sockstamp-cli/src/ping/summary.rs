@@ -11,7 +11,7 @@ use sockstamp_ping::Counters;
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
-use crate::print::text;
+use crate::print::row;
 
 /// Linux sends about one ICMP error a second to a host: `net.ipv4.icmp_ratelimit`, 1000 ms.
 const LIMITED: &str = " a closed port's host limits how often it answers \"port unreachable\": \
@@ -94,7 +94,7 @@ impl Summary<'_> {
         let whole = all.user_rtt.sum_ns();
         let row = |output: &mut dyn Write, name: &str, histogram: &Histogram| {
             write!(output, " {name:<15}")?;
-            text::cells(output, histogram)?;
+            row::cells(output, histogram)?;
             writeln!(output, "{:>8}", share(histogram.sum_ns(), whole))
         };
         writeln!(

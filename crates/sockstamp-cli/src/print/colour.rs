@@ -4,6 +4,8 @@ use std::env;
 
 use clap::{Args, ValueEnum};
 
+use crate::print::destination::{Output, Stream};
+
 /// Use of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
@@ -28,6 +30,11 @@ impl Colours {
     /// Return the brush for an output.
     pub(crate) fn brush(self, is_terminal: bool) -> Brush {
         self.color.brush(is_terminal)
+    }
+
+    /// Return the brush for what is printed there, or to a stream.
+    pub(crate) fn brush_for(self, output: &Output, otherwise: Stream) -> Brush {
+        self.brush(output.is_terminal(otherwise))
     }
 }
 

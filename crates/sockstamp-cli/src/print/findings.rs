@@ -37,7 +37,8 @@ impl Shown<'_> {
             }
         }
         if others > 0 {
-            writeln!(output, "            and {others} more: stat --by peer,port")?;
+            let more = &self.diagnosis.more;
+            writeln!(output, "            and {others} more: {more}")?;
         }
         for note in &self.diagnosis.notes {
             writeln!(output, "{}", wrapped(" note:", note.split(' '), ""))?;

@@ -15,7 +15,7 @@ use sockstamp_model::name::Name;
 /// Interfaces that fit into a few lines.
 const SHOWN: usize = 8;
 
-const OUT_OF_SIGHT: &str = "its NIC is out of sight; --host-path completes the path";
+const OUT_OF_SIGHT: &str = "the way goes on in this host; --host-path shows it";
 
 /// The namespace whose interfaces need no further name; 0, which none has, if that cannot be seen.
 pub(crate) fn own_namespace() -> NetnsInode {
@@ -144,7 +144,7 @@ mod tests {
             " interfaces: eth0 20 (physical)\n             \
              eth0@7 12 (veth)\n             \
              other 1\n             \
-             its NIC is out of sight; --host-path completes the path\n"
+             the way goes on in this host; --host-path shows it\n"
         );
     }
 

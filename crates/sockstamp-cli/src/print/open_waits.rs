@@ -17,6 +17,10 @@ use crate::print::colour::Brush;
 use crate::print::findings::reasons;
 use crate::print::interfaces::own_namespace;
 use crate::print::paragraph::wrapped;
+use crate::print::peers::Peer;
+
+/// The other reading of a request that an event loop has not answered.
+const PUSHES: &str = ", or pushes when it has something";
 
 /// Columns of a process and its name.
 const WHO: usize = 22;
@@ -91,7 +95,10 @@ impl fmt::Display for Sentence<'_> {
             Kind::Greeting => write!(f, "waits for the first word of {peer}"),
             Kind::Answer => write!(f, "waits for an answer of {peer}{}", self.question()),
             Kind::Rest | Kind::Request => write!(f, "waits for a missing segment of {peer}"),
-            Kind::Service => write!(f, "has not answered {peer} on {local}"),
+            Kind::Service => {
+                let or = if self.0.or_pushed_to { PUSHES } else { "" };
+                write!(f, "has not answered {peer} on {local}{or}")
+            }
             Kind::Room => write!(f, "waits for room to send to {peer}: {}", queue(wait)),
             Kind::Acknowledgement => write!(f, "has sent to {peer}: {}", queue(wait)),
             Kind::Read => {
@@ -205,6 +212,9 @@ pub(crate) struct Json<'a> {
     count: u32,
     bytes: u64,
     evidence: &'a Evidence,
+    /// The program at the other end, on this host, if its state keeps the wait from ending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<&'a Peer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<Node>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,7 +223,7 @@ pub(crate) struct Json<'a> {
 
 impl<'a> Json<'a> {
     /// The node of the tree, and what is known of that, if asked.
-    pub(crate) fn new(open: &'a Open, why: bool) -> Self {
+    pub(crate) fn new(open: &'a Open, peer: Option<&'a Peer>, why: bool) -> Self {
         let wait = &open.wait;
         let (node, why) = why.then(|| diagnosis::why(wait)).unzip();
         Self {
@@ -234,6 +244,7 @@ impl<'a> Json<'a> {
             count: wait.members,
             bytes: wait.bytes,
             evidence: &wait.evidence,
+            peer,
             node,
             why,
         }
@@ -292,6 +303,10 @@ mod tests {
         let mut pushed = open(Kind::Answer);
         pushed.or_pushed_to = true;
         assert!(told(&pushed).ends_with("of 10.0.0.2:5432 or to be pushed to"));
+        let mut service = open(Kind::Service);
+        assert!(told(&service).ends_with("has not answered 10.0.0.2:5432 on 10.0.0.1:40000"));
+        service.or_pushed_to = true;
+        assert!(told(&service).ends_with("on 10.0.0.1:40000, or pushes when it has something"));
         let accept = told(&open(Kind::Accept));
         assert!(accept.ends_with("has not accepted 3 connections on 10.0.0.1:40000"));
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,17 @@ pub enum Format {
     Json,
 }
 
-/// Standard output as long as somebody reads it: a reader that has seen enough is no failure.
-/// Measuring ends once nobody reads.
-#[derive(Debug)]
+/// An output as long as somebody reads it: a reader that has seen enough is no failure. Measuring
+/// ends once nobody reads.
 pub(crate) struct Reported {
-    output: BufWriter<Stdout>,
+    output: BufWriter<Box<dyn Write>>,
     unread: bool,
 }
 
 impl Reported {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn to(output: Box<dyn Write>) -> Self {
         Self {
-            output: BufWriter::new(io::stdout()),
+            output: BufWriter::new(output),
             unread: false,
         }
     }
@@ -172,10 +171,7 @@ fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
     let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
     let known = file(path);
     if known.is_some() && read.iter().any(|read| file(read) == known) {
-        bail!(
-            "{} is one of the recordings to read: write to another file",
-            path.display()
-        );
+        bail!("{} is read: write to another file", path.display());
     }
     Ok(())
 }

@@ -9,6 +9,16 @@ pub(crate) fn wrapped<S: AsRef<str>>(
     items: impl IntoIterator<Item = S>,
     sign: &str,
 ) -> String {
+    wrapped_to(WIDTH, title, items, sign)
+}
+
+/// As [`wrapped`], to another width.
+pub(crate) fn wrapped_to<S: AsRef<str>>(
+    width: usize,
+    title: &str,
+    items: impl IntoIterator<Item = S>,
+    sign: &str,
+) -> String {
     let indent = title.chars().count();
     let (mut text, mut column) = (title.to_owned(), indent);
     let mut items = items.into_iter().peekable();
@@ -16,7 +26,7 @@ pub(crate) fn wrapped<S: AsRef<str>>(
         let sign = if items.peek().is_some() { sign } else { "" };
         let item = format!("{}{sign}", item.as_ref());
         let length = item.chars().count();
-        if column > indent && column + 1 + length > WIDTH {
+        if column > indent && column + 1 + length > width {
             text += "\n";
             text += &" ".repeat(indent);
             column = indent;

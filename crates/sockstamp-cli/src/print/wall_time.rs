@@ -286,6 +286,8 @@ fn unanswered(wait: &wait::Wait) -> Option<Wait> {
         _ => return None,
     };
     let asked = match (kind, wait.end) {
+        // A message has its question.
+        (Kind::Waiting, _) if wait.kind == wait::Kind::Rest => Asked::Nothing,
         (Kind::Waiting, End::Data) => Asked::Answered,
         (Kind::Waiting, _) => Asked::Unanswered,
         _ => Asked::Nothing,

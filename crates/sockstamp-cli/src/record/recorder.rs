@@ -11,11 +11,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use sockstamp_bpf::packets;
+use sockstamp_host::clock;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 use sockstamp_model::summary::Lost;
-use sockstamp_model::wait::{Attempts, Wait, Waits};
+use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_record::{Batch, Packets, Rows, WaitRows, Waited};
 use sockstamp_run::escape;
 use sockstamp_run::process_names::ProcessNames;
@@ -23,8 +24,9 @@ use sockstamp_run::process_names::ProcessNames;
 use super::patience::Patience;
 use super::place::{Missing, Place, Written};
 use super::turn::Turn;
-use crate::measure::{self, Observer};
+use crate::measure::Observer;
 use crate::print::lost_packets::tell_lost;
+use crate::print::numbers::counted;
 use crate::recordings::waits::of_processes;
 use crate::ways::Ways;
 
@@ -41,8 +43,8 @@ enum Order {
     Next(u64),
     /// Note what the recording lacks: messages, and packets.
     Lost(Lost, packets::Lost),
-    /// Note the attempts of waits, the number of waits that came too fast, and names of processes.
-    OfWaits(Vec<Attempts>, u64, String),
+    /// Note what is known of waits without a row, and names of processes.
+    OfWaits(Box<Waits>, String),
     /// The measurement has failed: what the recording lacks is unknown.
     Failed,
 }
@@ -95,11 +97,13 @@ struct OfPackets {
     lost: packets::Lost,
 }
 
+/// Requests that are noted as owed an answer: others may as well be pushed to.
+const MOST_OWED: usize = 10_000;
+
 /// Waits, and what is told of them at the end.
 struct OfWaits {
     waiting: Waiting<WaitRows>,
-    attempts: Vec<Attempts>,
-    lost: u64,
+    told: Waits,
 }
 
 /// Take messages, waits, and packets if they are wanted.
@@ -147,9 +151,12 @@ impl fmt::Display for Recorded {
             files,
             removed,
         } = written;
-        write!(f, "recorded {rows} {what}, {bytes} bytes, files: {files}")?;
+        let rows = counted(*rows, what);
+        let files = counted(*files, "file");
+        write!(f, "recorded {rows}, {bytes} bytes, {files}")?;
         if *removed > 0 {
-            write!(f, ", of which {removed} were removed for --max-size")?;
+            let were = if *removed == 1 { "was" } else { "were" };
+            write!(f, ", of which {removed} {were} removed for --max-size")?;
         }
         Ok(())
     }
@@ -189,8 +196,7 @@ impl Recorder {
             packets: of_packets,
             waits: OfWaits {
                 waiting: Waiting::new(empty_of_waits),
-                attempts: Vec::new(),
-                lost: 0,
+                told: Waits::default(),
             },
             names: ProcessNames::default(),
             patience,
@@ -218,9 +224,9 @@ impl Recorder {
         self.hand_over_packets();
         self.hand_over_waits();
         if lost.is_some() {
-            let attempts = mem::take(&mut self.waits.attempts);
+            let told = mem::take(&mut self.waits.told);
             let processes = of_processes(self.names.known());
-            self.order(Order::OfWaits(attempts, self.waits.lost, processes));
+            self.order(Order::OfWaits(Box::new(told), processes));
         }
         let packets = self.packets.as_ref().map(|packets| packets.lost);
         self.order(match lost {
@@ -316,7 +322,7 @@ impl Now {
     fn read() -> Option<Self> {
         let realtime = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         Some(Self {
-            monotonic: measure::now().ok()?.as_nanos(),
+            monotonic: clock::now().ok()?.as_nanos(),
             realtime: Nanos::from(realtime).0,
         })
     }
@@ -367,8 +373,11 @@ impl Observer for Recorder {
     }
 
     fn waits(&mut self, waits: &Waits) {
-        self.waits.attempts.extend(waits.attempts.iter().cloned());
-        self.waits.lost += waits.lost;
+        let told = &mut self.waits.told;
+        told.attempts.extend(waits.attempts.iter().cloned());
+        let room = MOST_OWED.saturating_sub(told.owed.len());
+        told.owed.extend(waits.owed.iter().take(room));
+        told.lost += waits.lost;
         if waits.lost > 0 {
             escape::complain(format_args!(
                 "{} waits are not in the recording: it could not keep up with them",
@@ -447,9 +456,7 @@ fn write(
             Order::Next(seconds) if failure.is_none() => done = place.begin_next(seconds),
             Order::Next(_) => {}
             Order::Lost(messages, packets) => place.note_lost(messages, packets),
-            Order::OfWaits(attempts, lost, processes) => {
-                place.note_waits(&attempts, lost, processes);
-            }
+            Order::OfWaits(told, processes) => place.note_waits(&told, processes),
             Order::Failed => is_measured = false,
         }
         if let Err(error) = done {
@@ -463,15 +470,15 @@ fn write(
         failure.get_or_insert(error);
     }
     let messages = Recorded {
-        what: "messages",
+        what: "message",
         written: place.messages,
     };
     let packets = place.packets.map(|written| Recorded {
-        what: "packets",
+        what: "packet",
         written,
     });
     let waits = Recorded {
-        what: "waits",
+        what: "wait",
         written: place.waits,
     };
     let all = [messages].into_iter().chain(packets).chain([waits]);

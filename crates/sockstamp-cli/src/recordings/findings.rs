@@ -1,5 +1,7 @@
 //! Where the time of recordings was lost: the engine of `stat`, fed by rows.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::aggregate::Aggregate;
@@ -9,8 +11,8 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_record::Detail;
 
-use super::Recordings;
 use super::waits::Processes;
+use super::{Recordings, next};
 
 /// Collects what recordings show of slow waits. CPU times, and queues of the host's devices, are in
 /// none.
@@ -19,17 +21,24 @@ pub(crate) struct Findings {
     case: Case,
     processes: Processes,
     waits: Waits,
+    /// The file, if there is one.
+    only: Option<PathBuf>,
     /// The first moment and the last.
     span: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
 }
 
 impl Findings {
-    /// Begin with the waits of recordings.
-    pub(crate) fn new(recordings: &Recordings) -> Result<Self> {
+    /// Begin with the waits of recordings; what takes longer than `slow` is looked into.
+    pub(crate) fn new(recordings: &Recordings, slow: Nanos) -> Result<Self> {
+        let scope = Scope {
+            slow,
+            ..Scope::default()
+        };
         let mut findings = Self {
-            case: Case::new(Scope::default()),
+            case: Case::new(scope),
             processes: recordings.processes(),
             waits: Waits::default(),
+            only: recordings.only().map(Path::to_owned),
             span: None,
         };
         let mut span = None;
@@ -59,7 +68,9 @@ impl Findings {
     /// Find where time was lost, once all messages are in; return the waits, too.
     pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Vec<Wait>) {
         self.case.waits(&self.waits);
-        (self.case.diagnose(summary), self.waits.list)
+        let mut diagnosis = self.case.diagnose(summary);
+        next::in_recordings(&mut diagnosis, self.only.as_deref());
+        (diagnosis, self.waits.list)
     }
 }
 
@@ -70,8 +81,8 @@ fn extend(span: &mut Option<(Timestamp<Realtime>, Timestamp<Realtime>)>, to: Tim
 
 impl Recordings {
     /// Find where time was lost.
-    pub(crate) fn diagnose(&self) -> Result<Diagnosis> {
-        let mut findings = Findings::new(self)?;
+    pub(crate) fn diagnose(&self, slow: Nanos) -> Result<Diagnosis> {
+        let mut findings = Findings::new(self, slow)?;
         let mut aggregate = Aggregate::new();
         self.each(Detail::All, |message| {
             aggregate.record(message);
@@ -85,8 +96,6 @@ impl Recordings {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
     use sockstamp_model::name::Name;
     use sockstamp_model::wait::{End, Evidence, Kind};
@@ -145,10 +154,10 @@ mod tests {
     fn waits_without_any_message_are_found_under_the_name_of_their_process() {
         let directory = tempdir().unwrap();
         let recordings = recorded(directory.path().join("a.parquet"), 4);
-        let findings = Findings::new(&recordings).unwrap();
+        let findings = Findings::new(&recordings, Scope::default().slow).unwrap();
         // From the first begin to the last end.
         assert_eq!(findings.duration(), Nanos(35 * SECOND));
-        let diagnosis = recordings.diagnose().unwrap();
+        let diagnosis = recordings.diagnose(Scope::default().slow).unwrap();
         let sentence = &diagnosis.findings[0].sentence;
         assert!(sentence.contains("postgres-app"), "{sentence}");
         assert!(sentence.contains("10.0.0.2:5432"), "{sentence}");
@@ -194,6 +203,7 @@ mod tests {
         Writer::create(&path, &[]).unwrap().finish().unwrap();
         let recordings = Recordings::open(&[path]).unwrap();
         assert_eq!(recordings.waits(|_| ()).unwrap(), Waits::default());
-        assert_eq!(recordings.diagnose().unwrap(), Diagnosis::default());
+        let diagnosis = recordings.diagnose(Scope::default().slow).unwrap();
+        assert_eq!((diagnosis.findings, diagnosis.notes), (vec![], vec![]));
     }
 }

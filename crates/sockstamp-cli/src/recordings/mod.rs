@@ -1,6 +1,7 @@
 //! The files of a recording.
 
 pub(crate) mod findings;
+mod next;
 pub(crate) mod waits;
 
 use std::collections::HashSet;
@@ -109,6 +110,14 @@ impl Recordings {
     pub(crate) fn chosen(paths: &[PathBuf], choice: Choice) -> Result<Self> {
         let readers = open(&all_files(paths)?)?;
         Ok(Self { readers, choice })
+    }
+
+    /// Return the path of the file, if there is one.
+    pub(crate) fn only(&self) -> Option<&Path> {
+        match &self.readers[..] {
+            [only] => Some(only.path()),
+            _ => None,
+        }
     }
 
     /// Open what a source names, if that is recordings.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::Value;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, SocketCookie};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Attempts, Key, Waits};
@@ -17,6 +17,8 @@ use super::{Recordings, WAITS, beside};
 
 /// The fact that has the attempts of a recording.
 pub(crate) const ATTEMPTS: &str = "attempts";
+/// The fact that has the sockets of its waits whose answers were owed.
+pub(crate) const OWED: &str = "owed";
 /// The fact that says how many waits it lacks, because they came too fast.
 pub(crate) const LOST_WAITS: &str = "lost_waits";
 /// The fact that has the names of its processes; a message has that of the thread that called.
@@ -30,6 +32,19 @@ pub(crate) fn waits_beside(messages: &Path) -> PathBuf {
 /// Return attempts as a fact.
 pub(crate) fn of_attempts(attempts: &[Attempts]) -> Result<String> {
     Ok(serde_json::to_string(attempts)?)
+}
+
+/// Return sockets whose answers were owed as a fact.
+pub(crate) fn of_owed(owed: &[SocketCookie]) -> String {
+    let owed: Vec<_> = owed.iter().map(|cookie| Value::from(cookie.0)).collect();
+    Value::Array(owed).to_string()
+}
+
+/// Read them; what is no number is left out.
+fn owed(fact: &str) -> impl Iterator<Item = SocketCookie> {
+    let owed: Vec<Value> = serde_json::from_str(fact).unwrap_or_default();
+    let number = |cookie: Value| cookie.as_u64().map(SocketCookie);
+    owed.into_iter().filter_map(number)
 }
 
 /// Return names of processes as a fact.
@@ -82,6 +97,9 @@ impl Recordings {
             let chosen = |one: &Attempts| self.choice.has_attempts(one, names.of(one.key.pid));
             let counted = counted.into_iter().flatten();
             waits.attempts.extend(counted.filter(chosen));
+            waits
+                .owed
+                .extend(recording.fact(OWED).into_iter().flat_map(owed));
             let lost = recording.fact(LOST_WAITS);
             let lost = lost.and_then(|lost| lost.parse().ok()).unwrap_or(0);
             waits.lost = waits.lost.saturating_add(lost);
@@ -183,6 +201,17 @@ mod tests {
         assert_eq!(attempts(&of_attempts(&written).unwrap()), written);
         assert_eq!(attempts("[{\"kind\": 3}, 4]"), []);
         assert_eq!(attempts("no"), []);
+    }
+
+    #[test]
+    fn sockets_whose_answers_were_owed_are_read_back_as_they_were() {
+        let written = [SocketCookie(7), SocketCookie(u64::MAX)];
+        assert!(owed(&of_owed(&written)).eq(written));
+        assert_eq!(
+            owed("[\"a\", 3, -1]").collect::<Vec<_>>(),
+            [SocketCookie(3)]
+        );
+        assert_eq!(owed("no").count(), 0);
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod html;
 mod series;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
-use sockstamp_explain::diagnosis::{Diagnosis, Scope};
+use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
 use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
@@ -27,10 +27,13 @@ use self::groups::{Intervals, Sums};
 use self::series::Series;
 use crate::options::chosen::Chosen;
 use crate::options::files::Files;
+use crate::options::slow::Slow;
+use crate::options::wrong_use::WrongUse;
 use crate::print::colour::{Brush, Colours};
+use crate::print::destination::{Output, Stream};
 use crate::print::findings::{self, Shown};
 use crate::print::groups::{Sort, dimension, order, sort};
-use crate::print::{output, text, waits};
+use crate::print::{csv, output, text, waits};
 use crate::recordings::findings::Findings;
 use crate::recordings::{MESSAGES, Recordings, SlowOnly, all_files};
 use crate::stat::Format;
@@ -39,6 +42,7 @@ use sockstamp_run::{duration, escape};
 
 /// Options of `report`.
 #[derive(Debug, Args)]
+#[command(mut_arg("slow", |arg| arg.help_heading(None::<&str>)))]
 pub struct Options {
     /// Recordings, and a filter.
     #[command(flatten)]
@@ -46,6 +50,9 @@ pub struct Options {
     /// The rows that are read.
     #[command(flatten)]
     pub chosen: Chosen,
+    /// The messages whose owners are named.
+    #[command(flatten)]
+    pub slow: Slow,
     /// Also sum messages in groups by these dimensions
     ///
     /// The port is the service's. The cgroup is known by its number. The interface is the one that
@@ -97,9 +104,9 @@ pub struct Options {
         conflicts_with_all = ["format", "interval", "top", "sort", "output"],
     )]
     pub html: Option<PathBuf>,
-    /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Refuse a recording in the place of the page.
@@ -117,17 +124,19 @@ fn page(name: OsString) -> Result<PathBuf, &'static str> {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = all_files(&options.files.paths)?;
     let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
-    if let Some(path) = &options.html {
-        output::unless_unread(html::run(&recordings, &files, &options.by, path))?;
+    if let Some(path) = page_of(options)? {
+        output::unless_unread(html::run(
+            &recordings,
+            &files,
+            &options.by,
+            options.slow.slow.into(),
+            path,
+        ))?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = Report::of(options, &recordings)?;
-    let mut output: Box<dyn Write> = match &options.output {
-        Some(path) => output::create_beside(path, &files)?,
-        None => Box::new(io::stdout()),
-    };
-    let is_terminal = options.output.is_none() && io::stdout().is_terminal();
-    let brush = options.colours.brush(is_terminal);
+    let mut output = options.output.open_beside(Stream::Output, &files)?;
+    let brush = options.colours.brush_for(&options.output, Stream::Output);
     if let Some(slow_only) = &report.slow_only {
         escape::complain(slow_only);
     }
@@ -138,6 +147,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Return the page to write: that of --html, or the file of -o if it has the name of one.
+fn page_of(options: &Options) -> Result<Option<&Path>> {
+    let named = options.output.page();
+    let of_table = options.format != Format::Text || options.interval.is_some();
+    if named.is_some() && of_table {
+        let told = "a page has neither --format nor --interval: leave them out";
+        return Err(WrongUse(told.to_owned()).into());
+    }
+    Ok(options.html.as_deref().or(named))
 }
 
 fn print(
@@ -181,7 +201,7 @@ fn print(
         (Format::Csv, Some(series)) => series::csv(output, series)?,
         (Format::Csv, None) => match &summary.groups {
             Some(groups) => crate::print::groups::csv(output, groups)?,
-            None => text::csv(output, summary)?,
+            None => csv::summary(output, summary)?,
         },
         (Format::Json, series) => {
             let series = series.as_ref().map(series::Json::from);
@@ -190,7 +210,7 @@ fn print(
                 summary,
                 recorded_slower_than_ns,
                 series,
-                diagnosis: findings::Json::new(diagnosis, Scope::default().slow),
+                diagnosis: findings::Json::new(diagnosis, options.slow.slow.into()),
                 waits: waits.iter().map(waits::Json::from).collect(),
             };
             escape::json(&mut *output, &json)?;
@@ -236,7 +256,7 @@ impl Report {
         let intervals = interval.map(|interval| intervals(recordings, interval));
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), intervals.transpose()?.flatten());
-        let mut findings = Findings::new(recordings)?;
+        let mut findings = Findings::new(recordings, options.slow.slow.into())?;
         // A diagnosis needs stamps, and no column of CSV has one.
         let detail = match options.format {
             Format::Csv => Detail::Dimensions,

@@ -10,7 +10,8 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
 
 use crate::print::colour::Brush;
-use crate::print::text;
+use crate::print::counters;
+use crate::print::row::figures;
 
 /// A point on a message's path, called as netstacklat calls its hook there.
 type Hook = &'static str;
@@ -56,13 +57,13 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
         }
     }
     writeln!(output)?;
-    text::verdicts(output, summary, Brush::default())?;
-    text::losses(output, summary, Brush::default())
+    counters::verdicts(output, summary, Brush::default())?;
+    counters::losses(output, summary, Brush::default())
 }
 
 fn row(output: &mut dyn Write, hook: Hook, histogram: &Histogram) -> io::Result<()> {
     write!(output, " {hook:<19}{:>9}", histogram.count())?;
-    for value in text::figures(histogram).chain([mean(histogram)]) {
+    for value in figures(histogram).chain([mean(histogram)]) {
         match value {
             Some(value) => write!(output, "{value:>8}")?,
             None => write!(output, "{:>8}", "-")?,
@@ -87,7 +88,7 @@ pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     for (hook, found) in hooks(summary) {
         if let Ok(histogram) = found {
             write!(output, "{hook},{}", histogram.count())?;
-            for value in text::figures(histogram) {
+            for value in figures(histogram) {
                 match value {
                     Some(Nanos(value)) => write!(output, ",{value}")?,
                     None => write!(output, ",")?,

@@ -21,7 +21,7 @@ use crate::options::wrong_use::WrongUse;
 use crate::print::findings::Shown;
 use crate::print::listeners::Listeners;
 use crate::print::wall_time::{Waits, WallTime};
-use crate::print::{findings, groups, text, waits};
+use crate::print::{csv, findings, groups, text, waits};
 use crate::watched::{self, Watched};
 use intervals::Intervals;
 pub(crate) use options::measurement;
@@ -125,7 +125,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
             groups::table(output, groups, options.top)?;
             groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
         }
-        (Format::Csv, None) => text::csv(output, summary)?,
+        (Format::Csv, None) => csv::summary(output, summary)?,
         (Format::Csv, Some(groups)) => groups::csv(output, groups)?,
         (Format::Json, _) => {
             let json = Json {

@@ -1,7 +1,6 @@
 //! The options of `stat`, and what follows from them.
 
-use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,7 +12,8 @@ use crate::measure::{Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::slow::Slow;
 use crate::print::colour::{Brush, Colours};
-use crate::print::{groups, output};
+use crate::print::destination::{Output, Stream};
+use crate::print::groups;
 
 /// Options of `stat`.
 #[derive(Debug, Args)]
@@ -79,9 +79,9 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
-    /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Output formats of a table.
@@ -133,19 +133,11 @@ fn recorded(options: &Options) -> Recorded {
 
 /// Leave standard output to the command, if there is one.
 pub(super) fn output_of(options: &Options) -> Result<Box<dyn Write>> {
-    match &options.output {
-        Some(path) => output::create(path),
-        None if options.live.command.is_empty() => Ok(Box::new(io::stdout())),
-        None => Ok(Box::new(io::stderr())),
-    }
+    options.output.open(Stream::beside(&options.live.command))
 }
 
 /// Colours are for terminals.
 pub(super) fn brush_of(options: &Options) -> Brush {
-    let is_terminal = match options.output {
-        Some(_) => false,
-        None if options.live.command.is_empty() => io::stdout().is_terminal(),
-        None => io::stderr().is_terminal(),
-    };
-    options.colours.brush(is_terminal)
+    let stream = Stream::beside(&options.live.command);
+    options.colours.brush_for(&options.output, stream)
 }

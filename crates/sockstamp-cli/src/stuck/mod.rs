@@ -3,7 +3,7 @@
 mod options;
 mod recorded;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::thread;
@@ -20,8 +20,11 @@ use sockstamp_run::escape;
 use sockstamp_run::life::Life;
 
 use crate::print::colour::Brush;
+use crate::print::destination::Stream;
+use crate::print::numbers::counted;
 use crate::print::open_waits::{self, Places};
 use crate::print::output::{self, Format};
+use crate::print::peers::{Peer, Peers};
 use crate::recordings::Recordings;
 pub use options::Options;
 use options::{VERSION, WAITING};
@@ -39,20 +42,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if let Some(recordings) = Recordings::named(&options.source)? {
         return recorded::run(&recordings, options);
     }
+    let mut output = options.output.open(Stream::Output)?;
     let mut stuck = Stuck::start(&options.source.target.resolve()?)?;
     match options.watch {
-        true => watch(options, &mut stuck),
-        false => once(options, &mut stuck),
+        true => watch(options, &mut stuck, &mut *output),
+        false => once(options, &mut stuck, &mut *output),
     }
 }
 
-fn once(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
+fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<ExitCode> {
     let look = match options.looking {
         Some(time) => look_for(time, stuck)?,
         None => look_now(options.slow, stuck)?,
     };
-    let listed = listed(&look, options.slow.into());
-    tell(options, &look, &listed)?;
+    let (listed, peers) = with_peers(&look, options.slow.into());
+    tell(options, &look, &listed, &peers, output)?;
     Ok(match listed[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),
         _ => ExitCode::SUCCESS,
@@ -64,7 +68,7 @@ fn look_now(slow: Duration, stuck: &mut Stuck) -> Result<Look> {
     /// Longest delay before the list.
     const PATIENCE: Duration = Duration::from_millis(100);
     let look = stuck.look()?;
-    if !look.unread {
+    if !look.is_doubtful {
         return Ok(look);
     }
     thread::sleep(slow.min(PATIENCE));
@@ -84,16 +88,18 @@ fn look_for(time: Duration, stuck: &mut Stuck) -> Result<Look> {
     }
 }
 
-fn watch(options: &Options, stuck: &mut Stuck) -> Result<ExitCode> {
-    let clears = options.format == Format::Text && io::stdout().is_terminal();
+fn watch(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<ExitCode> {
+    let is_terminal = options.output.is_terminal(Stream::Output);
+    let clears = options.format == Format::Text && is_terminal;
     let mut life = Life::new(None)?;
     let mut next = Instant::now();
     life.last(|_, signal| {
         let look = stuck.look()?;
         if clears {
-            write!(io::stdout(), "{CLEAR}").context("cannot print")?;
+            write!(output, "{CLEAR}").context("cannot print")?;
         }
-        tell(options, &look, &listed(&look, options.slow.into()))?;
+        let (listed, peers) = with_peers(&look, options.slow.into());
+        tell(options, &look, &listed, &peers, output)?;
         next += options.interval;
         wait(next, signal)?;
         Ok(!stuck.has_outlived_its_target() || options.source.target.keep)
@@ -118,17 +124,30 @@ pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
     look.open.iter().filter(long).collect()
 }
 
+/// Return the same, and the programs that are waited for.
+fn with_peers(look: &Look, slow: Nanos) -> (Vec<&Open>, Peers) {
+    let listed = listed(look, slow);
+    let peers = Peers::of(&listed);
+    (listed, peers)
+}
+
 /// Print a look.
-fn tell(options: &Options, look: &Look, listed: &[&Open]) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    let brush = options.colours.brush(stdout.is_terminal());
+fn tell(
+    options: &Options,
+    look: &Look,
+    listed: &[&Open],
+    peers: &Peers,
+    output: &mut dyn Write,
+) -> Result<()> {
+    let brush = options.colours.brush_for(&options.output, Stream::Output);
+    let slow = options.slow.into();
     let printed = match options.format {
-        Format::Text => lines(options.slow.into(), look, listed, options.why, brush)
+        Format::Text => lines(slow, look, listed, peers, options.why, brush)
             .into_iter()
-            .try_for_each(|line| writeln!(stdout, "{line}")),
-        Format::Json => json(&mut stdout, options, look, listed),
+            .try_for_each(|line| writeln!(output, "{line}")),
+        Format::Json => json(output, options, look, listed, peers),
     };
-    let printed = printed.and_then(|()| stdout.flush());
+    let printed = printed.and_then(|()| output.flush());
     output::unless_unread(printed.context("cannot print"))
 }
 
@@ -137,6 +156,7 @@ pub(crate) fn lines(
     slow: Nanos,
     look: &Look,
     listed: &[&Open],
+    peers: &Peers,
     why: bool,
     brush: Brush,
 ) -> Vec<String> {
@@ -148,11 +168,12 @@ pub(crate) fn lines(
         count => format!("{count} waits of {slow} or longer"),
     };
     let lines = listed.iter().flat_map(|open| {
-        let line = open_waits::line(open, &places, brush);
+        let peer = peers.get(&open.wait).map(Peer::words);
+        let line = open_waits::line(open, &places, brush) + &peer.unwrap_or_default();
         let reasons = why.then(|| open_waits::why(&open.wait));
         [line].into_iter().chain(reasons.into_iter().flatten())
     });
-    let last = format!("{count} on {sockets} TCP sockets; {UNSEEN}");
+    let last = format!("{count} on {}; {UNSEEN}", counted(sockets, "TCP socket"));
     lines.chain([last]).collect()
 }
 
@@ -171,6 +192,7 @@ fn json(
     options: &Options,
     look: &Look,
     listed: &[&Open],
+    peers: &Peers,
 ) -> io::Result<()> {
     let object = Json {
         version: VERSION,
@@ -179,7 +201,7 @@ fn json(
         unseen: ["udp", "unix"],
         waits: listed
             .iter()
-            .map(|open| open_waits::Json::new(open, options.why))
+            .map(|open| open_waits::Json::new(open, peers.get(&open.wait), options.why))
             .collect(),
     };
     escape::json(&mut *output, &object)?;

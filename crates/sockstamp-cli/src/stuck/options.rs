@@ -5,8 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use sockstamp_run::duration::{duration, interval};
 
+use crate::options::slow::limit;
 use crate::options::source::Source;
 use crate::print::colour::Colours;
+use crate::print::destination::Output;
 use crate::print::output::Format;
 
 /// The version of the JSON: it changes when a key that exists changes.
@@ -24,7 +26,7 @@ pub struct Options {
     /// Recordings, or the target.
     pub source: Source,
     /// List what waits at least this long: a number with us, ms, s (default), m or h
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10ms")]
+    #[arg(long, value_name = "TIME", value_parser = limit, default_value = "10ms")]
     pub slow: Duration,
     /// Below each wait, print what stands behind it, how to check it, and its usual cure
     #[arg(long)]
@@ -50,4 +52,7 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }

@@ -1,7 +1,7 @@
 //! `stuck -r`: what waited in recordings, and got no data.
 
 use std::cmp::Reverse;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -16,11 +16,12 @@ use sockstamp_run::utc::utc;
 
 use super::options::{Options, VERSION, WAITING};
 use crate::print::colour::Brush;
+use crate::print::destination::Stream;
 use crate::print::line::time_of_day;
 use crate::print::open_waits;
 use crate::print::output::{self, Format};
 use crate::print::waits;
-use crate::recordings::Recordings;
+use crate::recordings::{Recordings, all_files};
 
 pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode> {
     let slow = Nanos::from(options.slow);
@@ -37,13 +38,14 @@ pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode
             read.lost
         ));
     }
-    let mut stdout = io::stdout().lock();
-    let brush = options.colours.brush(stdout.is_terminal());
+    let files = all_files(&options.source.files)?;
+    let mut output = options.output.open_beside(Stream::Output, &files)?;
+    let brush = options.colours.brush_for(&options.output, Stream::Output);
     let written = match options.format {
-        Format::Text => text(&mut stdout, &rows, &recordings.places(), options, brush),
-        Format::Json => json(&mut stdout, &rows, slow),
+        Format::Text => text(&mut *output, &rows, &recordings.places(), options, brush),
+        Format::Json => json(&mut *output, &rows, slow),
     };
-    let written = written.and_then(|()| stdout.flush());
+    let written = written.and_then(|()| output.flush());
     output::unless_unread(written.context("cannot print"))?;
     Ok(match rows[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),

@@ -213,8 +213,9 @@ impl App {
         }
     }
 
+    /// Return true while messages are listed, or findings are made of the slow ones.
     pub(super) fn wants_messages(&self) -> bool {
-        self.drill.is_some()
+        self.drill.is_some() || self.page == Some(Page::Counters)
     }
 
     fn compare(&mut self) {

@@ -7,11 +7,14 @@ use anyhow::{Context, Result};
 use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::stuck::Look;
 use sockstamp_bpf::{Options, Stuck, probe};
+use sockstamp_evidence::Evidence;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_run::process_names::ProcessNames;
 use sockstamp_run::session::Unprivileged;
 
 use super::table::Snapshot;
@@ -21,20 +24,28 @@ pub(super) struct Feed {
     measuring: Unprivileged,
     /// Looks at what waits now, for the page that lists it.
     stuck: Stuck,
-    /// The waits that have ended since the start.
+    /// The waits that have ended since the start, and slow messages.
     case: Case,
+    slow: Nanos,
+    names: ProcessNames,
+    /// Looks at this host while somebody reads where time is lost.
+    evidence: Evidence,
 }
 
 impl Feed {
     pub(super) fn start(facts: Facts, options: &Options, scope: Scope) -> Result<Self> {
         // First, with the capabilities that measuring drops.
         let stuck = Stuck::start(&options.target)?;
+        let evidence = Evidence::begin(scope.slow);
         let mut measuring = Unprivileged::start(facts, options)?;
         measuring.session.record(false);
         Ok(Self {
             measuring,
             stuck,
             case: Case::new(scope),
+            slow: scope.slow,
+            names: ProcessNames::default(),
+            evidence,
         })
     }
 
@@ -53,14 +64,17 @@ impl Feed {
         Ok(self.stuck.look()?)
     }
 
-    /// Find where time was lost since the start, from waits and counters.
+    /// Find where time was lost since the start, from waits and counters, and from the messages
+    /// that were recorded.
     pub(super) fn diagnose(&mut self, summary: &Summary) -> Result<Diagnosis> {
-        let waits = self.measuring.session.waits()?;
+        let mut waits = self.measuring.session.waits()?;
+        self.names.rename_waits(&mut waits);
+        self.evidence.waits(&waits.list);
         let (open, ended) = waits.list.into_iter().partition(Wait::is_open);
         self.case.waits(&Waits {
             list: ended,
             attempts: waits.attempts,
-            barred: waits.barred,
+            dropped: waits.dropped,
             ..Waits::default()
         });
         // A wait that is open now goes on, or has ended at the next look.
@@ -70,6 +84,8 @@ impl Feed {
             sending: waits.sending,
             ..Waits::default()
         });
+        self.evidence.look(&now);
+        self.evidence.add_to(&mut now);
         Ok(now.diagnose(summary))
     }
 
@@ -92,6 +108,7 @@ impl Feed {
             .session
             .wait(Some(timeout), others, &mut |message| messages.push(message))?;
         for message in messages {
+            self.see(&message);
             let group = message
                 .group
                 .and_then(|slot| self.measuring.session.group_at(slot));
@@ -100,6 +117,16 @@ impl Feed {
             }
         }
         Ok(())
+    }
+
+    /// Add a slow message to what findings are made of.
+    fn see(&mut self, message: &Message) {
+        if message.is_slow(self.slow) {
+            let mut message = message.clone();
+            self.names.rename(&mut message);
+            self.evidence.message(&message);
+            self.case.message(&message);
+        }
     }
 
     pub(super) fn snapshot(&mut self) -> Result<Snapshot> {

@@ -262,20 +262,24 @@ fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'st
         lines.extend(describe_half(direction, row.half(direction), width, paint));
     }
     lines.push(causes(row));
-    lines.extend(diagnosis(row, paint));
+    lines.extend(diagnosis(row, width, paint));
     lines
 }
 
-fn diagnosis(row: &Row, paint: Paint) -> Vec<Line<'static>> {
+/// Return as much of the diagnosis as has room; the page of counters has all of it.
+fn diagnosis(row: &Row, width: usize, paint: Paint) -> Vec<Line<'static>> {
+    let width = width.min(paragraph::WIDTH);
     let text = row.diagnosis.as_ref().map_or_else(String::new, |sentence| {
-        paragraph::wrapped(" diagnosis:", sentence.split(' '), "")
+        paragraph::wrapped_to(width, " diagnosis:", sentence.split(' '), "")
     });
-    let lines = text
-        .lines()
-        .map(|line| Line::styled(line.to_owned(), paint.title()));
-    let mut lines: Vec<_> = lines.collect();
-    lines.resize(DIAGNOSIS, Line::default());
-    lines
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let is_cut = lines.len() > DIAGNOSIS;
+    lines.resize(DIAGNOSIS, String::new());
+    if let Some(last) = lines.last_mut().filter(|_| is_cut) {
+        *last += " …";
+    }
+    let styled = |line| Line::styled(line, paint.title());
+    lines.into_iter().map(styled).collect()
 }
 
 fn describe_half(

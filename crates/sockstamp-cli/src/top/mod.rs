@@ -111,7 +111,7 @@ fn require_terminal() -> Result<()> {
         bail!("standard output is not a terminal: use --once");
     }
     if env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        bail!("sockstamp cannot draw on this terminal (TERM): use --once");
+        bail!("top cannot draw on this terminal (TERM): use --once");
     }
     Ok(())
 }

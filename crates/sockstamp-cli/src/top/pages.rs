@@ -7,6 +7,7 @@ use super::app::App;
 use super::paint::Paint;
 use crate::print::colour::Brush;
 use crate::print::paragraph;
+use crate::print::peers::Peers;
 use crate::stuck;
 
 const KEYS: [(&str, &str); 13] = [
@@ -40,28 +41,37 @@ const KEYS: [(&str, &str); 13] = [
     ("q Ctrl-C", "quit"),
 ];
 
-pub(super) fn help(paint: Paint) -> Vec<Line<'static>> {
-    let mut lines: Vec<_> = KEYS
-        .iter()
-        .map(|(key, what)| {
-            Line::from(vec![
-                Span::styled(format!(" {key:<10}"), paint.title()),
-                Span::raw(*what),
-            ])
-        })
-        .collect();
-    lines.push(Line::default());
-    lines.extend(
-        [
-            " ! marks a message that is slow: --slow says from which time on.",
-            " A cell is the p50 or p99 of a stage; * has half of the time or more.",
-            " Groups are counted in the kernel. Flows and messages are from records, which",
-            " are made only while they are shown; each counts with its weight.",
-            " sockstamp(1) and docs/stages.md define the stages.",
-        ]
-        .map(Line::raw),
+const NOTES: [&str; 4] = [
+    "! marks a message that is slow: --slow says from which time on.",
+    "A cell is the p50 or p99 of a stage; * has half of the time or more.",
+    "Groups are counted in the kernel. Flows and messages are from records, which are made only \
+     while they are shown; each counts with its weight.",
+    "sockstamp(1) and docs/stages.md define the stages.",
+];
+
+pub(super) fn help(width: usize, paint: Paint) -> Vec<Line<'static>> {
+    let keys = KEYS.iter().flat_map(|(key, what)| {
+        let title = format!(" {key:<9}");
+        let text = paragraph::wrapped_to(width, &title, what.split(' '), "");
+        let lines = text.lines().map(|line| styled_key(line, paint));
+        lines.collect::<Vec<_>>()
+    });
+    let notes = NOTES.iter().flat_map(|note| {
+        let text = paragraph::wrapped_to(width, "", note.split(' '), "");
+        let lines = text.lines().map(|line| Line::raw(line.to_owned()));
+        lines.collect::<Vec<_>>()
+    });
+    keys.chain([Line::default()]).chain(notes).collect()
+}
+
+/// Style the column of keys in a line.
+fn styled_key(line: &str, paint: Paint) -> Line<'static> {
+    const KEY: usize = 11;
+    let (key, what): (String, String) = (
+        line.chars().take(KEY).collect(),
+        line.chars().skip(KEY).collect(),
     );
-    lines
+    Line::from(vec![Span::styled(key, paint.title()), Span::raw(what)])
 }
 
 /// Refusals that happened and all losses.
@@ -70,7 +80,7 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
         return Vec::new();
     };
     let title = |text: &str| Line::styled(text.to_owned(), paint.title());
-    let mut lines = findings(app, paint);
+    let mut lines = findings(app, width, paint);
     lines.push(title(" measured messages, since the start"));
     for (&verdict, &count) in &summary.verdicts {
         if count > 0 {
@@ -94,11 +104,11 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
 }
 
 /// Where time is lost, in the words of `stat`.
-fn findings(app: &App, paint: Paint) -> Vec<Line<'static>> {
+fn findings(app: &App, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let findings = app.findings();
     let sentences = findings.iter().map(|finding| {
         let words = format!("{} → {}", finding.sentence, finding.next);
-        paragraph::wrapped(" diagnosis:", words.split(' '), "")
+        paragraph::wrapped_to(width, " diagnosis:", words.split(' '), "")
     });
     let sentences: Vec<_> = sentences.collect();
     let lines = sentences.iter().flat_map(|sentence| sentence.lines());
@@ -116,6 +126,7 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
         app.slow,
         look,
         &stuck::listed(look, app.slow),
+        &Peers::default(),
         false,
         Brush::default(),
     );

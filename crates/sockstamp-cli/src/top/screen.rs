@@ -30,7 +30,7 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
     }
     let room = height.saturating_sub(lines.len() + foot.len());
     let mut body = match (app.page, app.view) {
-        (Some(Page::Help), _) => pages::help(paint),
+        (Some(Page::Help), _) => pages::help(width, paint),
         (Some(Page::Counters), _) => pages::counters(app, width, paint),
         (Some(Page::Waits), _) => pages::waits(app),
         (None, View::Groups | View::Flows) => groups::body(app, width, room, paint),

@@ -27,6 +27,7 @@ use super::svg;
 use super::table::Key;
 use crate::print::interfaces::own_namespace;
 
+const NARROW: Size = Size::new(60, 20);
 const SMALL: Size = Size::new(80, 24);
 /// The narrowest in which flows show their local address.
 const MEDIUM: Size = Size::new(120, 40);
@@ -113,6 +114,7 @@ fn drilled() -> App {
 
 #[test]
 fn the_screen_of_groups_fits_each_size() {
+    assert_screen("groups-60x20", &sample::app(), NARROW);
     assert_screen("groups-80x24", &sample::app(), SMALL);
     assert_screen("groups-120x40", &sample::app(), MEDIUM);
     assert_screen("groups-160x50", &sample::app(), LARGE);
@@ -302,6 +304,22 @@ fn the_first_screen_says_that_nothing_came_yet() {
 }
 
 #[test]
+fn a_narrow_screen_wraps_the_help() {
+    let mut app = sample::app();
+    press(&mut app, "?");
+    let narrow = seen(&app, Size::new(NARROW.width, 40));
+    let narrow = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        " to the ends",
+        " reverse",
+        " from which time on.",
+        " with its weight.",
+    ] {
+        assert!(narrow.contains(words), "{words}: {narrow}");
+    }
+}
+
+#[test]
 fn every_size_can_be_drawn() {
     let mut app = drilled();
     for keys in ["", "\n", "?", "v", "x\x1b\x1b", "/re"] {
@@ -412,6 +430,8 @@ fn messages_are_wanted_only_while_they_are_looked_at() {
     assert!(app.wants_messages());
     press(&mut app, "\x1b\x1b");
     assert!(!app.wants_messages());
+    press(&mut app, "v");
+    assert!(app.wants_messages());
 }
 
 #[test]

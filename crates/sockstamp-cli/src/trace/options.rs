@@ -1,13 +1,12 @@
 //! The options of `trace`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
 use crate::options::source::Source;
 use crate::print::colour::Colours;
+use crate::print::destination::Output;
 use crate::print::output::Format;
 
 /// Options of `trace`.
@@ -28,7 +27,7 @@ pub struct Options {
     /// The colours of text.
     #[command(flatten)]
     pub colours: Colours,
-    /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    /// Where it is printed.
+    #[command(flatten)]
+    pub output: Output,
 }

@@ -1,7 +1,7 @@
 //! Messages as lines, where somebody reads them.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
@@ -15,9 +15,11 @@ use super::json;
 use super::options::Options;
 use crate::measure::Observer;
 use crate::print::colour::Brush;
+use crate::print::destination::Stream;
 use crate::print::interfaces::Namespaces;
 use crate::print::line::{self, Line};
-use crate::print::output::{self, Format};
+use crate::print::output::Format;
+use crate::recordings::all_files;
 
 /// Bytes per write where messages come fast.
 const BATCH: usize = 64 << 10;
@@ -48,11 +50,14 @@ pub(super) struct Printer {
 
 impl Printer {
     pub(super) fn new(options: &Options, namespaces: Namespaces) -> Result<Self> {
-        let output = match &options.output {
-            Some(path) => output::create(path)?,
+        let output = match &options.output.output {
+            Some(_) => {
+                let read = all_files(&options.live.target.files)?;
+                options.output.open_beside(Stream::Output, &read)?
+            }
             None => Box::new(BufWriter::with_capacity(BATCH, unbuffered_stdout()?)),
         };
-        let terminal = options.output.is_none() && io::stdout().is_terminal();
+        let terminal = options.output.is_terminal(Stream::Output);
         let columns = terminal.then(crossterm::terminal::size);
         Ok(Self {
             output,

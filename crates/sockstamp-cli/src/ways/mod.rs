@@ -6,13 +6,12 @@ mod streams;
 
 use std::collections::{HashMap, VecDeque};
 
+use sockstamp_host::clock;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::Protocol;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Ids, Packet, Way};
 use sockstamp_model::stage::Direction;
-
-use crate::measure;
 
 use datagrams::Datagrams;
 use streams::Streams;
@@ -71,7 +70,7 @@ impl Ways {
     /// Return the packets that have waited long enough.
     pub(crate) fn ready(&mut self) -> Vec<Way> {
         // No way is ready if the clock cannot be read.
-        let now = measure::now().unwrap_or(Timestamp::from_nanos(0));
+        let now = clock::now().unwrap_or(Timestamp::from_nanos(0));
         self.ready_at(now)
     }
 

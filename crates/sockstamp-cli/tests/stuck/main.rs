@@ -135,6 +135,83 @@ fn whoever_waits_is_listed_with_the_right_age_and_nobody_else_is() {
     the_status_tells_whether_something_waits(&programs, &expected);
 }
 
+/// A service of two tasks that reads ten bytes, of which half come. It is connected to itself.
+const READS: &str = "
+import socket, threading, time
+own = socket.create_server(('127.0.0.1', 0))
+waker = socket.create_connection(own.getsockname())
+woken, _ = own.accept()
+own.close()
+waker.send(b'.')
+woken.recv(1)
+listener = socket.create_server(('127.0.0.1', 8082))
+threading.Thread(target=time.sleep, args=(1000,)).start()
+peer, _ = listener.accept()
+print('ready', flush=True)
+peer.recv(10, socket.MSG_WAITALL)
+";
+
+const SENDS_HALF: &str = "
+import socket
+peer = socket.create_connection(('127.0.0.1', 8082))
+peer.send(b'halve')
+peer.recv(10)
+";
+
+#[test]
+fn a_peer_on_this_host_that_waits_for_more_is_said_to_do_so() {
+    let host = Host::new("halves").unwrap();
+    let mut server = host.spawn("python3", &["-c", READS]).unwrap();
+    let address = "127.0.0.1:8082".parse().unwrap();
+    host.wait_for_port(address, PATIENCE).unwrap();
+    let _client = host.spawn("python3", &["-c", SENDS_HALF]).unwrap();
+    server.wait_for_stdout("ready", PATIENCE).unwrap();
+    let listed = listed(&host, &["--for", "500ms"]);
+    let [wait] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    let tasks = wait["peer"]["tasks"].as_str().unwrap();
+    assert!(tasks.contains("each end waits for the other"), "{tasks}");
+    assert_eq!(wait["peer"]["pid"], server.id());
+}
+
+/// A service that is stopped once it has a question.
+const STOPPED: &str = "
+import os, signal, socket
+listener = socket.create_server(('127.0.0.1', 8081))
+peer, _ = listener.accept()
+peer.recv(10)
+print('ready', flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+";
+
+const ASKS: &str = "
+import socket
+peer = socket.create_connection(('127.0.0.1', 8081))
+peer.send(b'question')
+peer.recv(10)
+";
+
+#[test]
+fn a_peer_on_this_host_that_is_stopped_is_said_to_be() {
+    let host = Host::new("halted").unwrap();
+    let mut server = host.spawn("python3", &["-c", STOPPED]).unwrap();
+    let address = "127.0.0.1:8081".parse().unwrap();
+    host.wait_for_port(address, PATIENCE).unwrap();
+    let client = host.spawn("python3", &["-c", ASKS]).unwrap();
+    server.wait_for_stdout("ready", PATIENCE).unwrap();
+    let client = client.id().to_string();
+    let options = ["-p", &client, "--for", "500ms"];
+    let listed = listed(&host, &options);
+    assert_eq!(listed[0]["peer"]["state"], "stopped", "{listed:?}");
+    let text = stuck(&host, &options).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("/python3 on this host is stopped (SIGSTOP"),
+        "{text}"
+    );
+}
+
 fn ss_has_the_sockets(programs: &Programs, listed: &[Value], expected: &[Value]) {
     let sockets = programs.host.run("ss", &["-tniaHO"]).unwrap();
     for wait in listed {
@@ -204,5 +281,39 @@ fn the_status_tells_whether_something_waits(programs: &Programs, expected: &[Val
         output
             .stdout
             .starts_with(b"nothing waits 60.0 s or longer on ")
+    );
+}
+
+/// An event loop that its own threads wake by a connection within the process, and one whose
+/// program asks a service of its own, which still listens.
+const OWN: &str = "
+import select, socket, threading, time
+def pair(keep):
+    listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen(1)
+    begins = socket.create_connection(listener.getsockname()); accepted, _ = listener.accept()
+    if not keep: listener.close()
+    loop = select.epoll(); loop.register(accepted, 1); loop.register(begins, 1)
+    begins.sendall(b'.'); accepted.recv(9)
+    return listener, begins, accepted, loop
+kept = [pair(False), pair(True)]
+for *_, loop in kept: threading.Thread(target=loop.poll, daemon=True).start()
+print('ready', kept[1][0].getsockname()[1], flush=True)
+time.sleep(600)
+";
+
+#[test]
+fn nobody_waits_on_a_pair_by_which_a_process_wakes_itself() {
+    let host = Host::new("own").unwrap();
+    let mut process = host.spawn("python3", &["-c", OWN]).unwrap();
+    process.wait_for_stdout("ready", PATIENCE).unwrap();
+    let told = process.stdout();
+    let service: u64 = told.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let waits = listed(&host, &[]);
+    let ports = |wait: &Value| [port(&wait["local"]), port(&wait["remote"])];
+    assert!(!waits.is_empty());
+    assert!(
+        waits.iter().all(|wait| ports(wait).contains(&service)),
+        "{waits:?}"
     );
 }

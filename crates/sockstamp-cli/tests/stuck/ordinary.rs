@@ -75,10 +75,16 @@ impl Hung {
         self.processes.len() - 1
     }
 
-    /// Start a program that asks a silent server.
-    fn asks(&mut self, words: &str, port: u64) {
+    /// Start a program that asks a server in vain, which owes it an answer.
+    fn asks(&mut self, words: &str, port: u64, server: &str) {
         self.expect(words.split(' ').next().unwrap(), "answer", port);
+        self.expect(server, "service", port);
         self.start(words);
+    }
+
+    /// Start a program that asks a server which reads everything, and answers nothing.
+    fn asks_silent(&mut self, words: &str, port: u64) {
+        self.asks(words, port, "python3");
     }
 
     fn stop(&self, place: usize) {
@@ -162,35 +168,38 @@ fn is_in(sockets: &str, wait: &Value) {
 #[test]
 fn ordinary_programs_that_hang_are_listed_and_those_that_wait_for_nobody_are_not() {
     let mut hung = Hung::new();
-    hung.asks("ssh -F none -o BatchMode=yes -p 7101 127.0.0.1 true", 7101);
-    hung.asks("rsync rsync://127.0.0.1:7102/files", 7102);
-    hung.asks(
+    hung.asks_silent("ssh -F none -o BatchMode=yes -p 7101 127.0.0.1 true", 7101);
+    hung.asks_silent("rsync rsync://127.0.0.1:7102/files", 7102);
+    hung.asks_silent(
         "dig +tcp +tries=1 +time=100 @127.0.0.1 -p 7103 one.test",
         7103,
     );
-    hung.asks("psql -h 127.0.0.1 -p 7104 -U nobody nothing", 7104);
-    hung.asks("openssl s_client -connect 127.0.0.1:7105", 7105);
+    hung.asks_silent("psql -h 127.0.0.1 -p 7104 -U nobody nothing", 7104);
+    hung.asks_silent("openssl s_client -connect 127.0.0.1:7105", 7105);
     hung.expect("wrk", "answer", 7106);
-    hung.asks(
+    hung.expect("python3", "service", 7106);
+    hung.asks_silent(
         "wrk -t1 -c2 -d100 --timeout 100 http://127.0.0.1:7106/",
         7106,
     );
 
     hung.start_nginx();
     hung.expect("nginx", "answer", 7107);
-    hung.asks("curl -s http://127.0.0.1:8080/", 8080);
+    hung.expect("python3", "service", 7107);
+    hung.asks("curl -s http://127.0.0.1:8080/", 8080, "nginx");
     hung.expect("nginx", "room", 8081);
     let reader = hung.start("curl -s --limit-rate 1M -o /dev/null http://127.0.0.1:8081/large");
 
     let redis = Redis::start(&hung.host, LOCALHOST, &[]);
     hung.start(&redis.client("SUBSCRIBE news"));
-    hung.asks(&redis.client("BLPOP queue 0"), 6379);
+    hung.asks(&redis.client("BLPOP queue 0"), 6379, "redis-server");
     std::thread::sleep(Duration::from_secs(1));
 
     // A server that is stopped has not accepted, and one whose reader is has no room.
     hung.stop(reader);
     redis.server.signal(Signal::SIGSTOP).unwrap();
     hung.expect("redis-server", "accept", 6379);
-    hung.asks(&redis.client("GET key"), 6379);
+    hung.expect("redis-cli", "answer", 6379);
+    hung.start(&redis.client("GET key"));
     hung.check();
 }

@@ -60,10 +60,16 @@ def answers(port, count, answer=b"answer"):
 # Servers.
 
 
+def owes(conn, port):
+    begin = now()
+    conn.recv(9999)
+    tell("service", port, begin)
+    sleep()
+
+
 def silent(port):
     conn, _ = listener(port).accept()
-    conn.recv(9999)
-    sleep()
+    owes(conn, port)
 
 
 def reads_nothing(port):
@@ -76,8 +82,7 @@ def reads_nothing(port):
 
 def answers_five_then_hangs(port):
     conn = answers(port, 5)
-    conn.recv(9999)
-    sleep()
+    owes(conn, port)
 
 
 def answers_five(port):

@@ -9,7 +9,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use super::contrast::Unlike;
-use super::services::ServiceTime;
+use super::service_time::ServiceTime;
 use super::slow::Role;
 use super::tree::Node;
 
@@ -79,6 +79,40 @@ pub struct Finding {
     pub why: Why,
 }
 
+impl Finding {
+    /// A finding by counts of the kernel alone, without waits.
+    pub(super) fn of_counts(
+        node: Node,
+        role: Role,
+        count: u64,
+        lost: Nanos,
+        sentence: String,
+    ) -> Self {
+        Self {
+            programs: Vec::new(),
+            role,
+            services: Vec::new(),
+            peers: Vec::new(),
+            peer_count: 0,
+            node,
+            percent: 100,
+            failure: None,
+            count,
+            tried: None,
+            occasions: 0,
+            lost,
+            typical: Nanos::ZERO,
+            worst: Nanos::ZERO,
+            parts: BTreeMap::new(),
+            unlike: None,
+            grade: Grade::Is,
+            sentence,
+            next: node.about().next.to_owned(),
+            why: Why::of(node),
+        }
+    }
+}
+
 /// What stands behind a finding, and what to do: of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Why {
@@ -105,7 +139,7 @@ impl Why {
 }
 
 /// The findings of a measurement.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// Those worth saying, the worst first.
     pub findings: Vec<Finding>,
@@ -113,6 +147,20 @@ pub struct Diagnosis {
     pub notes: Vec<String>,
     /// Where the time of slow requests went, by service of this host.
     pub services: Vec<ServiceTime>,
+    /// The command that tells of findings that are not printed.
+    #[serde(skip)]
+    pub more: String,
+}
+
+impl Default for Diagnosis {
+    fn default() -> Self {
+        Self {
+            findings: Vec::new(),
+            notes: Vec::new(),
+            services: Vec::new(),
+            more: "stat --by peer,port".to_owned(),
+        }
+    }
 }
 
 /// As many findings are printed.

@@ -9,11 +9,13 @@ use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical}
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
-use super::backlog::Backlog;
-use super::link::Link;
-use super::neighbour::Neighbour;
-use super::sleep::{Ran, Sleep, Slept};
-use super::there::There;
+use super::evidence::backlog::Backlog;
+use super::evidence::drop_reason::Drops;
+use super::evidence::full_queue::FullQueue;
+use super::evidence::link::Link;
+use super::evidence::neighbour::{Flips, Neighbour};
+use super::evidence::sleep::{Ran, Sleep, Slept};
+use super::evidence::there::There;
 use super::tree::Node;
 
 /// The part that a program of this host has in a connection.
@@ -106,6 +108,10 @@ pub(super) struct Seen {
     /// The service had a question of the connection and closed it, or the peer closed it before
     /// there was one.
     pub(super) is_dismissed: bool,
+    /// Something was sent on its connection before.
+    pub(super) has_answered: bool,
+    /// The program watches its connection for more: it may push, or owe no answer.
+    pub(super) may_push: bool,
     /// The pause of the connection before it.
     pub(super) pause: Option<u64>,
     /// Its bytes do not fit into a segment.
@@ -120,8 +126,14 @@ pub(super) struct Seen {
     pub(super) backlog: Option<Backlog>,
     /// The next hop on the way there, which does not answer to its address.
     pub(super) neighbour: Option<Neighbour>,
-    /// Packets of its connection that this host's own firewall dropped.
-    pub(super) barred: u64,
+    /// The next hop on the way there, whose link address was set and may be wrong.
+    pub(super) set_neighbour: Option<Neighbour>,
+    /// The next hop on the way there, whose link address changed back and forth.
+    pub(super) flips: Option<Flips>,
+    /// Packets of its connection that the kernel of this host dropped.
+    pub(super) dropped: Option<Drops>,
+    /// The accept queue of the service, which is on this host, and had no room.
+    pub(super) full_queue: Option<FullQueue>,
     /// The program at the other end, if that is on this host.
     pub(super) there: Option<There>,
     /// Those of the program that accepts, if it has no room for more.
@@ -144,6 +156,8 @@ pub(super) struct Seen {
     pub(super) is_streamed: bool,
     /// Others wait for it: on connections to other peers.
     pub(super) is_waited_for: bool,
+    /// No request of another was open at its program meanwhile.
+    pub(super) is_alone: bool,
     /// The peer sets the pace, by what it reads.
     pub(super) sets_pace: bool,
     /// What others sent to the same peer arrived, and none of it was sent again.
@@ -156,9 +170,15 @@ pub(super) struct Seen {
     pub(super) in_vain: bool,
     /// The least time of the measurement for which tasks of this host waited for disks.
     pub(super) disks: u64,
+    /// A service, which had nothing to do, answered it when it answered others.
+    pub(super) for_news: bool,
+    /// More of an answer was read, whose first byte had been read before.
+    pub(super) is_more: bool,
     /// Its program's tasks had nothing to do meanwhile.
     pub(super) idle: bool,
-    /// Its program's tasks slept, and not for want of something to do.
+    /// Tasks of its program waited for what clients send meanwhile, and asked nobody.
+    pub(super) for_clients: bool,
+    /// Tasks of the program worked, or slept, and not for want of something to do.
     pub(super) held_up: bool,
     /// The program that traces its own.
     pub(super) tracer: Option<Name>,
@@ -189,6 +209,12 @@ impl Slow {
         self.how.is_failure() || self.seen.in_vain
     }
 
+    /// Return true for bytes that a service has read and not answered, and that may be no request:
+    /// other waits are held against those that are.
+    pub(super) fn may_be_no_request(&self) -> bool {
+        self.key.root == Node::Service && self.how != End::Data && self.seen.may_push
+    }
+
     /// Return true if TCP has sent it again and nothing shows that it arrived.
     pub(super) const fn is_unacknowledged(&self) -> bool {
         !self.seen.heard && self.seen.resent > 0
@@ -198,11 +224,6 @@ impl Slow {
     pub(super) fn asks_name(&self) -> bool {
         const DNS: u16 = 53;
         self.flow.protocol == Protocol::Udp && self.flow.remote.port() == DNS
-    }
-
-    /// Return true for a question to a name server that was asked again: nobody pushes names.
-    pub(super) fn asks_name_again(&self) -> bool {
-        self.asks_name() && self.how == End::AskedAgain
     }
 
     /// Return the socket that it waits on.

@@ -1,9 +1,11 @@
 //! Whether a finding is worth saying.
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::Protocol;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::End;
 
 use super::scope::Scope;
 use super::tally::{Account, Counted};
@@ -51,7 +53,9 @@ impl Support {
     /// A command's time is one occasion, if it lost a quarter: its user waits for the whole.
     fn is_repeated(&self, account: &Account<'_>) -> bool {
         let occasions = account.occasions();
-        let is_long = occasions.iter().any(|&length| length > LONG);
+        // A connection that its peer closes at last may have been idle.
+        let may_be_idle = account.counted.iter().any(ends_by_close);
+        let is_long = !may_be_idle && occasions.iter().any(|&length| length > LONG);
         let of_command = self.scope.is_command && account.lost() * 4 >= self.duration.0;
         occasions.len() >= OCCASIONS || is_long || of_command
     }
@@ -73,8 +77,9 @@ impl Support {
     }
 
     /// Three and one in twenty, or all of at least two; or two that took longer than a second each,
-    /// and one in ten; or three as long that never arrived, however many others did. The only one
-    /// of a command is all that it asked for.
+    /// and one in ten; or three as long that never arrived, however many others did, and two where
+    /// large segments alone do not. The only one of a command is all that it asked for, and the
+    /// only one that was never answered is noticed if it took as long.
     fn is_failing(&self, account: &Account<'_>, summary: &Summary) -> bool {
         let failed = account.counted.len() as u64;
         let ended = account.root().and_then(|root| counted(summary, root));
@@ -82,13 +87,30 @@ impl Support {
             || ended.unwrap_or(0).saturating_add(failed),
             |tried| tried.count.max(failed),
         );
-        let is_all = failed == all && (failed >= 2 || self.scope.is_command);
         let are_long = account.times().first().is_some_and(|least| *least > LONG);
+        let had_no_answer = matches!(account.failure, Some(End::GivenUp | End::TimedOut));
+        let is_tcp = |counted: &Counted<'_>| counted.wait.flow.protocol == Protocol::Tcp;
+        let is_counted = account.tried.is_some() && account.counted.iter().all(is_tcp);
+        let is_noticed = self.scope.is_command || (are_long && had_no_answer && is_counted);
+        let is_all = failed == all && (failed >= 2 || is_noticed);
         let cost_time = are_long && failed >= 2 && failed * SLOW >= all;
         let never_arrived = |counted: &Counted<'_>| counted.wait.is_unacknowledged();
-        let are_lost = are_long && failed >= 3 && account.counted.iter().all(never_arrived);
+        let vanishes = |counted: &Counted<'_>| {
+            let seen = &counted.wait.seen;
+            never_arrived(counted) && seen.is_large && seen.others_arrive
+        };
+        let least = if account.counted.iter().all(vanishes) {
+            2
+        } else {
+            3
+        };
+        let are_lost = are_long && failed >= least && account.counted.iter().all(never_arrived);
         is_all || cost_time || are_lost || (failed >= 3 && failed * FAILED >= all)
     }
+}
+
+fn ends_by_close(counted: &Counted<'_>) -> bool {
+    counted.lost.of(Node::RestClose) > 0
 }
 
 /// Return the number of waits of this kind in the whole measurement.

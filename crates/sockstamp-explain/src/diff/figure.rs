@@ -15,6 +15,19 @@ pub const QUANTILES: [(&str, f64); 4] =
 
 /// The least number of messages beyond a quantile for a statement about it.
 const BEYOND: f64 = 20.0;
+/// 20 000 × (1 − 0.999) is a little less than 20.
+const ROUNDING: f64 = 1e-6;
+
+/// Return the least number of messages of each side for a statement about a quantile, by its place.
+#[must_use]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small and positive"
+)]
+pub fn enough(quantile: usize) -> u64 {
+    (BEYOND / (1.0 - QUANTILES[quantile].1)).round() as u64
+}
 
 /// Variance of the logarithm of a quantile between recordings of the same system, beyond what the
 /// times within one tell: other processes on other processors, other addresses, another clock rate.
@@ -37,7 +50,7 @@ pub(super) struct Figure {
 
 /// Return the logarithm of a quantile; `None` if fewer messages are beyond it.
 fn log(buckets: &Buckets, quantile: f64, beyond: f64) -> Option<f64> {
-    let is_enough = buckets.count() as f64 * (1.0 - quantile) >= beyond;
+    let is_enough = buckets.count() as f64 * (1.0 - quantile) >= beyond - ROUNDING;
     let found = buckets.quantile(quantile).filter(|_| is_enough)?;
     Some(found.max(1.0).ln())
 }

@@ -17,6 +17,7 @@ mod seen;
 mod side;
 
 pub use figure::QUANTILES;
+pub use figure::enough;
 pub use measure::Measure;
 pub use population::Population;
 pub use seen::{Seen, seen};
@@ -133,6 +134,16 @@ pub fn compare(before: &[Population], after: &[Population], least: Least) -> Vec
         }
     });
     changes.collect()
+}
+
+/// Return the messages of a side that have a stage, by weight.
+#[must_use]
+pub fn having(side: &[Population], measure: Measure) -> u64 {
+    let whole = Side::of(side).whole;
+    whole
+        .measures
+        .get(&measure)
+        .map_or(0, |buckets| buckets.count())
 }
 
 /// A stage that one side alone has.

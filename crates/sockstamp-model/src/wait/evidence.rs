@@ -99,6 +99,8 @@ pub struct Connection {
     pub heard_ago: Option<Nanos>,
     /// The program set the size of the send buffer: `SOCK_SNDBUF_LOCK`.
     pub buffer_set: bool,
+    /// The ends did not agree on scaled windows: no window is above 65,535 bytes (`wscale_ok`).
+    pub unscaled: bool,
     /// Bytes a second that the program allows: SO_MAX_PACING_RATE; `None` without such a limit.
     pub paced: Option<u64>,
     /// Time in its life in which the peer's window held data back: `TCP_CHRONO_RWND_LIMITED`.

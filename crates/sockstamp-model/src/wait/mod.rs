@@ -128,29 +128,44 @@ pub struct Waits {
     pub attempts: Vec<Attempts>,
     /// Waits that should be in `list` and found no room.
     pub lost: u64,
-    /// Attempts of keys that found no room.
+    /// Attempts of keys, and dropped packets of connections, that found no room.
     pub untold: u64,
     /// Connections that sent data since the first look, or have a rate of their own.
     pub sending: Vec<Sending>,
-    /// Packets that this host's own firewall dropped.
-    pub barred: Vec<Barred>,
-    /// Sockets whose open wait for an answer may as well be one to be pushed to.
+    /// Packets that the kernel of this host dropped.
+    pub dropped: Vec<Dropped>,
+    /// Sockets whose open wait for an answer may as well be one to be pushed to, and those of
+    /// services that may as well push.
     pub pushed: Vec<SocketCookie>,
+    /// Sockets with a request that was read, which their program watches for nothing more: it owes
+    /// an answer.
+    pub owed: Vec<SocketCookie>,
 }
 
-/// Segments of one connection, in one direction, that netfilter of this host dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Barred {
-    /// The namespace whose firewall it was.
+/// Packets of one connection, in one direction, that the kernel of this host dropped for one
+/// reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The namespace in which a firewall dropped them; 0 for other reasons.
     pub netns: NetnsInode,
+    /// Their protocol.
+    pub protocol: Protocol,
     /// The end that they come from.
     pub from: SocketAddr,
     /// The end that they were for.
     pub to: SocketAddr,
+    /// The kernel's name of the reason, as `TCP_CSUM`.
+    pub reason: Box<str>,
     /// Their number.
     pub packets: u64,
     /// Those of them that ask for a connection.
     pub syns: u64,
+    /// The first drop.
+    pub first: Timestamp<Monotonic>,
+    /// The last drop.
+    pub last: Timestamp<Monotonic>,
+    /// The connection was opened all the same, later.
+    pub came: bool,
 }
 
 /// What TCP's own clocks show of a connection that sends.
@@ -206,10 +221,11 @@ impl Wait {
         self.end == End::Open
     }
 
-    /// Return true if no message shows it whole: no data ended it, or it is no stage of one.
+    /// Return true if no message shows it whole: no data ended it, or it is no stage of one. The
+    /// rest of an answer is one where a message brings it, and no wait where only a close ends it.
     #[must_use]
     pub fn is_without_message(&self) -> bool {
-        self.end != End::Data || !self.kind.has_stage()
+        self.end != End::Data || !self.kind.has_stage() || self.kind == Kind::Rest
     }
 }
 

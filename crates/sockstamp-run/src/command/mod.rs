@@ -4,6 +4,7 @@ mod cgroup;
 mod spent;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -123,6 +124,19 @@ impl Running {
         Spent::of_cgroup(self.cgroup.path(), self.first)
     }
 
+    /// Return the number of its first process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Return true if its first process ignores a signal.
+    #[must_use]
+    pub fn ignores(&self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        status.is_ok_and(|status| is_ignored(&status, signal))
+    }
+
     /// Hand a signal on.
     pub fn signal(&self, signal: Signal) {
         // The process ids of Linux are positive i32; the child may have ended, which is no error.
@@ -132,6 +146,14 @@ impl Running {
     }
 }
 
+/// Return true if `/proc/PID/status` has the bit of a signal among those ignored: task_sig(),
+/// fs/proc/array.c.
+fn is_ignored(status: &str, signal: Signal) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+}
+
 /// Return the command's exit status as ours: 128 + n if signal n ended it, as shells have it.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> ExitCode {
@@ -139,4 +161,19 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
         .code()
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_bits_from_the_first_on() {
+        let status =
+            "SigBlk:\t0000000000000002\nSigIgn:\t0000000000001002\nSigCgt:\t0000000000000004\n";
+        let ignored = |signal| is_ignored(status, signal);
+        assert!(ignored(Signal::SIGINT) && ignored(Signal::SIGPIPE));
+        assert!(!ignored(Signal::SIGQUIT) && !ignored(Signal::SIGHUP));
+        assert!(!is_ignored("Name:\tcat\n", Signal::SIGINT));
+    }
 }

@@ -1,4 +1,4 @@
-//! Completions without system calls: `sockstamp completions`, a service of this host, writes the
+//! Completions without system calls: `sockstamp notifications`, a service of this host, writes the
 //! error-queue entries of registered sockets into memory that only their application can read.
 //!
 //! Everything in the memory is also in the error queue, which remains authoritative: it has entries
@@ -36,7 +36,7 @@ use crate::timestamping::TxStamp;
 use crate::{Error, Result, clock};
 
 /// The service's default path.
-pub const DEFAULT_PATH: &str = "/run/sockstamp/completions.sock";
+pub const DEFAULT_PATH: &str = "/run/sockstamp/notifications.sock";
 
 /// A connection to the service. One is enough for an application; sockets stay registered while it,
 /// or a [`Registration`] made by it, lives.

@@ -1,4 +1,4 @@
-//! The protocol between an application and `sockstamp completions`: one fixed-size message each
+//! The protocol between an application and `sockstamp notifications`: one fixed-size message each
 //! way, on a Unix socket of type SOCK_SEQPACKET. All words have this host's byte order.
 //!
 //! A [`Request::Register`] carries the socket as SCM_RIGHTS, and [`Reply::Joined`] the memory.

@@ -4,6 +4,7 @@ use sockstamp_clock::{ClockOffset, Nanos, Phc, Realtime, Timestamp};
 
 /// The way by which a reading was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReadBy {
     /// PTP_SYS_OFFSET_PRECISE: the NIC and the processor noted their clocks at one moment.
     Precise,

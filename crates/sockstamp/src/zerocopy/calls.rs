@@ -37,9 +37,9 @@ use crate::{Error, Result};
 /// # From memory
 ///
 /// After [`use_memory`](Self::use_memory) the same calls learn of completions from memory that
-/// `sockstamp completions` writes. They read the error queue rarely: every 10 ms, when 8 ranges in
-/// it did not merge, when a quarter of the receive buffer is full while stamps are in it, after a
-/// failed or refused send, and before they sleep. Stamps and network errors from the queue come
+/// `sockstamp notifications` writes. They read the error queue rarely: every 10 ms, when 8 ranges
+/// in it did not merge, when a quarter of the receive buffer is full while stamps are in it, after
+/// a failed or refused send, and before they sleep. Stamps and network errors from the queue come
 /// then: up to 10 ms later, if the program looks that often. Stamps are in memory at once
 /// ([`stamps`](Self::stamps)). If the service ends, or its memory overruns, the error queue has
 /// everything that is missing, and the sender returns to it by itself.

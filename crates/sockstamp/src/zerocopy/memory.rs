@@ -16,8 +16,9 @@ use crate::zerocopy::receive_buffer::Watch;
 
 /// A sender's source of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CompletionsBy {
-    /// Memory that `sockstamp completions` writes; the error queue is read rarely.
+    /// Memory that `sockstamp notifications` writes; the error queue is read rarely.
     Memory,
     /// Send calls that return them; the error queue is read rarely.
     Sends,

@@ -37,6 +37,7 @@ fn wanted(options: Options, kinds: &[TxKind]) -> Options {
         TxKind::Snd => options.tx_software(),
         TxKind::Ack => options.tx_ack(),
         TxKind::Completion => options.tx_completion(),
+        other => panic!("no option for {other}"),
     })
 }
 
@@ -46,6 +47,7 @@ fn wanted_of_message(options: MessageOptions, kinds: &[TxKind]) -> MessageOption
         TxKind::Snd => options.tx_software(),
         TxKind::Ack => options.tx_ack(),
         TxKind::Completion => options.tx_completion(),
+        other => panic!("no option for {other}"),
     })
 }
 

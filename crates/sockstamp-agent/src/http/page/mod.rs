@@ -1,6 +1,9 @@
 //! The page: files that are part of the program. It takes nothing from elsewhere, and runs no
 //! script but its own.
 
+#[cfg(test)]
+mod contrast;
+
 /// The sources that a browser lets it use: `Content-Security-Policy`.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

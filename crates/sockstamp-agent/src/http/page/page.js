@@ -205,6 +205,7 @@ function findings({ slow_ns, duration_ns, findings: found, notes }) {
 		const list = element("dl", undefined, ...more.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
 		const row = element("details", undefined, element("summary", sentence), list);
 		const key = JSON.stringify([node, services]);
+		row.dataset.key = key;
 		row.open = opened.has(key);
 		row.addEventListener("toggle", () => (row.open ? opened.add(key) : opened.delete(key)));
 		return row;
@@ -212,7 +213,11 @@ function findings({ slow_ns, duration_ns, findings: found, notes }) {
 	const more = found.length - rows.length;
 	if (more > 0) rows.push(element("p", `and ${more} more: sockstamp stat --by peer,port`));
 	rows.push(...notes.map((note) => element("p", `Note: ${note}`)));
-	document.getElementById("findings").replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+	const place = document.getElementById("findings");
+	const focused = place.contains(document.activeElement) ? document.activeElement.parentNode.dataset.key : undefined;
+	place.replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+	// A reader who has come to a finding by keys stays there.
+	if (focused !== undefined) rows.find((row) => row.dataset.key === focused)?.firstChild.focus();
 }
 
 // Those that a reader has opened stay open, and none is drawn anew.

@@ -9,6 +9,7 @@
 #define SOCKSTAMP_TCP_FLOWS_SELECT_BPF_H
 
 #include "connection/connection.bpf.h"
+#include "drops/drops.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "select/asked.bpf.h"
@@ -229,6 +230,8 @@ static __always_inline void flow_passive_established(struct bpf_sock_ops *ctx,
 		inherited = bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0);
 	if (inherited ? inherited->kind == MARK_OWN : setting_by_pid)
 		return;
+	if (dropped_syns)
+		drop_came_through(sk);
 	flow_select(ctx, sk);
 }
 

@@ -75,7 +75,8 @@ static __always_inline void tx_record_stages(struct message_record *record,
 
 /*
  * No acknowledgement counts: tasks that wait for one wait in tx.copy, other bytes in tx.queue. For
- * a diagnosis, what was sent again was not delivered before.
+ * a diagnosis, what was sent again was not delivered before; and by when a program asks again, it
+ * shows whether it waited for all that the peer sent with pauses.
  */
 static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct tx_message *message,
 					  __u64 client)
@@ -84,9 +85,11 @@ static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct 
 
 	if (setting_notable && message->retransmits)
 		sent = message->stamps.ack - message->stamps.entry;
-	if (!identity_serves(flow_identity(flow)))
-		return sent;
-	return record_longest(record_longest(sent, message->service), client_request(client));
+	if (identity_serves(flow_identity(flow)))
+		return record_longest(record_longest(sent, message->service),
+				      client_request(client));
+	return setting_notable && flow->exchange.pace ? record_longest(sent, message->service) :
+							sent;
 }
 
 /*

@@ -57,7 +57,7 @@ static __always_inline void tx_note_service(const struct sock *sk, struct flow *
 	sender->service = STAGE_ABSENT;
 	if (!read || read > sender->entry)
 		return;
-	doubt = service_doubt(sk, &flow->exchange);
+	doubt = service_doubt(sk, &flow->exchange, sender->entry);
 	if (doubt) {
 		sender->unpaired = doubt;
 		return;

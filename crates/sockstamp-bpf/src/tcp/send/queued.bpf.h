@@ -116,7 +116,7 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 	if (unpaired || sender->service != STAGE_ABSENT)
 		unpaired = service_answered(&flow->exchange, unpaired, sender->service);
 	else
-		service_goes_on(&flow->exchange);
+		service_goes_on(sk, &flow->exchange, now);
 	if (unpaired) {
 		sender->flags |= MESSAGE_UNPAIRED;
 		sender->service = unpaired;
@@ -202,9 +202,9 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	}
 	weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
 	client = client_times(flow, sender->entry);
+	tx_answers(sk, flow, sender, key + 1 - start, now);
 	if (flow->exchange.serves)
 		flow->exchange.answered = now;
-	tx_answers(sk, flow, sender, key + 1 - start, now);
 	account_measured(bank, group, DIRECTION_TX, weight);
 	if (!message) {
 		tx_refuse_queued(flow, sender, key, (__u64)verdict << 32 | group, weight);
@@ -228,7 +228,7 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 static __always_inline void tx_skip_message(const struct sock *sk, struct flow *flow, __u32 length)
 {
 	flow->rx.service_from = 0;
-	service_goes_on(&flow->exchange);
+	service_goes_on(sk, &flow->exchange, 0);
 	answered_unmeasured(sk, flow);
 	answer_asked(sk, flow, length,
 		     stream_will_skip(&flow->rx.sampler) ? 0 : bpf_ktime_get_ns());

@@ -21,6 +21,8 @@ pub(super) struct Hop {
     pub(super) rtt: Histogram,
     pub(super) spread: Spread,
     pub(super) jitter: Jitter,
+    /// All answers are ICMP errors, whose rate hosts and routers limit.
+    pub(super) by_errors: bool,
     /// Why the path ends here, short of its target.
     pub(super) refused: Option<String>,
 }
@@ -36,6 +38,8 @@ pub(super) enum Verdict {
     Silent,
     /// The first hop by whose answers packets are missing that later hops lack, too.
     Lossy,
+    /// The same, but all hops from here on answer by ICMP errors, which routers limit: either.
+    LossyOrLimited,
     /// No answer from here on.
     Dark,
 }
@@ -48,13 +52,15 @@ impl Verdict {
             Self::Limited => "rate-limited",
             Self::Silent => "silent",
             Self::Lossy => "lossy",
+            Self::LossyOrLimited => "lossy-or-rate-limited",
             Self::Dark => "no-answer",
         }
     }
 }
 
 impl Hop {
-    pub(super) fn answer(&mut self, from: IpAddr, time: Nanos) {
+    pub(super) fn answer(&mut self, from: IpAddr, time: Nanos, is_error: bool) {
+        self.by_errors = is_error && (self.by_errors || self.answered == 0);
         self.answered += 1;
         match self.addresses.iter_mut().find(|(known, _)| *known == from) {
             Some((_, count)) => *count += 1,
@@ -98,7 +104,10 @@ pub(super) fn verdicts(hops: &[Hop]) -> Vec<Verdict> {
         } else if loses_more(hop, best) {
             Verdict::Limited
         } else if loses_more(best, before.unwrap_or(&Hop::perfect(best))) {
-            Verdict::Lossy
+            match is_sure(best, &hops[place..]) {
+                true => Verdict::Lossy,
+                false => Verdict::LossyOrLimited,
+            }
         } else {
             Verdict::Clean
         };
@@ -121,6 +130,17 @@ fn least_lossy(hops: &[Hop]) -> Option<&Hop> {
         );
         one.cmp(&other)
     })
+}
+
+/// Return true if the least loss of some hops is that of answers whose rate nobody limits, or such
+/// answers show the same.
+fn is_sure(best: &Hop, hops: &[Hop]) -> bool {
+    let replies = |hop: &&Hop| hop.answered > 0 && !hop.by_errors;
+    !best.by_errors
+        || hops
+            .iter()
+            .filter(replies)
+            .any(|hop| !loses_more(hop, best))
 }
 
 /// Return true if one loses more than another by more than chance: the difference of the shares is
@@ -173,6 +193,22 @@ mod tests {
         assert_eq!(names(&hops), ["clean", "lossy", "clean", "clean"]);
     }
 
+    /// Nobody beyond answers otherwise: a router that answers once a second looks the same.
+    #[test]
+    fn loss_that_errors_alone_show_may_be_a_limit() {
+        let errors = |answered, lost| Hop {
+            by_errors: true,
+            ..hop(answered, lost)
+        };
+        let hops = [errors(100, 0), errors(20, 80), errors(0, 100)];
+        let expected = ["clean", "lossy-or-rate-limited", "no-answer"];
+        assert_eq!(names(&hops), expected);
+        let hops = [errors(100, 0), errors(80, 20), hop(75, 25)];
+        assert_eq!(names(&hops), ["clean", "lossy", "clean"]);
+        let hops = [errors(20, 80), hop(80, 20)];
+        assert_eq!(names(&hops), ["rate-limited", "lossy"]);
+    }
+
     #[test]
     fn a_limit_before_a_lossy_hop_is_told_from_it() {
         let hops = [hop(100, 0), hop(10, 90), hop(80, 20), hop(80, 20)];
@@ -191,7 +227,7 @@ mod tests {
     fn the_address_of_a_hop_is_the_one_that_answers_most() {
         let mut hop = Hop::default();
         for last in [1, 2, 2] {
-            hop.answer([10, 0, 0, last].into(), Nanos::from_millis(1));
+            hop.answer([10, 0, 0, last].into(), Nanos::from_millis(1), true);
         }
         assert_eq!(hop.address(), Some([10, 0, 0, 2].into()));
         assert_eq!(hop.addresses.len(), 2);

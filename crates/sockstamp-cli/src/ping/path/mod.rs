@@ -14,11 +14,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::errno::Errno;
 use sockstamp::socket_options::PathMtu;
 use sockstamp_ping::{
-    Engine, Event, Limits, ONE_PATH_PAYLOAD, Outcome, Protocol, Refusal, RefusalKind, Target,
-    TargetId,
+    AnswerKind, Engine, Event, Limits, ONE_PATH_PAYLOAD, Outcome, Protocol, Refusal, RefusalKind,
+    Target, TargetId,
 };
 use sockstamp_run::escape::complain;
+use sockstamp_run::wording::in_words;
 
+use crate::print::destination::Stream;
 use crate::print::output::Reported;
 
 use super::follow::{Listener, Signals, follow};
@@ -30,14 +32,19 @@ use screen::Screen;
 
 /// Hops that are looked for together.
 const WINDOW: u8 = 10;
+/// The engine spreads the first probes of targets over their interval, but one size follows the
+/// other, and few of them are answered by errors, which routers limit.
+const NEXT_SIZE: Duration = Duration::from_millis(10);
 /// As traceroute(8)'s.
 const MOST_HOPS: u8 = 30;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (host, target) = only_host(options)?;
+    let read = options.targets.as_slice();
+    let output = Reported::to(options.output.open_beside(Stream::Output, read)?);
     let signals = Signals::catch()?;
     let (mut engine, events) = Engine::start(Limits::default())?;
-    let mut walk = Walk::new(options, host, target);
+    let mut walk = Walk::new(options, host, target, output);
     let walked = walk
         .begin(&mut engine)
         .and_then(|()| follow(&mut engine, events, &signals, &mut walk));
@@ -81,14 +88,15 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(options: &'a Options, host: Host, mut target: Target) -> Self {
+    fn new(options: &'a Options, host: Host, mut target: Target, output: Reported) -> Self {
         let settings = &mut target.settings;
         settings.one_path = true;
         settings.linger = Duration::ZERO;
         if !matches!(target.protocol, Protocol::Tcp { .. }) {
             settings.payload = settings.payload.max(ONE_PATH_PAYLOAD);
         }
-        let is_live = !options.quiet && !options.is_json();
+        let is_shown = options.output.is_terminal(Stream::Output);
+        let is_live = is_shown && !options.quiet && !options.is_json();
         Self {
             options,
             search: Search::new(host.address.is_ipv4()),
@@ -98,7 +106,7 @@ impl<'a> Walk<'a> {
             hops: Vec::new(),
             last: None,
             is_reached: false,
-            output: Reported::new(),
+            output,
             screen: is_live.then(Screen::open).flatten(),
             drawn: Instant::now(),
         }
@@ -147,6 +155,7 @@ impl<'a> Walk<'a> {
         settings.path_mtu = Some(PathMtu::Probe);
         settings.hop_limit = None;
         settings.count = Some(1);
+        settings.interval = NEXT_SIZE;
         settings.preload = 1;
         settings.flood = false;
         self.add(engine, target, Role::Size(size))
@@ -188,22 +197,22 @@ impl<'a> Walk<'a> {
         };
         match outcome {
             Outcome::Answered(answer) => {
-                hop.answer(answer.from, answer.times.rtt);
+                let is_error = answer.kind == AnswerKind::PortUnreachable;
+                hop.answer(answer.from, answer.times.rtt, is_error);
                 self.is_reached = true;
                 self.ends_at(engine, number);
             }
-            Outcome::Refused(refusal) => match refusal.kind {
-                RefusalKind::HopLimit => hop.answer(router(refusal, &self.host), refusal.times.rtt),
-                _ => {
-                    hop.answer(router(refusal, &self.host), refusal.times.rtt);
+            Outcome::Refused(refusal) => {
+                hop.answer(router(refusal, &self.host), refusal.times.rtt, true);
+                if refusal.kind != RefusalKind::HopLimit {
                     hop.refused = Some(icmp::meaning(self.host.address, refusal));
                     self.ends_at(engine, number);
                 }
-            },
+            }
             Outcome::Lost => hop.lost += 1,
             Outcome::NotSent(error) => {
                 hop.not_sent += 1;
-                hop.refused = Some(error.to_string());
+                hop.refused = Some(in_words(&error.to_string()));
             }
             Outcome::Abandoned => {}
         }

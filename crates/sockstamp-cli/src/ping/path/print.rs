@@ -164,6 +164,9 @@ fn remark(hop: &Hop, verdict: Verdict) -> String {
         Verdict::Limited => remarks.push("limits its answers, no loss of the path".to_owned()),
         Verdict::Silent => remarks.push("does not answer, but forwards".to_owned()),
         Verdict::Lossy => remarks.push("the path loses packets from here on".to_owned()),
+        Verdict::LossyOrLimited => {
+            remarks.push("loses packets from here on, or limits its answers".to_owned());
+        }
         Verdict::Dark => remarks.push("no answer from here on".to_owned()),
     }
     remarks.extend(hop.refused.clone());

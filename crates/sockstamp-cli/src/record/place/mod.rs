@@ -13,14 +13,16 @@ use sockstamp_bpf::packets;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Lost;
-use sockstamp_model::wait::Attempts;
+use sockstamp_model::wait::Waits;
 use sockstamp_record::{Batch, Error, FileWriter, Packets, Rows, WaitRows};
 use sockstamp_run::directory::{self, Trusted};
 use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
-use crate::recordings::waits::{ATTEMPTS, LOST_WAITS, PROCESSES, of_attempts, waits_beside};
+use crate::recordings::waits::{
+    ATTEMPTS, LOST_WAITS, OWED, PROCESSES, of_attempts, of_owed, waits_beside,
+};
 use crate::recordings::{
     LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside,
 };
@@ -288,17 +290,18 @@ impl Place {
         }
     }
 
-    /// Note what is known of waits without a row: all attempts, the number of those that are
-    /// missing, and the names of processes.
-    pub(crate) fn note_waits(&mut self, attempts: &[Attempts], lost: u64, processes: String) {
-        let missing = self.missing.waits.saturating_add(lost);
+    /// Note what is known of waits without a row: all attempts, whose answers were owed, the number
+    /// of those that are missing, and the names of processes.
+    pub(crate) fn note_waits(&mut self, waits: &Waits, processes: String) {
+        let missing = self.missing.waits.saturating_add(waits.lost);
         let Some(current) = &mut self.current else {
             return;
         };
         let file = &mut current.messages;
         file.add_fact(LOST_WAITS, missing.to_string());
         file.add_fact(PROCESSES, processes);
-        if let Ok(attempts) = of_attempts(attempts) {
+        file.add_fact(OWED, of_owed(&waits.owed));
+        if let Ok(attempts) = of_attempts(&waits.attempts) {
             file.add_fact(ATTEMPTS, attempts);
         }
     }

@@ -49,13 +49,14 @@ pub(super) fn run(
     recordings: &Recordings,
     files: &[PathBuf],
     by: &[Dimension],
+    slow: Nanos,
     path: &Path,
 ) -> Result<()> {
     let by = by.iter().copied();
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let slow_only = recordings.slow_only();
-    let findings = Findings::new(recordings)?;
+    let findings = Findings::new(recordings, slow)?;
     let page = Page::of(by, slow_only, findings, |take| {
         recordings.each(Detail::All, |message| {
             take(message);

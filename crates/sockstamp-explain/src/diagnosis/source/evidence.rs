@@ -3,7 +3,7 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{Flow, Opened};
 
-use super::super::slow::Role;
+use crate::diagnosis::slow::Role;
 
 /// Below these, differences of round trips are work of the hosts: 1 ms is a tick of a slow timer.
 const LEAST_QUEUE: u64 = 1_000_000;

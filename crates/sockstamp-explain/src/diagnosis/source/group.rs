@@ -5,10 +5,10 @@ use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupSummary};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
-use super::super::slow::Parts;
-use super::super::tree::Node;
 use super::evidence::is_queued;
 use super::message::{answered, been_read, connected, left, yields};
+use crate::diagnosis::slow::Parts;
+use crate::diagnosis::tree::Node;
 
 /// All waits of one kind of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]

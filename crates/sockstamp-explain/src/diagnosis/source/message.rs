@@ -6,9 +6,9 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::wait::End;
 
-use super::super::slow::{Key, Moment, Parts, Role, Seen, Slow};
-use super::super::tree::Node;
 use super::evidence::{is_queued, nanos, role};
+use crate::diagnosis::slow::{Key, Moment, Parts, Role, Seen, Slow};
+use crate::diagnosis::tree::Node;
 
 /// Return the waits that a valid message shows, whatever their length.
 pub(in super::super) fn of_message(message: &Message) -> Vec<Slow> {

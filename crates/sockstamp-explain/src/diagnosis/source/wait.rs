@@ -3,9 +3,9 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::wait::{Connection, End, Evidence, Kind, Sending, Tasks, Wait};
 
-use super::super::slow::{Key, Parts, Role, Seen, Slow};
-use super::super::tree::Node;
 use super::evidence::{is_queued, nanos};
+use crate::diagnosis::slow::{Key, Parts, Role, Seen, Slow};
+use crate::diagnosis::tree::Node;
 
 /// Return what limits a connection that sends, by TCP's own clocks: its send buffer, or the peer's
 /// window. A buffer that holds less than the congestion window is its limit, too.
@@ -92,6 +92,7 @@ fn seen(wait: &Wait) -> Seen {
         pause: of(|connection| connection.received_ago.map(|ago| ago.0))
             .and_then(|ago| ago.checked_sub(wait.lasted.0)),
         is_answered: connection.is_some_and(is_answered),
+        has_answered: connection.is_some_and(|connection| connection.sends > 0),
         is_dismissed: connection.is_some_and(|connection| match wait.is_served() {
             true => connection.receives > 0,
             false => connection.sends == 0,
@@ -154,6 +155,7 @@ fn parts(wait: &Wait) -> Parts {
         }
         Kind::Accept => Parts::divide(whole, [], Node::Accept),
         Kind::Greeting => Parts::divide(whole, [], Node::Greeting),
+        Kind::Rest if wait.end == End::Data => Parts::divide(whole, [], Node::RestClose),
         Kind::Rest => Parts::divide(whole, [], Node::RestHeld),
         Kind::Request => Parts::divide(whole, [], Node::Request),
     }

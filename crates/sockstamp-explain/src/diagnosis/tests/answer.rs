@@ -59,6 +59,15 @@ fn pauses_within_an_answer_are_one_wait_and_a_stream_is_none() {
         "answers of 10.0.0.2:8000 take app 450 ms to their last byte (3 waits, at most 450 ms): the \
          peer sends it in pieces, with pauses between them (peer.rest), up to 4 of an answer"
     );
+    let held_back = (1..31).flat_map(|of| {
+        let mut first = answer(to, "app", of * 250 - 41, 1);
+        first.opened = Some(Opened::Connected);
+        let mut rest = piece(of * 250);
+        rest.stages[Stage::PeerRest] = Some(Nanos(41 * MS));
+        [first, rest]
+    });
+    let held_back = sentence(&held_back.collect::<Vec<_>>());
+    assert!(held_back.contains("delays an ACK (40 ms)"), "{held_back}");
     let stream: Vec<_> = (1..13).map(|of| piece(of * 150)).collect();
     assert_eq!(told(&stream).findings, []);
 }
@@ -124,4 +133,126 @@ fn waits_one_after_the_other_are_no_burst() {
     };
     assert!(told(10).contains(", all within 1.29 s)"), "{}", told(10));
     assert!(!told(100).contains("all within"), "{}", told(100));
+}
+
+/// A sender that has lost segments sends them again, and few others, a round trip each.
+#[test]
+fn pauses_beside_missing_segments_are_the_recovery_if_no_longer_than_its_rounds() {
+    let told = |pause: u64| {
+        let mut case = Case::new(Scope::default());
+        for from in 1..4 {
+            let to = flow(&format!("10.0.0.1:{from}"), "10.0.0.2:8000");
+            let mut first = answer(to, "app", 2_000 * from, 21);
+            first.parts[Part::Network] = Some(Nanos(20 * MS));
+            case.message(&first);
+            for of in 1..30 {
+                let mut piece = answer(to, "app", 2_000 * from + of * pause, 0);
+                piece.opened = Some(Opened::Connected);
+                piece.stages[Stage::PeerAnswer] = None;
+                piece.stages[Stage::PeerRest] = Some(Nanos(pause * MS));
+                piece.stages[Stage::RxHol] = (of % 3 == 0).then_some(Nanos(15 * MS));
+                case.message(&piece);
+            }
+        }
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let (rounds, pauses) = (told(21), told(60));
+    assert!(
+        rounds.contains("it waits behind missing segments"),
+        "{rounds}"
+    );
+    assert!(pauses.contains("the peer sends it in pieces"), "{pauses}");
+}
+
+/// Answers on one connection, each after 20 ms: the pauses within it, and the one before the next
+/// question.
+fn pieces(answers: &[(&[u64], u64)]) -> Diagnosis {
+    let to = flow("10.0.0.1:40000", "10.0.0.2:8000");
+    let mut case = Case::new(Scope::default());
+    let mut now = 1_000;
+    for &(pauses, think) in answers {
+        now += 20;
+        for pause in pauses {
+            now += pause;
+            let mut piece = answer(to, "app", now, 0);
+            piece.opened = Some(Opened::Connected);
+            piece.stages[Stage::PeerAnswer] = None;
+            piece.stages[Stage::PeerRest] = Some(Nanos(pause * MS));
+            case.message(&piece);
+        }
+        now += think;
+        let mut question = sent(to, now, Part::Other, 0);
+        (question.opened, question.comm) = (Some(Opened::Connected), "app".into());
+        question.stages[Stage::AppService] = Some(Nanos(think * MS));
+        case.message(&question);
+    }
+    case.diagnose(&summary())
+}
+
+/// As a chat, and as a stream of events on a connection that asks other things, too.
+#[test]
+fn what_comes_whatever_was_asked_may_be_pushed() {
+    let chat = pieces(&[
+        (&[240, 410], 300),
+        (&[], 1_900),
+        (&[515, 90, 130], 620),
+        (&[120], 90),
+        (&[330], 1_400),
+        (&[], 1_100),
+        (&[650, 210], 45),
+    ]);
+    assert_eq!(chat.findings, []);
+    assert!(
+        chat.notes[0].starts_with("10.0.0.2:8000 sends more to app after its answers"),
+        "{chat:?}"
+    );
+    // Each question comes 300 ms after the answer before, whether an event came or not.
+    let beside = pieces(&[
+        (&[], 300),
+        (&[150], 150),
+        (&[], 301),
+        (&[150], 151),
+        (&[], 300),
+        (&[151], 150),
+        (&[], 299),
+    ]);
+    assert_eq!(beside.findings, []);
+    assert_eq!(beside.notes.len(), 1);
+}
+
+#[test]
+fn who_asks_again_after_each_last_byte_waits_for_it() {
+    let is_told = |answers: &[(&[u64], u64)]| {
+        let told = pieces(answers);
+        let told = told.findings.first().map(|finding| finding.node);
+        told == Some(Node::RestPeer)
+    };
+    // At once, after stalls of any length.
+    assert!(is_told(&[
+        (&[400], 0),
+        (&[90], 1),
+        (&[900], 0),
+        (&[230], 1)
+    ]));
+    // After a pause of its own.
+    assert!(is_told(&[
+        (&[400], 200),
+        (&[90], 201),
+        (&[], 200),
+        (&[900], 199),
+        (&[230], 201)
+    ]));
+    // At any time, but the rest always takes as long.
+    assert!(is_told(&[
+        (&[400], 900),
+        (&[405], 70),
+        (&[401], 300),
+        (&[402], 30)
+    ]));
+    assert!(!is_told(&[
+        (&[400], 900),
+        (&[95], 70),
+        (&[901], 300),
+        (&[202], 30)
+    ]));
 }

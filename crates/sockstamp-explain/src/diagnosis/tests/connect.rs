@@ -228,3 +228,82 @@ fn connections_that_wait_for_an_accept_are_those_of_the_end() {
         )
     );
 }
+
+/// The listener of a service on this host shows why SYNs have no answer.
+#[test]
+fn a_full_accept_queue_of_a_service_on_this_host_is_named_if_it_was_full_meanwhile() {
+    let told = |end: End, at: u64| {
+        let connect = |of: u64| {
+            let mut wait = wait(Kind::Connect, end, of * 2_000, 1_500);
+            wait.evidence.syns = Some(2);
+            wait
+        };
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: (0..3).map(connect).collect(),
+            ..Waits::default()
+        });
+        for asked in case.connecting() {
+            let process = Some((7, "web".into()));
+            case.there(
+                asked,
+                There {
+                    process,
+                    netns: None,
+                },
+            );
+            for of in 0..3 {
+                let look = FullQueue {
+                    at: Timestamp::from_nanos((of * 2_000 + at) * MS),
+                    queue: 3,
+                    limit: 2,
+                };
+                case.full_queue(asked.0, asked.1, look);
+            }
+        }
+        case.sleeps((0..20).map(|of| SleepLook {
+            tasks: [(7, Some(Sleep::Stopped))].into(),
+            ..SleepLook::new(7, Timestamp::from_nanos((of * 300 + 100) * MS))
+        }));
+        case.diagnose(&summary()).findings[0].sentence.clone()
+    };
+    let open = told(End::Data, 700);
+    assert!(
+        open.contains(
+            "the accept queue of the service, on this host, is full (3 of 2, ss -lnt); web (PID 7), \
+             on this host, does not accept in time: its tasks sleep: they are stopped (SIGSTOP, a \
+             debugger), at 14 of 14 looks"
+        ),
+        "{open}"
+    );
+    let given_up = told(End::GivenUp, 700);
+    assert!(
+        given_up.contains("is full (3 of 2, ss -lnt); web"),
+        "{given_up}"
+    );
+    // A look between the waits.
+    let before = told(End::Data, 1_800);
+    assert!(before.contains("SYNs are sent again"), "{before}");
+}
+
+/// As of SYNs with ECN, which some paths drop: Linux sends them again without. Chance spares some.
+#[test]
+fn connects_that_all_come_through_with_their_second_syn_say_so() {
+    let told = |times: [u64; 6]| {
+        let connects = times.iter().zip(0_u64..).map(|(&time, of)| {
+            let mut connect = wait(Kind::Connect, End::Data, of * 1_200, time);
+            connect.evidence.syns = Some(2);
+            connect
+        });
+        let list: Vec<_> = connects.collect();
+        let attempts = tried(Kind::Connect, "10.0.0.2:6379", 6, 0);
+        told_of(list, vec![attempts]).findings[0].sentence.clone()
+    };
+    let each = told([1_003, 1_010, 1_002, 1_001, 1_003, 1_020]);
+    assert!(
+        each.contains("each comes through with its second SYN"),
+        "{each}"
+    );
+    let some = told([1_003, 1_010, 3_040, 1_001, 1_003, 1_020]);
+    assert!(!some.contains("second SYN"), "{some}");
+}

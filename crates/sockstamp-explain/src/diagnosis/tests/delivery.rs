@@ -89,6 +89,41 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
     assert!(own.contains("by TCP's own clocks"), "{own}");
 }
 
+/// A slow reader leaves a small window; without scaling, a fast one leaves 64 KB.
+#[test]
+fn a_window_that_is_not_scaled_is_told_from_a_slow_reader() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |unscaled, peer_window| {
+        let mut case = Case::new(Scope::default());
+        let sends = (0..5).map(|of| sent(to, of * 900, Part::Rwnd, 80));
+        sends.for_each(|message| case.message(&message));
+        let connection = Connection {
+            unacknowledged: 1,
+            unscaled,
+            peer_window,
+            ..Connection::default()
+        };
+        case.waits(&Waits {
+            sending: vec![Sending {
+                window: Nanos(2_000 * MS),
+                ..sending(to, connection)
+            }],
+            ..Waits::default()
+        });
+        let Diagnosis {
+            findings, notes, ..
+        } = case.diagnose(&summary());
+        // Who reads slowly waits for itself: a note.
+        let sentence = findings.first().map(|finding| finding.sentence.clone());
+        sentence.unwrap_or_else(|| notes[0].clone())
+    };
+    let small = told(true, 64_000);
+    assert!(small.contains("did not agree on scaled windows"), "{small}");
+    for other in [told(true, 3_000), told(false, 64_000)] {
+        assert!(other.contains("reads too slowly"), "{other}");
+    }
+}
+
 /// Connections of one answer each have ended when the sockets are looked at; one goes on.
 #[test]
 fn a_buffer_that_a_listener_hands_on_limits_all_its_connections() {

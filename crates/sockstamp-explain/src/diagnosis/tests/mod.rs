@@ -5,6 +5,7 @@ mod read;
 mod service;
 mod subscription;
 mod unanswered;
+mod unserved;
 mod worth;
 
 use std::net::SocketAddr;
@@ -22,9 +23,9 @@ use sockstamp_model::wait::{
     Attempts, Connection, End, Evidence, Key, Kind, Sending, Tasks, Wait, Waits,
 };
 
-use super::slow::Parts;
-use super::tree::Node;
 use super::*;
+use crate::diagnosis::slow::Parts;
+use crate::diagnosis::tree::Node;
 
 pub(super) const MS: u64 = 1_000_000;
 

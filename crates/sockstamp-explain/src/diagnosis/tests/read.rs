@@ -76,6 +76,13 @@ fn late_reads_wait_for_the_requests_that_have_all_workers() {
         late.opened = Some(Opened::Accepted);
         list.extend([served, late]);
     }
+    // Requests that came while others had the workers; one of them is worked on.
+    for of in 0..2 {
+        let mut open = wait(Kind::Service, End::Open, 2_690, 100);
+        open.flow.cookie = SocketCookie(of + 7);
+        open.opened = Some(Opened::Accepted);
+        list.push(open);
+    }
     let diagnosis = told_of(list, Vec::new());
     let late = diagnosis
         .findings
@@ -87,4 +94,35 @@ fn late_reads_wait_for_the_requests_that_have_all_workers() {
         late.sentence.contains("at most 2 requests at a time"),
         "{late:?}"
     );
+}
+
+/// As of an event loop that reads the bytes by which other threads wake it a while later.
+#[test]
+fn nobody_waits_on_a_pair_by_which_a_program_wakes_itself() {
+    let late = |of: u64| {
+        let mut late = wait(Kind::Read, End::Data, of * 500, 200);
+        late.opened = Some(Opened::Accepted);
+        late
+    };
+    let list: Vec<_> = (0..6).map(late).collect();
+    let flow = list[0].flow;
+    let told = |pair: Option<Flow>| {
+        let mut case = Case::new(Scope::default());
+        if let Some(pair) = pair {
+            case.own_pair(pair.netns, pair.remote, pair.local);
+        }
+        case.waits(&Waits {
+            list: list.clone(),
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    };
+    assert_eq!(told(None).findings.len(), 1);
+    let other = Flow {
+        netns: NetnsInode(flow.netns.0 + 1),
+        ..flow
+    };
+    assert_eq!(told(Some(other)).findings.len(), 1);
+    let own = told(Some(flow));
+    assert!(own.findings.is_empty() && own.notes.is_empty(), "{own:?}");
 }

@@ -183,6 +183,32 @@ fn behind_a_pool(questions: impl Iterator<Item = (u64, u64)>) -> Diagnosis {
     told_of(list, vec![others])
 }
 
+/// Idle connections, whose clients spoke last, beside requests that ask another service one by one.
+#[test]
+fn connections_that_may_be_pushed_to_wait_for_no_turn() {
+    let mut list = Vec::new();
+    for of in 0..8 {
+        let mut request = wait(Kind::Service, End::Data, of * 500, 300);
+        request.flow = flow("10.0.0.1:8000", "10.0.0.9:50000");
+        request.opened = Some(Opened::Accepted);
+        let mut question = wait(Kind::Answer, End::Data, of * 500 + 5, 290);
+        (request.pid, question.pid) = (20, 20);
+        list.extend([request, question]);
+    }
+    for of in 0..50 {
+        let mut idle = wait(Kind::Service, End::Open, 0, 8_000);
+        idle.flow = flow("10.0.0.1:8000", &format!("10.0.0.8:{}", 50_000 + of));
+        idle.flow.cookie = SocketCookie(200 + of);
+        (idle.opened, idle.pid) = (Some(Opened::Accepted), 20);
+        list.push(idle);
+    }
+    let told = told_of(list, Vec::new());
+    let [service] = &told.services[..] else {
+        panic!("{told:#?}");
+    };
+    assert!(service.percent(Node::ServiceAsks) > 90, "{service:?}");
+}
+
 #[test]
 fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     let one_by_one = behind_a_pool((0..48).map(|of| (of * 25, 24)));
@@ -335,16 +361,11 @@ fn what_an_idle_event_loop_holds_is_a_note() {
             case.message(&service);
             case.sleeps((0..4).map(|look| {
                 SleepLook {
-                    pid: 20,
-                    at: Timestamp::from_nanos((150 + of * 700 + look * 80) * MS),
-                    ran: Vec::new(),
-                    ready: Vec::new(),
-                    ends_after: std::collections::BTreeMap::new(),
-                    theirs: Vec::new(),
-                    tracer: None,
+                    stirred: [20, 21].into(),
                     tasks: [(20, Some(sleep.clone())), (21, Some(Sleep::Lock))]
                         .into_iter()
                         .collect(),
+                    ..SleepLook::new(20, Timestamp::from_nanos((150 + of * 700 + look * 80) * MS))
                 }
             }));
         }
@@ -358,4 +379,21 @@ fn what_an_idle_event_loop_holds_is_a_note() {
     assert_eq!(told(Sleep::Idle, 20).findings, []);
     assert_eq!(told(Sleep::Idle, 0).findings.len(), 1);
     assert_eq!(told(Sleep::Disk, 20).findings.len(), 1);
+}
+
+#[test]
+fn tasks_that_may_not_be_looked_at_are_noted() {
+    let noted = |pids: &[u32]| {
+        let mut case = Case::new(Scope::default());
+        pids.iter().for_each(|pid| case.hidden(*pid));
+        case.diagnose(&summary()).notes
+    };
+    assert_eq!(noted(&[]), [""; 0]);
+    let alone = noted(&[7]);
+    assert!(alone[0].starts_with("what tasks of PID 7 sleep in is not known"));
+    let many = noted(&[1, 2, 3, 4, 5]);
+    assert!(
+        many[0].contains("PID 1, PID 2, PID 3 and 2 others"),
+        "{many:?}"
+    );
 }

@@ -1,5 +1,7 @@
 //! Who waits for news, and who waits for an answer.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -233,4 +235,128 @@ fn connections_for_one_question_that_follow_each_other_are_as_one() {
     // Connections are opened on demand; or it answers nothing at once.
     assert_eq!(told(400, 30), 1);
     assert_eq!(told(20, 0), 1);
+}
+
+/// Workers open a connection for each wait for a job; the queue's event loop has nothing to do.
+#[test]
+fn an_event_loop_here_that_asks_nobody_waits_for_news() {
+    let told = |for_clients: BTreeSet<u32>, slept: Sleep| {
+        let mut case = Case::new(Scope::default());
+        for (of, time) in [880, 1_300, 2_000, 900].into_iter().enumerate() {
+            let to = flow(&format!("10.0.0.1:4000{of}"), "10.0.0.2:6379");
+            let mut answer = answer(to, "worker", of as u64 * 2_100 + time, time);
+            answer.opened = Some(Opened::Connected);
+            case.message(&answer);
+            let there = There {
+                process: Some((7, "queue".into())),
+                netns: None,
+            };
+            case.there((to.netns, to.remote, to.local), there);
+        }
+        let look = |at: u64| SleepLook {
+            tasks: [(7, Some(Sleep::Idle)), (8, Some(slept.clone()))].into(),
+            for_clients: for_clients.clone(),
+            stirred: [7, 8].into(),
+            ..SleepLook::new(7, Timestamp::from_nanos(at * 100 * MS))
+        };
+        case.sleeps((0..90).map(look));
+        let diagnosis = case.diagnose(&summary());
+        let told = |of: &Finding| of.sentence.clone();
+        (diagnosis.findings.first().map(told), diagnosis.notes)
+    };
+    let (finding, notes) = told([7].into(), Sleep::Lock);
+    assert_eq!(finding, None);
+    assert!(notes[0].contains("for work or news"), "{notes:?}");
+    // Such a process may ask others, or a thread of it works.
+    let (finding, _) = told(BTreeSet::new(), Sleep::Lock);
+    assert!(finding.is_some_and(|finding| finding.contains("the work of queue (PID 7)")));
+    let (finding, _) = told([7].into(), Sleep::Disk);
+    assert!(finding.is_some());
+}
+
+/// A program that asks a name server waits for the name.
+#[test]
+fn a_question_to_a_name_server_is_no_subscription() {
+    let told = |service: &str| {
+        let mut asked = wait(Kind::Answer, End::Open, 1_000, 5_000);
+        asked.flow = flow("10.0.0.1:40000", service);
+        asked.flow.protocol = Protocol::Udp;
+        told_of(vec![asked], vec![])
+    };
+    let named = told("10.0.0.2:53");
+    assert!(named.findings[0].sentence.contains("10.0.0.2:53 (DNS)"));
+    assert_eq!(named.notes, [""; 0]);
+    assert_eq!(told("10.0.0.2:5000").findings, []);
+}
+
+/// Looks at an event loop that has nothing to do, all the time.
+fn idle_loop(at: u64) -> SleepLook {
+    SleepLook {
+        tasks: [(20, Some(Sleep::Idle)), (21, Some(Sleep::Lock))].into(),
+        for_clients: [20, 21].into(),
+        stirred: [20, 21].into(),
+        ..SleepLook::new(20, Timestamp::from_nanos(at * 100 * MS))
+    }
+}
+
+/// A service answered on a connection at a time after it had read.
+fn service(from: u16, end: u64, time: u64) -> Message {
+    let here = flow("10.0.0.1:80", &format!("10.0.0.2:{from}"));
+    let mut service = sent(here, end, Part::Other, 0);
+    service.opened = Some(Opened::Accepted);
+    service.stages[Stage::AppService] = Some(Nanos(time * MS));
+    service.parts[Part::ServiceBlocked] = Some(Nanos(time * MS));
+    service.pid = 20;
+    service
+}
+
+/// As pages that poll for news, which come to all of them, and where nothing else is asked.
+#[test]
+fn an_event_loop_that_answers_all_at_once_pushes() {
+    let told = |times: &[u64], apart: u64| {
+        let mut case = Case::new(Scope::default());
+        let mut end = 0;
+        for time in times {
+            end += time + 5;
+            for of in 0..4 {
+                case.message(&service(50_000 + of, end + u64::from(of) * apart, *time));
+            }
+        }
+        case.sleeps((0..100).map(idle_loop));
+        let mut summary = summary();
+        summary.tx.stages[Stage::AppService] = None;
+        let count = times.len() as u64 * 4;
+        let services = &mut summary.tx.stages[Stage::AppService];
+        services.get_or_insert_default().record(Nanos(MS), count);
+        summary.rx.stages[Stage::PeerAnswer] = None;
+        case.diagnose(&summary)
+    };
+    let polls = told(&[3_000, 3_000, 3_000], 1);
+    assert_eq!(polls.findings, []);
+    assert!(polls.notes[0].contains("it pushes"), "{polls:?}");
+    assert_eq!(told(&[300, 900, 450, 700], 1).findings, []);
+    // Clients that ask again at once are answered as one, too, and each after its own time.
+    assert_eq!(told(&[300; 8], 1).findings.len(), 1);
+    assert_eq!(told(&[3_000, 3_000, 3_000], 400).findings.len(), 1);
+}
+
+/// As a replica, which acknowledges each second what it gets.
+#[test]
+fn acknowledgements_to_an_event_loop_that_watches_its_clients_are_no_questions() {
+    let told = |for_clients: BTreeSet<u32>| {
+        let mut case = Case::new(Scope::default());
+        for (of, time) in [147, 60, 200, 95, 180, 130].into_iter().enumerate() {
+            case.message(&service(50_000, of as u64 * 1_000 + 500 + time, time));
+        }
+        case.sleeps((0..90).map(|at| SleepLook {
+            for_clients: for_clients.clone(),
+            ..idle_loop(at)
+        }));
+        // As many others are answered at once.
+        let mut summary = summary();
+        summary.rx.stages[Stage::PeerAnswer] = None;
+        case.diagnose(&summary).findings.len()
+    };
+    assert_eq!(told([20].into()), 0);
+    assert_eq!(told(BTreeSet::new()), 1);
 }

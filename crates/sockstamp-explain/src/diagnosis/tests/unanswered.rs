@@ -45,15 +45,47 @@ fn requests_without_an_answer_are_a_finding() {
 
 /// A measurement of some questions to a name server that were asked again after so many ms.
 fn asked_again(after: u64, mean: u64) -> Diagnosis {
+    asked_of("10.0.0.2:53", after, 20, mean)
+}
+
+/// The same of any service, which answers so many others.
+fn asked_of(service: &str, after: u64, answered: u64, mean: u64) -> Diagnosis {
     let asked = (0..4).map(|of| {
         let mut wait = wait(Kind::Answer, End::AskedAgain, of * 1_500, after);
-        wait.flow = flow(&format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:53");
+        wait.flow = flow(&format!("10.0.0.1:{}", 40_000 + of), service);
         wait.flow.protocol = Protocol::Udp;
         wait
     });
-    let mut all = tried(Kind::Answer, "10.0.0.2:53", 20, 0);
-    all.sum_ns = u128::from(20 * mean * MS);
+    let mut all = tried(Kind::Answer, service, answered, 0);
+    all.sum_ns = u128::from(answered * mean * MS);
     told_of(asked.collect(), vec![all])
+}
+
+#[test]
+fn questions_that_are_asked_again_got_no_answer_from_who_answers_the_others_at_once() {
+    let fails = |service, answered, mean| {
+        let diagnosis = asked_of(service, 1_000, answered, mean);
+        let mut told = diagnosis.findings.into_iter();
+        told.find(|finding| finding.failure.is_some())
+            .map(|finding| finding.sentence)
+    };
+    assert_eq!(
+        fails("10.0.0.2:161", 20, 1).unwrap(),
+        "4 of 24 requests of app to 10.0.0.2:161 got no answer and were asked again after 1.00 s"
+    );
+    assert!(fails("10.0.0.2:7000", 20, 1).is_some());
+    // RADIUS and NTP servers that are down.
+    assert!(fails("10.0.0.2:1812", 0, 1).is_some());
+    assert!(fails("10.0.0.2:123", 0, 1).is_some());
+    // A sleepy device answers the second question.
+    assert_eq!(fails("10.0.0.2:5683", 4, 1), None);
+    // A slow server is asked one after another; nobody may have such an address (STUN).
+    assert_eq!(fails("10.0.0.2:7000", 20, 250), None);
+    assert_eq!(fails("10.0.0.2:40001", 0, 1), None);
+    // QUIC, logs; and any host of a network.
+    assert_eq!(fails("10.0.0.2:443", 0, 1), None);
+    assert_eq!(fails("10.0.0.2:514", 0, 1), None);
+    assert_eq!(fails("224.0.0.251:161", 0, 1), None);
 }
 
 #[test]
@@ -91,30 +123,46 @@ fn a_next_hop_that_does_not_answer_is_named_in_place_of_losses() {
         wait.flow.cookie = SocketCookie(of + 9);
         wait
     };
-    let told = |list, is_silent| {
+    let told = |list, neighbour: Option<(bool, &str)>, attempts| {
         let mut case = Case::new(Scope::default());
         case.waits(&Waits {
             list,
+            attempts,
             ..Waits::default()
         });
-        let peers = case.unheard().into_iter();
-        for (from, peer) in peers.filter(|_| is_silent) {
+        for ((from, peer), (is_set, address)) in case.unheard().into_iter().zip(neighbour) {
             let neighbour = Neighbour {
-                address: "10.0.0.254".parse().unwrap(),
+                is_set,
+                address: address.parse().unwrap(),
                 device: "eth0".into(),
             };
             case.neighbour(from, peer, neighbour);
         }
         case.diagnose(&summary()).findings[0].sentence.clone()
     };
-    let silent = told(vec![open.clone()], true);
+    let silent = told(vec![open.clone()], Some((false, "10.0.0.254")), Vec::new());
     let expected = "the next hop does not answer to its address (ARP, neighbour discovery): \
                     10.0.0.254 on eth0";
     assert!(silent.ends_with(expected), "{silent}");
-    let lost = told(vec![open], false);
+    let lost = told(vec![open.clone()], None, Vec::new());
     assert!(lost.contains("lost on the way there"), "{lost}");
-    let connects = told((0..4).map(given_up).collect(), true);
+    let connects = told(
+        (0..4).map(given_up).collect(),
+        Some((false, "10.0.0.254")),
+        Vec::new(),
+    );
     assert!(connects.ends_with(expected), "{connects}");
+    let set = told(vec![open.clone()], Some((true, "10.0.0.2")), Vec::new());
+    assert!(
+        set.contains("set the link address of 10.0.0.2 on eth0"),
+        "{set}"
+    );
+    // Others may be reached by that of a gateway.
+    let gateway = told(vec![open.clone()], Some((true, "10.0.0.254")), Vec::new());
+    assert!(!gateway.contains("link address"), "{gateway}");
+    let answers = vec![tried(Kind::Answer, "10.0.0.2:22", 5, 0)];
+    let right = told(vec![open], Some((true, "10.0.0.2")), answers);
+    assert!(!right.contains("link address"), "{right}");
 }
 
 /// Small questions on other connections are answered.
@@ -179,14 +227,9 @@ fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
         let netns = None;
         case.there(asked, There { process, netns });
         case.sleeps((0..20).map(|of| SleepLook {
-            pid: 9,
-            at: Timestamp::from_nanos((93_000 + of * 50) * MS),
             tasks: [(9, Some(sleep.clone()))].into_iter().collect(),
-            ran: Vec::new(),
-            ready: Vec::new(),
-            ends_after: std::collections::BTreeMap::new(),
-            theirs: Vec::new(),
-            tracer: None,
+            stirred: [9].into(),
+            ..SleepLook::new(9, Timestamp::from_nanos((93_000 + of * 50) * MS))
         }));
         case.diagnose(&summary())
     };

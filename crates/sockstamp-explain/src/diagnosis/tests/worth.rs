@@ -84,17 +84,22 @@ fn a_finding_counts_the_waits_that_carry_it() {
 }
 
 #[test]
-fn two_questions_that_cost_seconds_are_enough() {
-    let failed = |count: u64, lasted| {
+fn two_questions_that_cost_seconds_are_enough_or_the_only_one() {
+    let failed = |count: u64, of: u64, lasted| {
         let given_up = (0..count).map(|of| wait(Kind::Answer, End::GivenUp, of * 3_100, lasted));
         told_of(
             given_up.collect(),
-            vec![tried(Kind::Answer, "10.0.0.2:6379", 9, count)],
+            vec![tried(Kind::Answer, "10.0.0.2:6379", of, count)],
         )
     };
-    assert_eq!(failed(2, 2_000).findings.len(), 1);
-    assert_eq!(failed(2, 500).findings, []);
-    assert_eq!(failed(1, 2_000).findings, []);
+    assert_eq!(failed(2, 9, 2_000).findings.len(), 1);
+    assert_eq!(failed(2, 9, 500).findings, []);
+    assert_eq!(failed(1, 9, 2_000).findings, []);
+    assert_eq!(failed(1, 1, 2_000).findings.len(), 1);
+    assert_eq!(failed(1, 1, 500).findings, []);
+    // Nobody has counted the attempts, as those at many peers by one socket.
+    let alone = wait(Kind::Answer, End::GivenUp, 0, 2_000);
+    assert_eq!(told_of(vec![alone], Vec::new()).findings, []);
 }
 
 /// As answers of a single-threaded server that others hold up now and then.

@@ -1,0 +1,206 @@
+//! Packets that the kernel of this host dropped, by connection and reason.
+
+use std::mem::offset_of;
+use std::sync::OnceLock;
+
+use libbpf_rs::MapCore;
+use sockstamp_model::clock::Timestamp;
+use sockstamp_model::flow::{NetnsInode, Protocol, canonical};
+use sockstamp_model::wait::Dropped;
+
+use crate::abi::raw::{drop_count as RawCount, drop_key as RawKey};
+use crate::abi::{self, field, raw};
+use crate::error::{Error, Tried};
+use crate::kernel::excerpt::values_of;
+use crate::skeleton::sockstamp::SockstampMaps;
+
+/// The beginning of the names of reasons.
+const PREFIX: &str = "SKB_DROP_REASON_";
+
+/// Reasons that are the work of a healthy stack, or that other counts show (`enum
+/// skb_drop_reason`, include/net/dropreason-core.h, v6.18): segments that came before, were
+/// overtaken, or belong to no connection, packets for others on a shared link, and copies for
+/// sniffers and of what a closed socket had not read.
+const ORDINARY: [&str; 31] = [
+    "NOT_SPECIFIED",
+    "NO_SOCKET",
+    "SOCKET_CLOSE",
+    "SOCKET_FILTER",
+    "SOCKET_RCVBUFF",
+    "OTHERHOST",
+    "PACKET_SOCK_ERROR",
+    "QUEUE_PURGE",
+    "DUP_FRAG",
+    "TCP_OFO_DROP",
+    "UNICAST_IN_L2_MULTICAST",
+    "TCP_FLAGS",
+    "TCP_ABORT_ON_DATA",
+    "TCP_ZEROWINDOW",
+    "TCP_OLD_DATA",
+    "TCP_OVERWINDOW",
+    "TCP_OFOMERGE",
+    "TCP_RFC7323_PAWS",
+    "TCP_RFC7323_PAWS_ACK",
+    "TCP_RFC7323_TSECR",
+    "TCP_OLD_SEQUENCE",
+    "TCP_INVALID_SEQUENCE",
+    "TCP_INVALID_END_SEQUENCE",
+    "TCP_INVALID_ACK_SEQUENCE",
+    "TCP_RESET",
+    "TCP_INVALID_SYN",
+    "TCP_CLOSE",
+    "TCP_FASTOPEN",
+    "TCP_OLD_ACK",
+    "TCP_TOO_OLD_ACK",
+    "TCP_ACK_UNSENT_DATA",
+];
+
+/// The kernel's reasons that are counted, with their numbers.
+#[derive(Debug)]
+pub(crate) struct Reasons(Vec<(String, u32)>);
+
+/// Return those of the running kernel; none where its types cannot be read.
+pub(crate) fn reasons() -> &'static Reasons {
+    static REASONS: OnceLock<Reasons> = OnceLock::new();
+    REASONS.get_or_init(|| Reasons::of(values_of("skb_drop_reason")))
+}
+
+impl Reasons {
+    fn of(values: Vec<(String, u32)>) -> Self {
+        let counted = values.into_iter().filter_map(|(name, number)| {
+            let name = name.strip_prefix(PREFIX)?;
+            let is_counted = number < raw::DROP_REASONS
+                && !ORDINARY.contains(&name)
+                && !matches!(name, "MAX" | "SUBSYS_MASK");
+            is_counted.then(|| (name.to_owned(), number))
+        });
+        Self(counted.collect())
+    }
+
+    /// Return them as the programs have them: one bit each.
+    pub(crate) fn bits(&self) -> [u64; 4] {
+        let mut bits = [0; 4];
+        for (_, number) in &self.0 {
+            if let Some(word) = bits.get_mut(*number as usize / 64) {
+                *word |= 1 << (number % 64);
+            }
+        }
+        bits
+    }
+
+    /// Return the number of netfilter's; 0 where the kernel does not name it.
+    pub(crate) fn firewall(&self) -> u8 {
+        let mut named = self.0.iter();
+        let found = named.find(|(name, _)| name == "NETFILTER_DROP");
+        found.map_or(0, |(_, number)| u8::try_from(*number).unwrap_or(0))
+    }
+
+    fn name(&self, number: u32) -> Option<&str> {
+        let found = self.0.iter().find(|(_, of)| *of == number);
+        found.map(|(name, _)| name.as_str())
+    }
+}
+
+/// Take those that were counted since the last time.
+pub(crate) fn take(maps: &SockstampMaps<'_>) -> Result<Vec<Dropped>, Error> {
+    let keys: Vec<_> = maps.drops.keys().collect();
+    let mut taken = Vec::with_capacity(keys.len());
+    for key in keys {
+        let count = maps.drops.lookup_and_delete(&key);
+        if let Some(count) = count.tried("read the drops of packets")? {
+            taken.extend(dropped(&key, &count, reasons()));
+        }
+    }
+    Ok(taken)
+}
+
+/// The model's view of an element.
+fn dropped(key: &[u8], count: &[u8], reasons: &Reasons) -> Option<Dropped> {
+    let ends = ends(key)?;
+    let flow = abi::flow(&ends);
+    let [reason] = field(key, offset_of!(RawKey, reason))?;
+    let of_count = |offset| field(count, offset).map(u64::from_ne_bytes);
+    Some(Dropped {
+        netns: NetnsInode(ends.netns),
+        protocol: match field(key, offset_of!(RawKey, protocol))? {
+            [6] => Protocol::Tcp,
+            _ => Protocol::Udp,
+        },
+        from: canonical(flow.local),
+        to: canonical(flow.remote),
+        reason: reasons.name(reason.into())?.into(),
+        packets: of_count(offset_of!(RawCount, packets))?,
+        syns: of_count(offset_of!(RawCount, syns))?,
+        first: Timestamp::from_nanos(of_count(offset_of!(RawCount, first_ns))?),
+        last: Timestamp::from_nanos(of_count(offset_of!(RawCount, last_ns))?),
+        came: of_count(offset_of!(RawCount, came_ns))? > 0,
+    })
+}
+
+fn ends(key: &[u8]) -> Option<raw::flow_identity> {
+    let number = |offset| field(key, offset).map(u16::from_ne_bytes);
+    let mut ends = raw::flow_identity {
+        family: number(offset_of!(RawKey, family))?,
+        local_port: number(offset_of!(RawKey, source_port))?,
+        remote_port: number(offset_of!(RawKey, destination_port))?,
+        netns: u32::from_ne_bytes(field(key, offset_of!(RawKey, netns))?),
+        ..raw::flow_identity::default()
+    };
+    ends.local_address = field(key, offset_of!(RawKey, source))?;
+    ends.remote_address = field(key, offset_of!(RawKey, destination))?;
+    Some(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_is_read_by_its_fields() {
+        let mut key = vec![0; size_of::<RawKey>()];
+        let mut set = |offset: usize, bytes: &[u8]| {
+            key[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        set(offset_of!(RawKey, source), &[10, 0, 0, 1]);
+        set(offset_of!(RawKey, destination), &[10, 0, 0, 2]);
+        set(offset_of!(RawKey, source_port), &40_000_u16.to_ne_bytes());
+        set(offset_of!(RawKey, destination_port), &80_u16.to_ne_bytes());
+        set(offset_of!(RawKey, family), &2_u16.to_ne_bytes());
+        set(offset_of!(RawKey, netns), &9_u32.to_ne_bytes());
+        set(offset_of!(RawKey, protocol), &[6]);
+        set(offset_of!(RawKey, reason), &[16]);
+        let mut count = vec![0; size_of::<RawCount>()];
+        count[offset_of!(RawCount, packets)] = 5;
+        count[offset_of!(RawCount, syns)] = 3;
+        let reasons = Reasons(vec![("IP_RPFILTER".to_owned(), 16)]);
+        let read = dropped(&key, &count, &reasons).unwrap();
+        assert_eq!(read.from.to_string(), "10.0.0.1:40000");
+        assert_eq!(read.to.to_string(), "10.0.0.2:80");
+        assert_eq!((read.packets, read.syns, read.netns.0), (5, 3, 9));
+        assert_eq!(
+            (&*read.reason, read.protocol),
+            ("IP_RPFILTER", Protocol::Tcp)
+        );
+        assert_eq!(dropped(&key[..8], &count, &reasons), None);
+    }
+
+    #[test]
+    fn reasons_of_a_healthy_stack_are_not_counted() {
+        let named = |name: &str, number| (format!("{PREFIX}{name}"), number);
+        let reasons = Reasons::of(vec![
+            ("SKB_CONSUMED".to_owned(), 1),
+            named("NOT_SPECIFIED", 2),
+            named("TCP_CSUM", 10),
+            named("PSP_INPUT", 125),
+            named("MAX", 128),
+            named("SUBSYS_MASK", 0xffff_0000),
+        ]);
+        assert_eq!(reasons.bits(), [1 << 10, 1 << (125 - 64), 0, 0]);
+        assert_eq!(reasons.name(10), Some("TCP_CSUM"));
+        assert_eq!(reasons.firewall(), 0);
+        assert_eq!(
+            Reasons(vec![("NETFILTER_DROP".to_owned(), 12)]).firewall(),
+            12
+        );
+    }
+}

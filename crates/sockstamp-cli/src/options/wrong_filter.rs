@@ -1,0 +1,226 @@
+//! Name what to type for a filter that other programs know, or that lacks a word.
+
+/// Names of services, which are not looked up: RFC 6335's registry.
+const SERVICES: &[(&str, u16)] = &[
+    ("ssh", 22),
+    ("smtp", 25),
+    ("domain", 53),
+    ("dns", 53),
+    ("http", 80),
+    ("ntp", 123),
+    ("https", 443),
+    ("mysql", 3306),
+    ("postgresql", 5432),
+    ("redis", 6379),
+];
+
+/// Words of pcap-filter(7) that choose packets by what no socket has.
+const OF_PACKETS: &[&str] = &[
+    "ether",
+    "vlan",
+    "mpls",
+    "pppoes",
+    "arp",
+    "rarp",
+    "gateway",
+    "broadcast",
+    "multicast",
+    "inbound",
+    "outbound",
+    "proto",
+    "sctp",
+    "ifname",
+];
+
+/// Return what to type for a filter with this error, in one line, if that is known.
+pub(crate) fn line(told: &str, subcommand: &str) -> Option<String> {
+    let (place, _) = told.split_once(": ")?;
+    let instead = instead(told, &format!("sockstamp {subcommand}"))?;
+    place
+        .starts_with("filter, column ")
+        .then(|| format!("{place}: {instead}"))
+}
+
+/// Return what to type for the word that a filter's error found. `begin`: the program and its
+/// subcommand.
+fn instead(told: &str, begin: &str) -> Option<String> {
+    let found = found(told)?;
+    let expects = |what: &str| told.contains(what);
+    if let Some((_, port)) = SERVICES.iter().find(|(name, _)| *name == found) {
+        return Some(format!(
+            "names of services are not looked up: write port {port}"
+        ));
+    }
+    // The error escapes quotes.
+    if found.trim_start_matches('\\').starts_with(['\'', '"']) {
+        return Some(format!(
+            "a filter is quoted once or not at all: {begin} tcp port 80"
+        ));
+    }
+    if let Some(bytes) = bytes_of_packets(told) {
+        return Some(format!(
+            "a filter knows no bytes of packets; tcpdump finds them in what this writes: \
+             sockstamp pcap -w FILE{}",
+            protocol(bytes)
+        ));
+    }
+    let of_port = of_ports(found, expects("port number")).or_else(|| of_protocol(found));
+    if of_port.is_some() {
+        return of_port;
+    }
+    if let Some((address, port)) = with_port(found) {
+        return Some(format!(
+            "a port has a word of its own: write host {address} and port {port}"
+        ));
+    }
+    match found {
+        "dport" | "sport" => {
+            let end = if found == "dport" { "dst" } else { "src" };
+            let port = number_behind(told, found);
+            Some(format!("{found} is two words: write {end} port{port}"))
+        }
+        _ if found.ends_with(',') => {
+            Some("a comma joins nothing: write and or or between conditions".to_owned())
+        }
+        "src" | "dst" | "host" | "net" | "port" if expects("expected and, or, or the end") => Some(
+            format!("two conditions are joined by a word: write and or or before {found}"),
+        ),
+        "icmp" | "icmp6" => {
+            Some("ICMP has no messages of sockets; to probe a host: sockstamp ping HOST".to_owned())
+        }
+        "greater" | "less" | "len" => Some(
+            "sizes are no part of a filter; they are groups of: sockstamp report --by size FILE"
+                .to_owned(),
+        ),
+        _ if OF_PACKETS.contains(&found) => Some(format!(
+            "a filter has no {found}: write tcp, udp, host, net or port"
+        )),
+        _ if found.contains('/') && expects("without a prefix length") => Some(format!(
+            "a network has a word of its own: write net {found}"
+        )),
+        _ if expects("(names are not looked up)") && found.contains('.') => Some(format!(
+            "names of hosts are not looked up: write an address of `getent hosts {found}`"
+        )),
+        _ => None,
+    }
+}
+
+/// Return the number behind a word in the filter, which is below its error; with a blank before.
+fn number_behind(told: &str, word: &str) -> String {
+    let filter = told.lines().nth(1).unwrap_or_default();
+    let behind = filter.split_once(word).map_or("", |(_, behind)| behind);
+    let behind = behind.trim_start_matches([' ', '=', ':']);
+    let digits = behind.split(|c: char| !c.is_ascii_digit()).next();
+    match digits {
+        Some(digits) if !digits.is_empty() => format!(" {digits}"),
+        _ => String::new(),
+    }
+}
+
+/// Return what to type for a protocol with a port in one word: tcp:80, tcp/80, 80/tcp.
+fn of_protocol(found: &str) -> Option<String> {
+    let (one, other) = found.split_once([':', '/'])?;
+    let (protocol, port) = match one.parse::<u16>() {
+        Ok(port) => (other, port),
+        Err(_) => (one, other.parse().ok()?),
+    };
+    ["tcp", "udp"]
+        .contains(&protocol)
+        .then(|| format!("each is a word of its own: write {protocol} port {port}"))
+}
+
+/// Return the word that an error found.
+fn found(told: &str) -> Option<&str> {
+    let (_, from) = told.lines().next()?.rsplit_once("found `")?;
+    from.strip_suffix('`')
+}
+
+/// Return bytes of a packet in the filter, which stands below its error.
+fn bytes_of_packets(told: &str) -> Option<&str> {
+    let filter = told.lines().nth(1)?;
+    filter.split_whitespace().find(|word| word.contains('['))
+}
+
+/// Return the protocol before a bracket, as a filter of its own.
+fn protocol(found: &str) -> String {
+    match found.split_once('[') {
+        Some((protocol @ ("tcp" | "udp" | "ip" | "ip6"), _)) => format!(" {protocol}"),
+        _ => String::new(),
+    }
+}
+
+/// Return what to type for several ports in one word, or for one behind a sign.
+fn of_ports(found: &str, after_port: bool) -> Option<String> {
+    let is_port = |word: &str| word.parse::<u16>().is_ok();
+    if let Some((_, port)) = found.split_once(['=', ':'])
+        && ["port", "port=", "", "dport", "sport"].contains(&found.split(['=', ':']).next()?)
+        && is_port(port)
+    {
+        return Some(format!("a port is a word of its own: write port {port}"));
+    }
+    if found.contains(',') && found.split(',').all(is_port) {
+        let ports: Vec<_> = found
+            .split(',')
+            .map(|port| format!("port {port}"))
+            .collect();
+        return Some(format!(
+            "each port has its word: write {}",
+            ports.join(" or ")
+        ));
+    }
+    let (first, last) = found.split_once(['-', ':'])?;
+    (after_port && is_port(first) && is_port(last))
+        .then(|| format!("a range has a word of its own: write portrange {first}-{last}"))
+}
+
+/// Divide an address with a port behind it.
+fn with_port(found: &str) -> Option<(String, u16)> {
+    let address: std::net::SocketAddr = found.parse().ok()?;
+    Some((address.ip().to_string(), address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(filter: &str) -> String {
+        let error = filter.parse::<sockstamp_model::Filter>().unwrap_err();
+        instead(&error.to_string(), "sockstamp stat").unwrap_or_default()
+    }
+
+    #[test]
+    fn a_filter_of_another_program_has_its_words_here() {
+        for (filter, end) in [
+            ("tcp port http", "write port 80"),
+            ("port 80,443", "write port 80 or port 443"),
+            ("port 80-90", "write portrange 80-90"),
+            ("dport 80", "write dst port 80"),
+            ("( sport = :443 )", "write src port 443"),
+            ("sport", "write src port"),
+            ("tcp:80", "write tcp port 80"),
+            ("80/udp", "write udp port 80"),
+            ("port 80, port 90", "write and or or between conditions"),
+            ("src port 1 dst port 2", "write and or or before dst"),
+            ("port=80", "write port 80"),
+            (":80", "write port 80"),
+            ("10.0.0.1:80", "write host 10.0.0.1 and port 80"),
+            ("host 10.0.0.0/8", "write net 10.0.0.0/8"),
+            ("host example.org", "`getent hosts example.org`"),
+            ("tcp[13] & 2 != 0", "sockstamp pcap -w FILE tcp"),
+            ("'tcp port 80'", "sockstamp stat tcp port 80"),
+            ("icmp", "sockstamp ping HOST"),
+            ("tcp and greater 100", "sockstamp report --by size FILE"),
+            ("vlan 5", "write tcp, udp, host, net or port"),
+        ] {
+            let line = of(filter);
+            assert!(line.ends_with(end), "{filter}: {line}");
+        }
+    }
+
+    #[test]
+    fn another_mistake_has_its_place_shown() {
+        for filter in ["tcp port", "tcp udp", "(tcp"] {
+            assert_eq!(of(filter), "", "{filter}");
+        }
+    }
+}

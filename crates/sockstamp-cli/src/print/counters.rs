@@ -1,0 +1,120 @@
+//! Counters of messages, connections and requests for stamps, and of losses.
+
+use std::io::{self, Write};
+
+use sockstamp_model::summary::{Connections, NicReads, NicStamps, Summary};
+use sockstamp_model::verdict::Verdict;
+
+use crate::print::colour::Brush;
+use crate::print::paragraph::wrapped;
+
+pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
+    let valid = format!("valid {}", summary.verdict(Verdict::Valid));
+    let refused = summary
+        .refusals()
+        .map(|(verdict, count)| format!("{} {count}", verdict.name()));
+    let in_flight = (summary.in_flight > 0).then(|| format!("in-flight {}", summary.in_flight));
+    let all: Vec<_> = [valid]
+        .into_iter()
+        .chain(refused)
+        .chain(in_flight)
+        .collect();
+    let line = wrapped(" verdicts:", all, ",");
+    match summary.refusals().count() {
+        0 => writeln!(output, "{line}"),
+        _ => writeln!(output, "{}", brush.alarm(&line)),
+    }
+}
+
+pub(super) fn connections(output: &mut dyn Write, connections: &Connections) -> io::Result<()> {
+    if *connections == Connections::default() {
+        return Ok(());
+    }
+    let fixed = [
+        ("opened", connections.opened),
+        ("accepted", connections.accepted),
+        ("SYNs sent again", connections.syns_again),
+    ];
+    let failed = connections
+        .failed
+        .iter()
+        .map(|(verdict, count)| (verdict.name(), *count));
+    let told: Vec<_> = fixed
+        .into_iter()
+        .chain(failed)
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    writeln!(output, "{}", wrapped(" connections:", told, ","))
+}
+
+pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
+    let lost = &summary.lost;
+    let counters = [
+        ("ring", lost.ring),
+        ("evicted", lost.evicted),
+        ("unmatched", lost.unmatched),
+        ("flows", lost.flows),
+        ("turned-away", lost.turned_away),
+        ("mptcp", lost.mptcp),
+        ("host-path", lost.host_path),
+        ("skipped", lost.skipped),
+        ("groups", lost.groups),
+        ("datagrams", lost.datagrams),
+        ("not adopted", lost.not_adopted),
+    ];
+    let told: Vec<_> = counters
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    if told.is_empty() {
+        writeln!(output, " lost: nothing")?;
+    } else {
+        writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
+    }
+    if let Some(stamps) = &summary.nic_stamps {
+        writeln!(output, "{}", nic_stamps(stamps))?;
+    }
+    if let Some(reads) = &summary.nic_reads {
+        writeln!(output, "{}", nic_reads(reads))?;
+    }
+    Ok(())
+}
+
+/// Tell what became of reads that a NIC may have stamped, and how well `rx.nic` is known.
+fn nic_reads(reads: &NicReads) -> String {
+    let mut told = vec![
+        format!("stamped {}", reads.stamped),
+        format!("spared {}", reads.spared),
+    ];
+    let failed = [
+        ("unstamped", reads.unstamped),
+        ("nic-clock", reads.nic_clock),
+    ];
+    let failed = failed.into_iter().filter(|(_, count)| *count > 0);
+    told.extend(failed.map(|(name, count)| format!("{name} {count}")));
+    if let Some(bounds) = reads.bounds {
+        told.push(format!("rx.nic ± {} to {}", bounds.min, bounds.max));
+    }
+    wrapped(" NIC stamps of reads:", told, ",")
+}
+
+/// Tell what became of requests for stamps of NICs, and how well `tx.nic` is known.
+fn nic_stamps(stamps: &NicStamps) -> String {
+    let mut told = vec![
+        format!("asked {}", stamps.asked),
+        format!("spared {}", stamps.spared),
+        format!("stamped {}", stamps.stamped),
+    ];
+    let failed = [
+        ("unstamped", stamps.unstamped),
+        ("nic-clock", stamps.nic_clock),
+    ];
+    let failed = failed.into_iter().filter(|(_, count)| *count > 0);
+    told.extend(failed.map(|(name, count)| format!("{name} {count}")));
+    if let Some(bounds) = stamps.bounds {
+        told.push(format!("tx.nic ± {} to {}", bounds.min, bounds.max));
+    }
+    wrapped(" NIC stamps:", told, ",")
+}

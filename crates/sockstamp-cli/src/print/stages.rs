@@ -1,0 +1,141 @@
+//! The rows of stages, and of their parts.
+
+use std::io::{self, Write};
+
+use sockstamp_model::part::{Part, PartSummary};
+use sockstamp_model::percent::share;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::{DirectionSummary, Summary};
+
+use crate::print::bar::share_and_bar;
+use crate::print::colour::Brush;
+use crate::print::directions::{are_lives, directions};
+use crate::print::row::{NAME_AND_COUNT, row};
+
+pub(super) fn all_stages(
+    output: &mut dyn Write,
+    summary: &Summary,
+    brush: Brush,
+) -> io::Result<()> {
+    let heads = format!(
+        " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
+        "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
+    );
+    writeln!(output, "\n{}", brush.bold(&heads))?;
+    for direction in directions(summary) {
+        stages(output, direction, summary, brush)?;
+    }
+    Ok(())
+}
+
+/// The stages of a direction: those that are a share of its time, their sum, and what comes after
+/// a message and between messages.
+fn stages(
+    output: &mut dyn Write,
+    direction: Direction,
+    summary: &Summary,
+    brush: Brush,
+) -> io::Result<()> {
+    let part = summary.direction(direction);
+    let all = Stage::ALL
+        .into_iter()
+        .filter(|stage| stage.direction() == direction);
+    let (mut shared, others): (Vec<_>, Vec<_>) = all.partition(|stage| stage.has_share());
+    if direction == Direction::Tx && are_lives(summary) {
+        shared = Stage::WAY.into();
+    }
+    for stage in shared {
+        stage_rows(output, direction, stage, summary, brush)?;
+    }
+    let name = match direction {
+        Direction::Tx if are_lives(summary) => "life",
+        Direction::Tx => "tx sent",
+        Direction::Rx => "rx total",
+    };
+    let time = part.time(direction);
+    row(
+        output,
+        name,
+        time,
+        &format!("{:>8}", share(time.sum_ns(), time.sum_ns())),
+    )?;
+    for stage in others {
+        stage_rows(output, direction, stage, summary, brush)?;
+    }
+    Ok(())
+}
+
+/// Print a stage of messages of a direction, and its parts.
+fn stage_rows(
+    output: &mut dyn Write,
+    direction: Direction,
+    stage: Stage,
+    summary: &Summary,
+    brush: Brush,
+) -> io::Result<()> {
+    let part = summary.direction(direction);
+    match (&part.stages[stage], summary.absent.get(&stage)) {
+        (Some(histogram), _) if stage.is_of_connection() && histogram.count() == 0 => Ok(()),
+        (Some(histogram), _) => {
+            let share = match stage {
+                Stage::TxNetwork | Stage::NetBack => format!("{:>8}", "after"),
+                stage if stage.is_between_messages() => format!("{:>8}", "-"),
+                _ => {
+                    let whole = part.time(direction).sum_ns();
+                    share_and_bar(histogram.sum_ns(), whole, "", brush)
+                }
+            };
+            row(output, stage.name(), histogram, &share)?;
+            parts(output, stage, part, brush)
+        }
+        (None, Some(reason)) => writeln!(
+            output,
+            " {}{:>2$}  {reason}",
+            stage.name(),
+            "-",
+            NAME_AND_COUNT - stage.name().len()
+        ),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Print the parts that took time, unless only the rest did. Their share is of the same whole as
+/// that of their stage; between messages it is of the stage.
+fn parts(
+    output: &mut dyn Write,
+    stage: Stage,
+    whole: &DirectionSummary,
+    brush: Brush,
+) -> io::Result<()> {
+    let took_time = |sum: &PartSummary| sum.sum_ns > 0;
+    if !whole
+        .parts
+        .of(stage)
+        .any(|(part, sum)| took_time(sum) && !part.is_rest())
+    {
+        return Ok(());
+    }
+    let of = match &whole.stages[stage] {
+        Some(alone) if !stage.has_share() => alone.sum_ns(),
+        _ => whole.time(stage.direction()).sum_ns(),
+    };
+    for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
+        let max = sum
+            .max_ns
+            .map_or_else(|| "-".to_owned(), |max| max.to_string());
+        // An upper bound.
+        let sign = if part == Part::DelayedAck { "≤" } else { "" };
+        // Such stages lie outside the messages' time: large ones make nothing slow.
+        let share = match stage.has_share() {
+            true => share_and_bar(sum.sum_ns, of, sign, brush),
+            false => format!("{:>8}", format!("{sign}{}", share(sum.sum_ns, of))),
+        };
+        writeln!(
+            output,
+            "   {:<12}{:>7}{max:>45}{share}",
+            part.name(),
+            sum.count
+        )?;
+    }
+    Ok(())
+}

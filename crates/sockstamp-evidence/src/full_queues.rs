@@ -1,0 +1,106 @@
+//! Looks at accept queues of services on this host, while connections to them are slow to open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sockstamp_explain::diagnosis::FullQueue;
+use sockstamp_host::accept_queue::{AcceptQueue, AcceptQueues};
+use sockstamp_host::clock;
+use sockstamp_model::flow::NetnsInode;
+
+use crate::theirs::{Asked, Theirs};
+
+const BETWEEN: Duration = Duration::from_millis(200);
+const MOST_LOOKS: u32 = 64;
+
+/// A service: the namespace that asks, and its address.
+type Service = (NetnsInode, SocketAddr);
+
+/// Looks that found a queue full.
+#[derive(Debug)]
+pub(crate) struct FullQueues {
+    sockets: AcceptQueues,
+    full: BTreeMap<Service, Vec<FullQueue>>,
+    known: BTreeMap<Service, AcceptQueue>,
+    last: Option<Instant>,
+    looks: u32,
+}
+
+impl FullQueues {
+    /// None yet; later calls need no privilege.
+    pub(crate) fn open() -> Self {
+        Self {
+            sockets: AcceptQueues::open(),
+            full: BTreeMap::new(),
+            known: BTreeMap::new(),
+            last: None,
+            looks: 0,
+        }
+    }
+
+    /// Do as [`find`](Self::find), unless the last look was just now.
+    pub(crate) fn look(&mut self, asked: &BTreeSet<Asked>, theirs: &Theirs) {
+        let is_soon = self.last.is_some_and(|last| last.elapsed() < BETWEEN);
+        if !is_soon && self.looks < MOST_LOOKS {
+            self.find(asked, theirs);
+        }
+    }
+
+    /// Look at the queues of these services, if they are on this host.
+    pub(crate) fn find(&mut self, asked: &BTreeSet<Asked>, theirs: &Theirs) {
+        let place = |ends: &Asked| Some(((ends.0, ends.1), theirs.netns(ends)?));
+        let places: BTreeMap<Service, NetnsInode> = asked.iter().filter_map(place).collect();
+        let Some(at) = clock::now().ok().filter(|_| !places.is_empty()) else {
+            return;
+        };
+        self.last = Some(Instant::now());
+        self.looks += 1;
+        for (service, netns) in places {
+            let Some(found) = self.sockets.at(netns, service.1) else {
+                continue;
+            };
+            let before = self.known.insert(service, found);
+            let was_full = before.is_some_and(|before| found.was_full_since(before));
+            if found.is_full() || was_full {
+                let AcceptQueue { queue, limit, .. } = found;
+                let look = FullQueue { at, queue, limit };
+                self.full.entry(service).or_default().push(look);
+            }
+        }
+    }
+
+    /// Return the looks that found a queue full.
+    pub(crate) fn found(&self) -> impl Iterator<Item = (Service, FullQueue)> {
+        let full = self.full.iter();
+        full.flat_map(|(service, looks)| looks.iter().map(|look| (*service, *look)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use nix::sys::socket::{Backlog, listen};
+    use sockstamp_host::netns;
+
+    use super::*;
+
+    #[test]
+    fn a_full_queue_of_this_process_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        let service = listener.local_addr().unwrap();
+        let own = SocketAddr::from(([127, 0, 0, 1], 9));
+        let asked = BTreeSet::from([(netns::own().unwrap(), service, own)]);
+        let mut theirs = Theirs::default();
+        theirs.find(&asked);
+        let mut queues = FullQueues::open();
+        queues.find(&asked, &theirs);
+        assert_eq!(queues.found().count(), 0);
+        let _waiting = [(); 2].map(|()| TcpStream::connect(service).unwrap());
+        queues.find(&asked, &theirs);
+        let (found, look) = queues.found().next().unwrap();
+        assert_eq!((found.1, look.queue, look.limit), (service, 2, 1));
+    }
+}

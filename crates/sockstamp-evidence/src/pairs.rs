@@ -1,0 +1,66 @@
+//! Connections of which a process has both ends, to wake its own tasks: nobody asks there.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sockstamp_host::listener;
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol};
+
+/// Connections within this host that are looked at.
+const MOST: usize = 32;
+
+/// One end of a connection, as its process has it.
+type End = (NetnsInode, SocketAddr, SocketAddr);
+
+/// Connections that were looked at, and whether they are such pairs.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(BTreeMap<End, bool>);
+
+impl Pairs {
+    /// Look at a connection of a process, once.
+    pub(crate) fn look(&mut self, pid: u32, flow: &Flow) {
+        let is_here = flow.protocol == Protocol::Tcp && flow.local.ip() == flow.remote.ip();
+        if pid == 0 || !is_here || self.0.len() >= MOST {
+            return;
+        }
+        let end = (flow.netns, flow.local, flow.remote);
+        let is_pair = || listener::wakes_itself(pid, flow.local, flow.remote);
+        self.0.entry(end).or_insert_with(is_pair);
+    }
+
+    /// Return the pairs.
+    pub(crate) fn found(&self) -> impl Iterator<Item = End> {
+        let pairs = self.0.iter().filter(|(_, is_pair)| **is_pair);
+        pairs.map(|(end, _)| *end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use sockstamp_host::netns;
+    use sockstamp_model::flow::SocketCookie;
+
+    use super::*;
+
+    #[test]
+    fn a_pair_of_this_process_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let flow = |of: &TcpStream| Flow {
+            netns: netns::own().unwrap(),
+            protocol: Protocol::Tcp,
+            local: of.local_addr().unwrap(),
+            remote: of.peer_addr().unwrap(),
+            cookie: SocketCookie(1),
+        };
+        let mut pairs = Pairs::default();
+        pairs.look(std::process::id(), &flow(&client));
+        drop(listener);
+        pairs.look(std::process::id(), &flow(&accepted));
+        let own = flow(&accepted);
+        assert!(pairs.found().eq([(own.netns, own.local, own.remote)]));
+    }
+}

@@ -1,0 +1,561 @@
+//! Looks at what tasks of this host's programs sleep in while somebody waits for them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use nix::time::{ClockId, clock_gettime};
+use sockstamp_explain::diagnosis::{Sleep, SleepLook};
+use sockstamp_host::clock;
+use sockstamp_host::file_lock::{self, Held};
+use sockstamp_host::owner;
+use sockstamp_host::sessions;
+use sockstamp_host::slept_for::{Awaited, Sockets};
+use sockstamp_host::unix::{Service, Unix};
+use sockstamp_model::name::Name;
+
+/// Between two looks at a process.
+const BETWEEN: Duration = Duration::from_millis(40);
+/// A process is looked at for this long after its last slow message: what comes seldom comes again.
+const AFTER: Duration = Duration::from_secs(10);
+/// Processes that are looked at, at most, and tasks of each.
+const MOST: usize = 16;
+const MOST_TASKS: usize = 64;
+/// Looks that are kept. Beyond, every second one is left out: they are of the whole time.
+const MOST_LOOKS: usize = 2000;
+/// The thread rests this many times as long as its looks take of a CPU.
+const SHARE: u32 = 50;
+
+/// Looks at tasks, by a thread of its own: messages come when waits end, and looks must not.
+#[derive(Debug)]
+pub(crate) struct Sleeps {
+    /// Sockets that the thread needs, until it begins.
+    unix: Option<Unix>,
+    /// The thread ends with this.
+    slow: Option<Sender<u32>>,
+    seen: Seen,
+}
+
+/// All looks.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    looks: Arc<Mutex<Vec<SleepLook>>>,
+    /// Processes whose tasks may not be looked at.
+    hidden: Arc<Mutex<BTreeSet<u32>>>,
+}
+
+impl Sleeps {
+    /// Open the sockets; later calls need no privilege.
+    pub(crate) fn open() -> Self {
+        Self {
+            unix: Some(Unix::open()),
+            slow: None,
+            seen: Seen::default(),
+        }
+    }
+
+    /// Look at a process, which had a slow wait, for a while.
+    pub(crate) fn add(&mut self, pid: u32) {
+        if pid == 0 {
+            return;
+        }
+        if let Some(unix) = self.unix.take() {
+            self.slow = self.begin(unix);
+        }
+        if let Some(slow) = &self.slow {
+            // A thread that has ended looks at nothing.
+            let _ = slow.send(pid);
+        }
+    }
+
+    /// Start the thread; without one, nothing is looked at.
+    fn begin(&self, unix: Unix) -> Option<Sender<u32>> {
+        let (slow, known) = mpsc::channel();
+        let seen = self.seen.clone();
+        let thread = thread::Builder::new().name("looks".into());
+        let looks = move || Looks::new(unix).until_it_ends(&known, &seen);
+        thread.spawn(looks).ok().map(|_| slow)
+    }
+
+    /// Return the processes whose tasks may not be looked at.
+    pub(crate) fn hidden(&self) -> BTreeSet<u32> {
+        self.seen.hidden().clone()
+    }
+
+    /// Return all looks until now.
+    pub(crate) fn seen(&self) -> Vec<SleepLook> {
+        self.seen.all().clone()
+    }
+}
+
+impl Seen {
+    fn add(&self, looks: Vec<SleepLook>) {
+        let mut all = self.all();
+        all.extend(looks);
+        if all.len() > MOST_LOOKS {
+            let mut is_kept = false;
+            all.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<SleepLook>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hidden(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Return the CPU time of this thread: a busy host makes looks last longer, not dearer.
+fn spent() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Return the processes that were slow while this thread rested, or the first one if it `waits` for
+/// that; `None` at the end.
+fn slow_ones(slow: &Receiver<u32>, rest: Duration, waits: bool) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    if waits {
+        found.push(slow.recv().ok()?);
+    }
+    let due = Instant::now() + rest;
+    loop {
+        match slow.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(pid) => found.push(pid),
+            Err(RecvTimeoutError::Timeout) => return Some(found),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+/// A process with more tasks than are looked at: those that have run since it was surveyed before.
+#[derive(Debug, Default)]
+struct Survey {
+    at: Option<Instant>,
+    ran: HashMap<u32, u64>,
+    active: Vec<u32>,
+}
+
+impl Survey {
+    /// Between two surveys: each reads a file for each of thousands of tasks.
+    const BETWEEN: Duration = Duration::from_secs(1);
+    /// Tasks that are surveyed.
+    const MOST: usize = 4096;
+
+    /// Return the tasks to look at.
+    fn chosen(&mut self, pid: u32) -> Option<Vec<u32>> {
+        if self.at.is_none_or(|at| at.elapsed() >= Self::BETWEEN) {
+            self.at = Some(Instant::now());
+            self.look(pid, &numbers(pid)?);
+        }
+        Some(self.active.clone())
+    }
+
+    fn look(&mut self, pid: u32, tasks: &[u32]) {
+        let ran = |task: &u32| Some((*task, clocks(&of_task(pid, *task))?.0));
+        let now: HashMap<_, _> = tasks.iter().take(Self::MOST).filter_map(ran).collect();
+        let has_run = |task: &&u32| {
+            let before = self.ran.get(task);
+            before.is_some_and(|before| now.get(task).is_some_and(|now| now > before))
+        };
+        let (mut active, others): (Vec<u32>, Vec<u32>) = tasks.iter().partition(has_run);
+        active.extend(others);
+        active.truncate(MOST_TASKS);
+        (self.ran, self.active) = (now, active);
+    }
+}
+
+/// Knowledge of the thread, from look to look.
+struct Looks {
+    sockets: Sockets,
+    surveys: HashMap<u32, Survey>,
+    /// The times for which tasks had run and waited for a CPU, when they were last awake.
+    clocks: HashMap<u32, (u64, u64)>,
+    /// The times for which tasks had run, when they were last asleep.
+    asleep: HashMap<u32, Option<u64>>,
+    /// Sessions at work, by the server whose processes they have, and when they were looked at.
+    sessions: HashMap<u32, (Instant, Vec<Name>)>,
+}
+
+impl Looks {
+    fn new(unix: Unix) -> Self {
+        Self {
+            sockets: Sockets::new(unix),
+            surveys: HashMap::new(),
+            clocks: HashMap::new(),
+            asleep: HashMap::new(),
+            sessions: HashMap::new(),
+        }
+    }
+
+    fn until_it_ends(mut self, slow: &Receiver<u32>, seen: &Seen) {
+        let mut processes = BTreeMap::<u32, Instant>::new();
+        let mut rest = BETWEEN;
+        while let Some(pids) = slow_ones(slow, rest, processes.is_empty()) {
+            let (now, spent) = (Instant::now(), spent());
+            for pid in pids {
+                if processes.len() < MOST || processes.contains_key(&pid) {
+                    processes.insert(pid, now);
+                }
+            }
+            processes.retain(|_, last| last.elapsed() < AFTER);
+            let is_hidden = |pid: &&u32| is_hidden(&place(**pid));
+            let (hidden, shown): (Vec<u32>, Vec<u32>) = processes.keys().partition(is_hidden);
+            seen.hidden().extend(hidden);
+            let looks = shown.into_iter().filter_map(|pid| self.look(pid));
+            seen.add(looks.collect());
+            rest = BETWEEN.max(self::spent().saturating_sub(spent) * SHARE);
+        }
+    }
+
+    fn look(&mut self, pid: u32) -> Option<SleepLook> {
+        let mut look = SleepLook {
+            tracer: tracer(pid),
+            ..SleepLook::new(pid, clock::now().ok()?)
+        };
+        let tasks = self.tasks(pid)?;
+        let is_alone = tasks.len() == 1;
+        let title = match is_alone {
+            true => title(&place(pid)),
+            false => String::new(),
+        };
+        let mut tried = None;
+        for number in tasks {
+            let path = of_task(pid, number);
+            let Some(task) = Task::read(&path, &title) else {
+                continue;
+            };
+            let sleep = match task.sleep {
+                None if self.runs(number, &path) => {
+                    look.ran.push(task.name);
+                    None
+                }
+                None => {
+                    look.ready.push(task.name);
+                    None
+                }
+                Some(sleep @ Sleep::FileLock) => Some(match file_lock::awaited(pid) {
+                    Some(Held { holder, file }) => Sleep::HeldFile(holder, file),
+                    None => sleep,
+                }),
+                Some(sleep @ Sleep::Timer) => {
+                    let tried = tried.get_or_insert_with(|| file_lock::tried(pid)).clone();
+                    let of = |Held { holder, file }| Sleep::TriedFile(holder, file);
+                    Some(tried.map_or(sleep, of))
+                }
+                Some(sleep @ (Sleep::Idle | Sleep::Unix)) => {
+                    Some(match self.awaited(sleep, number, &path, &mut look) {
+                        // Other tasks serve other clients.
+                        Sleep::Client(_) if !is_alone => Sleep::Idle,
+                        sleep => sleep,
+                    })
+                }
+                sleep => sleep,
+            };
+            if sleep.is_none() || self.has_run(number, &path) {
+                look.stirred.insert(number);
+            }
+            look.tasks.insert(number, sleep);
+        }
+        if look
+            .tasks
+            .values()
+            .flatten()
+            .any(|sleep| *sleep == Sleep::SessionLock)
+        {
+            look.sessions = self.sessions(pid);
+        }
+        Some(look)
+    }
+
+    /// Return the sessions at work of the server that has started a process.
+    fn sessions(&mut self, pid: u32) -> Vec<Name> {
+        const OLDEST: Duration = Duration::from_millis(200);
+        let Some(server) = sessions::parent(pid) else {
+            return Vec::new();
+        };
+        self.sessions.retain(|_, (at, _)| at.elapsed() < OLDEST);
+        let look = || (Instant::now(), sessions::at_work(server));
+        let (_, sessions) = self.sessions.entry(server).or_insert_with(look);
+        sessions.clone()
+    }
+
+    /// Return the tasks of a process to look at: of many those that run now and then.
+    fn tasks(&mut self, pid: u32) -> Option<Vec<u32>> {
+        if let Some(survey) = self.surveys.get_mut(&pid) {
+            return survey.chosen(pid);
+        }
+        let tasks = numbers(pid)?;
+        match tasks.len() > MOST_TASKS {
+            true => self.surveys.entry(pid).or_default().chosen(pid),
+            false => Some(tasks),
+        }
+    }
+
+    /// Return what a task waits for that waits for events or data.
+    fn awaited(&mut self, sleep: Sleep, task: u32, path: &Path, look: &mut SleepLook) -> Sleep {
+        let (awaited, ends_after) = self.sockets.slept_for(&place(look.pid), path);
+        let ends_after = ends_after.map(|after| (task, after.into()));
+        look.ends_after.extend(ends_after);
+        match awaited {
+            Some(Awaited::Peer(peer)) => Sleep::Peer(peer),
+            Some(Awaited::Service(service)) => of_service(service, look),
+            Some(Awaited::Client(client)) => {
+                look.reads.insert(task, client);
+                Sleep::Client(client.ip())
+            }
+            Some(Awaited::Room(peer)) => Sleep::Room(peer),
+            Some(Awaited::Clients) => {
+                look.for_clients.insert(task);
+                Sleep::Idle
+            }
+            Some(Awaited::Any(services)) => {
+                let busy = |(service, is_young): &(Service, bool)| *is_young || is_busy(service);
+                match services.into_iter().find(busy) {
+                    Some((service, _)) => of_service(service, look),
+                    // A reader of a Unix socket that was accepted waits for a client.
+                    None => Sleep::Idle,
+                }
+            }
+            None => sleep,
+        }
+    }
+
+    /// Return true unless a task that sleeps has not run since it was last seen asleep.
+    fn has_run(&mut self, task: u32, path: &Path) -> bool {
+        let ran = clocks(path).map(|(ran, _)| ran);
+        let before = keep(&mut self.asleep, task, ran);
+        ran.is_none() || before.is_some_and(|before| before != ran)
+    }
+
+    /// Return true for a task that has run more than it has waited for a CPU since it was last
+    /// awake: its state alone is the same.
+    fn runs(&mut self, task: u32, path: &Path) -> bool {
+        let Some((ran, waited)) = clocks(path) else {
+            return true;
+        };
+        match keep(&mut self.clocks, task, (ran, waited)) {
+            Some((before, waited_before)) => {
+                ran > before && ran - before >= waited.saturating_sub(waited_before)
+            }
+            None => true,
+        }
+    }
+}
+
+/// Keep what is known of a task; return what was.
+fn keep<T>(known: &mut HashMap<u32, T>, task: u32, now: T) -> Option<T> {
+    const MOST: usize = 4096;
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.insert(task, now)
+}
+
+/// Name the service, and note what its own tasks do.
+fn of_service(service: Service, look: &mut SleepLook) -> Sleep {
+    let Service { path, process } = service;
+    let Some((pid, name)) = process else {
+        return Sleep::Service("a program".into(), path);
+    };
+    look.theirs.extend(states(pid));
+    Sleep::Service(name, path)
+}
+
+/// Return true if a task of the service does not wait for events or data.
+fn is_busy(service: &Service) -> bool {
+    let pid = service.process.as_ref().map(|(pid, _)| *pid);
+    let states = pid.map(states).unwrap_or_default();
+    let is_idle =
+        |state: &Option<Sleep>| matches!(state, Some(Sleep::Idle | Sleep::Lock | Sleep::Unix));
+    !states.iter().all(is_idle)
+}
+
+/// Return a stopped program at the other end of a process' connections. The search looks through
+/// the descriptors of all processes.
+fn halted_peer(pid: u32) -> Option<Name> {
+    let connections = owner::connections(&place(pid));
+    let peers = owner::of(&connections).into_iter();
+    let mut peers = peers.filter_map(|(ends, owner)| Some((ends.remote, owner.process?)));
+    let is_halted = |process: u32| {
+        let states = states(process);
+        let halted = |state: &Option<Sleep>| matches!(state, Some(Sleep::Stopped | Sleep::Frozen));
+        process != pid && !states.is_empty() && states.iter().all(halted)
+    };
+    let (remote, (halted, name)) = peers.find(|(_, (process, _))| is_halted(*process))?;
+    Some(Name::from(format!("{name} (PID {halted}) at {remote}")))
+}
+
+/// Looks at tasks of single processes, whenever they are asked for.
+#[derive(Default)]
+pub struct Tasks {
+    looks: Option<Looks>,
+    /// Searches for stopped programs.
+    searches: usize,
+}
+
+impl std::fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tasks").finish_non_exhaustive()
+    }
+}
+
+impl Tasks {
+    /// Look at a process; `None` if it is gone, or another user's.
+    pub fn look(&mut self, pid: u32) -> Option<SleepLook> {
+        let looks = self.looks.get_or_insert_with(|| Looks::new(Unix::open()));
+        let mut look = looks.look(pid).filter(|_| !is_hidden(&place(pid)))?;
+        if let Some(task) = look.for_clients.first().copied()
+            && let Some(program) = self.halted_peer(pid)
+        {
+            look.for_clients.remove(&task);
+            look.tasks.insert(task, Some(Sleep::Halted(program)));
+        }
+        Some(look)
+    }
+
+    /// Search for a stopped peer of a process, for the first few that are asked about: on a host
+    /// with many descriptors each search takes longer than all else.
+    fn halted_peer(&mut self, pid: u32) -> Option<Name> {
+        const MOST: usize = 2;
+        self.searches += 1;
+        (self.searches <= MOST).then(|| halted_peer(pid)).flatten()
+    }
+}
+
+/// Return what the first tasks of a process do.
+fn states(pid: u32) -> Vec<Option<Sleep>> {
+    const MOST: usize = 8;
+    let title = title(&place(pid));
+    let tasks = numbers(pid).unwrap_or_default().into_iter().take(MOST);
+    let tasks = tasks.filter_map(|task| Task::read(&of_task(pid, task), &title));
+    tasks.map(|task| task.sleep).collect()
+}
+
+fn place(pid: u32) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+/// Return true for a process of another user, which takes CAP_SYS_PTRACE to look at: what its tasks
+/// sleep in reads as if they were idle (`proc_pid_wchan()`, fs/proc/base.c, v6.18).
+fn is_hidden(process: &Path) -> bool {
+    let program = fs::read_link(process.join("exe"));
+    program.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+fn of_task(pid: u32, task: u32) -> PathBuf {
+    place(pid).join(format!("task/{task}"))
+}
+
+/// Return the tasks of a process.
+fn numbers(pid: u32) -> Option<Vec<u32>> {
+    let tasks = fs::read_dir(place(pid).join("task")).ok()?;
+    let number = |task: fs::DirEntry| task.file_name().to_str()?.parse().ok();
+    Some(tasks.flatten().filter_map(number).collect())
+}
+
+/// A task, by its state and place.
+struct Task {
+    name: Name,
+    sleep: Option<Sleep>,
+}
+
+impl Task {
+    fn read(path: &Path, title: &str) -> Option<Self> {
+        let stat = fs::read(path.join("stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let (name, state) = name_and_state(&stat)?;
+        let place = fs::read_to_string(path.join("wchan")).unwrap_or_default();
+        Some(Self {
+            name: Name::from(name),
+            sleep: Sleep::of(state, &place, title),
+        })
+    }
+}
+
+/// Return for how long a task has run, and waited for a CPU: the first fields of its `schedstat`.
+fn clocks(path: &Path) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(path.join("schedstat")).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Return the name of the program that traces a process.
+fn tracer(pid: u32) -> Option<Name> {
+    let status = fs::read_to_string(place(pid).join("status")).ok()?;
+    let mut lines = status.lines();
+    let tracer = lines.find_map(|line| line.strip_prefix("TracerPid:"))?;
+    let tracer = tracer.trim().parse().ok().filter(|tracer| *tracer != 0)?;
+    let name = fs::read(place(tracer).join("comm")).ok()?;
+    Some(Name::from(name.trim_ascii_end()))
+}
+
+/// Return the title of a process: its first argument, which some change while they work.
+fn title(process: &Path) -> String {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let title = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(title).into_owned()
+}
+
+/// Return the second and the third field of proc(5)'s `/proc/PID/stat`; a name may have blanks.
+fn name_and_state(stat: &str) -> Option<(&str, char)> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    Some((name, after.trim_start().chars().next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_read_after_any_name() {
+        assert_eq!(
+            name_and_state("7 (a b) c) D 1 7 7 0"),
+            Some(("a b) c", 'D'))
+        );
+        assert_eq!(name_and_state("7 (a"), None);
+    }
+
+    /// Of more tasks than are looked at, the one that runs is among them.
+    #[test]
+    fn tasks_that_run_come_before_those_that_never_do() {
+        let mut survey = Survey::default();
+        // `PID/task/TID`, proc(5).
+        let own = fs::read_link("/proc/thread-self").unwrap();
+        let runs: u32 = own.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let process = std::process::id();
+        // No task has such a number.
+        let never = (0..4_000).map(|of| u32::MAX - of);
+        let all: Vec<u32> = never.chain([runs]).collect();
+        survey.look(process, &all);
+        assert!(!survey.active.contains(&runs));
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(50) {}
+        survey.look(process, &all);
+        assert_eq!(survey.active[0], runs);
+        assert_eq!(survey.active.len(), MOST_TASKS);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_another_is_seen() {
+        let (end, wait) = mpsc::channel::<()>();
+        let waiting = thread::spawn(move || wait.recv());
+        let mut sleeps = Sleeps::open();
+        sleeps.add(std::process::id());
+        thread::sleep(BETWEEN * 5);
+        let looks = sleeps.seen();
+        drop(end);
+        assert!(waiting.join().unwrap().is_err());
+        let asleep = |look: &SleepLook| look.tasks.values().any(|task| *task == Some(Sleep::Lock));
+        assert!(looks.len() >= 2 && looks.iter().all(asleep), "{looks:?}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Which waits count as lost time, and what they are held against.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::stage::Stage;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::End;
+
+use super::Case;
+use crate::diagnosis::connection::pace;
+use crate::diagnosis::evidence::sleep::Sleep;
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::request::unserved;
+use crate::diagnosis::slow::{Key, Role, Slow};
+use crate::diagnosis::tally::{Account, Counted, Tried};
+use crate::diagnosis::telling;
+use crate::diagnosis::tree::Node;
+
+impl Case {
+    /// Return a wait with what it lost, if that is enough, or if it failed.
+    pub(super) fn count<'a>(&self, wait: &'a Slow, summary: &Summary) -> Option<Counted<'a>> {
+        let lost = wait.lost(self.scope.slow, self.round_trip(wait));
+        match wait.is_failure() {
+            true => {
+                let counts = !self.is_detour(wait, summary) && !self.may_be_unused(wait);
+                counts.then_some(Counted { wait, lost })
+            }
+            false => (lost.whole() >= self.scope.slow.0).then_some(Counted { wait, lost }),
+        }
+    }
+
+    /// Return true for a connection that ended without a word, unless others to the same service
+    /// got its greeting: its program may have had no use for it.
+    fn may_be_unused(&self, wait: &Slow) -> bool {
+        let greeted = self.tried.get(&wait.key);
+        let greeted = greeted.is_some_and(|tried| tried.count > tried.failed);
+        wait.key.root == Node::Greeting && !greeted
+    }
+
+    /// Return true if anything was asked of an address and answered.
+    pub(super) fn has_answered(&self, peer: IpAddr) -> bool {
+        let mut tried = self.tried.iter();
+        tried.any(|(key, tried)| key.service.ip() == peer && tried.count > tried.failed)
+    }
+
+    fn failed_at_once(&self, wait: &Slow) -> bool {
+        let is_quick = wait.time() < self.scope.slow.0;
+        is_quick && wait.key.root == Node::Connect && wait.how.is_failure()
+    }
+
+    /// Return true if as many connections were opened as failed at once by IPv6, which programs
+    /// try first.
+    fn may_have_reached_others(&self, summary: &Summary) -> bool {
+        let failed = self.waits.iter().filter(|wait| self.failed_at_once(wait));
+        let failed = failed.filter(|wait| wait.peer().is_ipv6()).count();
+        summary.connections.opened >= failed as u64
+    }
+
+    /// Return true for a connect that failed at once, if the program reached the same port
+    /// elsewhere as often.
+    fn is_detour(&self, wait: &Slow, summary: &Summary) -> bool {
+        if !self.failed_at_once(wait) {
+            return false;
+        }
+        let Some(here) = self.tried.get(&wait.key) else {
+            return wait.peer().is_ipv6() && self.may_have_reached_others(summary);
+        };
+        let elsewhere = self.tried.iter().filter(|(key, _)| {
+            key.root == Node::Connect
+                && key.program == wait.key.program
+                && key.service.port() == wait.key.service.port()
+                && key.service != wait.key.service
+        });
+        let reached: u64 = elsewhere
+            .map(|(_, tried)| tried.count.saturating_sub(tried.failed))
+            .sum();
+        reached >= here.failed
+    }
+
+    /// Return true if a connection that always has a question open is a fault all the same:
+    /// everything that the service answers is slow, not only what may be a subscription.
+    pub(super) fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
+        if wait.seen.held_up {
+            return true;
+        }
+        if wait.key.root != Node::Service {
+            return self.has_fast_siblings(wait);
+        }
+        if unserved::is_unserved(wait) || wait.seen.for_news {
+            return false;
+        }
+        let slow: u64 = self
+            .waits
+            .iter()
+            .filter(|other| other.key == wait.key)
+            .map(|other| u64::from(other.weight))
+            .sum();
+        let all = self.tried.get(&wait.key);
+        let all = all.map_or_else(|| served(summary), |tried| tried.count);
+        slow >= 3 && all * 5 <= slow * 6
+    }
+
+    /// Return the answers of services that were not slow, by key. At a service, those of others of
+    /// this measurement are among them.
+    pub(super) fn quick(&self, waits: &[Slow], summary: &Summary) -> BTreeMap<Key, u64> {
+        let mut slow = BTreeMap::<Key, u64>::new();
+        let roots = [Node::Answer, Node::Service];
+        for wait in waits.iter().filter(|wait| roots.contains(&wait.key.root)) {
+            *slow.entry(wait.key.clone()).or_default() += u64::from(wait.weight);
+        }
+        let asked = |port: u16| self.quick_by_askers(port, &slow);
+        let at_services = slow.iter().filter(|(key, _)| key.root == Node::Service);
+        let at_services: u64 = at_services.map(|(_, slow)| slow).sum();
+        let served = served(summary).saturating_sub(at_services);
+        let quick = |(key, count): (&Key, &u64)| match key.root {
+            Node::Service => served.max(asked(key.service.port())),
+            _ => {
+                let all = self.tried.get(key).map_or(0, |tried| tried.count);
+                all.saturating_sub(*count)
+            }
+        };
+        slow.iter().map(|of| (of.0.clone(), quick(of))).collect()
+    }
+
+    /// Return the quick answers of a port, as its askers on this host count them.
+    fn quick_by_askers(&self, port: u16, slow: &BTreeMap<Key, u64>) -> u64 {
+        let asks = |key: &&Key| key.root == Node::Answer && key.service.port() == port;
+        let all = self.tried.iter().filter(|(key, _)| asks(key));
+        let all: u64 = all.map(|(_, tried)| tried.count).sum();
+        let slow = slow.iter().filter(|(key, _)| asks(key));
+        all.saturating_sub(slow.map(|(_, count)| count).sum())
+    }
+
+    /// Siblings that are ten times faster show that it is slow.
+    fn has_fast_siblings(&self, wait: &Slow) -> bool {
+        let Some(mean) = self.tried.get(&wait.key).and_then(Tried::mean) else {
+            return false;
+        };
+        let siblings = self.tried.iter().filter(|(key, tried)| {
+            key.root == wait.key.root
+                && key.program == wait.key.program
+                && key.service != wait.key.service
+                && key.service.port() == wait.key.service.port()
+                && tried.count > 0
+        });
+        let (sum, count) = siblings.fold((0_u128, 0_u64), |(sum, count), (_, tried)| {
+            (sum + tried.sum_ns, count + tried.count)
+        });
+        count > 0 && sum * 10 <= u128::from(mean.0) * u128::from(count)
+    }
+
+    /// Return true for what may be a fault or not: a rate that somebody set, a reader's own pace,
+    /// and work that nobody else waits behind.
+    pub(super) fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
+        let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
+        let is_own = telling::is_own_rate(account, finding);
+        let is_readers = pace::is_readers_own(account, finding)
+            || pace::keeps_a_tick(account, finding)
+            || (self.scope.is_command && pace::is_late_by_itself(finding))
+            || pace::reads_when_it_likes(account, finding);
+        is_own || is_readers || (is_work && !self.scope.is_program)
+    }
+
+    /// Return true if requests were answered, and by what the waits are about: the target is a
+    /// program, or all that was seen to serve has one port.
+    pub(super) fn answers(&self, summary: &Summary) -> bool {
+        let waits = self.waits.iter().map(|wait| &wait.key);
+        let keys = self.tried.keys().chain(waits);
+        let serves = keys.filter(|key| key.role == Role::Serves);
+        let ports: BTreeSet<_> = serves.map(|key| key.service.port()).collect();
+        served(summary) > 0 && (self.scope.is_program || ports.len() == 1)
+    }
+
+    /// Return true if connections to a port of this host were served, or wait for that.
+    pub(super) fn serves(&self, port: u16) -> bool {
+        let is_it = |key: &Key| key.role == Role::Serves && key.service.port() == port;
+        self.tried.keys().any(is_it) || self.waits.iter().any(|wait| is_it(&wait.key))
+    }
+
+    /// Return the number of answers that came from the service of a key without such a wait.
+    pub(super) fn answered(&self, key: &Key, account: &Account<'_>) -> u64 {
+        let came = self.tried.get(&answers_of(key));
+        let came = came.map_or(0, |tried| tried.count.saturating_sub(tried.failed));
+        let ended = account.counted.iter().map(|counted| counted.wait.how);
+        came.saturating_sub(ended.filter(|how| *how == End::Data).count() as u64)
+    }
+
+    /// Return the questions of a service to the peer for whose data its tasks sleep.
+    pub(super) fn asked_meanwhile(&self, key: &Key, account: &Account<'_>) -> Option<Tried> {
+        let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+        let Sleep::Peer(peer) = seen.find_map(|seen| seen.slept.as_ref())?.sleep else {
+            return None;
+        };
+        let asked = Key::of_service(Node::Answer, key.program.clone(), Role::Asks, peer);
+        self.tried.get(&asked).copied()
+    }
+
+    /// Return the siblings of an account: other services that the same programs ask for the same.
+    pub(super) fn siblings(&self, account: &Account<'_>) -> Vec<(SocketAddr, Nanos, u64)> {
+        let Some(root) = account.root() else {
+            return Vec::new();
+        };
+        let siblings = self.tried.iter().filter(|(key, _)| {
+            key.root == root
+                && account.programs.contains(&key.program)
+                && !account.services.contains(&key.service)
+        });
+        siblings
+            .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))
+            .collect()
+    }
+}
+
+/// Return the number of requests that were answered: clients, too, send after they have read, once
+/// for each answer.
+fn served(summary: &Summary) -> u64 {
+    let count = |stage: Stage| {
+        let all = summary.direction(stage.direction()).stages[stage].as_ref();
+        all.map_or(0, |all| all.count())
+    };
+    count(Stage::AppService).saturating_sub(count(Stage::PeerAnswer))
+}
+
+fn answers_of(key: &Key) -> Key {
+    Key {
+        root: Node::Answer,
+        ..key.clone()
+    }
+}
+
+/// Late parts of answers are held against all answers.
+pub(super) fn attempts_of(key: &Key) -> Key {
+    match (key.root, key.role) {
+        (Node::Read, Role::Asks) => answers_of(key),
+        _ => key.clone(),
+    }
+}

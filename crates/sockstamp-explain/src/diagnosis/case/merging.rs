@@ -1,0 +1,75 @@
+//! Accounts that are alike are one finding, and what is said of a service stands together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use crate::diagnosis::descent::deepest;
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::slow::Role;
+use crate::diagnosis::tally::Account;
+use crate::diagnosis::tree::Node;
+
+/// Go up where siblings lose alike: accounts of one program, or of one service, with the same
+/// deepest node are one, unless one of them carries four fifths.
+pub(super) fn merged(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
+    let by_program = |account: &Account<'_>| {
+        let port = account.services.iter().next().map(SocketAddr::port);
+        let program = account.programs.iter().next();
+        program.map(|program| format!("{program} {port:?}"))
+    };
+    let by_service =
+        |account: &Account<'_>| account.services.iter().next().map(ToString::to_string);
+    merged_by(merged_by(accounts, by_program), by_service)
+}
+
+fn merged_by<'a>(
+    accounts: Vec<Account<'a>>,
+    shared: impl Fn(&Account<'a>) -> Option<String>,
+) -> Vec<Account<'a>> {
+    type Alike = (Option<Node>, Option<String>, Option<Role>, Option<String>);
+    let mut alike = BTreeMap::<Alike, Vec<Account<'a>>>::new();
+    for account in accounts {
+        let root = account.root();
+        let node = root.map(|root| deepest(&account.parts(), root).node);
+        let role = account.counted.first().map(|counted| counted.wait.key.role);
+        let failure = account.failure.map(|failure| failure.to_string());
+        let key = (node, failure, role, shared(&account));
+        alike.entry(key).or_default().push(account);
+    }
+    alike.into_values().flat_map(joined).collect()
+}
+
+fn joined(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
+    let lost = |account: &Account<'_>| u128::from(account.lost());
+    let whole: u128 = accounts.iter().map(lost).sum();
+    let most = accounts.iter().map(lost).max().unwrap_or(0);
+    if most * 5 >= whole * 4 {
+        return accounts;
+    }
+    let mut accounts = accounts.into_iter();
+    let Some(mut first) = accounts.next() else {
+        return Vec::new();
+    };
+    accounts.for_each(|account| first.merge(account));
+    vec![first]
+}
+
+/// Put what is said of a service first before what else is said of the same: with two faults at
+/// once each is among the first.
+pub(super) fn varied(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut told = BTreeSet::new();
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for finding in findings {
+        let is_known = finding
+            .services
+            .iter()
+            .all(|service| told.contains(service));
+        told.extend(finding.services.iter().copied());
+        match is_known && !finding.services.is_empty() {
+            true => again.push(finding),
+            false => first.push(finding),
+        }
+    }
+    first.extend(again);
+    first
+}

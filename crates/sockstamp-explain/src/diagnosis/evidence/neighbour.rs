@@ -1,0 +1,29 @@
+//! Next hops that do not answer to their addresses: what no event of the socket shows.
+
+use std::net::IpAddr;
+
+use sockstamp_model::name::Name;
+
+/// A next hop that may not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The address: that of the peer, or of a gateway.
+    pub address: IpAddr,
+    /// The device by which it is asked, with its namespace.
+    pub device: Name,
+    /// Somebody set its link address, and the kernel asks nobody. Otherwise it asks in vain.
+    pub is_set: bool,
+}
+
+/// The link address of a next hop that changed, and changed back: two hosts may have its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flips {
+    /// The address: that of the peer, or of a gateway.
+    pub address: IpAddr,
+    /// The device by which it is reached, with its namespace.
+    pub device: Name,
+    /// The number of changes that were seen.
+    pub changes: u32,
+    /// Two of the link addresses.
+    pub between: [Name; 2],
+}

@@ -1,0 +1,538 @@
+//! Waits for packets that the kernel of this host drops, and says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sockstamp_model::flow::{Opened, canonical};
+use sockstamp_model::wait::{Dropped, End, Sending};
+
+use crate::diagnosis::evidence::drop_reason::{Drops, FIREWALL, FULL_LISTENER, words};
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::slow::{Moment, Role, Slow, Socket};
+use crate::diagnosis::tally::failures;
+use crate::diagnosis::tree::Node;
+use crate::diagnosis::words::{counted, service};
+
+/// The least timeout after which TCP sends again (TCP_RTO_MIN, include/net/tcp.h, v6.18).
+const TIMEOUT: u64 = 200_000_000;
+
+/// A segment is missed by those that come later: it was dropped up to so long before.
+const BEFORE: u64 = 1_000_000_000;
+
+/// Drops by the port of one end, and by the other end.
+struct ByEnds<'a>(BTreeMap<(u16, SocketAddr), Vec<(IpAddr, &'a Dropped)>>);
+
+impl<'a> ByEnds<'a> {
+    fn new(dropped: &'a [Dropped]) -> Self {
+        let mut drops = BTreeMap::<_, Vec<_>>::new();
+        for one in dropped {
+            for (near, far) in [(one.from, one.to), (one.to, one.from)] {
+                let of_ends = drops.entry((near.port(), far)).or_default();
+                of_ends.push((near.ip(), one));
+            }
+        }
+        Self(drops)
+    }
+
+    /// Return those of the connection of a wait, shortly before it or meanwhile. Where nothing but
+    /// the length of a wait speaks for a loss, only drops of that time alone.
+    fn of(&self, wait: &Slow) -> impl Iterator<Item = &'a Dropped> {
+        let shows = shows_loss(wait);
+        let (near, far) = (canonical(wait.flow.local), canonical(wait.flow.remote));
+        let (protocol, begin, end) = (wait.flow.protocol, wait.begin, wait.end);
+        let drops = self.0.get(&(near.port(), far)).into_iter().flatten();
+        // A socket of UDP may be bound to no address.
+        let drops = drops.filter(move |(ip, _)| near.ip().is_unspecified() || near.ip() == *ip);
+        drops.map(|(_, one)| *one).filter(move |one| {
+            let (first, last) = (one.first.as_nanos(), one.last.as_nanos());
+            let is_near = first <= end && last.saturating_add(BEFORE) >= begin;
+            let is_within = first.saturating_add(BEFORE) >= begin && last <= end;
+            one.protocol == protocol && is_near && (shows || is_within)
+        })
+    }
+}
+
+/// Drops of the connection of a wait.
+struct Found {
+    wait: usize,
+    drops: Drops,
+    /// For all reasons.
+    packets: u64,
+}
+
+/// Give waits for something that is lost to the kernel, where it drops about as many packets of
+/// the connection as are missed.
+pub(in crate::diagnosis) fn give(
+    waits: &mut [Slow],
+    dropped: &[Dropped],
+    sending: &BTreeMap<Socket, Sending>,
+) {
+    let found = find(waits, dropped);
+    let mut missed = BTreeMap::<Socket, Vec<(Moment, Moment)>>::new();
+    for Found { wait, .. } in &found {
+        let wait = &waits[*wait];
+        let stretches = missed.entry(wait.socket()).or_default();
+        stretches.push((wait.begin, wait.end));
+    }
+    let missed: BTreeMap<_, _> = missed
+        .into_iter()
+        .map(|(socket, stretches)| (socket, occasions(stretches)))
+        .collect();
+    for Found {
+        wait,
+        drops,
+        packets,
+    } in found
+    {
+        let wait = &mut waits[wait];
+        let socket = wait.socket();
+        let resent = sending
+            .get(&socket)
+            .map_or(0, |sending| sending.resent.into());
+        let missed = missed.get(&socket).copied().unwrap_or(0);
+        if missed.max(resent) <= packets.saturating_mul(2) {
+            give_one(wait, drops);
+        }
+    }
+}
+
+fn find(waits: &[Slow], dropped: &[Dropped]) -> Vec<Found> {
+    let by_ends = ByEnds::new(dropped);
+    let mut found = Vec::new();
+    for (place, wait) in waits.iter().enumerate().filter(|(_, wait)| misses(wait)) {
+        let mut reasons = BTreeMap::<&str, u64>::new();
+        for one in by_ends.of(wait) {
+            *reasons.entry(&one.reason).or_default() += one.packets;
+        }
+        let most = reasons.iter().max_by_key(|(_, packets)| **packets);
+        let Some((&reason, &packets)) = most else {
+            continue;
+        };
+        found.push(Found {
+            wait: place,
+            drops: Drops {
+                reason: reason.into(),
+                packets,
+            },
+            packets: reasons.values().sum(),
+        });
+    }
+    found
+}
+
+/// Return the number of stretches that do not overlap.
+fn occasions(mut stretches: Vec<(Moment, Moment)>) -> u64 {
+    stretches.sort_unstable();
+    let (mut count, mut until) = (0, 0);
+    for (begin, end) in stretches {
+        count += u64::from(count == 0 || begin > until);
+        until = end.max(until);
+    }
+    count
+}
+
+/// Return true for a wait in which something was sent again, for which something did not come, or
+/// to which nothing came.
+fn misses(wait: &Slow) -> bool {
+    match wait.key.root {
+        Node::Connect => true,
+        Node::Answer | Node::Delivery | Node::Rest | Node::Read => {
+            wait.seen.resent > 0 || wait.parts.iter().any(|(node, _)| is_missing(wait, node))
+        }
+        _ => false,
+    }
+}
+
+/// Return true for a wait in which something was sent again, or in which segments are missing.
+fn shows_loss(wait: &Slow) -> bool {
+    let is_long_alone = |node| matches!(node, Node::AnswerPeer | Node::RestPeer);
+    let mut parts = wait.parts.iter().map(|(node, _)| node);
+    wait.key.root == Node::Connect
+        || wait.seen.resent > 0
+        || parts.any(|node| !is_long_alone(node) && is_missing(wait, node))
+}
+
+/// Return true for a part that may be due to a lost packet.
+fn is_missing(wait: &Slow, node: Node) -> bool {
+    match node {
+        Node::AnswerLoss
+        | Node::AnswerBack
+        | Node::AnswerOvertaken
+        | Node::AnswerHeld
+        | Node::RestHeld
+        | Node::DeliveryLoss
+        | Node::DeliveryBack
+        | Node::DeliveryOvertaken
+        | Node::DeliveryUnheard
+        | Node::ReadMissing => true,
+        Node::AnswerPeer | Node::RestPeer => wait.parts.of(node) >= TIMEOUT,
+        _ => false,
+    }
+}
+
+fn give_one(wait: &mut Slow, drops: Drops) {
+    let is_firewall = &*drops.reason == FIREWALL;
+    let node = match wait.key.root {
+        Node::Connect if is_firewall => Node::ConnectFirewall,
+        Node::Answer if is_firewall => Node::AnswerFirewall,
+        Node::Delivery if is_firewall => Node::DeliveryFirewall,
+        Node::Connect => Node::ConnectDropped,
+        Node::Answer => Node::AnswerDropped,
+        Node::Rest => Node::RestDropped,
+        Node::Delivery => Node::DeliveryDropped,
+        _ => Node::ReadDropped,
+    };
+    let never = !matches!(wait.how, End::Data | End::Open | End::Refused);
+    let has_all = never || wait.seen.resent > 0 || wait.key.root == Node::Connect;
+    let parts = wait.parts.clone();
+    for (part, _) in parts.iter().filter(|(part, _)| !part.is_path()) {
+        if has_all || is_missing(wait, part) {
+            wait.parts.give(|node| node == part, node);
+        }
+    }
+    wait.seen.dropped = Some(drops);
+}
+
+/// SYNs of as many connections are no stray ones.
+const LEAST: usize = 3;
+/// A client that is answered sends one SYN.
+const AGAIN: u64 = 2;
+
+/// Clients that a port of this host answers, by the port and their addresses.
+pub(in crate::diagnosis) struct Clients(BTreeSet<(u16, IpAddr)>);
+
+impl Clients {
+    /// Collect clients that a connection, a wait, or a connection that came late shows.
+    pub(in crate::diagnosis) fn new(
+        sending: &BTreeMap<Socket, Sending>,
+        waits: &[Slow],
+        dropped: &[Dropped],
+    ) -> Self {
+        let asked = waits
+            .iter()
+            .filter(|wait| wait.key.root == Node::Service && wait.how == End::Data);
+        let asked = asked.map(|wait| (wait.flow.local.port(), wait.peer()));
+        let came = dropped.iter().filter(|one| one.came);
+        let came = came.map(|one| (one.to.port(), one.from.ip()));
+        let answered = sending.values().filter(|one| {
+            let has_both = one.connection.sends > 0 && one.connection.receives > 0;
+            one.opened == Opened::Accepted && has_both
+        });
+        let client = |one: &Sending| (one.flow.local.port(), canonical(one.flow.remote).ip());
+        Self(answered.map(client).chain(asked).chain(came).collect())
+    }
+
+    /// Return true for SYNs that a firewall dropped though their sender is let in otherwise, and
+    /// whose connection never came. A rule that keeps an address out lets nothing of it through.
+    fn are_held_back(&self, one: &Dropped) -> bool {
+        let client = (one.to.port(), one.from.ip());
+        &*one.reason == FIREWALL && one.syns >= AGAIN && !one.came && self.0.contains(&client)
+    }
+}
+
+/// Return notes of ports of this host whose SYNs its kernel drops, from clients that sent them
+/// again. A rule may mean that. A full accept queue is a finding of its own, as are `clients` that
+/// are let in otherwise.
+pub(in crate::diagnosis) fn notes(
+    dropped: &[Dropped],
+    clients: &Clients,
+    serves: impl Fn(u16) -> bool,
+) -> Vec<String> {
+    let mut ports = BTreeMap::<(u16, &str), (usize, u64, SocketAddr)>::new();
+    let again = dropped.iter().filter(|one| one.syns >= AGAIN);
+    let again = again.filter(|one| &*one.reason != FULL_LISTENER && !one.came);
+    let again = again.filter(|one| !clients.are_held_back(one));
+    for one in again.filter(|one| serves(one.to.port())) {
+        let key = (one.to.port(), &*one.reason);
+        let (connections, syns, _) = ports.entry(key).or_insert((0, 0, one.to));
+        *connections += 1;
+        *syns += one.syns;
+    }
+    let many = ports.into_iter().filter(|(_, (of, ..))| *of >= LEAST);
+    let said = many.map(|((_, reason), (of, syns, to))| {
+        let (syns, of) = (counted(syns, "SYN"), counted(of as u64, "connection"));
+        let to = service(to);
+        match reason {
+            FIREWALL => {
+                format!("this host's own firewall (netfilter) dropped {syns} to {to}, of {of}")
+            }
+            reason => format!(
+                "this host's kernel dropped {syns} to {to}, of {of}{}",
+                words(reason)
+            ),
+        }
+    });
+    said.collect()
+}
+
+/// Return findings of services of this host whose clients come through later than they might: the
+/// firewall drops their first SYNs. One that keeps somebody out lets none through. `accepted`: the
+/// connections of all services, by which a few of many are seldom.
+pub(in crate::diagnosis) fn findings(
+    dropped: &[Dropped],
+    accepted: u64,
+    known: &[Finding],
+    serves: impl Fn(u16) -> bool,
+) -> Vec<Finding> {
+    let mut services = BTreeMap::<SocketAddr, (u64, u64)>::new();
+    let came = dropped.iter().filter(|one| one.came);
+    for one in came.filter(|one| serves(one.to.port())) {
+        let (connections, syns) = services.entry(one.to).or_default();
+        *connections += 1;
+        *syns += one.syns;
+    }
+    let many = services.into_iter().filter(|(to, (of, _))| {
+        *of >= LEAST as u64 && of.saturating_mul(20) >= accepted && !is_told(known, to.port())
+    });
+    let found = many.map(|(to, (of, syns))| {
+        let node = Node::AcceptFirewall;
+        let sentence = format!(
+            "{} to {} came through late: {}: {} of them; a client sends the next one after 1 s or \
+             more",
+            counted(of, "connection"),
+            service(to),
+            node.about().is,
+            counted(syns, "SYN"),
+        );
+        let lost = failures(of);
+        let mut found = Finding::of_counts(node, Role::Serves, of, lost, sentence);
+        found.services.push(to);
+        found
+    });
+    found.collect()
+}
+
+/// Return findings of services of this host to which `clients` of theirs cannot open more
+/// connections: the firewall drops all SYNs of these. `known`: what clients of this host that were
+/// measured have told.
+pub(in crate::diagnosis) fn held_back(
+    dropped: &[Dropped],
+    clients: &Clients,
+    known: &[Finding],
+    serves: impl Fn(u16) -> bool,
+) -> Vec<Finding> {
+    let mut services = BTreeMap::<SocketAddr, (u64, u64)>::new();
+    let held = dropped.iter().filter(|one| clients.are_held_back(one));
+    for one in held.filter(|one| serves(one.to.port())) {
+        let (connections, syns) = services.entry(one.to).or_default();
+        *connections += 1;
+        *syns += one.syns;
+    }
+    let many = services
+        .into_iter()
+        .filter(|(to, (of, _))| *of >= LEAST as u64 && !is_told(known, to.port()));
+    let found = many.map(|(to, (of, syns))| {
+        let sentence = format!(
+            "{} to {} did not open: this host's own firewall (netfilter) dropped {} of them, from \
+             addresses that it lets in otherwise, as a limit of connections or of their rate does",
+            counted(of, "connection"),
+            service(to),
+            counted(syns, "SYN"),
+        );
+        let node = Node::AcceptFirewall;
+        let mut found = Finding::of_counts(node, Role::Serves, of, failures(of), sentence);
+        found.services.push(to);
+        found
+    });
+    found.collect()
+}
+
+/// Return true if a client of this host that was measured has told it.
+fn is_told(known: &[Finding], port: u16) -> bool {
+    let mut told = known
+        .iter()
+        .filter(|known| known.node == Node::ConnectFirewall);
+    told.any(|told| told.services.iter().any(|service| service.port() == port))
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::flow::{NetnsInode, Protocol};
+    use sockstamp_model::wait::{Connection, Evidence, Kind, Waits};
+
+    use super::*;
+    use crate::diagnosis::slow;
+    use crate::diagnosis::tests::{flow, sending, summary, wait};
+    use crate::diagnosis::{Case, Diagnosis, Scope};
+
+    fn dropped(reason: &str, from: SocketAddr, to: SocketAddr, packets: u64) -> Dropped {
+        Dropped {
+            netns: NetnsInode(2),
+            protocol: Protocol::Tcp,
+            from,
+            to,
+            reason: reason.into(),
+            packets,
+            syns: packets,
+            first: Timestamp::from_nanos(0),
+            last: Timestamp::from_nanos(6_000_000_000),
+            came: false,
+        }
+    }
+
+    fn told_with(end: End, drops: Vec<Dropped>) -> Diagnosis {
+        let connect = |of: u64| {
+            let mut wait = wait(Kind::Connect, end, of * 2_000, 1_500);
+            wait.evidence = Evidence {
+                syns: Some(2),
+                ..Evidence::default()
+            };
+            wait
+        };
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: (0..3).map(connect).collect(),
+            dropped: drops,
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    }
+
+    fn told(end: End, to: &str, reason: &str, packets: u64) -> String {
+        let from = "10.0.0.1:40000".parse().unwrap();
+        let drops = dropped(reason, from, to.parse().unwrap(), packets);
+        told_with(end, vec![drops]).findings[0].sentence.clone()
+    }
+
+    #[test]
+    fn a_connect_whose_syns_a_firewall_of_this_host_drops_names_it() {
+        let told_of = |end, to| told(end, to, FIREWALL, 2);
+        assert_eq!(
+            told_of(End::GivenUp, "10.0.0.2:6379"),
+            "3 connects of app to 10.0.0.2:6379 got no answer and were given up after 1.50 s: this \
+             host's own firewall (netfilter) drops their packets: 2 were dropped"
+        );
+        assert!(
+            told_of(End::Data, "10.0.0.2:6379").ends_with(
+                "this host's own firewall (netfilter) drops their packets: 2 were dropped"
+            )
+        );
+        let elsewhere = told_of(End::Data, "10.0.0.3:6379");
+        assert!(!elsewhere.contains("firewall"), "{elsewhere}");
+    }
+
+    #[test]
+    fn the_kernels_reason_is_named_where_as_many_packets_were_dropped_as_are_missed() {
+        let told_of = |reason, packets| told(End::Data, "10.0.0.2:6379", reason, packets);
+        let sentence = told_of("IP_RPFILTER", 3);
+        assert!(
+            sentence.ends_with(
+                "the kernel of this host drops their packets: 3 were dropped by the reverse path \
+                 filter: the route back to their sender leads through another device \
+                 (net.ipv4.conf.*.rp_filter) [IP_RPFILTER]"
+            ),
+            "{sentence}"
+        );
+        let unknown = told_of("LATER_REASON", 3);
+        assert!(
+            unknown.ends_with("3 were dropped [LATER_REASON]"),
+            "{unknown}"
+        );
+        let too_few = told_of("IP_RPFILTER", 1);
+        assert!(!too_few.contains("kernel"), "{too_few}");
+    }
+
+    #[test]
+    fn drops_before_a_wait_are_not_its_own() {
+        let (from, to) = ("10.0.0.1:40000", "10.0.0.2:6379");
+        let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+        let mut drops = dropped("TCP_CSUM", from, to, 9);
+        drops.first = Timestamp::from_nanos(20_000_000_000);
+        drops.last = drops.first;
+        let told = told_with(End::Data, vec![drops]);
+        let sentence = &told.findings[0].sentence;
+        assert!(!sentence.contains("kernel"), "{sentence}");
+    }
+
+    #[test]
+    fn clients_that_a_firewall_lets_in_late_are_a_finding() {
+        let one = |port: u16, came| Dropped {
+            came,
+            ..dropped(
+                FIREWALL,
+                SocketAddr::from(([10, 0, 0, 9], port)),
+                "10.0.0.1:80".parse().unwrap(),
+                1,
+            )
+        };
+        let late: Vec<_> = [1, 2, 3].map(|port| one(port, true)).into();
+        let found = findings(&late, 20, &[], |_| true);
+        assert_eq!(
+            found[0].sentence,
+            "3 connections to 10.0.0.1:80 came through late: this host's own firewall (netfilter) \
+             drops first SYNs of clients that it lets in later: 3 SYNs of them; a client sends \
+             the next one after 1 s or more"
+        );
+        assert_eq!(findings(&late, 1_000, &[], |_| true), []);
+        // Another program's port, beside what is measured.
+        assert_eq!(findings(&late, 20, &[], |port| port == 5432), []);
+        let kept_out: Vec<_> = [1, 2, 3].map(|port| one(port, false)).into();
+        assert_eq!(findings(&kept_out, 20, &[], |_| true), []);
+    }
+
+    #[test]
+    fn clients_that_a_firewall_keeps_out_are_a_note() {
+        let one = |port: u16, syns| {
+            let from = SocketAddr::from(([10, 0, 0, 9], port));
+            dropped(FIREWALL, from, "10.0.0.1:80".parse().unwrap(), syns)
+        };
+        let kept_out: Vec<_> = [1, 2, 3].map(|port| one(port, 2)).into();
+        let nobody = Clients::new(&BTreeMap::new(), &[], &[]);
+        assert_eq!(
+            notes(&kept_out, &nobody, |_| true),
+            [
+                "this host's own firewall (netfilter) dropped 6 SYNs to 10.0.0.1:80, of 3 connections"
+            ]
+        );
+        assert_eq!(notes(&kept_out, &nobody, |_| false), [""; 0]);
+        // A scan for open ports asks once.
+        let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
+        assert_eq!(notes(&scan, &nobody, |_| true), [""; 0]);
+    }
+
+    /// As of a rule that limits the connections of each address.
+    #[test]
+    fn a_firewall_that_holds_clients_of_a_service_back_is_a_finding() {
+        let one = |port: u16, syns| {
+            let from = SocketAddr::from(([10, 0, 0, 9], port));
+            dropped(FIREWALL, from, "10.0.0.1:80".parse().unwrap(), syns)
+        };
+        let served = |client: &str, sends| {
+            let connection = Connection {
+                sends,
+                receives: 4,
+                ..Connection::default()
+            };
+            let sending = sending(flow("10.0.0.1:80", client), connection);
+            let sending = [(slow::socket(&sending.flow), sending)].into();
+            Clients::new(&sending, &[], &[])
+        };
+        let held: Vec<_> = [1, 2, 3].map(|port| one(port, 2)).into();
+        let found = held_back(&held, &served("10.0.0.9:50000", 4), &[], |_| true);
+        assert_eq!(
+            found[0].sentence,
+            "3 connections to 10.0.0.1:80 did not open: this host's own firewall (netfilter) dropped \
+             6 SYNs of them, from addresses that it lets in otherwise, as a limit of connections or \
+             of their rate does"
+        );
+        assert_eq!(
+            notes(&held, &served("10.0.0.9:50000", 4), |_| true),
+            [""; 0]
+        );
+        // Another client is served, or none is answered; a scan.
+        let silent = |drops: &[Dropped], clients: &Clients| {
+            assert_eq!(held_back(drops, clients, &[], |_| true), []);
+        };
+        silent(&held, &served("10.0.0.8:50000", 4));
+        silent(&held, &served("10.0.0.9:50000", 0));
+        let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
+        silent(&scan, &served("10.0.0.9:50000", 4));
+        let late = Dropped {
+            came: true,
+            ..one(9, 1)
+        };
+        let clients = Clients::new(&BTreeMap::new(), &[], &[late]);
+        assert_eq!(held_back(&held, &clients, &[], |_| true).len(), 1);
+    }
+}

@@ -1,0 +1,526 @@
+//! Find what tasks of a process sleep in while it has slow waits, by looks at them.
+//!
+//! A look has all tasks of the process, not the one that works on a request: its threads may sleep
+//! in a lock because they have nothing to do. So looks during such waits are held against looks
+//! without: what more of its tasks sleep in than otherwise is what the waits are for.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use sockstamp_model::flow::canonical;
+use sockstamp_model::name::Name;
+use sockstamp_model::wait::End;
+
+use crate::diagnosis::evidence::sleep::{self, Ran, Sleep, SleepLook, Slept};
+use crate::diagnosis::slow::{Key, Role, Slow};
+use crate::diagnosis::tree::Node;
+
+/// As many looks show something.
+const LEAST: usize = 3;
+
+/// Return the process whose tasks are waited for, where that is on this host; 0 if none is known.
+fn process(wait: &Slow) -> u32 {
+    match wait.key.root {
+        Node::Service | Node::Read | Node::Accept => wait.pid,
+        Node::Connect if wait.seen.full_queue.is_none() => 0,
+        Node::Answer | Node::Connect => {
+            let there = wait.seen.there.as_ref();
+            let process = there.and_then(|there| there.process.as_ref());
+            process.map_or(0, |(pid, _)| *pid)
+        }
+        _ => 0,
+    }
+}
+
+/// Note for each wait for this host's programs what their tasks slept in. Looks while somebody is
+/// pushed to, on a connection that always has a question `open`, tell nothing of other waits. What
+/// failed may have met another process than what was answered.
+pub(in crate::diagnosis) fn note(waits: &mut [Slow], open: &[bool], looks: &[SleepLook]) {
+    let mut keys = BTreeMap::<(&Key, bool), [Vec<&Slow>; 2]>::new();
+    let known = waits.iter().zip(open);
+    for (wait, is_open) in known.filter(|(wait, _)| process(wait) != 0) {
+        let of = (&wait.key, wait.is_failure());
+        keys.entry(of).or_default()[usize::from(*is_open)].push(wait);
+    }
+    let keys = keys
+        .into_iter()
+        .map(|(key, [asked, pushed])| match asked[..] {
+            [] => (key, pushed),
+            _ => (key, asked),
+        });
+    let keys: BTreeMap<_, _> = keys.collect();
+    let find = |(&(key, fails), waits): (&(&Key, bool), &Vec<&Slow>)| {
+        let others = keys.get(&(key, !fails)).map_or(&[][..], Vec::as_slice);
+        ((key.clone(), fails), find(waits, others, looks))
+    };
+    let found: BTreeMap<(Key, bool), Found> = keys.iter().map(find).collect();
+    for wait in waits {
+        if let Some(found) = found.get(&(wait.key.clone(), wait.is_failure())) {
+            wait.seen.slept.clone_from(&found.slept);
+            wait.seen.ran.clone_from(&found.ran);
+            wait.seen.asleep_in.clone_from(&found.asleep_in);
+            wait.seen.idle = found.is_idle;
+            wait.seen.for_clients = found.is_for_clients;
+            wait.seen.held_up = found.is_held_up;
+            wait.seen.tracer.clone_from(&found.tracer);
+            ask(wait);
+        }
+    }
+}
+
+/// Tell that tasks of some processes were not looked at.
+pub(in crate::diagnosis) fn unseen(hidden: &BTreeSet<u32>) -> Option<String> {
+    const NAMED: usize = 3;
+    let named = hidden.iter().take(NAMED).map(|pid| format!("PID {pid}"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let whose = match hidden.len() {
+        0 => return None,
+        count if count > NAMED => format!("{named} and {} others", count - NAMED),
+        _ => named,
+    };
+    Some(format!(
+        "what tasks of {whose} sleep in is not known: they are another user's, and that takes \
+         CAP_SYS_PTRACE"
+    ))
+}
+
+/// Give what is not known of a service to the peer for whose data its tasks sleep, at half of the
+/// looks: the question to it may have been taken for another thing.
+fn ask(wait: &mut Slow) {
+    let Some(slept) = &wait.seen.slept else {
+        return;
+    };
+    let is_peer = matches!(slept.sleep, Sleep::Peer(_));
+    if wait.key.root != Node::Service || !is_peer || slept.looks * 2 < slept.of {
+        return;
+    }
+    let is_asleep = |node| matches!(node, Node::ServiceAsleep | Node::ServiceUnknown);
+    wait.parts.give(is_asleep, Node::ServiceAsks);
+}
+
+/// Return true if tasks sleep so at four looks of five: it is no subscription that the wait is for.
+/// A process of one task has no other one that works, so that a lock holds it up, too.
+fn are_held_up(during: &[&SleepLook], usual: &Usual<'_>) -> bool {
+    let is_so = |look: &&&SleepLook| {
+        let mut sleeps = look.tasks.values().flatten();
+        sleeps.any(|sleep| match sleep {
+            Sleep::Lock => look.tasks.len() == 1,
+            sleep => sleep.is_held_up() && usual.beyond(sleep, look) > 0,
+        })
+    };
+    let looks = during.iter().filter(is_so).count();
+    during.len() >= LEAST && looks * 5 >= during.len() * 4
+}
+
+/// The tasks of programs while some of their waits went on.
+struct Found {
+    slept: Option<Slept>,
+    ran: Option<Ran>,
+    /// All that tasks slept in, but for events, at most looks.
+    asleep_in: Vec<Sleep>,
+    /// The tasks had nothing to do, at four looks of five.
+    is_idle: bool,
+    /// The tasks waited for clients, and asked nobody, at four looks of five.
+    is_for_clients: bool,
+    /// The tasks worked, or did not sleep for want of something to do, at four looks of five.
+    is_held_up: bool,
+    /// The program that traced theirs at half of the looks.
+    tracer: Option<Name>,
+}
+
+/// Return true if one of these waits went on, for the process that was looked at.
+fn goes_on(waits: &[&Slow], look: &SleepLook) -> bool {
+    let at = look.at.as_nanos();
+    let is_in = |wait: &&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
+    waits.iter().any(is_in)
+}
+
+/// Find what tasks did during these waits, and not otherwise. `others` wait for the same, with
+/// another end: looks during them show neither.
+fn find(waits: &[&Slow], others: &[&Slow], looks: &[SleepLook]) -> Found {
+    let pids: BTreeSet<_> = waits.iter().map(|wait| process(wait)).collect();
+    let of_these = looks.iter().filter(|look| pids.contains(&look.pid));
+    let serving = do_end(waits).then(|| without_parked(of_these.clone()));
+    let of_these = serving.as_ref().map_or_else(
+        || of_these.collect::<Vec<_>>(),
+        |looks| looks.iter().collect(),
+    );
+    let of_these = of_these.into_iter();
+    let (during, without): (Vec<_>, Vec<_>) = of_these.partition(|look| goes_on(waits, look));
+    let without: Vec<_> = without
+        .into_iter()
+        .filter(|look| !goes_on(others, look))
+        .collect();
+    let usual = Usual::new(waits, &during, &without);
+    let idle = during.iter().filter(|look| usual.is_idle(look)).count();
+    let alone = during.iter().filter(|look| are_for_clients(look)).count();
+    let is_mostly = |looks: usize| during.len() >= LEAST && looks * 5 >= during.len() * 4;
+    Found {
+        slept: for_more(waits, &during)
+            .or_else(|| own_timer(waits, &during, &without))
+            .or_else(|| slept(&during, &usual)),
+        ran: ran(&during, &without),
+        asleep_in: asleep_in(&during),
+        is_idle: is_mostly(idle),
+        is_for_clients: is_mostly(alone),
+        is_held_up: are_held_up(&during, &usual) || is_mostly(at_work(waits, &during, &usual)),
+        tracer: tracer(&during),
+    }
+}
+
+/// Return the looks at which the tasks that serve are at work all along: one runs, and does not as
+/// often without such waits; or it sends to a peer that has no room, or sleeps once, until the wait
+/// ends. A task that waits for news goes back to its event wait, or sleeps again and again. Where
+/// other tasks wait for clients of their own, one sends as seldom without such waits.
+fn at_work(waits: &[&Slow], during: &[&SleepLook], usual: &Usual<'_>) -> usize {
+    let runs_more = ran(during, usual.without).is_some();
+    let naps = naps_once(waits, during);
+    let works = |sleep: &Option<Sleep>| match sleep {
+        None => runs_more,
+        Some(Sleep::Timer) => naps,
+        Some(sleep) => matches!(sleep, Sleep::Room(_)),
+    };
+    let sends_more = |look: &SleepLook| {
+        let mut sends = look.tasks.values().flatten();
+        let is_more =
+            |sleep: &Sleep| matches!(sleep, Sleep::Room(_)) && usual.beyond(sleep, look) > 0;
+        usual.without.len() >= LEAST && sends.any(is_more)
+    };
+    let is_at_work = |look: &&&SleepLook| {
+        let tasks = look.tasks.values();
+        let mut serving = tasks.filter(|task| **task != Some(Sleep::Lock)).peekable();
+        sends_more(look) || (serving.peek().is_some() && serving.all(works))
+    };
+    during.iter().filter(is_at_work).count()
+}
+
+/// Return true if tasks went to sleep for a timer hardly more often than somebody began to wait.
+fn naps_once(waits: &[&Slow], during: &[&SleepLook]) -> bool {
+    let naps = |look: &&&SleepLook| {
+        let mut stirred = look.stirred.iter();
+        stirred.any(|task| look.tasks.get(task) == Some(&Some(Sleep::Timer)))
+    };
+    let is_seen = |wait: &&&Slow| during.iter().any(|look| goes_on(&[wait], look));
+    let seen = waits.iter().filter(is_seen).count();
+    during.iter().filter(naps).count() * 2 <= seen * 3
+}
+
+/// Return true if these waits end by what was waited for, or are not open for much longer than
+/// those that did.
+fn do_end(waits: &[&Slow]) -> bool {
+    let ended = waits.iter().filter(|wait| wait.how == End::Data);
+    let longest = ended.map(|wait| wait.time()).max().unwrap_or(0);
+    let ends = |wait: &&Slow| wait.how == End::Data || wait.time() <= longest.saturating_mul(3);
+    waits.iter().all(ends)
+}
+
+/// Leave out tasks that slept at all looks, and did not run between them: what ended was not theirs
+/// to do. Who is stopped, or held up otherwise, may have ended it since.
+fn without_parked<'a>(looks: impl Iterator<Item = &'a SleepLook> + Clone) -> Vec<SleepLook> {
+    let mut seen = BTreeMap::<_, (usize, bool)>::new();
+    for look in looks.clone() {
+        for (task, sleep) in &look.tasks {
+            let (times, is_parked) = seen.entry((look.pid, *task)).or_insert((0, true));
+            *times += 1;
+            *is_parked &=
+                !look.stirred.contains(task) && !sleep.as_ref().is_some_and(Sleep::is_held_up);
+        }
+    }
+    let is_parked = |of: &(u32, u32)| {
+        let (times, is_parked) = seen[of];
+        is_parked && times >= LEAST
+    };
+    let mut looks: Vec<_> = looks.cloned().collect();
+    for look in &mut looks {
+        look.tasks.retain(|task, _| !is_parked(&(look.pid, *task)));
+    }
+    looks
+}
+
+/// Return true if nothing but a client, or a timer of its own, ends what a process does: its event
+/// loops watch clients alone, and its other tasks sleep in locks, as those without work do.
+fn are_for_clients(look: &SleepLook) -> bool {
+    let is_so = |(task, sleep): (&u32, &Option<Sleep>)| {
+        *sleep == Some(Sleep::Lock) || look.for_clients.contains(task)
+    };
+    let has_loop = look
+        .tasks
+        .keys()
+        .any(|task| look.for_clients.contains(task));
+    has_loop && look.tasks.iter().all(is_so)
+}
+
+fn tracer(during: &[&SleepLook]) -> Option<Name> {
+    let tracers: Vec<_> = during
+        .iter()
+        .filter_map(|look| look.tracer.as_ref())
+        .collect();
+    let is_often = tracers.len() >= LEAST && tracers.len() * 2 >= during.len();
+    tracers
+        .first()
+        .filter(|_| is_often)
+        .map(|tracer| (*tracer).clone())
+}
+
+/// Return what more tasks slept in than otherwise, at a third of the looks during waits; of
+/// several, what most tasks slept in. Who sleeps in a lock waits for one that has it: what that one
+/// sleeps in comes first.
+fn slept(during: &[&SleepLook], usual: &Usual<'_>) -> Option<Slept> {
+    let of = during.len();
+    let beyond = |sleep: &Sleep| {
+        let beyond = during.iter().map(|look| usual.beyond(sleep, look));
+        let beyond: Vec<_> = beyond.filter(|beyond| *beyond > 0).collect();
+        // Of those that have a lock in turn, few are in it at a time.
+        let part = if sleep.is_held_up() { 6 } else { 3 };
+        let is_often = of >= LEAST && beyond.len() * part >= of;
+        let slept = Slept {
+            sleep: sleep.clone(),
+            looks: beyond.len(),
+            of,
+            theirs: theirs(sleep, during),
+            sessions: sessions(during),
+        };
+        is_often.then(|| (beyond.iter().sum::<usize>(), slept))
+    };
+    let candidates: BTreeSet<_> = during.iter().flat_map(|look| look.tasks.values()).collect();
+    let candidates = candidates.into_iter().flatten();
+    candidates
+        .filter(|sleep| **sleep != Sleep::Idle)
+        .filter_map(beyond)
+        .max_by(|(tasks, slept), (others, other)| {
+            let rank = |slept: &Slept| slept.sleep.rank();
+            rank(slept)
+                .cmp(&rank(other))
+                .then_with(|| tasks.cmp(others))
+                .then_with(|| other.sleep.cmp(&slept.sleep))
+        })
+        .map(|(_, slept)| slept)
+        .or_else(|| of_one_task(during))
+}
+
+/// Return all that tasks slept in at four looks of five, but for events.
+fn asleep_in(during: &[&SleepLook]) -> Vec<Sleep> {
+    let mut looks = BTreeMap::<_, usize>::new();
+    for look in during {
+        let states: BTreeSet<_> = look.tasks.values().flatten().collect();
+        for state in states {
+            *looks.entry(state).or_default() += 1;
+        }
+    }
+    let is_often = |(state, looks): &(&Sleep, usize)| {
+        **state != Sleep::Idle && during.len() >= LEAST && looks * 5 >= during.len() * 4
+    };
+    let often = looks.into_iter().filter(is_often);
+    often.map(|(state, _)| state.clone()).collect()
+}
+
+/// Return what tasks of a service at the other end of a Unix socket did at half of the looks.
+fn theirs(sleep: &Sleep, during: &[&SleepLook]) -> Option<Option<Sleep>> {
+    let mut counts = BTreeMap::<_, usize>::new();
+    let with = during.iter().filter(|look| !look.theirs.is_empty());
+    for look in with.clone() {
+        let states: BTreeSet<_> = look.theirs.iter().collect();
+        for state in states {
+            *counts.entry(state).or_default() += 1;
+        }
+    }
+    let is_half = |(_, count): &(_, usize)| {
+        matches!(sleep, Sleep::Service(..)) && count * 2 >= with.clone().count()
+    };
+    let most = counts.into_iter().filter(is_half);
+    most.max_by_key(|(state, count)| (**state != Some(Sleep::Idle), *count))
+        .map(|(state, _)| state.clone())
+}
+
+/// A task that is alone waits for an event, where it does so at four looks of five: it is kept by
+/// none of the other things.
+fn of_one_task(during: &[&SleepLook]) -> Option<Slept> {
+    let of = during.len();
+    let waits = |look: &&&SleepLook| {
+        look.tasks.len() == 1 && look.tasks.values().all(|task| *task == Some(Sleep::Idle))
+    };
+    let looks = during.iter().filter(waits).count();
+    (of >= LEAST && looks * 5 >= of * 4).then_some(Slept::new(Sleep::Idle, looks, of))
+}
+
+/// Return the sessions that were in a transaction or at work at half of the looks that show some.
+fn sessions(during: &[&SleepLook]) -> Vec<Name> {
+    let mut looks = BTreeMap::<_, usize>::new();
+    let with = during.iter().filter(|look| !look.sessions.is_empty());
+    for look in with.clone() {
+        for session in &look.sessions {
+            *looks.entry(session).or_default() += 1;
+        }
+    }
+    let of = with.count();
+    let often = looks.into_iter().filter(|(_, looks)| looks * 2 >= of);
+    often.map(|(session, _)| session.clone()).collect()
+}
+
+/// The end of a connection at the client that a wait is of.
+fn client(wait: &Slow) -> SocketAddr {
+    canonical(match wait.key.role {
+        Role::Asks => wait.flow.local,
+        Role::Serves => wait.flow.remote,
+    })
+}
+
+/// At four looks of five, a task reads the very connection on which somebody waits for it.
+fn for_more(waits: &[&Slow], during: &[&SleepLook]) -> Option<Slept> {
+    let reads = |look: &&&SleepLook| {
+        let at = look.at.as_nanos();
+        let of_this = waits.iter().filter(|wait| process(wait) == look.pid);
+        let mut open = of_this.filter(|wait| wait.begin < at && at < wait.end);
+        open.any(|wait| look.reads.values().any(|read| *read == client(wait)))
+    };
+    let (of, looks) = (during.len(), during.iter().filter(reads).count());
+    (of >= LEAST && looks * 5 >= of * 4).then_some(Slept::new(Sleep::More, looks, of))
+}
+
+/// Timers are as exact as that.
+const TIMER: u64 = 2_000_000;
+
+/// A timer of the program's own ends its waits: at four looks of five, a task waits for events
+/// until the end of a wait, and no longer than that takes. Without such waits it waits longer.
+fn own_timer(waits: &[&Slow], during: &[&SleepLook], without: &[&SleepLook]) -> Option<Slept> {
+    let ended = waits.iter().filter(|wait| wait.how == End::Data);
+    let longest = ended.clone().map(|wait| wait.time()).max()?;
+    let ends = |look: &&&SleepLook| {
+        let at = look.at.as_nanos();
+        let of_this = ended.clone().filter(|wait| process(wait) == look.pid);
+        let mut open = of_this.filter(|wait| wait.begin < at && at < wait.end);
+        open.any(|wait| {
+            let times = (wait.end - at).saturating_sub(TIMER)..=wait.time() + TIMER;
+            look.ends_after
+                .values()
+                .any(|after| times.contains(&after.0))
+        })
+    };
+    let is_short = |look: &&&SleepLook| {
+        let mut times = look.ends_after.values();
+        times.any(|after| after.0 <= longest + TIMER)
+    };
+    let (of, looks) = (during.len(), during.iter().filter(ends).count());
+    let usual = without.iter().filter(is_short).count();
+    let is_often = of >= LEAST && looks * 5 >= of * 4 && usual * 2 <= without.len();
+    is_often.then_some(Slept::new(Sleep::Timer, looks, of))
+}
+
+/// Return the threads that did not sleep at half of the looks during waits, and half as often
+/// otherwise at most; of several, those that did least.
+fn ran(during: &[&SleepLook], without: &[&SleepLook]) -> Option<Ran> {
+    let of = during.len();
+    let (now, usual) = (runs(during), runs(without));
+    let is_more = |name: &str, looks: usize| {
+        let (usual, _) = usual.get(name).copied().unwrap_or_default();
+        without.len() >= LEAST && usual * 2 * of <= looks * without.len()
+    };
+    now.into_iter()
+        .filter(|(name, (looks, _))| of >= LEAST && looks * 2 >= of && is_more(name, *looks))
+        .max_by_key(|(_, (looks, _))| *looks)
+        .map(|(name, (looks, ready))| Ran {
+            name,
+            looks,
+            ready,
+            of,
+        })
+}
+
+/// Return at how many looks threads of each name did not sleep, and at how many of these none ran.
+fn runs(looks: &[&SleepLook]) -> BTreeMap<String, (usize, usize)> {
+    let mut runs = BTreeMap::<String, (usize, usize)>::new();
+    for look in looks {
+        let ran: BTreeSet<_> = look.ran.iter().map(sleep::of_all).collect();
+        let ready: BTreeSet<_> = look.ready.iter().map(sleep::of_all).collect();
+        for name in ran.union(&ready) {
+            let (looks, waited) = runs.entry(name.clone()).or_default();
+            *looks += 1;
+            *waited += usize::from(!ran.contains(name));
+        }
+    }
+    runs
+}
+
+/// What tasks sleep in without such a wait.
+struct Usual<'a> {
+    waits: &'a [&'a Slow],
+    without: &'a [&'a SleepLook],
+    /// Tasks that were seen in more than one state.
+    changing: BTreeSet<(u32, u32)>,
+}
+
+impl<'a> Usual<'a> {
+    fn new(waits: &'a [&'a Slow], during: &[&SleepLook], without: &'a [&'a SleepLook]) -> Self {
+        let mut states = BTreeMap::<_, BTreeSet<_>>::new();
+        for look in during.iter().chain(without) {
+            for (&task, sleep) in &look.tasks {
+                states.entry((look.pid, task)).or_default().insert(sleep);
+            }
+        }
+        let changing = states.into_iter().filter(|(_, states)| states.len() > 1);
+        Self {
+            waits,
+            without,
+            changing: changing.map(|(task, _)| task).collect(),
+        }
+    }
+
+    /// Return how many tasks more than otherwise sleep in it. Where no look shows otherwise, those
+    /// count that are not always so; nobody is stopped for want of something to do.
+    fn beyond(&self, sleep: &Sleep, look: &SleepLook) -> usize {
+        let tasks = look
+            .tasks
+            .iter()
+            .filter(|(_, of)| of.as_ref() == Some(sleep));
+        if look.tasks.len() == 1 {
+            return tasks.count();
+        }
+        if self.without.len() >= LEAST {
+            return tasks.count().saturating_sub(self.median(sleep));
+        }
+        let stopped = tasks.clone().count();
+        let changes = |task: u32| self.changing.contains(&(look.pid, task));
+        let changing = tasks.filter(|(task, _)| changes(**task)).count();
+        match sleep {
+            Sleep::Stopped | Sleep::Frozen => stopped,
+            Sleep::Lock => changing.min(self.unserved(look)),
+            _ => changing,
+        }
+    }
+
+    /// Return how many waits go on that no task works on: threads without work sleep in locks, too.
+    fn unserved(&self, look: &SleepLook) -> usize {
+        let at = look.at.as_nanos();
+        let is_on = |wait: &&&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
+        let open = self.waits.iter().filter(is_on).count();
+        let works = |task: &&Option<Sleep>| !matches!(task, Some(Sleep::Idle | Sleep::Lock));
+        open.saturating_sub(look.tasks.values().filter(works).count())
+    }
+
+    /// Return true if none of the tasks has something to do: they wait for events, or as otherwise.
+    fn is_idle(&self, look: &SleepLook) -> bool {
+        let mut tasks = look.tasks.values();
+        !look.tasks.is_empty()
+            && tasks.all(|task| match task {
+                None => false,
+                Some(Sleep::Idle) => true,
+                Some(sleep) => {
+                    let is_known = *sleep == Sleep::Lock || self.without.len() >= LEAST;
+                    is_known && self.beyond(sleep, look) == 0
+                }
+            })
+    }
+
+    fn median(&self, sleep: &Sleep) -> usize {
+        let count = |look: &&SleepLook| {
+            let tasks = look.tasks.values();
+            tasks.filter(|task| task.as_ref() == Some(sleep)).count()
+        };
+        let mut counts: Vec<_> = self.without.iter().map(count).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied().unwrap_or(0)
+    }
+}

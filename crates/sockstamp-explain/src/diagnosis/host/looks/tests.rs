@@ -1,0 +1,326 @@
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::Timestamp;
+use sockstamp_model::fixture;
+use sockstamp_model::stage::Direction;
+
+use super::*;
+use crate::diagnosis::slow::{Parts, Seen};
+
+/// A look at two threads: one that serves, and one that only ever sleeps in `other`.
+fn look(ms: u64, serving: Option<Sleep>, other: Sleep) -> SleepLook {
+    SleepLook {
+        tasks: [(7, Some(other)), (8, serving)].into_iter().collect(),
+        stirred: BTreeSet::from([7, 8]),
+        ..SleepLook::new(7, Timestamp::from_nanos(ms * 1_000_000))
+    }
+}
+
+/// Waits of 50 ms, one in 100 ms.
+fn served(looks: &[SleepLook]) -> Seen {
+    let flow = fixture::message(Direction::Tx).flow;
+    let wait = |of: u64| Slow {
+        key: Key::new(Node::Service, "web".into(), Role::Serves, &flow),
+        flow,
+        pid: 7,
+        is_new: false,
+        begin: of * 100_000_000,
+        end: of * 100_000_000 + 50_000_000,
+        weight: 1,
+        parts: Parts::divide(50_000_000, [], Node::ServiceAsleep),
+        how: End::Data,
+        seen: Seen::default(),
+    };
+    let mut waits: Vec<_> = (0..10).map(wait).collect();
+    let open = vec![false; waits.len()];
+    note(&mut waits, &open, looks);
+    waits[0].seen.clone()
+}
+
+#[test]
+fn a_task_that_is_alone_in_its_event_wait_is_kept_by_nothing_else() {
+    let alone = |of: u64, sleep| SleepLook {
+        tasks: [(7, Some(sleep))].into_iter().collect(),
+        ..look(of * 100 + 25, Some(Sleep::Idle), Sleep::Idle)
+    };
+    let looks: Vec<_> = (0..10).map(|of| alone(of, Sleep::Idle)).collect();
+    let slept = served(&looks).slept.unwrap();
+    assert_eq!((slept.sleep, slept.looks, slept.of), (Sleep::Idle, 10, 10));
+    let asks = Sleep::Peer("10.0.0.9:3306".parse().unwrap());
+    let looks: Vec<_> = (0..10).map(|of| alone(of, asks.clone())).collect();
+    assert_eq!(served(&looks).slept.unwrap().sleep, asks);
+}
+
+/// As of a server with a thread for each connection, whose client lost the rest of a body.
+/// Others may read the connections of other clients.
+#[test]
+fn a_task_that_reads_the_very_connection_waits_for_more_of_it() {
+    let client = fixture::message(Direction::Tx).flow.remote;
+    let at = |of: u64, reads: SocketAddr| SleepLook {
+        reads: BTreeMap::from([(8, reads)]),
+        ..look(of * 100 + 25, Some(Sleep::Idle), Sleep::Timer)
+    };
+    let told = |reads: SocketAddr| {
+        let looks: Vec<_> = (0..10).map(|of| at(of, reads)).collect();
+        served(&looks).slept.map(|slept| slept.sleep)
+    };
+    assert_eq!(told(canonical(client)), Some(Sleep::More));
+    assert_eq!(told("192.0.2.7:40000".parse().unwrap()), None);
+}
+
+/// As of commits that wait for a standby, and keep rows for which others wait.
+#[test]
+fn what_a_holder_sleeps_in_comes_before_its_lock() {
+    let sessions = vec![Name::from("PID 9 of 10.0.0.7(4000), idle in transaction")];
+    let at = |of: u64, sleep: Sleep| SleepLook {
+        tasks: [(7, Some(sleep))].into_iter().collect(),
+        sessions: sessions.clone(),
+        ..look(of * 100 + 25, None, Sleep::Idle)
+    };
+    let told = |standby: u64| {
+        let sleep = |of| match of < standby {
+            true => Sleep::Standby,
+            false => Sleep::SessionLock,
+        };
+        let looks: Vec<_> = (0..10).map(|of| at(of, sleep(of))).collect();
+        served(&looks).slept.unwrap()
+    };
+    assert_eq!(told(3).sleep, Sleep::Standby);
+    let locked = told(0);
+    assert_eq!(locked.sleep, Sleep::SessionLock);
+    let words = locked.words();
+    assert!(words.ends_with(
+        "at 10 of 10 looks; meanwhile in a transaction or at work: PID 9 of 10.0.0.7(4000), idle in \
+         transaction"
+    ), "{words}");
+}
+
+/// As of redis, whose threads beside the one that serves rest.
+#[test]
+fn tasks_that_never_run_serve_nobody() {
+    let at = |of: u64, stirred: &[u32]| SleepLook {
+        stirred: stirred.iter().copied().collect(),
+        ..look(of * 100 + 25, Some(Sleep::Idle), Sleep::Lock)
+    };
+    let told = |stirred: &[u32]| {
+        let looks: Vec<_> = (0..10).map(|of| at(of, stirred)).collect();
+        let seen = served(&looks);
+        (seen.slept.map(|slept| slept.sleep), seen.asleep_in)
+    };
+    assert_eq!(told(&[8]), (Some(Sleep::Idle), vec![]));
+    assert_eq!(told(&[7, 8]), (None, vec![Sleep::Lock]));
+}
+
+#[test]
+fn a_thread_that_runs_only_while_others_wait_is_named() {
+    let at = |ms, ran: &[&str]| SleepLook {
+        ran: ran.iter().map(|name| Name::from(*name)).collect(),
+        ..look(ms, Some(Sleep::Lock), Sleep::Idle)
+    };
+    let told = |ran: &[&str], otherwise: &[&str]| {
+        let during = (0..10).map(|of| at(of * 100 + 25, ran));
+        let without = (0..10).map(|of| at(of * 100 + 75, otherwise));
+        let looks: Vec<_> = during.chain(without).collect();
+        served(&looks).ran.map(|ran| ran.words())
+    };
+    assert_eq!(
+        told(&["GC Thread#0", "GC Thread#12"], &[]).as_deref(),
+        Some("its thread GC Thread ran, at 10 of 10 looks: it collects garbage, as a rule")
+    );
+    assert_eq!(told(&["worker-1"], &["worker-7"]), None);
+    assert_eq!(told(&[], &[]), None);
+}
+
+/// As of an event loop that another client's script, or a timer's work, keeps busy.
+#[test]
+fn who_works_until_it_answers_holds_no_question_for_news() {
+    let alone = |ms: u64, sleep: Option<Sleep>| SleepLook {
+        tasks: [(7, sleep.clone())].into_iter().collect(),
+        ran: sleep
+            .is_none()
+            .then(|| "redis".into())
+            .into_iter()
+            .collect(),
+        stirred: BTreeSet::from([7]),
+        ..look(ms, None, Sleep::Idle)
+    };
+    let held_up = |during: &[Option<Sleep>], without: Option<Sleep>| {
+        let during = (0..10).zip(during.iter().cycle());
+        let during = during.map(|(of, sleep)| alone(of * 100 + 25, sleep.clone()));
+        let without = (0..10).map(|of| alone(of * 100 + 75, without.clone()));
+        served(&during.chain(without).collect::<Vec<_>>()).held_up
+    };
+    let idle = Some(Sleep::Idle);
+    assert!(held_up(&[None, None], idle.clone()));
+    // A broker that others keep as busy, and one that goes back to its event wait.
+    assert!(!held_up(&[None, None], None));
+    assert!(!held_up(&[None, idle.clone()], idle.clone()));
+    let room = Some(Sleep::Room("10.0.0.9:40000".parse().unwrap()));
+    assert!(held_up(&[room.clone(), room], idle.clone()));
+    let nap = Some(Sleep::Timer);
+    assert!(held_up(&[nap.clone(), nap], idle));
+}
+
+/// As of a chat whose tasks each read one client, and send to all.
+#[test]
+fn who_is_in_a_send_while_others_read_holds_no_question_for_news() {
+    let room = || Some(Sleep::Room("10.0.0.9:40000".parse().unwrap()));
+    let during = || (0..10).map(|of| look(of * 100 + 25, room(), Sleep::Idle));
+    let without = |sleep: Option<Sleep>| {
+        (0..10).map(move |of| look(of * 100 + 75, sleep.clone(), Sleep::Idle))
+    };
+    let held_up = |looks: Vec<SleepLook>| served(&looks).held_up;
+    assert!(held_up(
+        during().chain(without(Some(Sleep::Idle))).collect()
+    ));
+    // A download beside a poll goes on without it, or may.
+    assert!(!held_up(during().chain(without(room())).collect()));
+    assert!(!held_up(during().collect()));
+}
+
+/// As of a long poll whose program looks for news ten times a second.
+#[test]
+fn who_naps_again_and_again_waits_for_news() {
+    let looks: Vec<_> = (0..10)
+        .flat_map(|of| [15, 25, 35].map(|at| of * 100 + at))
+        .map(|ms| SleepLook {
+            tasks: [(7, Some(Sleep::Timer))].into_iter().collect(),
+            stirred: BTreeSet::from([7]),
+            ..look(ms, None, Sleep::Idle)
+        })
+        .collect();
+    assert!(!served(&looks).held_up);
+}
+
+#[test]
+fn a_tracer_is_named() {
+    let look = |of: u64, tracer: Option<Name>| SleepLook {
+        tracer,
+        ..look(of * 100 + 25, None, Sleep::Lock)
+    };
+    let traced = (0..10)
+        .map(|of| look(of, Some("strace".into())))
+        .collect::<Vec<_>>();
+    assert_eq!(served(&traced).tracer, Some("strace".into()));
+    let once = (0..10).map(|of| look(of, (of == 1).then(|| "gdb".into())));
+    assert_eq!(served(&once.collect::<Vec<_>>()).tracer, None);
+}
+
+/// As of an event loop that limits its rate: it sleeps until the moment at which it answers.
+#[test]
+fn a_timer_that_ends_with_the_wait_is_its_own() {
+    let at = |ms: u64, after: u64| SleepLook {
+        tasks: [(7, Some(Sleep::Idle))].into_iter().collect(),
+        ends_after: [(7, Nanos(after * 1_000_000))].into_iter().collect(),
+        ..look(ms, None, Sleep::Idle)
+    };
+    let told = |after: u64, otherwise: u64| {
+        let during = (0..10).map(|of| at(of * 100 + 25, after));
+        let without = (0..10).map(|of| at(of * 100 + 75, otherwise));
+        let looks: Vec<_> = during.chain(without).collect();
+        served(&looks).slept.map(|slept| slept.sleep)
+    };
+    assert_eq!(told(50, 60_000), Some(Sleep::Timer));
+    assert_eq!(told(30, 60_000), Some(Sleep::Timer));
+    // A timer that would end before the wait does, or after it, or that always ticks.
+    assert_eq!(told(20, 60_000), Some(Sleep::Idle));
+    assert_eq!(told(60_000, 60_000), Some(Sleep::Idle));
+    assert_eq!(told(50, 50), Some(Sleep::Idle));
+}
+
+/// As of a pool of one thread, which sleeps for each request, beside others in locks.
+#[test]
+fn what_tasks_always_sleep_in_is_kept() {
+    let looks: Vec<_> = (0..10)
+        .map(|of| look(of * 100 + 25, Some(Sleep::Timer), Sleep::Lock))
+        .collect();
+    let seen = served(&looks);
+    assert_eq!(seen.slept, None);
+    assert_eq!(seen.asleep_in, [Sleep::Lock, Sleep::Timer]);
+}
+
+#[test]
+fn a_service_behind_a_unix_socket_is_named_with_what_it_does() {
+    let php = Sleep::Service("php-fpm".into(), "/run/php.sock".into());
+    let at = |of: u64, theirs: Option<Sleep>| SleepLook {
+        tasks: [(7, Some(php.clone()))].into_iter().collect(),
+        theirs: vec![theirs],
+        ..look(of * 100 + 25, None, Sleep::Idle)
+    };
+    let told = |theirs: Option<Sleep>| {
+        let looks: Vec<_> = (0..10).map(|of| at(of, theirs.clone())).collect();
+        served(&looks).slept.unwrap().words()
+    };
+    let known = "for php-fpm at the Unix socket /run/php.sock, at 10 of 10 looks";
+    assert_eq!(told(Some(Sleep::Idle)), known);
+    assert_eq!(told(None), format!("{known}; it runs meanwhile"));
+    let disk = told(Some(Sleep::Disk));
+    assert_eq!(
+        disk,
+        format!("{known}; its tasks sleep meanwhile: a disk or file system (state D)")
+    );
+}
+
+/// The state of a task in /proc is the same for one that runs and one that waits for a CPU.
+#[test]
+fn a_thread_that_waits_for_a_cpu_does_not_run() {
+    let at = |of: u64, is_ready: bool| {
+        let name = vec![Name::from("worker")];
+        let look = look(of * 100 + 25, Some(Sleep::Lock), Sleep::Idle);
+        match is_ready {
+            true => SleepLook {
+                ready: name,
+                ..look
+            },
+            false => SleepLook { ran: name, ..look },
+        }
+    };
+    let told = |ready: u64| {
+        let during = (0..10).map(|of| at(of, of < ready));
+        let without = (0..10).map(|of| look(of * 100 + 75, Some(Sleep::Lock), Sleep::Idle));
+        let looks: Vec<_> = during.chain(without).collect();
+        served(&looks).ran.unwrap().words()
+    };
+    assert_eq!(
+        told(10),
+        "its thread worker waited for a CPU, at 10 of 10 looks"
+    );
+    let both = "its thread worker ran or waited for a CPU (that at 4), at 10 of 10 looks";
+    assert_eq!(told(4), both);
+}
+
+#[test]
+fn what_tasks_sleep_in_otherwise_is_not_what_they_wait_for() {
+    let looks = |at: u64, sleep: Sleep, other: Sleep| {
+        let look = move |of: u64| look(of * 100 + at, Some(sleep.clone()), other.clone());
+        (0..10).map(look)
+    };
+    let during = |sleep, other| looks(25, sleep, other);
+    let without = |sleep, other| looks(75, sleep, other);
+    let told = |looks: Vec<_>| {
+        served(&looks)
+            .slept
+            .map(|slept| (slept.sleep, slept.looks, slept.of))
+    };
+    let all = |sleep: Sleep| {
+        let waits = during(sleep, Sleep::Lock);
+        waits.chain(without(Sleep::Idle, Sleep::Lock)).collect()
+    };
+    assert_eq!(told(all(Sleep::Timer)), Some((Sleep::Timer, 10, 10)));
+    assert_eq!(told(all(Sleep::Lock)), Some((Sleep::Lock, 10, 10)));
+    assert_eq!(told(all(Sleep::Idle)), None);
+    let peer = Sleep::Peer("10.0.0.9:5672".parse().unwrap());
+    assert_eq!(told(all(peer.clone())), Some((peer, 10, 10)));
+    // Without work it sleeps in the same lock.
+    let pool = during(Sleep::Lock, Sleep::Lock).chain(without(Sleep::Lock, Sleep::Lock));
+    assert_eq!(told(pool.collect()), None);
+    // No look shows the task otherwise, and another one works on the request.
+    let beside = during(Sleep::Lock, Sleep::Timer).chain([look(910, None, Sleep::Timer)]);
+    assert_eq!(told(beside.collect()), None);
+    let mixed = during(Sleep::Disk, Sleep::Timer).take(8);
+    let mixed = mixed.chain([look(925, None, Sleep::Timer)]).collect();
+    assert_eq!(told(mixed), Some((Sleep::Disk, 8, 9)));
+    assert_eq!(
+        told(during(Sleep::Disk, Sleep::Timer).take(2).collect()),
+        None
+    );
+}

@@ -1,0 +1,197 @@
+//! Questions that are sent in parts: one pause, a pace of their program, or a timer of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
+
+use crate::diagnosis::slow::{self, Key, Moment, Parts, Role, Slow, Socket};
+use crate::diagnosis::tree::Node;
+use crate::diagnosis::words::service;
+
+/// Gaps that are kept.
+const MOST: usize = 1 << 12;
+
+/// The gaps between the sends of each connection. Only a command's messages are all known.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Sends {
+    sockets: BTreeMap<Socket, Sent>,
+    gaps: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Sent {
+    /// The last send was over.
+    until: Moment,
+    gaps: Vec<(Moment, Moment)>,
+}
+
+impl Sends {
+    /// Take a message, in the order of their sends; gaps that are shorter than `slow` are none.
+    pub(in crate::diagnosis) fn see(&mut self, message: &Message, slow: Nanos) {
+        let stamps = &message.stamps;
+        let (Some(begin), Some(end)) = (stamps.entry, stamps.queued) else {
+            return;
+        };
+        if message.direction != Direction::Tx || message.is_connection() || self.gaps >= MOST {
+            return;
+        }
+        let sent = self.sockets.entry(slow::socket(&message.flow)).or_default();
+        let gap = (sent.until, begin.as_nanos());
+        if sent.until > 0 && gap.1.saturating_sub(gap.0) >= slow.0 {
+            sent.gaps.push(gap);
+            self.gaps += 1;
+        }
+        sent.until = sent.until.max(end.as_nanos());
+    }
+
+    /// Return the longest gap within a wait; `None` where nothing is known of its sends.
+    fn longest(&self, wait: &Slow) -> Option<(Moment, Moment)> {
+        let sent = self.sockets.get(&wait.socket())?;
+        let inside = |(begin, end): &(Moment, Moment)| *begin >= wait.begin && *end <= wait.end;
+        let gaps = sent.gaps.iter().copied().filter(inside);
+        let longest = gaps.max_by_key(|(begin, end)| end - begin);
+        Some(longest.unwrap_or((wait.begin, wait.begin)))
+    }
+}
+
+/// Have questions that are sent in parts last as long as their only pause, which has half of their
+/// time. Others are sent at the pace of their program: take them out, and return notes of them.
+pub(in crate::diagnosis) fn pauses(waits: &mut Vec<Slow>, sends: &Sends) -> Vec<String> {
+    let mut notes = Vec::new();
+    waits.retain_mut(|wait| {
+        if !is_sent_in_parts(wait) {
+            return true;
+        }
+        let Some((begin, end)) = sends.longest(wait) else {
+            return true;
+        };
+        if (end - begin) * 2 < wait.time() {
+            notes.push(paced(wait));
+            return false;
+        }
+        wait.parts = Parts::divide(end - begin, [], Node::Request);
+        (wait.begin, wait.end) = (begin, end);
+        true
+    });
+    notes
+}
+
+/// Leave out questions that are sent in parts, unless each is on a connection of its own and all
+/// of a program's last the same, but for a twentieth: a slow asker waits for itself, and a timer
+/// of its own tells of one that has waited for the peer.
+pub(in crate::diagnosis) fn keep_alike(waits: &mut Vec<Slow>) {
+    let mut asked = BTreeMap::<Key, Vec<(Socket, u64)>>::new();
+    for wait in waits.iter().filter(|wait| is_sent_in_parts(wait)) {
+        let of = asked.entry(wait.key.clone()).or_default();
+        of.push((wait.socket(), wait.time()));
+    }
+    asked.retain(|_, asked| are_alike(asked));
+    waits.retain(|wait| !is_sent_in_parts(wait) || asked.contains_key(&wait.key));
+}
+
+fn are_alike(asked: &[(Socket, u64)]) -> bool {
+    const LEAST: usize = 3;
+    let sockets: BTreeSet<_> = asked.iter().map(|(socket, _)| socket).collect();
+    let times = || asked.iter().map(|(_, time)| time);
+    let ends = times().min().zip(times().max());
+    let is_even = ends.is_some_and(|(least, most)| (most - least) * 20 <= *most);
+    is_even && asked.len() >= LEAST && sockets.len() == asked.len()
+}
+
+fn is_sent_in_parts(wait: &Slow) -> bool {
+    wait.key.root == Node::Request && wait.key.role == Role::Asks
+}
+
+fn paced(wait: &Slow) -> String {
+    let (program, time) = (&wait.key.program, Nanos(wait.time()));
+    let service = service(wait.key.service);
+    format!(
+        "{program} sends parts of a request to {service} for {time}: it reads, waits for more to \
+         send, or has a rate of its own"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::flow::Opened;
+    use sockstamp_model::part::Part;
+    use sockstamp_model::wait::{End, Kind, Waits};
+
+    use crate::diagnosis::tests::{at, flow, sent, summary, wait};
+    use crate::diagnosis::{Case, Diagnosis, Scope};
+
+    /// A request of 2 s, of which parts are sent at these times.
+    fn told(parts: &[u64]) -> Diagnosis {
+        let to = flow("10.0.0.1:50000", "10.0.0.2:80");
+        let mut case = Case::new(Scope {
+            is_command: true,
+            ..Scope::default()
+        });
+        for &begin in parts {
+            let mut message = sent(to, begin, Part::Copy, 0);
+            message.comm = "curl".into();
+            message.stamps.queued = at(begin);
+            case.message(&message);
+        }
+        let mut asking = wait(Kind::Request, End::Data, 1_000, 2_000);
+        asking.flow = to;
+        asking.opened = Some(Opened::Connected);
+        case.waits(&Waits {
+            list: vec![asking],
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    }
+
+    /// Requests that last so long, of a program that nobody waits for, on so many connections.
+    fn unasked(times: &[u64], connections: u16) -> Diagnosis {
+        let mut case = Case::new(Scope::default());
+        let asked = times.iter().zip(0_u16..).map(|(&time, of)| {
+            let begin = u64::from(of) * 2_000;
+            let mut asking = wait(Kind::Request, End::Data, begin, time);
+            let port = 50_000 + of % connections;
+            asking.flow = flow(&format!("10.0.0.1:{port}"), "10.0.0.2:80");
+            asking.opened = Some(Opened::Connected);
+            asking
+        });
+        case.waits(&Waits {
+            list: asked.collect(),
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    }
+
+    /// As of curl, which waits a second for `100 Continue`. Others send at a pace of their own.
+    #[test]
+    fn a_timer_in_the_middle_of_each_request_is_a_finding() {
+        let timed = unasked(&[1_001, 1_000, 1_004, 1_002], 4);
+        let sentence = &timed.findings[0].sentence;
+        assert!(
+            sentence.contains("pauses for 1.00 s") && sentence.contains("100-continue"),
+            "{sentence}"
+        );
+        for (times, connections) in [
+            (&[1_001, 1_700, 1_004, 1_002][..], 4),
+            (&[1_001, 1_000], 4),
+            (&[1_001, 1_000, 1_004, 1_002], 3),
+        ] {
+            assert_eq!(unasked(times, connections).findings, []);
+        }
+    }
+
+    #[test]
+    fn one_pause_is_a_finding_and_a_pace_is_none() {
+        let paused = told(&[1_000, 2_500, 3_000]);
+        let sentence = &paused.findings[0].sentence;
+        assert!(sentence.contains("pauses for 1.50 s"), "{sentence}");
+        let steps: Vec<_> = (0..=20).map(|of| 1_000 + of * 100).collect();
+        let paced = told(&steps);
+        assert_eq!(paced.findings, []);
+        assert!(
+            paced.notes[0].contains("sends parts of a request"),
+            "{paced:?}"
+        );
+    }
+}

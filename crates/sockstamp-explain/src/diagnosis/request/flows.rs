@@ -1,0 +1,334 @@
+//! What the waits of one connection show together: chains, pauses, and subscriptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::wait::{End, Sending};
+
+use super::{openings, pieces};
+use crate::diagnosis::host::cpu::union;
+use crate::diagnosis::scope::Scope;
+use crate::diagnosis::slow::{Key, Moment, Slow, Socket};
+use crate::diagnosis::tree::Node;
+
+/// The shortest timeout after which TCP starts slowly again (TCP_RTO_MIN, include/net/tcp.h,
+/// v6.18).
+const TIMEOUT: u64 = 200_000_000;
+
+/// As many pauses, which have not ended, are no single answer's.
+const PUSHES: u32 = 2;
+
+type Flow = (NetnsInode, SocketCookie, u16);
+
+fn by_flow(waits: &[Slow]) -> BTreeMap<Flow, Vec<usize>> {
+    let mut flows = BTreeMap::<Flow, Vec<usize>>::new();
+    for (of, wait) in waits.iter().enumerate() {
+        let flow = &wait.flow;
+        let key = (flow.netns, flow.cookie, flow.local.port());
+        flows.entry(key).or_default().push(of);
+    }
+    for found in flows.values_mut() {
+        found.sort_by_key(|&of| waits[of].begin);
+    }
+    flows
+}
+
+/// Join what belongs together in each connection, in a measurement that ended then. `rtt`: a wait's
+/// least round trip.
+pub(in crate::diagnosis) fn join(
+    waits: &mut Vec<Slow>,
+    scope: Scope,
+    end: Option<Moment>,
+    sending: &BTreeMap<Socket, Sending>,
+    rtt: impl Fn(&Slow) -> u64,
+) {
+    let slow = scope.slow;
+    let flows = by_flow(waits);
+    let mut joined = openings::join(waits, flows.values(), slow);
+    for found in flows.values() {
+        restart(waits, found);
+        let first = found.first().map(|&first| &waits[first]);
+        let rtt = first.map_or(0, &rtt);
+        joined.extend(pieces::join(waits, found, slow, rtt));
+    }
+    let asks_again = |wait: &Slow| {
+        let sending = sending.get(&wait.socket());
+        sending.is_some_and(|sending| sending.sends > 1)
+    };
+    // Who asks again was not sent more until the end.
+    let may_go_on = |wait: &Slow| {
+        let pause = wait.time() / u64::from(wait.seen.members.max(1));
+        let until = wait.end.saturating_add(pause * 3);
+        wait.seen.members >= PUSHES && end.is_some_and(|end| until >= end) && !asks_again(wait)
+    };
+    // A command's user waits for all that it gets.
+    let streams = match scope.is_command {
+        true => Vec::new(),
+        false => streams(waits, &joined, may_go_on),
+    };
+    mark_streams(waits, &streams);
+    joined.extend(streams);
+    joined.sort_unstable();
+    for of in joined.into_iter().rev() {
+        waits.swap_remove(of);
+    }
+}
+
+/// Note the questions of connections that are pushed to since.
+fn mark_streams(waits: &mut [Slow], streams: &[usize]) {
+    let streamed: BTreeSet<_> = streams.iter().map(|&of| waits[of].socket()).collect();
+    for wait in waits
+        .iter_mut()
+        .filter(|wait| wait.key.root == Node::Answer)
+    {
+        wait.seen.is_streamed = streamed.contains(&wait.socket());
+    }
+}
+
+/// Return the places of pauses that may be those of a stream: the only ones on a connection, which
+/// was there before, is one of few, or may go on.
+fn streams(waits: &[Slow], joined: &[usize], may_go_on: impl Fn(&Slow) -> bool) -> Vec<usize> {
+    const LEAST: usize = 3;
+    let joined: BTreeSet<_> = joined.iter().collect();
+    let mut alone = BTreeMap::<Key, Vec<usize>>::new();
+    let mut streams = Vec::new();
+    for found in by_flow(waits).values() {
+        let rests = found.iter().copied();
+        let mut rests =
+            rests.filter(|of| waits[*of].parts.of(Node::RestPeer) > 0 && !joined.contains(of));
+        let (Some(only), None) = (rests.next(), rests.next()) else {
+            continue;
+        };
+        match waits[only].is_new && !may_go_on(&waits[only]) {
+            true => alone.entry(waits[only].key.clone()).or_default().push(only),
+            false => streams.push(only),
+        }
+    }
+    let few = alone.into_values().filter(|found| found.len() < LEAST);
+    streams.extend(few.flatten());
+    streams
+}
+
+/// Tell slow start after a pause from that of a new connection.
+fn restart(waits: &mut [Slow], found: &[usize]) {
+    let sent = |of: &&usize| waits[**of].parts.of(Node::DeliveryCongestion) > 0;
+    let sent: Vec<_> = found.iter().filter(sent).copied().collect();
+    let mut end = None;
+    let mut pauses = Vec::new();
+    for &of in &sent {
+        let pause = end.map(|end| waits[of].begin.saturating_sub(end));
+        pauses.push(pause);
+        end = end.max(Some(waits[of].end));
+    }
+    let has_paused = pauses.iter().flatten().any(|pause| *pause > TIMEOUT);
+    let mut last = None;
+    for (&of, pause) in sent.iter().zip(pauses) {
+        let wait = &mut waits[of];
+        last = match pause {
+            Some(pause) if pause > TIMEOUT => Some(Some(pause)),
+            Some(_) => last,
+            None => Some(None),
+        };
+        let node = match last.flatten() {
+            Some(_) => Node::DeliveryRestart,
+            None if wait.is_new => Node::DeliveryStart,
+            None if has_paused => Node::DeliveryRestart,
+            None => continue,
+        };
+        wait.seen.pause = last.flatten();
+        wait.parts
+            .give(|node| node == Node::DeliveryCongestion, node);
+    }
+}
+
+/// Return for each wait whether its connection always has a question open: it may be a worker or a
+/// subscriber, which nobody waits for.
+pub(in crate::diagnosis) fn always_open(waits: &[Slow]) -> Vec<bool> {
+    let on_demand = openings::on_demand(waits);
+    let is_on_demand = |found: &[usize]| {
+        let mut found = found.iter().map(|&of| &waits[of]);
+        found.any(|wait| wait.is_new && on_demand.contains(&wait.key))
+    };
+    let mut open = vec![false; waits.len()];
+    let mut alone = Vec::new();
+    let mut always = BTreeSet::new();
+    for found in by_flow(waits).values() {
+        for root in [Node::Answer, Node::Service] {
+            let of_root = found.iter().copied();
+            let of_root: Vec<_> = of_root
+                .filter(|&of| waits[of].key.root == root && !waits[of].is_failure())
+                .filter(|&of| !waits[of].is_unacknowledged() && !waits[of].asks_name())
+                .collect();
+            if is_always(waits, &of_root) && !is_on_demand(&of_root) {
+                if let [first, _, ..] = of_root[..] {
+                    always.insert(&waits[first].key);
+                }
+                of_root.into_iter().for_each(|of| open[of] = true);
+            } else if let [only] = of_root[..] {
+                alone.push(only);
+            }
+        }
+    }
+    // One alone is like those of the same service that are known better.
+    for only in alone {
+        open[only] |= always.contains(&waits[only].key) && !is_on_demand(&[only]);
+    }
+    open
+}
+
+/// Connections of a service that mostly wait, for times of all lengths, while it answers others at
+/// once: they take work from a queue, or poll for news. `quick`: its other answers, by key.
+pub(in crate::diagnosis) fn irregular(
+    waits: &[Slow],
+    open: &mut [bool],
+    sending: &BTreeMap<Socket, Sending>,
+    quick: &BTreeMap<Key, u64>,
+) {
+    for found in by_flow(waits).values() {
+        for root in [Node::Answer, Node::Service] {
+            let of_root = found
+                .iter()
+                .copied()
+                .filter(|&of| waits[of].key.root == root && !waits[of].is_failure());
+            let of_root: Vec<_> = of_root.collect();
+            let Some(&first) = of_root.first().filter(|_| of_root.len() >= 3) else {
+                continue;
+            };
+            let asked = sending.get(&waits[first].socket()).map(|one| match root {
+                Node::Service => one.receives,
+                _ => one.sends,
+            });
+            let slow = of_root.len() as u64;
+            if asked.is_some_and(|asked| slow * 2 >= u64::from(asked))
+                && quick
+                    .get(&waits[first].key)
+                    .is_some_and(|quick| *quick >= slow)
+                && is_irregular(waits, &of_root)
+            {
+                of_root.into_iter().for_each(|of| open[of] = true);
+            }
+        }
+    }
+}
+
+/// Open for half of the time, and one three times as long as another.
+fn is_irregular(waits: &[Slow], found: &[usize]) -> bool {
+    let times = || found.iter().map(|&of| waits[of].time());
+    let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
+    let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
+    times().sum::<u64>() * 2 >= end.saturating_sub(begin) && least.saturating_mul(3) <= most
+}
+
+/// Nine tenths of the time from the first to the last; one alone, if nothing shows its connection
+/// before.
+fn is_always(waits: &[Slow], found: &[usize]) -> bool {
+    let (Some(&first), Some(&last)) = (found.first(), found.last()) else {
+        return false;
+    };
+    if first == last {
+        let wait = &waits[first];
+        return wait.seen.is_streamed || !is_for_one(wait) && !has_paused(wait);
+    }
+    let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
+    let whole = waits[last].end.saturating_sub(waits[first].begin);
+    let is_open = |part: u128, of: u128| u128::from(open) * of >= u128::from(whole) * part;
+    is_open(9, 10) || (is_open(3, 4) && asks_again_at_once(waits, found))
+}
+
+/// The next one mostly begins within a tenth of the time that one takes, also where some between
+/// them are not known: who confirms what is pushed looks like that.
+fn asks_again_at_once(waits: &[Slow], found: &[usize]) -> bool {
+    const LEAST: usize = 4;
+    let pairs = found.windows(2).filter_map(|pair| match *pair {
+        [one, next] => Some(waits[next].begin.saturating_sub(waits[one].end)),
+        _ => None,
+    });
+    let gap = median(pairs.collect());
+    let time = median(found.iter().map(|&of| waits[of].time()).collect());
+    found.len() >= LEAST && gap.saturating_mul(10) <= time
+}
+
+fn median(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
+/// Take back what looks like a subscription at a service whose process works on its requests: it
+/// asks others all the while, more than one after the other for each request, and has more requests
+/// than questions. Who passes news on has one question for them, or one for each.
+pub(in crate::diagnosis) fn work(waits: &[Slow], open: &mut [bool]) {
+    let mut processes = BTreeMap::<u32, [Vec<usize>; 2]>::new();
+    for (of, wait) in waits.iter().enumerate().filter(|(_, wait)| wait.pid != 0) {
+        let [requests, questions] = processes.entry(wait.pid).or_default();
+        match wait.key.root {
+            Node::Service if open[of] => requests.push(of),
+            Node::Answer if !wait.how.is_failure() => questions.push(of),
+            _ => {}
+        }
+    }
+    let times = |of: &[usize]| of.iter().map(|&of| waits[of].time()).collect::<Vec<_>>();
+    for [requests, questions] in processes.values() {
+        let (all, asked) = (times(requests), times(questions));
+        let (sum, asking) = (all.iter().sum::<u64>(), asked.iter().sum::<u64>());
+        let spans = requests.iter().map(|&of| (waits[of].begin, waits[of].end));
+        let busy = asking.saturating_mul(5) >= union(spans.collect()).saturating_mul(4);
+        let one_after_the_other = median(asked).saturating_mul(2) <= median(all);
+        if !requests.is_empty() && busy && one_after_the_other && asking <= sum / 2 {
+            requests.iter().for_each(|&of| open[of] = false);
+        }
+    }
+}
+
+/// The socket was made for this question: a new connection, or one of UDP that got an answer.
+fn is_for_one(wait: &Slow) -> bool {
+    wait.is_new || (wait.flow.protocol == Protocol::Udp && wait.how == End::Data)
+}
+
+/// The last answer had come a while before the question, on a connection where most are answered.
+fn has_paused(wait: &Slow) -> bool {
+    const PAUSE: u64 = 10_000_000;
+    wait.seen.is_answered && wait.seen.pause.is_some_and(|pause| pause >= PAUSE)
+}
+
+/// Requests that processes have open themselves: somebody waits for what they wait for. A
+/// connection that always has one open is pushed to.
+pub(in crate::diagnosis) struct Served(BTreeMap<u32, Vec<(u64, u64)>>);
+
+impl Served {
+    pub(in crate::diagnosis) fn new(waits: &[Slow], open: &[bool]) -> Self {
+        let mut served = BTreeMap::<u32, Vec<(u64, u64)>>::new();
+        let waits = waits.iter().zip(open).filter(|(_, open)| !**open);
+        let is_request = |wait: &Slow| wait.key.root == Node::Service && !wait.may_be_no_request();
+        let requests = waits.filter(|(wait, _)| is_request(wait));
+        for (wait, _) in requests.filter(|(wait, _)| wait.pid != 0) {
+            let spans = served.entry(wait.pid).or_default();
+            spans.push((wait.begin, wait.end));
+        }
+        Self(served)
+    }
+
+    /// Return true if the process asked, and was answered, while it had such a request; a connect
+    /// is made for a question.
+    pub(in crate::diagnosis) fn waits_for(&self, wait: &Slow) -> bool {
+        let asks = matches!(wait.key.root, Node::Answer | Node::Rest | Node::Connect);
+        let spans = self.0.get(&wait.pid).filter(|_| asks);
+        let is_inside = |(begin, end): &(u64, u64)| *begin <= wait.begin && wait.end <= *end;
+        spans.is_some_and(|spans| spans.iter().any(is_inside))
+    }
+
+    /// Return the services that are mostly asked for such requests: the questions to them are no
+    /// subscriptions, whichever of them one was for.
+    pub(in crate::diagnosis) fn asked(&self, waits: &[Slow]) -> BTreeSet<Key> {
+        let mut asked = BTreeMap::<&Key, (usize, usize)>::new();
+        for wait in waits.iter().filter(|wait| wait.key.root == Node::Answer) {
+            let (inside, all) = asked.entry(&wait.key).or_default();
+            *inside += usize::from(self.waits_for(wait));
+            *all += 1;
+        }
+        let mostly = asked
+            .into_iter()
+            .filter(|(_, (inside, all))| inside * 2 >= *all);
+        mostly.map(|(key, _)| key.clone()).collect()
+    }
+}

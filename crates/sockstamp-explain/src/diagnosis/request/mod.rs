@@ -1,0 +1,16 @@
+//! Joins the waits of one request, tells requests from what is pushed, and divides what services
+//! take.
+
+pub(super) mod asking;
+pub(super) mod away;
+pub(super) mod flows;
+pub(super) mod held;
+pub(super) mod lookups;
+pub(super) mod openings;
+mod pieces;
+pub(super) mod pushes;
+pub(super) mod services;
+pub(super) mod turn;
+pub(super) mod unserved;
+pub(super) mod workers;
+pub(super) mod yielding;

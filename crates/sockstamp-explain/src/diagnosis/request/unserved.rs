@@ -1,0 +1,116 @@
+//! Requests that a service has read and not answered: open ones, and those whose connection ended.
+//!
+//! Bytes without an answer may be no request: a log, a subscription, a confirmation. Tasks that
+//! work, or sleep for anything but events, owe an answer, and so does a program that does not watch
+//! the connection for more. An event loop watches every connection, so that one without anything to
+//! do may push. Where clients gave up, the service must be one that answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::{NetnsInode, Opened};
+use sockstamp_model::wait::{End, Sending};
+
+use crate::diagnosis::evidence::sleep::Sleep;
+use crate::diagnosis::slow::{Key, Slow, Socket};
+use crate::diagnosis::tree::Node;
+use crate::diagnosis::words::{counted, service};
+
+/// Return true for a request that a service of this host has not answered.
+pub(in crate::diagnosis) fn is_unserved(wait: &Slow) -> bool {
+    wait.key.root == Node::Service && wait.how != End::Data
+}
+
+/// Return true for one whose connection has ended.
+pub(in crate::diagnosis) fn has_ended(wait: &Slow) -> bool {
+    is_unserved(wait) && wait.how != End::Open
+}
+
+/// Mark as `open` what may be no request, and say of the others that tasks sleep, where looks saw
+/// no more. `answers`: the program answers something.
+pub(in crate::diagnosis) fn settle(
+    waits: &mut [Slow],
+    open: &mut [bool],
+    sending: &BTreeMap<Socket, Sending>,
+    answers: bool,
+) {
+    let answering = answering(waits, sending);
+    let polls = polls(waits, open);
+    let known = waits.iter_mut().zip(open);
+    for (wait, open) in known.filter(|(wait, _)| is_unserved(wait)) {
+        if is_asleep(wait) {
+            wait.parts
+                .give(|node| node == Node::ServiceUnknown, Node::ServiceAsleep);
+        }
+        let is_held = match wait.how {
+            End::Open => *open || wait.seen.may_push,
+            _ if polls.contains(&wait.key) => true,
+            _ => wait.seen.may_push && !answers && !answering.contains(&place(wait)),
+        };
+        *open = is_held && !is_kept(wait);
+    }
+}
+
+/// Return the keys of which answers were found to be held until there was news.
+fn polls(waits: &[Slow], open: &[bool]) -> BTreeSet<Key> {
+    let known = waits.iter().zip(open);
+    let held = known.filter(|(wait, open)| **open && !is_unserved(wait));
+    let held = held.filter(|(wait, _)| wait.key.root == Node::Service);
+    held.map(|(wait, _)| wait.key.clone()).collect()
+}
+
+type Place = (NetnsInode, u16);
+
+fn place(wait: &Slow) -> Place {
+    (wait.flow.netns, wait.flow.local.port())
+}
+
+/// Return the services that have answered on any connection.
+fn answering(waits: &[Slow], sending: &BTreeMap<Socket, Sending>) -> BTreeSet<Place> {
+    let is_answer = |wait: &&Slow| {
+        wait.key.root == Node::Service && (wait.how == End::Data || wait.seen.has_answered)
+    };
+    let sent = sending.values();
+    let sent = sent.filter(|one| one.opened == Opened::Accepted && one.connection.sends > 0);
+    let sent = sent.map(|one| (one.flow.netns, one.flow.local.port()));
+    waits
+        .iter()
+        .filter(is_answer)
+        .map(place)
+        .chain(sent)
+        .collect()
+}
+
+/// Return true if tasks of the service were seen to do anything but wait for events.
+fn is_kept(wait: &Slow) -> bool {
+    let seen = &wait.seen;
+    let sleeps = seen
+        .slept
+        .as_ref()
+        .is_some_and(|slept| !matches!(slept.sleep, Sleep::Idle | Sleep::More));
+    seen.held_up || sleeps || seen.ran.is_some() || wait.is_mostly(Node::ServiceAsks)
+}
+
+/// Return true if looks saw tasks that sleep, and none that ran.
+fn is_asleep(wait: &Slow) -> bool {
+    let seen = &wait.seen;
+    seen.ran.is_none() && (seen.slept.is_some() || !seen.asleep_in.is_empty())
+}
+
+/// Return a note of clients that closed a connection on which nothing was ever answered, if there
+/// are some.
+pub(in crate::diagnosis) fn note(key: &Key, waits: &[&Slow]) -> Option<String> {
+    if waits.is_empty() {
+        return None;
+    }
+    let mut times: Vec<_> = waits.iter().map(|wait| wait.time()).collect();
+    times.sort_unstable();
+    let (clients, typical) = (times.len() as u64, Nanos(times[times.len() / 2]));
+    let program = &key.program;
+    Some(format!(
+        "{program} at {} answered nothing of what {} sent, which ended {typical} later: it does not \
+         answer, or nothing was asked (a log, figures)",
+        service(key.service),
+        counted(clients, "connection"),
+    ))
+}

@@ -1,0 +1,251 @@
+//! From an account to a finding: the figures, then the words.
+
+pub(super) mod alone;
+mod asleep;
+mod sentence;
+pub(super) mod sums;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::wait::Wait;
+
+use super::connection::pace;
+use super::contrast::{self, NAMED};
+use super::descent::{Deepest, deepest};
+use super::evidence::sleep::Sleep;
+use super::finding::{Finding, Grade, Why};
+use super::slow::{Role, Slow};
+use super::source::of_wait;
+use super::tally::Account;
+use super::tree::Node;
+use super::words::{counted, service};
+
+/// Return the note of waits that are rare, and have half of the time of all.
+pub(super) fn rare(account: &Account<'_>, summary: &Summary) -> Option<String> {
+    let Finding { sentence, .. } = finding(account, &[], summary)?;
+    Some(format!(
+        "{sentence}; seldom, and half of the time of all such waits"
+    ))
+}
+
+/// Return the note of a finding that may be a fault or not.
+pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
+    let Finding { sentence, .. } = finding;
+    if pace::is_readers_own(account, finding) {
+        let alone = match account
+            .counted
+            .iter()
+            .all(|counted| counted.wait.seen.is_alone)
+        {
+            true => ", and nobody else waits for it",
+            false => "",
+        };
+        return format!("{sentence}; it sets the pace itself{alone}");
+    }
+    if pace::keeps_a_tick(account, finding) {
+        return format!("{sentence}; it reads at a tick of its own, as games do");
+    }
+    if pace::reads_when_it_likes(account, finding) {
+        return format!("{sentence}; it may read at a pace of its own, as players do");
+    }
+    sentence.clone()
+}
+
+/// Form the finding of an account.
+pub(super) fn finding(
+    account: &Account<'_>,
+    siblings: &[(SocketAddr, Nanos, u64)],
+    summary: &Summary,
+) -> Option<Finding> {
+    let root = account.root()?;
+    let parts = account.parts();
+    let deepest = deepest(&parts, root);
+    let times = account.times();
+    let peers = account.peers();
+    let carriers = contrast::carriers(peers.iter().map(|(_, lost)| *lost));
+    let role = account.counted.first()?.wait.key.role;
+    let typical = Nanos(times[times.len() / 2]);
+    let mut finding = Finding {
+        programs: account.programs.iter().cloned().collect(),
+        role,
+        services: account.services.iter().copied().collect(),
+        peers: peers
+            .iter()
+            .take(carriers.min(NAMED))
+            .map(|(peer, _)| *peer)
+            .collect(),
+        peer_count: carriers,
+        node: deepest.node,
+        percent: deepest.percent,
+        failure: account.failure,
+        count: account.counted.len() as u64,
+        tried: account
+            .tried
+            .filter(|_| deepest.node != Node::AnswerChain)
+            .map(|tried| tried.count),
+        occasions: account.occasions().len(),
+        lost: Nanos(account.lost()),
+        typical,
+        worst: Nanos(times.last().copied()?),
+        parts: parts.iter().collect(),
+        unlike: match (role, account.failure) {
+            // Names are asked of nobody else.
+            (Role::Asks, None) if deepest.node != Node::AnswerChain => {
+                contrast::unlike(typical, siblings)
+            }
+            _ => None,
+        },
+        grade: grade(account, &deepest),
+        sentence: String::new(),
+        next: String::new(),
+        why: Why::of(deepest.node),
+    };
+    finding.next = next(&finding);
+    finding.sentence = sentence::of(&finding, account, &deepest, summary);
+    Some(finding)
+}
+
+fn grade(account: &Account<'_>, deepest: &Deepest) -> Grade {
+    if account.failure.is_some() {
+        return Grade::Is;
+    }
+    match deepest.node {
+        node if node.parent().is_none() && !deepest.several.is_empty() => Grade::CauseNotKnown,
+        Node::AnswerPeer | Node::RestPeer | Node::ConnectAgain | Node::DeliveryUnheard => {
+            Grade::Both
+        }
+        node if node.is_rest() => Grade::CauseNotKnown,
+        _ if deepest.percent < 95 => Grade::MostOf,
+        _ => Grade::Is,
+    }
+}
+
+/// Return the deepest node that a wait shows by itself, and what to do about it.
+#[must_use]
+pub fn why(wait: &Wait) -> (Node, Why) {
+    let mut parts = of_wait(wait).parts;
+    // One SYN without an answer is no path.
+    let path = parts.of(Node::ConnectPath);
+    if wait.is_open() {
+        parts.shift(Node::ConnectPath, Node::ConnectLate, path);
+    }
+    let root = parts.iter().next().map(|(node, _)| node.root());
+    let node = root.map_or(Node::Answer, |root| deepest(&parts, root).node);
+    (node, Why::of(node))
+}
+
+/// Return true if only a rate was seen, and not who set it: TCP itself, or the program.
+pub(super) fn is_own_rate(account: &Account<'_>, finding: &Finding) -> bool {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    finding.node == Node::DeliveryPacing && seen.all(|seen| seen.paced.is_none())
+}
+
+/// Return the command that tells more, with the peer in its place.
+fn next(finding: &Finding) -> String {
+    let next = finding.node.about().next;
+    match finding.peers.first() {
+        Some(peer) => next.replace("PEER", &peer.to_string()),
+        None => next.replace("PEER", "ADDRESS"),
+    }
+}
+
+/// A note is about connections that have a question open for one part in so many of the time.
+const SELDOM: u64 = 20;
+
+/// Return a note about connections that mostly have a question open, if there are some, of a
+/// measurement of this length.
+pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
+    let first = waits.first()?;
+    let long = waits
+        .iter()
+        .map(|wait| wait.time().max(wait.seen.age))
+        .max()?;
+    let key = &first.key;
+    let mut flows = BTreeMap::<_, u64>::new();
+    for wait in waits {
+        *flows.entry(wait.socket()).or_default() += wait.time();
+    }
+    let open = Nanos(flows.values().sum::<u64>() / flows.len() as u64);
+    // Who asks now and then waits for no news.
+    if open.0.saturating_mul(SELDOM) < duration.0 {
+        return None;
+    }
+    let connections = counted(flows.len() as u64, "connection");
+    let of_each = if flows.len() > 1 {
+        " each on average"
+    } else {
+        ""
+    };
+    let service = service(key.service);
+    let program = &key.program;
+    let times = format!(
+        "{open} of {duration} on {connections}{of_each}, at most {} at a time",
+        Nanos(long)
+    );
+    Some(match key.role {
+        Role::Asks if key.root == Node::Rest => format!(
+            "{service} sends more to {program} after its answers, with pauses: {times}: news (a chat, \
+             a stream beside the questions), or answers in pieces (peer.rest)"
+        ),
+        Role::Asks if are_even(waits) => format!(
+            "{program} waits for {service} for {times}: it asks again at once, and each answer takes \
+             about as long: a pool of connections that is full, a loop, or the service is slow"
+        ),
+        Role::Asks => format!(
+            "{program} waits for {service} for {times}: for work or news (a queue, a subscription, a \
+             long poll), or the service is slow"
+        ),
+        Role::Serves => format!(
+            "{program} at {service} has a request open for {times}: it pushes (a queue, a \
+             subscription, a long poll), or is slow"
+        ),
+    })
+    .map(|note| note + &asleep(waits))
+}
+
+/// Name the sleep of the service's tasks meanwhile, where that was seen.
+fn asleep(waits: &[&Slow]) -> String {
+    let mut slept = waits.iter().filter_map(|wait| wait.seen.slept.as_ref());
+    match slept.find(|slept| slept.sleep != Sleep::Idle) {
+        Some(slept) => format!("; tasks of the service sleep meanwhile: {}", slept.words()),
+        None => String::new(),
+    }
+}
+
+/// Return true if nine of ten took half as long again as the shortest at most: news come at any
+/// time.
+fn are_even(waits: &[&Slow]) -> bool {
+    const LEAST: usize = 6;
+    let mut times: Vec<_> = waits.iter().map(|wait| wait.time()).collect();
+    times.sort_unstable();
+    let (tenth, most) = (times.len() / 10, times.len() * 9 / 10);
+    times.len() >= LEAST && times[most.min(times.len() - 1)] * 2 <= times[tenth] * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::wait::{End, Evidence, Kind};
+
+    use super::*;
+    use crate::diagnosis::tests::wait;
+
+    #[test]
+    fn a_wait_alone_has_the_deepest_node_that_it_shows() {
+        let mut connect = wait(Kind::Connect, End::Open, 0, 3_000);
+        assert_eq!(why(&connect).0, Node::ConnectLate);
+        connect.evidence = Evidence {
+            syns: Some(3),
+            ..Evidence::default()
+        };
+        let (node, about) = why(&connect);
+        assert_eq!(node, Node::ConnectAgain);
+        assert!(about.check.contains("TcpExtTCPSynRetrans"));
+        assert_eq!(
+            why(&wait(Kind::Room, End::Open, 0, 20)).0,
+            Node::DeliveryRoom
+        );
+    }
+}

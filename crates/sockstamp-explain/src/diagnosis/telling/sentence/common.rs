@@ -1,0 +1,67 @@
+//! Traits that the waits of an account have in common.
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::wait::End;
+
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::slow::Seen;
+use crate::diagnosis::tally::Account;
+
+/// All of them are parts of waits.
+pub(super) fn is_part(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .all(|counted| counted.wait.seen.is_part)
+}
+
+/// None of them has ended.
+pub(super) fn is_open(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.how == End::Open)
+}
+
+/// Return true if all that the waits sent was acknowledged.
+pub(super) fn are_heard(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.seen.heard)
+}
+
+/// Connections that were opened for one request each.
+pub(super) fn is_chain(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .all(|counted| counted.wait.seen.members > 1)
+}
+
+pub(super) fn has_chains(account: &Account<'_>) -> bool {
+    account
+        .counted
+        .iter()
+        .any(|counted| counted.wait.seen.members > 1)
+}
+
+pub(super) fn open<'a>(account: &'a Account<'_>) -> impl Iterator<Item = &'a Seen> {
+    let counted = account.counted.iter().map(|counted| counted.wait);
+    counted
+        .filter(|wait| wait.how == End::Open)
+        .map(|wait| &wait.seen)
+}
+
+/// Return how many connections wait at the end.
+pub(super) fn now(account: &Account<'_>) -> u64 {
+    open(account).map(|seen| u64::from(seen.members)).sum()
+}
+
+pub(super) fn oldest(account: &Account<'_>) -> Nanos {
+    Nanos(open(account).map(|seen| seen.age).max().unwrap_or(0))
+}
+
+/// Waits that overlap are one occasion, also where one follows the other all the time.
+pub(super) fn are_at_once(finding: &Finding, account: &Account<'_>) -> bool {
+    match account.occasions()[..] {
+        [length] => length <= finding.worst.0.saturating_mul(2),
+        _ => false,
+    }
+}

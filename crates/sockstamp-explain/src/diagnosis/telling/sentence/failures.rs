@@ -1,0 +1,190 @@
+//! Waits that failed: how many, in what way, and what was seen of the reason.
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::wait::End;
+
+use super::common::are_heard;
+use super::evidence::{ONLY_LARGE, dropped, full_queue, link, only_large};
+use super::neighbours::{neighbour, silent_neighbour};
+use super::tasks::{idle_loop, slept, theirs, there};
+use super::words::{programs, server, services};
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::slow::Role;
+use crate::diagnosis::tally::Account;
+use crate::diagnosis::tree::Node;
+
+/// A connection that nobody used for so long was idle.
+const IDLE: u64 = 200_000_000;
+
+pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
+    let what = match finding.node.root() {
+        Node::Connect => "connects",
+        Node::Answer | Node::Rest | Node::Service => "requests",
+        Node::Delivery => "sends",
+        Node::Accept | Node::Greeting => "connections",
+        _ => "waits",
+    };
+    let count = match finding.tried {
+        Some(all) if all >= finding.count => format!("{} of {all} {what}", finding.count),
+        _ => format!("{} {what}", finding.count),
+    };
+    let to = match finding.role {
+        Role::Asks => format!("of {} to {}", programs(finding), services(finding)),
+        Role::Serves => format!("at {}", server(finding)),
+    };
+    let pause = account
+        .counted
+        .iter()
+        .filter_map(|counted| counted.wait.seen.pause)
+        .min()
+        .filter(|pause| *pause >= IDLE);
+    let idle = match (how, pause) {
+        (End::Reset | End::ClosedByPeer, Some(pause)) => {
+            format!(", all idle for at least {} before", Nanos(pause))
+        }
+        _ => String::new(),
+    };
+    let after = match how {
+        End::GivenUp | End::TimedOut | End::AskedAgain => format!(" after {}", finding.typical),
+        _ if is_of_service(finding) => format!(" after {}", finding.typical),
+        _ => String::new(),
+    };
+    let befell = match (finding.node.root(), how) {
+        (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
+        (_, End::TurnedAway) => turned_away(finding, account),
+        (Node::Delivery, End::ClosedByPeer) => "were not acknowledged when the peer closed",
+        (Node::Connect, End::Refused) => "were refused",
+        (Node::Delivery, End::Reset) => "were not acknowledged until a reset came",
+        (Node::Service, End::GivenUp) => {
+            "were read, and their connections closed without an answer"
+        }
+        (Node::Service, _) => "were read and not answered until their clients gave up",
+        (Node::Greeting, End::GivenUp) => "got no greeting, which others got, and were given up",
+        (Node::Greeting, End::ClosedByPeer) => "were closed by the peer before its greeting",
+        (Node::Greeting, End::Reset) => "were reset before the greeting that others got",
+        _ => failure(how),
+    };
+    let fate = match how {
+        End::TurnedAway => format!(": {}", finding.node.about().is),
+        _ => fate(finding, account, how),
+    };
+    let neighbour = neighbour(account);
+    format!("{count} {to} {befell}{after}{idle}{fate}{neighbour}")
+}
+
+/// A program of this host has the request.
+fn is_of_service(finding: &Finding) -> bool {
+    finding.node.root() == Node::Service
+}
+
+/// Tell what tasks did of a service that did not answer. Threads beside an event loop sleep in
+/// locks whenever they have no work.
+fn of_service(finding: &Finding, account: &Account<'_>) -> String {
+    let node = finding.node;
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let idle = idle_loop(account).trim_start_matches("; ");
+    match idle.is_empty() || !seen.all(|seen| seen.may_push) {
+        true => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
+        false => idle.to_owned(),
+    }
+}
+
+/// What became of connections that a service does not want.
+fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    match finding.role {
+        Role::Serves if seen.all(|seen| seen.is_dismissed && seen.bytes == 0) => {
+            "were answered with a fatal error at once"
+        }
+        Role::Serves => "were closed by it at once, without a read",
+        Role::Asks => "were closed by the peer at once, while it answers others",
+    }
+}
+
+/// What became of questions that nobody answered.
+fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
+    if let Some(neighbour) = silent_neighbour(account) {
+        let is = finding.node.about().is;
+        return format!(": {is}: {neighbour}");
+    }
+    if is_of_service(finding) {
+        return format!(": {}", of_service(finding, account));
+    }
+    match (how, finding.node) {
+        (_, node) if node.is_dropped_here() => {
+            let dropped = dropped(account, node).map(|dropped| format!(": {dropped}"));
+            format!(": {}{}", node.about().is, dropped.unwrap_or_default())
+        }
+        (_, Node::ConnectQueue) => {
+            let queue = full_queue(account).unwrap_or_default();
+            format!(": {}{queue}", finding.node.about().is)
+        }
+        (_, Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink) => {
+            link(account).map_or_else(String::new, |link| format!(": {link}"))
+        }
+        (_, Node::AnswerLoss | Node::DeliveryLoss) if only_large(account) => {
+            format!(": {ONLY_LARGE}")
+        }
+        (End::GivenUp | End::TimedOut, Node::AnswerLoss) => {
+            ": they were sent again, and never acknowledged".to_owned()
+        }
+        (End::GivenUp, Node::AnswerPeer) if are_heard(account) => {
+            let own = match are_alike(account) {
+                true => ", as by a timeout of its own",
+                false => "",
+            };
+            let program = there(account).unwrap_or_else(|| "its program".to_owned());
+            let tasks = theirs(account).map_or_else(String::new, |tasks| format!("; {tasks}"));
+            format!(
+                "{own}: the host there acknowledged them: {program} did not answer in time, or the \
+                 answer was lost{tasks}"
+            )
+        }
+        (End::GivenUp, Node::AnswerPeer) if are_alike(account) => {
+            ", as by a timeout of its own".to_owned()
+        }
+        (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding),
+        _ => String::new(),
+    }
+}
+
+/// Where a part of the connects is refused, more may be so than where all are.
+fn came_through(finding: &Finding) -> String {
+    match finding
+        .tried
+        .map_or(0, |all| all.saturating_sub(finding.count))
+    {
+        0 => ": nothing listens there, or a firewall rejects them".to_owned(),
+        others => format!(
+            ", and {others} came through: the service is down at times, a firewall rejects some, or \
+             two hosts have the address"
+        ),
+    }
+}
+
+/// Return true for three waits or more that ended after the same time, but for a twentieth.
+fn are_alike(account: &Account<'_>) -> bool {
+    let times = account.times();
+    let ends = times.first().zip(times.last());
+    times.len() >= 3 && ends.is_some_and(|(least, most)| (most - least) * 20 <= *most)
+}
+
+/// Return what happened to waits that failed, for a sentence.
+const fn failure(how: End) -> &'static str {
+    match how {
+        End::GivenUp => "got no answer and were given up",
+        End::ClosedByPeer => "met a connection that the peer closed",
+        End::Reset => "met a connection that was reset",
+        End::Refused => "were refused: nothing listens there, or a firewall rejects them",
+        End::Unreachable => "had no way there (unreachable)",
+        End::Denied => {
+            "were not let out by this host: a firewall or a policy forbids them, or a queue is full"
+        }
+        End::NoRoute => "were not sent: this host has no route there, or a policy that forbids it",
+        End::NoPort => "were not sent: no free local port, all are in use or in TIME_WAIT",
+        End::TimedOut => "were never answered (timed out)",
+        End::AskedAgain => "got no answer and were asked again",
+        End::TurnedAway => "met a service that does not want it",
+        End::Open | End::Data => "went on",
+    }
+}

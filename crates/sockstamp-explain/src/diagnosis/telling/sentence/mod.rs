@@ -1,0 +1,209 @@
+//! A finding in words: who waits for what, how long, unlike whom, and why.
+
+mod common;
+mod evidence;
+mod failures;
+mod neighbours;
+mod tasks;
+mod words;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::summary::Summary;
+
+use crate::diagnosis::descent::Deepest;
+use crate::diagnosis::finding::Finding;
+use crate::diagnosis::slow::Role;
+use crate::diagnosis::tally::Account;
+use crate::diagnosis::tree::Node;
+use crate::diagnosis::words::{counted, service};
+use common::{are_at_once, are_heard, has_chains, is_chain, is_open, is_part, now, oldest, open};
+use evidence::{by_clocks, more};
+use failures::of_failures;
+use neighbours::neighbour;
+use tasks::{idle_loop, is_of_tasks, of_theirs, slept, there, tracer};
+use words::{names, peers, programs, server, services};
+
+/// Return the sentence of a finding.
+pub(super) fn of(
+    finding: &Finding,
+    account: &Account<'_>,
+    deepest: &Deepest,
+    summary: &Summary,
+) -> String {
+    if let Some(how) = finding.failure {
+        return of_failures(finding, account, how);
+    }
+    let subject = subject(finding, account);
+    let figures = figures(finding, account);
+    let unlike = unlike(finding);
+    let cause = cause(finding, account, deepest, summary);
+    let neighbour = neighbour(account);
+    format!("{subject}{figures}{unlike}: {cause}{neighbour}")
+}
+
+/// Who waits for what, how long.
+fn subject(finding: &Finding, account: &Account<'_>) -> String {
+    let time = finding.typical;
+    let (asker, server) = (programs(finding), server(finding));
+    let service = services(finding);
+    let until = match finding.node {
+        Node::DeliveryLoss
+        | Node::DeliveryBack
+        | Node::DeliveryOvertaken
+        | Node::DeliveryUnheard
+        | Node::DeliveryNeighbour
+        | Node::DeliveryLink
+        | Node::DeliveryFirewall
+        | Node::DeliveryDropped
+        | Node::DeliveryPath => "it is acknowledged",
+        _ => "it leaves",
+    };
+    match (finding.node.root(), finding.role) {
+        (Node::Answer, Role::Asks) if is_open(account) => {
+            format!("{service} does not answer {asker} for {time}")
+        }
+        (Node::Accept, _) if now(account) > 1 => {
+            let (waiting, age) = (now(account), oldest(account));
+            format!("{waiting} connections wait to be accepted by {server}, the oldest for {age}")
+        }
+        (Node::Answer, Role::Asks) if finding.node == Node::AnswerChain => {
+            format!("{asker} waits {time} for each name from {service}")
+        }
+        (Node::Connect, _) if is_chain(account) => {
+            format!("{asker} takes {time} for each request to {service}, a new connection included")
+        }
+        (Node::Connect, _) => format!("{asker} waits {time} to connect to {service}"),
+        (Node::Accept, _) => format!("connections wait {time} to be accepted by {server}"),
+        (Node::Greeting, _) => format!("{service} greets {asker} {time} late"),
+        (Node::Rest, _) if finding.node == Node::RestClose => {
+            format!("{asker} waits {time} for the end of answers of {service}")
+        }
+        (Node::Rest, _) => format!("answers of {service} take {asker} {time} to their last byte"),
+        (Node::Request, Role::Asks) => {
+            format!("{asker} pauses for {time} between parts of a request to {service}")
+        }
+        (Node::Request, _) => format!("requests take {time} to reach {server} whole"),
+        (Node::Service, _) if is_open(account) => {
+            format!("{server} does not answer requests for {time}")
+        }
+        (Node::Service, _) if is_part(account) => {
+            format!("{server} loses {time} in each slow request, beside what others take")
+        }
+        (Node::Service, _) => format!("{server} takes {time} to answer requests"),
+        (Node::Delivery, Role::Serves) => {
+            format!(
+                "data of {server} for {} waits {time} until {until}",
+                peers(finding)
+            )
+        }
+        (Node::Delivery, Role::Asks) => {
+            format!("data of {asker} for {service} waits {time} until {until}")
+        }
+        (Node::Read, Role::Asks) if finding.node == Node::ReadMissing => {
+            format!("data of {service} reaches {asker} {time} late")
+        }
+        (Node::Read, Role::Serves) => format!("{server} reads requests {time} late"),
+        (Node::Read, Role::Asks) => format!("{asker} reads data of {service} {time} late"),
+        _ if has_chains(account) => {
+            format!("{service} takes {time} to answer {asker}, its connections included")
+        }
+        _ => format!("{service} takes {time} to answer {asker}"),
+    }
+}
+
+/// The tasks of the peer, which is on this host, show why.
+fn hangs(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    there(account).is_some() && counted.all(|counted| counted.wait.seen.held_up)
+}
+
+fn figures(finding: &Finding, account: &Account<'_>) -> String {
+    let open = open(account).count() as u64;
+    if finding.node.root() == Node::Accept && now(account) > 1 {
+        return match finding.count.saturating_sub(open) {
+            0 => String::new(),
+            1 => format!(" (another one waited {} before)", finding.worst),
+            others => format!(
+                " ({others} others waited before, at most {})",
+                finding.worst
+            ),
+        };
+    }
+    let mut figures = vec![match finding.tried {
+        Some(all) if all >= finding.count => format!("{} of {all}", finding.count),
+        _ => counted(finding.count, "wait"),
+    }];
+    if finding.count > 1 {
+        figures.push(format!("at most {}", finding.worst));
+    }
+    if finding.count > 1 && are_at_once(finding, account) {
+        let length: u64 = account.occasions().iter().sum();
+        figures.push(format!("all within {}", Nanos(length)));
+    }
+    let is_older = oldest(account) > finding.worst;
+    if open > 0 && open < finding.count || open > 1 {
+        figures.push(format!("{open} still open, for {}", oldest(account)));
+    } else if open == 1 && is_older {
+        figures.push(format!("open for {}", oldest(account)));
+    }
+    format!(" ({})", figures.join(", "))
+}
+
+fn unlike(finding: &Finding) -> String {
+    let Some(unlike) = &finding.unlike else {
+        return String::new();
+    };
+    let named: Vec<_> = unlike.named.iter().copied().map(service).collect();
+    let others = names(&named, unlike.count, "others");
+    let verb = if unlike.count == 1 { "takes" } else { "take" };
+    format!(", while {others} {verb} {}", unlike.mean)
+}
+
+/// Why, as deep as it was seen.
+fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &Summary) -> String {
+    if !deepest.several.is_empty() {
+        let several = deepest.several.iter();
+        let is = |node| slept(account, node).unwrap_or_else(|| node.about().is.to_owned());
+        let several = several.map(|(node, percent)| format!("{percent} % {}", is(*node)));
+        return format!("of that {}", several.collect::<Vec<_>>().join("; "));
+    }
+    let mut cause = match deepest.node {
+        node if is_of_tasks(node) && tracer(account).is_some() => {
+            let tracer = tracer(account).map_or_else(String::new, ToString::to_string);
+            format!("it is traced by {tracer}, which stops its tasks at system calls or signals")
+        }
+        Node::AnswerPeer if is_here(finding) => {
+            let there = there(account).unwrap_or_else(|| "the service, on this host".to_owned());
+            format!("the work of {there}{}", of_theirs(account))
+        }
+        Node::AnswerPeer if is_open(account) && are_heard(account) && !hangs(account) => {
+            let program = there(account).unwrap_or_else(|| "its program".to_owned());
+            format!(
+                "the host there acknowledges: {program} does not read or answer, or the answer is \
+                 lost{}",
+                idle_loop(account)
+            )
+        }
+        Node::AnswerPeer if there(account).is_some() => {
+            let there = there(account).unwrap_or_default();
+            let tasks = of_theirs(account);
+            format!("the work of {there}{tasks}; or the way there and back")
+        }
+        Node::Request if finding.role == Role::Asks => {
+            "for a go-ahead that does not come (Expect: 100-continue), or for itself".to_owned()
+        }
+        node => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
+    };
+    cause.extend(more(finding, account, deepest.node, summary));
+    cause.push_str(by_clocks(account, deepest.node));
+    match finding.percent {
+        95.. => cause,
+        percent => format!("{cause}; {percent} % of what is lost"),
+    }
+}
+
+/// Return true if the peers are surely on this host: nothing lies between.
+fn is_here(finding: &Finding) -> bool {
+    let mut services = finding.services.iter();
+    services.all(|service| service.ip().is_loopback())
+}
