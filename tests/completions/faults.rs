@@ -26,6 +26,7 @@ use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
 use testbed::{Family, HeldSocket, PATIENCE, Process};
 use with::completions::{Fixture, Service, completed, counts, send, until};
+use with::schema::{misfits, schema};
 use with::skip;
 use with::unprivileged::Unprivileged;
 
@@ -220,9 +221,13 @@ time.sleep(60)
 ";
 
 fn status(service: &Service) -> String {
+    status_as("text", service)
+}
+
+fn status_as(format: &str, service: &Service) -> String {
     let mut command = Command::new(with::sockstamp());
     command
-        .args(["completions", "--status", "--socket"])
+        .args(["notifications", "--status", "--format", format, "--socket"])
         .arg(service.path());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -251,6 +256,9 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
         "{}",
         status(&service)
     );
+    let json: serde_json::Value = serde_json::from_str(&status_as("json", &service)).unwrap();
+    assert_eq!(misfits(&schema("notifications-status"), &json), [""; 0]);
+    assert_eq!(json["sockets"], 1);
     application.kill().unwrap();
     until(|| {
         status(&service)
@@ -481,7 +489,7 @@ fn the_service_names_missing_capabilities() {
     let (copy, folder) = (Unprivileged::new(), tempfile::tempdir().unwrap());
     let mut command = copy.command();
     command
-        .args(["completions", "--socket"])
+        .args(["notifications", "--socket"])
         .arg(folder.path().join("socket"));
     let mut process = Process::spawn(command).unwrap();
     assert!(!process.wait_status(PATIENCE).unwrap().success());

@@ -430,7 +430,7 @@ fn text_shows_interface_names() {
         (
             "stat",
             format!(
-                " interfaces: {}@{} 1 (veth)\n             its NIC is out of sight",
+                " interfaces: {}@{} 1 (veth)\n             the way goes on in this host",
                 uplink_interface(&setup).0,
                 setup.host.netns_name()
             ),

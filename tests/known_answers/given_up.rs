@@ -430,3 +430,43 @@ fn the_wait_for_a_lost_question_is_told_when_its_repetition_is_answered() {
         Ok(())
     });
 }
+
+/// Each question is asked by a socket of its own; one of them is lost, and asked again.
+const BY_NEW_SOCKETS: &str = "
+import select, socket, threading, time
+s = socket.socket(2, 2); s.bind(('127.0.0.1', 5355))
+def serve():
+    for count in range(99):
+        question, asker = s.recvfrom(99)
+        if count != 3: s.sendto(b'known', asker)
+threading.Thread(target=serve, daemon=True).start()
+silent = [socket.socket(2, 2) for _ in range(2)]
+for port, sink in enumerate(silent, 8126): sink.bind(('127.0.0.1', port))
+def ask(question, port, wait):
+    c = socket.socket(2, 2); c.connect(('127.0.0.1', port)); asked = time.monotonic()
+    c.send(question); sent = time.monotonic()
+    if select.select([c], [], [], wait)[0]: c.recv(99)
+    c.close()
+    return asked, sent
+times = [ask(b'question', 5355, 0.6) for _ in range(6)]
+for _ in range(3): ask(b'figures', 8126, 0.05); ask(b'others', 8127, 0.05)
+print(int((times[4][1] - times[3][0]) * 1e9))
+";
+
+#[test]
+fn a_question_that_a_new_socket_asks_again_is_told() {
+    let host = Host::new("newsockets").unwrap();
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", BY_NEW_SOCKETS]);
+        assert!(measured.status.success(), "{}", measured.stderr);
+        let clock: u64 = measured.stdout.trim().parse().unwrap();
+        let waits = measured.report["waits"].as_array().unwrap();
+        let again = waits.iter().filter(|wait| wait["end"] == "asked-again");
+        let again: Vec<_> = again.collect();
+        let [wait] = &again[..] else {
+            panic!("{}", measured.report["waits"]);
+        };
+        assert_eq!(wait["remote"], "127.0.0.1:5355");
+        within_clock("the wait", number(&wait["lasted_ns"]), ms(590), clock)
+    });
+}

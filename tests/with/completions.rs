@@ -23,7 +23,7 @@ use sockstamp::zerocopy::{Options, Support, ZeroCopySender};
 use tempfile::TempDir;
 use testbed::{Family, Host, Link, PATIENCE, Process};
 
-/// `sockstamp completions`, running.
+/// `sockstamp notifications`, running.
 pub struct Service {
     folder: TempDir,
     process: Process,
@@ -39,7 +39,7 @@ impl Service {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         command
-            .args(["completions", "--socket"])
+            .args(["notifications", "--socket"])
             .arg(folder.path().join("socket"));
         let process = Process::spawn({
             command.args(options);

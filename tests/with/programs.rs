@@ -53,6 +53,40 @@ impl Redis {
     }
 }
 
+/// A service whose threads wait for a lock that another one holds most of the time.
+const LOCKED: &str = "
+import socket, threading, time
+lock = threading.Lock()
+def hold():
+    while True:
+        with lock: time.sleep(0.12)
+        time.sleep(0.002)
+def answer(client):
+    while client.recv(100):
+        with lock: pass
+        client.send(b'!')
+threading.Thread(target=hold, daemon=True).start()
+service = socket.create_server(('127.0.0.1', 8077))
+while True:
+    threading.Thread(target=answer, args=service.accept()[:1], daemon=True).start()
+";
+
+/// A program that asks twenty times a second, as long as the answers let it.
+const ASKER: &str = "
+import socket, time
+service = socket.create_connection(('127.0.0.1', 8077))
+while True: service.send(b'?'); service.recv(9); time.sleep(0.05)
+";
+
+/// Start a service that is slow for its lock, and a program that asks it, at port 8077.
+pub fn locked_service(host: &Host) -> [Process; 2] {
+    let service = host.spawn("python3", &["-c", LOCKED]).unwrap();
+    let address = SocketAddr::new(LOCALHOST, 8077);
+    host.wait_for_port(address, PATIENCE).unwrap();
+    let asker = host.spawn("python3", &["-c", ASKER]).unwrap();
+    [service, asker]
+}
+
 /// Run words as a command of a host.
 pub fn run(host: &Host, words: &str) {
     let words: Vec<_> = words.split(' ').collect();

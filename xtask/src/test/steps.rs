@@ -319,6 +319,7 @@ pub(super) const STEPS: &[Step] = &[
         inputs: &[
             "crates/sockstamp-bpf/src",
             "crates/sockstamp-clock",
+            "crates/sockstamp-evidence",
             "crates/sockstamp-host",
             "crates/sockstamp-metrics",
             "crates/sockstamp-model",
@@ -412,6 +413,7 @@ pub(super) const STEPS: &[Step] = &[
             "crates/sockstamp-agent/src",
             "crates/sockstamp-bpf/src",
             "crates/sockstamp-cli/src",
+            "crates/sockstamp-evidence",
             "crates/sockstamp-host",
             "crates/sockstamp-ping/src",
             "crates/sockstamp-record",
