@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # True: A service has one connection to a backend of 25 ms; its eight clients ask again at once, so that each waits 200 ms.
-# Say: at :8080 takes .*turn
+# Say: at :8080 takes .*queue inside
 . ./lib.sh || exit 1
 pair
 server there 10.77.0.2 8000 --delay 0.025

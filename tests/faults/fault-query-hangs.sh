@@ -17,4 +17,4 @@ start there psql -qh 127.0.0.1 -U postgres postgres \
 	-c 'begin; select * from stock for update; select pg_sleep(100); commit'
 sleep 1
 start here psql -qh 10.77.0.2 -U postgres postgres -c 'update stock set n = n + 1'
-sleep 3; SECONDS_OF_ONE=6; measure here
+sleep 3; SECONDS_OF_ONE=6; measure "${AT:-here}"

@@ -23,6 +23,8 @@ words.add_argument("--synack-loss", type=float, default=0, help="of answers to S
 words.add_argument("--most", type=int, default=65535, help="longer packets vanish on the way there")
 words.add_argument("--rate", type=float, default=0, help="bytes a second on the way there")
 words.add_argument("--overtake", type=float, default=0, help="of packets, later ones overtake them")
+words.add_argument("--corrupt", type=float, default=0, help="of packets with data, there: a bit")
+words.add_argument("--no-ecn", action="store_true", help="SYNs that ask for ECN vanish")
 words.add_argument("--by", type=float, default=0.005, help="seconds by which they are overtaken")
 given = words.parse_args()
 
@@ -46,6 +48,18 @@ def is_synack(packet):
     return ipv4 and tcp and packet[header + 13] & 0x12 == 0x12
 
 
+def asks_ecn(packet):
+    """A SYN with ECE and CWR: RFC 3168, 6.1.1."""
+    ipv4, header, tcp = packet[0] >> 4 == 4, (packet[0] & 15) * 4, packet[9] == 6
+    return ipv4 and tcp and packet[header + 13] & 0xC2 == 0xC2
+
+
+def corrupted(packet):
+    """Change the last byte of a packet with data, which its checksum covers."""
+    is_data = len(packet) > 80 and random.random() < given.corrupt
+    return packet[:-1] + bytes([packet[-1] ^ 1]) if is_data else packet
+
+
 ends = [tun("here", "10.77.0.1/24"), tun("there", "10.77.0.2/24")]
 print("ready", flush=True)
 packets, count, free = [], 0, 0.0
@@ -57,8 +71,12 @@ while True:
         loss = given.loss if there else given.loss_back
         if not there and is_synack(packet):
             loss = given.synack_loss
+        if given.no_ecn and asks_ecn(packet):
+            continue
         if there and len(packet) > given.most or random.random() < loss:
             continue
+        if there:
+            packet = corrupted(packet)
         now = time.monotonic()
         if there and given.rate:
             free = max(free, now) + len(packet) / given.rate

@@ -14,6 +14,7 @@ words.add_argument("--delay", type=float, default=0, help="serve: before each an
 words.add_argument("--lock", action="store_true", help="serve: one request at a time")
 words.add_argument("--spin", action="store_true", help="serve: the delay is work")
 words.add_argument("--late", type=float, default=0, help="serve: between two accepts")
+words.add_argument("--backlog", type=int, default=128, help="serve: connections not accepted")
 words.add_argument("--size", type=int, default=200, help="bytes of an answer")
 words.add_argument("--connections", type=int, default=4, help="ask")
 words.add_argument("--pause", type=float, default=0.2, help="ask: before each request")
@@ -46,7 +47,7 @@ def serve(peer):
 
 
 def listen():
-    listener = socket.create_server((given.address, given.port), backlog=128)
+    listener = socket.create_server((given.address, given.port), backlog=given.backlog)
     while True:
         peer, _ = listener.accept()
         threading.Thread(target=serve, args=(peer,), daemon=True).start()
