@@ -18,10 +18,10 @@ const MARK: &str = "#lab doctor ";
 /// Keys of doctor's output that depend on the kernel, and not on this host.
 const KEPT: [&str; 9] = [
     "bpf_timestamping",
-    "completions",
     "hooks",
     "host_path",
     "library",
+    "notifications",
     "parts",
     "plan",
     "ready",
