@@ -201,8 +201,9 @@ fn render(page: &[Entry], pages: &[&str]) -> String {
     );
     let mut lines = vec![
         format!(
-            ".TH {} 3 \"\" \"sockstamp {}\" \"libsockstamp\"",
-            title.name,
+            ".TH {} 3 {} \"sockstamp {}\" \"libsockstamp\"",
+            title.name.to_uppercase(),
+            manual::DATE,
             env!("CARGO_PKG_VERSION")
         ),
         ".SH NAME".into(),
@@ -232,8 +233,7 @@ fn render(page: &[Entry], pages: &[&str]) -> String {
         let comma = if at + 1 < others.len() { " ," } else { "" };
         lines.push(format!(".BR {other} (3){comma}"));
     }
-    lines.push(String::new());
-    lines.join("\n")
+    manual::tidy(&lines.join("\n"))
 }
 
 fn describe(entry: &Entry, lines: &mut Vec<String>) {

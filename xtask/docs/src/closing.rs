@@ -30,7 +30,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("fping", &["sockstamp-ping(1)", "fping(8)"]),
     ("doctor", &["sockstamp-stat(1)", "capabilities(7)"]),
     ("agent", &["sockstamp-stat(1)", "systemd.service(5)"]),
-    ("completions", &["recvmsg(2)"]),
+    ("notifications", &["recvmsg(2)"]),
 ];
 
 /// The statuses of a subcommand; the empty name is that of the program.
@@ -86,7 +86,7 @@ fn statuses(subcommand: &str) -> &'static [(&'static str, &'static str)] {
             ("3", "A condition of diff or stuck holds."),
             OF_COMMAND,
         ],
-        "top" | "agent" | "completions" => &[ENDED, FAILED, USAGE],
+        "top" | "agent" | "notifications" => &[ENDED, FAILED, USAGE],
         _ => &[DONE, FAILED, USAGE],
     }
 }
@@ -106,8 +106,8 @@ fn files(subcommand: &str) -> &'static [(&'static str, &'static str)] {
         "The names of network namespaces, as ip\\-netns(8) has them.",
     );
     const SOCKET: (&str, &str) = (
-        "/run/sockstamp/completions.sock",
-        "The socket of the service completions, unless \\-\\-socket names another.",
+        "/run/sockstamp/notifications.sock",
+        "The socket of the service, unless \\-\\-socket names another.",
     );
     match subcommand {
         "report" | "diff" | "join" | "export" | "recover" => &[(
@@ -115,7 +115,7 @@ fn files(subcommand: &str) -> &'static [(&'static str, &'static str)] {
             "The messages of a recording, and its packets and waits beside them.",
         )],
         "ping" | "fping" => &[NAMESPACES],
-        "completions" => &[BTF, SOCKET],
+        "notifications" => &[BTF, SOCKET],
         _ => &[BTF, CGROUPS, NAMESPACES],
     }
 }

@@ -50,10 +50,10 @@ column is empty if its plan does not need the hook.
 ";
 
 const OTHER_HOOKS: &str = "
-## Hooks of pcap and completions
+## Hooks of pcap and notifications
 
-`pcap`, `--packets`, `sockstamp completions` and `stuck` load programs of their own, only while they
-run:
+`pcap`, `--packets`, `sockstamp notifications` and `stuck` load programs of their own, only while
+they run:
 
 | hook | runs for | for |
 |---|---|---|
@@ -82,7 +82,7 @@ struct Report {
     parts: BTreeMap<String, BTreeMap<String, PartOf>>,
     udp: Method,
     host_path: HostPath,
-    completions: Completions,
+    notifications: Notifications,
     library: Library,
     /// `HOOK works`, or `HOOK refused REASON`.
     hooks: Vec<String>,
@@ -102,7 +102,7 @@ struct PartOf {
 }
 
 #[derive(Debug, Deserialize)]
-struct Completions {
+struct Notifications {
     entries: Trial,
     tcp_stamps: Trial,
 }
@@ -188,10 +188,10 @@ fn page(kernels: &Kernels) -> String {
         report.host_path.text()
     });
     row(&mut text, "completions in memory", kernels, |report| {
-        report.completions.entries.text()
+        report.notifications.entries.text()
     });
     row(&mut text, "stamps of TCP in memory", kernels, |report| {
-        report.completions.tcp_stamps.text()
+        report.notifications.tcp_stamps.text()
     });
     library(&mut text, kernels, &names);
     text.push_str(DISTRIBUTIONS);
@@ -208,7 +208,7 @@ fn page(kernels: &Kernels) -> String {
     }
     text.push_str(OTHER_HOOKS);
     others(&mut text, "packets", &packets::PROGRAMS);
-    others(&mut text, "completions", &completions::PROGRAMS);
+    others(&mut text, "notifications", &completions::PROGRAMS);
     others(&mut text, "stuck", &stuck::PROGRAMS);
     text
 }
@@ -341,13 +341,13 @@ mod tests {
         let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},
             "parts":{"rx.app":{"throttled":{"absent":null},"running":{"absent":null}}},"udp":{"hooks":"c"},
             "host_path":{"reason":null},
-            "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
+            "notifications":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
             "library":{"missing_options":[],"own_ids":true,"returned_by_sends":null},
             "hooks":["tp_btf/tcp_probe works","tp_btf/tcp_probe works"]}"#;
         let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},
             "parts":{"rx.app":{"throttled":{"absent":"needs Linux 6.6"},"running":{"absent":null}}},"udp":{"absent":"no"},
             "host_path":{"reason":"none"},
-            "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
+            "notifications":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
             "library":{"missing_options":["A","B"],"own_ids":false,"returned_by_sends":false},
             "hooks":["sockops refused why"]}"#;
         let page = page(&Kernels::from([

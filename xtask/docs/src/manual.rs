@@ -13,7 +13,7 @@ use crate::files::Files;
 use crate::{closing, root_page};
 
 /// The day of the last change to what pages say.
-const DATE: &str = "2026-11-29";
+pub(crate) const DATE: &str = "2026-11-30";
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";
@@ -82,12 +82,14 @@ fn title(name: &str, page: &mut impl Write) -> io::Result<()> {
 }
 
 /// Write lines as mandoc(1) wants them: up to 80 bytes, a sentence begins a line, and an empty line
-/// has no breaks beside it.
-fn tidy(page: &str) -> String {
+/// has no breaks beside it. Code keeps its lines.
+pub(crate) fn tidy(page: &str) -> String {
     let mut tidied = String::new();
+    let mut is_code = false;
     for line in page.replace(".br\n\n.br\n", ".sp\n").lines() {
+        is_code = line == ".nf" || is_code && line != ".fi";
         match line.trim_end() {
-            line if line.starts_with(['.', '\'']) => tidied.extend([line, "\n"]),
+            line if is_code || line.starts_with(['.', '\'']) => tidied.extend([line, "\n"]),
             line => wrapped(line, &mut tidied),
         }
     }

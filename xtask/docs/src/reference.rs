@@ -23,8 +23,8 @@ its total.
 
 Values are in nanoseconds in JSON and CSV, and have units in text. The clock is CLOCK_MONOTONIC: RX
 software stamps, which the kernel takes in CLOCK_REALTIME, are converted by the offset of the clocks
-at that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their
-stamps are reported, and never subtracted from others.
+at that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: a stamp
+of theirs is converted with a bound ([nic-clock.md](nic-clock.md)), or is no part of a stage.
 
 A stage that this kernel or NIC cannot give is absent with a reason, never zero; `sockstamp doctor`
 prints the reason.
@@ -59,20 +59,29 @@ smallest group that carries it. A fault that nobody thought of ends at the right
 - *Failures* cost no time. Three that are 5 % of the attempts are worth saying, or all of at least
   two; of requests that were never acknowledged, three that took longer than a second each. A connect
   that fails at once, and succeeds as often at another address, is a detour. A question to a name
-  server fails if it is asked again after ten times as long as answers take.
+  server fails if it is asked again after ten times as long as answers take. So does one of another
+  service over UDP, if most of its kind are answered. A task that closes a socket without an answer
+  and sends as many bytes to the same service by a new one has asked again.
 - *Look-ups*: three questions of a process to a name server or more, each sent within SLOW after the
   answer to the one before, are one wait with their number, up to 16 of them.
 - *A reader's own pace*: who asks a service and then reads its answer slowly waits for itself, as a
   player does, or a program that compresses what it gets. That is a note, unless the peer takes
   most of a window in each round trip (its buffer is small), differs from most that the service sends
-  alike to, or requests of others wait behind it.
+  alike to, or requests of others wait behind it. So it is where the program that reads was asked
+  about, unless its tasks run, or sleep in a disk, a file lock, or for another service.
 - *Push, or slow?* A connection that always has a question open may be a worker, a subscription or
   a long poll, which nobody waits for. It is a note, unless all that the service answers is slow, a
   sibling is ten times faster, or somebody waits for it: a command, or a request that its program
   has to answer meanwhile. One that asks once, and to which the peer then sends in pauses until the
-  end, is pushed to. A question after a pause, on a connection whose questions are mostly
+  end, is pushed to. More that comes after an answer, with pauses, is the rest of it if half of the
+  next questions follow at once, or if three quarters of these, or of the pauses, take the same time,
+  but for a tenth. Otherwise, or where the next question comes as long after an answer whatever came
+  in between, it may be pushed. A service that sends without a question more often than to one, at
+  the same pace, pushes, too: what its client sends are acknowledgements (`stream`). A question after
+  a pause, on a connection whose questions are mostly
   answered, is none of these; nor is one that was sent again and never acknowledged; nor is one of
-  three connections or more to a service that a program opens one after the other.
+  three connections or more to a service that a program opens one after the other; nor is one to a
+  name server.
 - *A connection for each request*: a connect and the questions after it, each within SLOW of the one
   before, are one wait. Several questions must be answered, half of their time must be the path, and
   three connections or more must be so: a handshake of TLS is such a question.
@@ -91,26 +100,37 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   many others at once and one of these was seen: questions with a connection each follow each other
   for nine tenths of the time; a quarter of the answers on a connection comes at a limit and a
   quarter at any time before it; or the tasks of an event loop with several connections, which asks
-  nobody, have nothing to do. So are requests that take a second or longer and the same time, but for
-  a hundredth, if ten times as many are answered at once and no look at tasks shows why. No question
-  is held while the tasks of its service sleep, at four looks of five, in a disk, a lock of a file or
-  of a database, or, in a process of one task, in any lock.
+  nobody, have nothing to do. If such a loop answers all connections that always have a question open
+  at once, after different times or a second or longer, no others need be answered at once. So is what is asked of an event loop on this host that watches its
+  clients alone, has no child, and was idle at four looks of five, with no timer of its own seen:
+  another client ends such a wait. So are requests that take a second or longer and the same time,
+  but for a hundredth, if ten times as many are answered at once and no look at tasks shows why. No
+  question is held while the tasks of its service sleep, at four looks of five, in a disk, in open()
+  of a FIFO, in a lock of a file or of a database, or, in a process of one task, in any lock; nor
+  while all of them that are not in locks are at work: they run, and do so half as often otherwise
+  at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
 - *A pace, or a pause?* A question of a command that is sent in parts is a finding if one pause has
-  half of its time; otherwise it is sent at the pace of its program, which is a note.
-- *Looks at tasks*: the tasks of a process here that serves, and had a slow wait, are looked at each
-  40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`).
-  What more of them sleep in than otherwise, at a third of the looks during such waits, is said in
-  place of a list. So are threads that ran or waited for a CPU at half of these looks, and half as
-  often otherwise, by their names: those of the Java virtual machine collect garbage. One that
-  waited for a CPU for longer than it ran since the look before (`schedstat`) waited. A task that reads one socket, or
-  polls sockets of one peer that its program asked, sleeps for that peer's data, by its call and its
-  descriptors (`/proc/PID/task/TID/syscall`, `/proc/PID/fd`): if that is so at half of the looks, the
-  service asks, however short each question is. The service at the other end of a Unix socket is
-  named by sock_diag(7), with what its own tasks sleep in; an event loop, which watches its clients,
-  too, waits for it if it has something to do, or if the connection was opened less than 2 s ago.
-  Of a process with more than 64 tasks, those are looked at that have run in the last second. All
-  looks together take 2 % of a CPU at most: `stat` needed 0.73 s of CPU time in 10 s for a service
-  with 509 threads, and 0.63 s for the same one with 11.
+  half of its time; otherwise it is sent at the pace of its program, which is a note. Of other
+  programs it is one if three such requests or more, each on a connection of its own, last the same
+  but for a twentieth: a timer in the middle of each, as of who waits for a go-ahead in vain.
+- *Looks at tasks*: the tasks of a process here that serves, and had a slow wait, or that reads late, are looked at each
+  40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`). What
+  more of them sleep in than otherwise, at a third of the looks during such waits, is said in place
+  of a list. So are threads that ran or waited for a CPU at half of these looks, and half as often
+  otherwise, by their names: those of the Java virtual machine collect garbage. One that waited for
+  a CPU for longer than it ran since the look before (`schedstat`) waited. A task that reads one
+  socket, or polls sockets of one peer that its program asked, sleeps for that peer's data, by its
+  call and its descriptors (`/proc/PID/task/TID/syscall`, `/proc/PID/fd`): if that is so at half of
+  the looks, the service asks, however short each question is. The only task of a process that reads
+  one accepted connection sleeps for that client, and others wait for it. A task that reads the very
+  connection on which somebody waits for an answer, at four looks of five, waits for more of it: the
+  rest of a request was lost, or nothing was asked. While a process of PostgreSQL waits for a lock,
+  by its title, other sessions in a transaction or at work are named, by theirs. The service at the other
+  end of a Unix socket is named by sock_diag(7), with what its own tasks sleep in; an event loop,
+  which watches its clients, too, waits for it if it has something to do, or if the connection was
+  opened less than 2 s ago. Of a process with more than 64 tasks, those are looked at that have run
+  in the last second. Looks at tasks take 2 % of a CPU at most: `stat` needed 0.73 s of CPU time
+  in 10 s for a service with 509 threads, and 0.63 s for the same one with 11.
 - *Timers*: an event wait that ends by itself (the time in the call of epoll, poll or select) when a
   slow answer does, at four looks of five, is a timer of the program's own, if its event waits are
   mostly longer than such answers otherwise.

@@ -199,15 +199,15 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     (
         "Serve the applications of this host.",
-        "sockstamp completions",
+        "sockstamp notifications",
     ),
     (
         "Serve up to 64 applications per user.",
-        "sockstamp completions --per-user 64",
+        "sockstamp notifications --per-user 64",
     ),
     (
         "How much of the running service is in use?",
-        "sockstamp completions --status",
+        "sockstamp notifications --status",
     ),
     (
         "What does a program that hangs wait for, and since when?",
