@@ -146,6 +146,15 @@ static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __
 	return attempts_answered(&key, ns, weight);
 }
 
+/* Count a request that the current task has answered; it stands for `weight` of them. */
+static __noinline int attempts_count_service(const struct sock *sk, __u64 ns, __u32 weight)
+{
+	struct attempts_key key = {};
+
+	attempts_at(&key, sk, WAIT_SERVICE, bpf_get_current_pid_tgid() >> 32);
+	return attempts_answered(&key, ns, weight);
+}
+
 /* Count a wait in vain, by its record. */
 static __noinline int attempts_count_unanswered(const struct wait_record *record)
 {

@@ -125,6 +125,13 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 	answer_asked(sk, flow, length, now);
 }
 
+/* Return true if the message of a send answers a request: its times are those of a service. */
+static __always_inline bool tx_is_answer(const struct flow *flow, const struct sender *sender)
+{
+	return sender->service != STAGE_ABSENT && !(sender->flags & MESSAGE_UNPAIRED) &&
+	       identity_serves(flow_identity(flow));
+}
+
 /* Fill in a message; `sender` has how many bytes its call queued. */
 static __always_inline void tx_fill(struct tx_message *message, const struct sender *sender,
 				    __u32 key, __u32 group, __u32 weight, __u64 now)
@@ -203,6 +210,8 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	weight = stream_take(&flow->tx.sampler, key + 1 - start) * window_weight();
 	client = client_times(flow, sender->entry);
 	tx_answers(sk, flow, sender, key + 1 - start, now);
+	if (setting_waits && tx_is_answer(flow, sender))
+		attempts_count_service(sk, sender->service, weight);
 	if (flow->exchange.serves)
 		flow->exchange.answered = now;
 	account_measured(bank, group, DIRECTION_TX, weight);

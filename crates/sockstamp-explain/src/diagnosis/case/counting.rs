@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
@@ -81,7 +80,7 @@ impl Case {
 
     /// Return true if a connection that always has a question open is a fault all the same:
     /// everything that the service answers is slow, not only what may be a subscription.
-    pub(super) fn is_fault(&self, summary: &Summary, wait: &Slow) -> bool {
+    pub(super) fn is_fault(&self, wait: &Slow) -> bool {
         if wait.seen.held_up {
             return true;
         }
@@ -98,39 +97,21 @@ impl Case {
             .map(|other| u64::from(other.weight))
             .sum();
         let all = self.tried.get(&wait.key);
-        let all = all.map_or_else(|| served(summary), |tried| tried.count);
-        slow >= 3 && all * 5 <= slow * 6
+        slow >= 3 && all.is_some_and(|all| all.count * 5 <= slow * 6)
     }
 
-    /// Return the answers of services that were not slow, by key. At a service, those of others of
-    /// this measurement are among them.
-    pub(super) fn quick(&self, waits: &[Slow], summary: &Summary) -> BTreeMap<Key, u64> {
+    /// Return the answers of services that were not slow, by key.
+    pub(super) fn quick(&self, waits: &[Slow]) -> BTreeMap<Key, u64> {
         let mut slow = BTreeMap::<Key, u64>::new();
         let roots = [Node::Answer, Node::Service];
         for wait in waits.iter().filter(|wait| roots.contains(&wait.key.root)) {
             *slow.entry(wait.key.clone()).or_default() += u64::from(wait.weight);
         }
-        let asked = |port: u16| self.quick_by_askers(port, &slow);
-        let at_services = slow.iter().filter(|(key, _)| key.root == Node::Service);
-        let at_services: u64 = at_services.map(|(_, slow)| slow).sum();
-        let served = served(summary).saturating_sub(at_services);
-        let quick = |(key, count): (&Key, &u64)| match key.root {
-            Node::Service => served.max(asked(key.service.port())),
-            _ => {
-                let all = self.tried.get(key).map_or(0, |tried| tried.count);
-                all.saturating_sub(*count)
-            }
+        let quick = |(key, slow): (Key, u64)| {
+            let all = self.tried.get(&key).map_or(0, |tried| tried.count);
+            (key, all.saturating_sub(slow))
         };
-        slow.iter().map(|of| (of.0.clone(), quick(of))).collect()
-    }
-
-    /// Return the quick answers of a port, as its askers on this host count them.
-    fn quick_by_askers(&self, port: u16, slow: &BTreeMap<Key, u64>) -> u64 {
-        let asks = |key: &&Key| key.root == Node::Answer && key.service.port() == port;
-        let all = self.tried.iter().filter(|(key, _)| asks(key));
-        let all: u64 = all.map(|(_, tried)| tried.count).sum();
-        let slow = slow.iter().filter(|(key, _)| asks(key));
-        all.saturating_sub(slow.map(|(_, count)| count).sum())
+        slow.into_iter().map(quick).collect()
     }
 
     /// Siblings that are ten times faster show that it is slow.
@@ -163,14 +144,11 @@ impl Case {
         is_own || is_readers || (is_work && !self.scope.is_program)
     }
 
-    /// Return true if requests were answered, and by what the waits are about: the target is a
-    /// program, or all that was seen to serve has one port.
-    pub(super) fn answers(&self, summary: &Summary) -> bool {
-        let waits = self.waits.iter().map(|wait| &wait.key);
-        let keys = self.tried.keys().chain(waits);
-        let serves = keys.filter(|key| key.role == Role::Serves);
-        let ports: BTreeSet<_> = serves.map(|key| key.service.port()).collect();
-        served(summary) > 0 && (self.scope.is_program || ports.len() == 1)
+    /// Return the services that have answered anything.
+    pub(super) fn answering(&self) -> BTreeSet<&Key> {
+        let tried = self.tried.iter();
+        let answering = tried.filter(|(key, tried)| key.root == Node::Service && tried.count > 0);
+        answering.map(|(key, _)| key).collect()
     }
 
     /// Return true if connections to a port of this host were served, or wait for that.
@@ -211,16 +189,6 @@ impl Case {
             .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))
             .collect()
     }
-}
-
-/// Return the number of requests that were answered: clients, too, send after they have read, once
-/// for each answer.
-fn served(summary: &Summary) -> u64 {
-    let count = |stage: Stage| {
-        let all = summary.direction(stage.direction()).stages[stage].as_ref();
-        all.map_or(0, |all| all.count())
-    };
-    count(Stage::AppService).saturating_sub(count(Stage::PeerAnswer))
 }
 
 fn answers_of(key: &Key) -> Key {

@@ -58,7 +58,7 @@ impl Case {
         }
         self.limit(&mut waits, summary);
         self.note(&mut waits);
-        let settled = self.settle(waits, summary);
+        let settled = self.settle(waits);
         let (mut accounts, pushed) = self.counted(&settled, summary);
         notes.extend(pushed);
         self.compare(&mut accounts);
@@ -117,12 +117,12 @@ impl Case {
 
     /// Join the waits of one request, tell requests from what is pushed, divide what services
     /// take, and let waits yield to those below them.
-    fn settle(&self, mut waits: Vec<Slow>, summary: &Summary) -> Settled {
+    fn settle(&self, mut waits: Vec<Slow>) -> Settled {
         lookups::join(&mut waits, self.scope.slow);
         let rtt = |wait: &Slow| self.round_trip(wait);
         flows::join(&mut waits, self.scope, self.end, &self.sending, rtt);
         let mut open = flows::always_open(&waits);
-        let quick = self.quick(&waits, summary);
+        let quick = self.quick(&waits);
         flows::irregular(&waits, &mut open, &self.sending, &quick);
         pushes::mark(&waits, &mut open, &self.questions, self.scope.slow);
         held::mark(&waits, &mut open, &quick);
@@ -136,7 +136,7 @@ impl Case {
         held::by_clients(&waits, &mut open);
         held::for_all(&mut waits, &open, self.scope.slow);
         held::alike(&waits, &mut open, &quick);
-        unserved::settle(&mut waits, &mut open, &self.sending, self.answers(summary));
+        unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
         pace::waited_for(&mut waits, &held);
@@ -165,7 +165,7 @@ impl Case {
             }
             let is_asked = served.waits_for(wait) || asked.contains(&wait.key);
             let may_be_pushed = settled.open[of] && !self.scope.is_command && !is_asked;
-            if may_be_pushed && !self.is_fault(summary, wait) {
+            if may_be_pushed && !self.is_fault(wait) {
                 pushed.entry(wait.key.clone()).or_default().push(wait);
                 continue;
             }

@@ -27,12 +27,12 @@ pub(in crate::diagnosis) fn has_ended(wait: &Slow) -> bool {
 }
 
 /// Mark as `open` what may be no request, and say of the others that tasks sleep, where looks saw
-/// no more. `answers`: the program answers something.
+/// no more. `counted`: services that have answered, also where all of it was quick.
 pub(in crate::diagnosis) fn settle(
     waits: &mut [Slow],
     open: &mut [bool],
     sending: &BTreeMap<Socket, Sending>,
-    answers: bool,
+    counted: &BTreeSet<&Key>,
 ) {
     let answering = answering(waits, sending);
     let polls = polls(waits, open);
@@ -45,7 +45,10 @@ pub(in crate::diagnosis) fn settle(
         let is_held = match wait.how {
             End::Open => *open || wait.seen.may_push,
             _ if polls.contains(&wait.key) => true,
-            _ => wait.seen.may_push && !answers && !answering.contains(&place(wait)),
+            _ => {
+                let answers = counted.contains(&wait.key) || answering.contains(&place(wait));
+                wait.seen.may_push && !answers
+            }
         };
         *open = is_held && !is_kept(wait);
     }

@@ -183,6 +183,17 @@ fn told_of(list: Vec<Wait>, attempts: Vec<Attempts>) -> Diagnosis {
     case.diagnose(&summary())
 }
 
+fn answered(service: &str, count: u64) -> Waits {
+    let attempts = Attempts {
+        comm: "nginx".into(),
+        ..tried(Kind::Service, service, count, 0)
+    };
+    Waits {
+        attempts: vec![attempts],
+        ..Waits::default()
+    }
+}
+
 fn tried(kind: Kind, service: &str, count: u64, failed: u64) -> Attempts {
     Attempts {
         key: Key {

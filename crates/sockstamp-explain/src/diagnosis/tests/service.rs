@@ -369,12 +369,8 @@ fn what_an_idle_event_loop_holds_is_a_note() {
                 }
             }));
         }
-        let mut summary = summary();
-        let services = &mut summary.tx.stages[Stage::AppService];
-        services
-            .get_or_insert_default()
-            .record(Nanos(MS), 8 + others);
-        case.diagnose(&summary)
+        case.waits(&answered("10.0.0.1:8000", 8 + others));
+        case.diagnose(&summary())
     };
     assert_eq!(told(Sleep::Idle, 20).findings, []);
     assert_eq!(told(Sleep::Idle, 0).findings.len(), 1);

@@ -109,12 +109,9 @@ fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
                 receives: received,
                 ..sending(here, Connection::default())
             }],
-            ..Waits::default()
+            ..answered("10.0.0.1:6379", 20)
         });
-        let mut summary = summary();
-        let services = &mut summary.tx.stages[Stage::AppService];
-        services.get_or_insert_default().record(Nanos(MS), 20);
-        case.diagnose(&summary)
+        case.diagnose(&summary())
     };
     let irregular = [90, 400, 700, 60, 250];
     let worker = told(irregular, 5);
@@ -323,13 +320,8 @@ fn an_event_loop_that_answers_all_at_once_pushes() {
             }
         }
         case.sleeps((0..100).map(idle_loop));
-        let mut summary = summary();
-        summary.tx.stages[Stage::AppService] = None;
-        let count = times.len() as u64 * 4;
-        let services = &mut summary.tx.stages[Stage::AppService];
-        services.get_or_insert_default().record(Nanos(MS), count);
-        summary.rx.stages[Stage::PeerAnswer] = None;
-        case.diagnose(&summary)
+        case.waits(&answered("10.0.0.1:80", times.len() as u64 * 4));
+        case.diagnose(&summary())
     };
     let polls = told(&[3_000, 3_000, 3_000], 1);
     assert_eq!(polls.findings, []);
@@ -353,9 +345,8 @@ fn acknowledgements_to_an_event_loop_that_watches_its_clients_are_no_questions()
             ..idle_loop(at)
         }));
         // As many others are answered at once.
-        let mut summary = summary();
-        summary.rx.stages[Stage::PeerAnswer] = None;
-        case.diagnose(&summary).findings.len()
+        case.waits(&answered("10.0.0.1:80", 12));
+        case.diagnose(&summary()).findings.len()
     };
     assert_eq!(told([20].into()), 0);
     assert_eq!(told(BTreeSet::new()), 1);
