@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use sockstamp_host::listener;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol};
 
-/// Connections within this host that are looked at.
+/// Connections within this host that are looked at between two tellings of what was found.
 const MOST: usize = 32;
 
 /// One end of a connection, as its process has it.
@@ -28,10 +28,15 @@ impl Pairs {
         self.0.entry(end).or_insert_with(is_pair);
     }
 
-    /// Return the pairs.
-    pub(crate) fn found(&self) -> impl Iterator<Item = End> {
-        let pairs = self.0.iter().filter(|(_, is_pair)| **is_pair);
-        pairs.map(|(end, _)| *end)
+    /// Return the pairs. They alone stay known, so that there is room for others, and none of them
+    /// where they fill it.
+    pub(crate) fn found(&mut self) -> Vec<End> {
+        self.0.retain(|_, is_pair| *is_pair);
+        let found = self.0.keys().copied().collect();
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        found
     }
 }
 
@@ -61,6 +66,17 @@ mod tests {
         drop(listener);
         pairs.look(std::process::id(), &flow(&accepted));
         let own = flow(&accepted);
-        assert!(pairs.found().eq([(own.netns, own.local, own.remote)]));
+        let known = [(own.netns, own.local, own.remote)];
+        assert_eq!(pairs.found(), known);
+        // Others that are none leave room again.
+        let far = |port: u16| Flow {
+            local: SocketAddr::from(([127, 0, 0, 1], port)),
+            remote: SocketAddr::from(([127, 0, 0, 1], 1)),
+            ..own
+        };
+        (1..=2 * MOST as u16).for_each(|port| pairs.look(std::process::id(), &far(port)));
+        assert_eq!(pairs.0.len(), MOST);
+        assert_eq!(pairs.found(), known);
+        assert_eq!(pairs.0.len(), 1);
     }
 }

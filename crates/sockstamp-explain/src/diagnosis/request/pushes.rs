@@ -34,6 +34,20 @@ struct Question {
     asked: Moment,
 }
 
+/// Rests of answers by connection, on which they follow each other.
+type Rests<'a> = BTreeMap<Socket, Vec<&'a Slow>>;
+
+fn by_socket<'a>(rests: &[&'a Slow]) -> Rests<'a> {
+    let mut sockets = Rests::new();
+    for rest in rests {
+        sockets.entry(rest.socket()).or_default().push(rest);
+    }
+    for rests in sockets.values_mut() {
+        rests.sort_unstable_by_key(|rest| rest.begin);
+    }
+    sockets
+}
+
 impl Question {
     const fn pause(self) -> u64 {
         self.asked - self.read
@@ -78,10 +92,11 @@ impl Questions {
     /// Return true if the time of a service's next question does not show that its programs wait
     /// for these rests of answers, the only ones of its answers.
     fn are_pushes(&self, rests: &[&Slow], slow: Nanos) -> bool {
+        let sockets = by_socket(rests);
         let pause = |rest: &&Slow| {
-            let is_later =
-                |other: &&Slow| other.socket() == rest.socket() && other.begin > rest.end;
-            let pause = self.pause_after(rest, rests.iter().any(is_later), slow)?;
+            let last = sockets[&rest.socket()].last();
+            let goes_on = last.is_some_and(|last| last.begin > rest.end);
+            let pause = self.pause_after(rest, goes_on, slow)?;
             Some((rest.time(), pause))
         };
         let known: Vec<_> = rests.iter().filter_map(pause).collect();
@@ -92,22 +107,21 @@ impl Questions {
         let since_answer = paused.iter().map(|(rest, pause)| rest + pause).collect();
         let pauses = paused.iter().map(|(_, pause)| *pause).collect();
         let times = rests.iter().map(|rest| rest.time()).collect();
-        are_around(self.usual_pause(rests, slow), since_answer)
+        are_around(self.usual_pause(&sockets, slow), since_answer)
             || (!are_alike(pauses) && !are_alike(times))
     }
 
     /// Return the pause between answers that are whole at once and the next questions, if it mostly
     /// is the same.
-    fn usual_pause(&self, rests: &[&Slow], slow: Nanos) -> Option<u64> {
-        let is_after_rest = |socket: &Socket, question: &Question| {
-            let mut rests = rests.iter().filter(|rest| rest.socket() == *socket);
-            rests.any(|rest| question.read.abs_diff(rest.end) <= slow.0)
-        };
-        let usual = self.sockets.iter().flat_map(|(socket, questions)| {
-            let asks = rests.iter().any(|rest| rest.socket() == *socket);
-            let whole = questions
-                .iter()
-                .filter(move |one| asks && !is_after_rest(socket, one));
+    fn usual_pause(&self, rests: &Rests<'_>, slow: Nanos) -> Option<u64> {
+        let usual = rests.iter().flat_map(|(socket, rests)| {
+            let questions = self.sockets.get(socket).map_or(&[][..], Vec::as_slice);
+            let is_after_rest = move |one: &&Question| {
+                let begin = rests.partition_point(|rest| rest.end + slow.0 < one.read);
+                let next = rests.get(begin);
+                next.is_some_and(|rest| one.read.abs_diff(rest.end) <= slow.0)
+            };
+            let whole = questions.iter().filter(move |one| !is_after_rest(one));
             whole.map(|one| one.pause())
         });
         let mut usual: Vec<_> = usual.collect();
