@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::wait::{End, Sending};
 
@@ -44,12 +45,21 @@ pub(in crate::diagnosis) fn join(
 ) {
     let slow = scope.slow;
     let flows = by_flow(waits);
+    let asks_once = |wait: &Slow| {
+        let sending = sending.get(&wait.socket());
+        sending.is_some_and(|sending| sending.sends <= 1)
+    };
     let mut joined = openings::join(waits, flows.values(), slow);
     for found in flows.values() {
         restart(waits, found);
         let first = found.first().map(|&first| &waits[first]);
         let rtt = first.map_or(0, &rtt);
-        joined.extend(pieces::join(waits, found, slow, rtt));
+        // What comes to one question is one answer, however late it is read.
+        let gap = match first.is_some_and(asks_once) {
+            true => Nanos(u64::MAX),
+            false => slow,
+        };
+        joined.extend(pieces::join(waits, found, gap, rtt));
     }
     let asks_again = |wait: &Slow| {
         let sending = sending.get(&wait.socket());

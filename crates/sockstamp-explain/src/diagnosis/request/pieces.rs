@@ -6,8 +6,9 @@ use crate::diagnosis::slow::Slow;
 use crate::diagnosis::tree::Node;
 
 /// Make the pauses within one answer one wait; return the places of those after the first. `found`:
-/// the waits of one connection in their order; `rtt`: its least round trip.
-pub(super) fn join(waits: &mut [Slow], found: &[usize], slow: Nanos, rtt: u64) -> Vec<usize> {
+/// the waits of one connection in their order; `gap`: the most between two pauses, until what came
+/// is read; `rtt`: the least round trip.
+pub(super) fn join(waits: &mut [Slow], found: &[usize], gap: Nanos, rtt: u64) -> Vec<usize> {
     let rests = found.iter().copied();
     let rests: Vec<_> = rests
         .filter(|&of| waits[of].key.root == Node::Rest)
@@ -20,7 +21,7 @@ pub(super) fn join(waits: &mut [Slow], found: &[usize], slow: Nanos, rtt: u64) -
     let mut joined = Vec::new();
     let mut first: Option<usize> = None;
     for of in rests {
-        let goes_on = |&first: &usize| waits[of].begin <= waits[first].end.saturating_add(slow.0);
+        let goes_on = |&first: &usize| waits[of].begin <= waits[first].end.saturating_add(gap.0);
         let Some(to) = first.filter(goes_on) else {
             first = Some(of);
             continue;

@@ -256,3 +256,40 @@ fn who_asks_again_after_each_last_byte_waits_for_it() {
         (&[202], 30)
     ]));
 }
+
+/// As news on a busy machine, where programs that subscribe once read them late.
+#[test]
+fn what_comes_to_one_question_is_one_answer_however_late_it_is_read() {
+    let told = |sends: u32| {
+        let mut case = Case::new(Scope::default());
+        case.ends(Timestamp::from_nanos(8_000 * MS));
+        for from in 0..4 {
+            let to = flow(&format!("10.0.0.1:4000{from}"), "10.0.0.2:7000");
+            let mut now = 1_000 + from * 200;
+            let mut first = answer(to, "app", now, 600 + from * 90);
+            first.opened = Some(Opened::Connected);
+            case.message(&first);
+            while now < 7_000 {
+                now += 900;
+                let mut news = answer(to, "app", now, 0);
+                news.opened = Some(Opened::Connected);
+                news.stages[Stage::PeerAnswer] = None;
+                // The last ones were read after 60 ms.
+                news.stages[Stage::PeerRest] = Some(Nanos(840 * MS));
+                case.message(&news);
+            }
+            let sending = Sending {
+                sends,
+                ..sending(to, Connection::default())
+            };
+            case.waits(&Waits {
+                sending: vec![sending],
+                ..Waits::default()
+            });
+        }
+        case.diagnose(&summary())
+    };
+    let subscribed = told(1);
+    assert_eq!(subscribed.findings, []);
+    assert_ne!(told(9).findings, []);
+}
