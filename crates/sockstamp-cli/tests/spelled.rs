@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
 use testbed::{Host, PATIENCE, Process, within_attempts};
-use with::{Stat, wait_attached};
+use with::{Stat, wait_attached, wait_until};
 
 /// Run it to its end; it must succeed.
 fn sockstamp(arguments: &[&str]) -> Output {
@@ -96,7 +96,7 @@ fn tables_of_intervals_add_up_to_the_whole() {
     let host = Host::new("spelled-interval").unwrap();
     let mut command = Command::new(with::sockstamp());
     command.args(["stat", "--every", "--max-cost=none", "--format", "json"]);
-    command.args(["--interval", "200ms", "--duration", "1500ms", "--netns"]);
+    command.args(["--interval", "200ms", "--netns"]);
     let mut stat = Process::spawn({
         command.arg(host.netns_name());
         command
@@ -105,8 +105,13 @@ fn tables_of_intervals_add_up_to_the_whole() {
     wait_attached(&mut stat);
     for _ in 0..5 {
         talk_in(&host, 10);
-        thread::sleep(Duration::from_millis(150));
+        // The first may have begun before.
+        let printed = stat.stdout().lines().count();
+        wait_until("two intervals have ended", || {
+            stat.stdout().lines().count() >= printed + 2
+        });
     }
+    stat.signal(Signal::SIGINT).unwrap();
     let printed = stat.wait(PATIENCE).unwrap();
     let lines: Vec<Value> = (printed.lines())
         .map(|line| serde_json::from_str(line).unwrap())
@@ -172,7 +177,9 @@ fn a_command_that_ignores_ctrl_c_does_not_keep_the_measurement() {
     let mut stat = Process::spawn(command).unwrap();
     stat.wait_for_stdout("\n", PATIENCE).unwrap();
     stat.signal(Signal::SIGINT).unwrap();
-    // Signals that come this close to each other are one wish to end.
+    // Signals that it handles close to each other are one wish to end.
+    stat.wait_for_stderr("another one ends the measurement", PATIENCE)
+        .unwrap();
     thread::sleep(Duration::from_millis(700));
     assert!(stat.is_running().unwrap());
     stat.signal(Signal::SIGINT).unwrap();

@@ -73,11 +73,25 @@ impl Process {
 
     /// Wait until standard output contains `text`.
     pub fn wait_for_stdout(&mut self, text: &str, timeout: Duration) -> Result<()> {
+        self.wait_for(text, Process::stdout, timeout)
+    }
+
+    /// Wait until standard error contains `text`.
+    pub fn wait_for_stderr(&mut self, text: &str, timeout: Duration) -> Result<()> {
+        self.wait_for(text, Process::stderr, timeout)
+    }
+
+    fn wait_for(
+        &mut self,
+        text: &str,
+        output: fn(&Process) -> String,
+        timeout: Duration,
+    ) -> Result<()> {
         let start = Instant::now();
-        while !self.stdout().contains(text) {
+        while !output(self).contains(text) {
             if let Some(status) = self.child.try_wait().context("wait for", &self.command)? {
                 self.finish_output();
-                if self.stdout().contains(text) {
+                if output(self).contains(text) {
                     break;
                 }
                 return Err(self.failed(status));
@@ -181,11 +195,16 @@ impl Output {
     }
 
     /// Wait until all output has been read. A grandchild that inherited the pipe can keep it open
-    /// past the end of the program: then use what has come within a second.
+    /// past the end of the program: then use what has come within some rounds. Count rounds, not
+    /// time: while this process stands still, its reader reads nothing either.
     fn finish(&mut self) {
-        let start = Instant::now();
+        /// One second in all, where nothing else runs.
+        const ROUNDS: usize = 500;
         if let Some(reader) = self.reader.take() {
-            while !reader.is_finished() && start.elapsed() < Duration::from_secs(1) {
+            for _ in 0..ROUNDS {
+                if reader.is_finished() {
+                    break;
+                }
                 thread::sleep(POLL_INTERVAL);
             }
         }
