@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use testbed::{Host, PATIENCE, Process};
 
@@ -53,6 +54,25 @@ impl Collector {
             assert!(start.elapsed() < PATIENCE, "{}", self.process.stderr());
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Return the spans so far, once one of them has this name.
+    pub fn wait_for_span(&self, name: &str) -> Vec<Value> {
+        let start = Instant::now();
+        loop {
+            let spans = spans(&self.wait_for("spans"));
+            if spans.iter().any(|span| span["name"] == name) {
+                return spans;
+            }
+            assert!(start.elapsed() < PATIENCE, "no {name} in {spans:?}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// End it; all requests that it has answered can be read afterwards.
+    pub fn end(&mut self) {
+        self.process.signal(Signal::SIGKILL).unwrap();
+        self.process.wait_status(PATIENCE).unwrap();
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::{NamedTempFile, TempDir};
-use testbed::Host;
+use testbed::{Host, within_attempts};
 use with::agent::{Agent, Scrape, talk};
 use with::authority::Authority;
 use with::sockstamp;
@@ -202,6 +202,12 @@ fn a_refused_file_changes_nothing() {
 /// the old one's programs are detached is in both; one that is in neither would be lost.
 #[test]
 fn reloads_under_load_lose_no_message() {
+    within_attempts(reload_under_load);
+}
+
+/// Fail if two sessions count the same messages for too long, which depends on the machine. No
+/// machine makes a count too low.
+fn reload_under_load() -> Result<(), String> {
     const RELOADS: u32 = 5;
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "[probe]\nenabled = false\n");
@@ -236,11 +242,13 @@ fn reloads_under_load_lose_no_message() {
         let counted = scrape.sum("sockstamp_messages_total", &[direction]);
         println!("{direction}: {sent} sent, {counted} counted");
         let more = counted - sent;
-        assert!(
-            (-10.0..=per_reload * f64::from(RELOADS)).contains(&more),
-            "{direction}: {sent} sent, {counted} counted"
-        );
+        let said = format!("{direction}: {sent} sent, {counted} counted");
+        assert!(more >= -10.0, "{said}");
+        if more > per_reload * f64::from(RELOADS) {
+            return Err(said);
+        }
     }
+    Ok(())
 }
 
 /// Counters continue when the measured target changes, which loads new programs.

@@ -79,11 +79,9 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
     wait_until("there are two snapshots", || {
         files(&directory.path().join("snapshots")).len() >= 2
     });
-    let scrape = agent.scrape();
-    assert_eq!(
-        scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""]),
-        2.0
-    );
+    // Each is counted when it is there.
+    let scrape = agent.scrape_until(|scrape| taken(scrape) >= 2.0);
+    assert_eq!(taken(&scrape), 2.0);
     assert_eq!(
         scrape.sum("sockstamp_hindsight_messages_total", &[]),
         rows(&messages) as f64
@@ -206,9 +204,8 @@ fn files_that_are_gone_or_damaged_are_left_out_of_an_explanation() {
     assert!(head.starts_with("HTTP/1.0 200 "), "{head} {body}");
     let note = "damaged files, which are left out: 1 ";
     assert!(body.starts_with(note) && body.lines().count() > 1, "{body}");
-    let said = agent.process.stderr();
     let line = format!("left out of an explanation: {}: ", recent[1].display());
-    assert!(said.contains(&line), "{said}");
+    wait_for_line(&agent.process, &line);
 
     // Late messages may begin another file.
     let start = Instant::now();
@@ -368,7 +365,7 @@ fn a_disk_without_room_costs_counted_messages_alone() {
     {
         assert!(start.elapsed() < PATIENCE, "{}", agent.process.stderr());
     }
-    assert!(agent.process.stderr().contains("min_free"));
+    wait_for_line(&agent.process, "min_free");
     assert_eq!(agent.scrape().sum("sockstamp_messages_total", &[]), 200.0);
     assert!(files(&directory.path().join("recent")).is_empty());
 }
@@ -437,6 +434,10 @@ fn lost(scrape: &Scrape) -> f64 {
     scrape.sum("sockstamp_hindsight_lost_messages_total", &[])
 }
 
+fn taken(scrape: &Scrape) -> f64 {
+    scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""])
+}
+
 /// Record, have the disk filled for `time`, and have it emptied again.
 fn record_on_a_disk_that_is_full(options: &str, more: &str, fill: fn(&Disk), time: Duration) {
     let host = Host::new("agent").unwrap();
@@ -456,6 +457,7 @@ fn record_on_a_disk_that_is_full(options: &str, more: &str, fill: fn(&Disk), tim
     // The agent measures all the time, and says once what is wrong.
     let measured = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &[]);
     assert!(measured(&full) >= measured(&before) + 40.0);
+    wait_for_line(&agent.process, LACKS);
     let said = agent.process.stderr();
     assert_eq!(said.matches(LACKS).count(), 1, "{said}");
     talk_until(&host, &agent, |scrape| {
@@ -512,9 +514,6 @@ fn the_last_minutes_are_kept_when_a_stage_takes_long() {
     );
     // One per `keep`.
     assert_eq!(kept.len(), 1);
-    let scrape = agent.scrape();
-    assert_eq!(
-        scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""]),
-        1.0
-    );
+    let scrape = agent.scrape_until(|scrape| taken(scrape) >= 1.0);
+    assert_eq!(taken(&scrape), 1.0);
 }

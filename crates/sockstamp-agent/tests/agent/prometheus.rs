@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes the agent, and its queries answer as `stat` does.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use testbed::{Host, within_attempts};
@@ -26,7 +26,8 @@ fn quantiles_of_stat() -> Result<(), String> {
     prometheus.query("sum(sockstamp_messages_total{direction=\"tx\"})", |count| {
         count == 100.0
     });
-    assert_eq!(prometheus.query("up", |_| true), 1.0);
+    // A scrape may fail in between: Prometheus waits a quarter of a second for each.
+    prometheus.query("up", |up| up == 1.0);
     for name in ["app.service", "peer.answer", "tx.copy"] {
         let series = format!("sockstamp_stage_seconds_bucket{{stage=\"{name}\"}}");
         for (q, figure) in [("0.5", "p50_ns"), ("0.9", "p90_ns")] {
@@ -48,6 +49,10 @@ fn quantiles_of_stat() -> Result<(), String> {
 /// The kernel's own buckets, four per power of two, by Protocol Buffers.
 #[test]
 fn native_histograms_have_the_quantiles_of_stat_more_closely() {
+    within_attempts(native_quantiles_of_stat);
+}
+
+fn native_quantiles_of_stat() -> Result<(), String> {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "by = [\"comm\"]");
     let prometheus = Prometheus::native("sockstamp", agent.address);
@@ -67,22 +72,21 @@ fn native_histograms_have_the_quantiles_of_stat_more_closely() {
             let exact = stage(&report, name, figure) as f64 / 1e9;
             // A bucket is a factor of 2^(1/4) wide, and both may be in neighbouring ones.
             let ratio = told / exact;
-            assert!(
-                (0.7..1.42).contains(&ratio),
-                "{name} {q}: {told} s against {exact} s"
-            );
+            if !(0.7..1.42).contains(&ratio) {
+                return Err(format!("{name} {q}: {told} s against {exact} s"));
+            }
         }
         let sum = prometheus.query(&format!("histogram_sum({series})"), |_| true);
         let exact = stage(&report, name, "sum_ns") as f64 / 1e9;
-        assert!(
-            (sum / exact - 1.0).abs() < 0.2,
-            "{name}: {sum} s against {exact} s"
-        );
+        if (sum / exact - 1.0).abs() >= 0.2 {
+            return Err(format!("{name}: {sum} s against {exact} s"));
+        }
     }
     assert_eq!(
         prometheus.query("sum(sockstamp_messages_total)", |_| true),
         200.0
     );
+    Ok(())
 }
 
 /// In each format, the receiver of spans has the trace that an exemplar names.
@@ -94,8 +98,10 @@ fn exemplars_name_the_traces_of_slow_messages() {
     let collector = Collector::start(&["http"]);
     let settings = otlp::settings(&collector, "slow = \"30ms\"");
     let agent = Agent::of(&host, &format!("by = [\"port\"]\n{settings}"));
+    let begun = Instant::now();
     otlp::read_late(&host, 1, LATE);
-    let spans = otlp::spans(&collector.wait_for("spans"));
+    let most = begun.elapsed().as_secs_f64();
+    let spans = collector.wait_for_span("read");
     let read = spans.iter().find(|span| span["name"] == "read").unwrap();
 
     let native = match newer() {
@@ -115,7 +121,7 @@ fn exemplars_name_the_traces_of_slow_messages() {
             for (labels, time) in &found {
                 assert_eq!(labels["trace_id"], read["traceId"], "{query}");
                 assert_eq!(labels["span_id"], read["spanId"], "{query}");
-                assert!((ALMOST..1.0).contains(time), "{query}: {time}");
+                assert!((ALMOST..most).contains(time), "{query}: {time} of {most}");
             }
             assert_eq!(found.len(), 1, "{query}: {found:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use testbed::Host;
+use testbed::{Host, within_attempts};
 use with::agent::{Agent, SHARED, Scrape, exchange, room_for_one_group, talk};
 use with::{Stat, number, stage};
 
@@ -185,25 +185,29 @@ fn five_hundred_groups_need_little_memory_and_time() {
     }
     let scrape = agent.scrape();
     assert_eq!(scrape.sum("sockstamp_groups", &[]), f64::from(GROUPS + 1));
-    let mut times: Vec<_> = (0..5)
-        .map(|_| {
-            let begun = Instant::now();
-            agent.scrape();
-            begun.elapsed().saturating_sub(SHARED)
-        })
-        .collect();
-    times.sort();
+    // Unoptimised, on a machine that has other things to do.
+    within_attempts(|| match time_of_a_scrape(&agent) {
+        time if time < Duration::from_secs(3) => Ok(()),
+        time => Err(format!("a scrape took {time:?}")),
+    });
     let after = resident(&agent.scrape());
     let length = scrape.0.len() as f64 / 1e6;
-    eprintln!(
-        "{length} MB in {:?}, {before} to {after} MB of memory",
-        times[2]
-    );
+    eprintln!("{length} MB, {before} to {after} MB of memory");
     // With the text in memory it was twice as much.
     assert!(
         length > 10.0 && after - before < 25.0,
         "{length} MB, {before} to {after} MB"
     );
-    // Unoptimised, on a machine that has other things to do.
-    assert!(times[2] < Duration::from_secs(3), "{times:?}");
+}
+
+/// The median of five.
+fn time_of_a_scrape(agent: &Agent) -> Duration {
+    let mut times = [(); 5].map(|()| {
+        let begun = Instant::now();
+        agent.scrape();
+        begun.elapsed().saturating_sub(SHARED)
+    });
+    times.sort();
+    eprintln!("{times:?}");
+    times[2]
 }

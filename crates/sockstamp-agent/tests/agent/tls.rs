@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use testbed::{Host, PATIENCE, Process};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::agent::{Agent, exchange, talk, wait_for_line};
 use with::authority::Authority;
 use with::prometheus::Prometheus;
-use with::sockstamp;
+use with::{sockstamp, wait_until};
 
 fn settings(authority: &Authority) -> String {
     let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
@@ -23,7 +23,7 @@ fn settings(authority: &Authority) -> String {
 /// Have curl fetch a page from an agent, trusting this authority alone.
 fn curl(authority: &Authority, agent: SocketAddr, path: &str, more: &[&str]) -> Output {
     Command::new("curl")
-        .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
+        .args(["--silent", "--show-error", "--max-time", "90", "--cacert"])
         .arg(authority.file("ca.crt"))
         .args(more)
         .arg(format!("https://localhost:{}{path}", agent.port()))
@@ -69,20 +69,20 @@ fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
     let stranger = curl(&Authority::new(), agent.address, "/metrics", &[]);
     assert_eq!(stranger.status.code(), Some(60), "{stranger:?}");
     let mut plain = Command::new("curl");
-    plain.args(["--silent", "--max-time", "20"]);
+    plain.args(["--silent", "--max-time", "90"]);
     plain.arg(format!("http://localhost:{port}/metrics"));
     assert!(!plain.output().unwrap().status.success());
     assert!(!s_client(&authority, &port, "-tls1_1").contains("Verification: OK\n"));
 
+    let has = |text: &[u8]| {
+        let bytes = fs::read(&capture).unwrap();
+        bytes.windows(text.len()).any(|window| window == text)
+    };
+    // The name that the client asks for is not encrypted.
+    wait_until("tcpdump has seen a handshake", || has(b"localhost"));
     tcpdump.signal(Signal::SIGINT).unwrap();
     tcpdump.wait_status(PATIENCE).unwrap();
-    let bytes = fs::read(&capture).unwrap();
-    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
-    assert!(
-        has(b"localhost"),
-        "the name that the client asks for is not encrypted"
-    );
-    assert!(!has(b"sockstamp_"), "figures are");
+    assert!(!has(b"sockstamp_"), "figures are encrypted");
 }
 
 /// The report of another implementation on its handshake.
@@ -202,6 +202,10 @@ fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
 /// request.
 #[test]
 fn handshakes_that_never_end_block_no_other_client() {
+    within_attempts(ask_beside_silent_clients);
+}
+
+fn ask_beside_silent_clients() -> Result<(), String> {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let agent = Agent::of(&host, &settings(&authority));
     let mut silent = Vec::new();
@@ -215,14 +219,14 @@ fn handshakes_that_never_end_block_no_other_client() {
     }
     let begun = Instant::now();
     let figures = text(&curl(&authority, agent.address, "/metrics", &[]));
-    assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        begun.elapsed()
-    );
+    let took = begun.elapsed();
     let dropped = figures
         .lines()
         .find_map(|line| line.strip_prefix("sockstamp_dropped_clients_total "))
         .map(|count| count.parse::<f64>().unwrap());
     assert!(dropped.is_some_and(|count| count >= 100.0), "{dropped:?}");
+    match took < Duration::from_secs(5) {
+        true => Ok(()),
+        false => Err(format!("an answer took {took:?}")),
+    }
 }
