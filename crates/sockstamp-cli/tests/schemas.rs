@@ -58,6 +58,9 @@ fn measured(host: &Host, arguments: &[&str]) -> String {
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     talk(host);
+    if arguments.contains(&"--interval") {
+        process.wait_for_stdout("\n", PATIENCE).unwrap();
+    }
     process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
     process.wait(PATIENCE).unwrap()
 }
