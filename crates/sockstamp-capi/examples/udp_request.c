@@ -26,7 +26,7 @@ static int check(const char *what, int result)
 static int connect_udp(const char *host, const char *port)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *server;
-	struct timeval patience = {.tv_sec = 2};
+	struct timeval patience = {.tv_sec = 20};
 	int fd;
 
 	if (getaddrinfo(host, port, &hints, &server)) {

@@ -108,7 +108,8 @@ fn a_udp_request_is_stamped_on_its_way() {
             let driver = nanoseconds(&output, "driver at");
             let answer = nanoseconds(&output, "answer");
             assert!(scheduler <= driver, "{output}");
-            assert!((1..2_000_000_000).contains(&answer), "{output}");
+            // The program waits for as long.
+            assert!((1..20_000_000_000).contains(&answer), "{output}");
         }
     }
 }
