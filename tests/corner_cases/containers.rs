@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::{NamedTempFile, TempDir};
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, PATIENCE, Process};
 use with::answerer::{Answerer, assert_only};
 use with::traced_hosts::Messages;
 use with::{Stat, Trace, end, sockstamp, wait_attached};
@@ -237,13 +237,10 @@ impl Claims {
     fn says(&self, make: &str, wanted: &str) -> (Option<i32>, String) {
         let command = self.command(make, &["stat", "--duration", "50ms", "--container", wanted]);
         let mut process = Process::spawn(command).unwrap();
-        let status = process.wait_status(BLOCKED).unwrap();
+        let status = process.wait_status(PATIENCE).unwrap();
         (status.code(), process.stderr())
     }
 }
-
-/// Longer than names take on a busy machine.
-const BLOCKED: Duration = Duration::from_secs(20);
 
 #[test]
 fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
@@ -95,9 +95,11 @@ fn groups_of_a_link_that_fails_add_up() {
     reset.client.write_all(&[0; 100]).unwrap();
     // RFC 6298, section 2.1: the SYN is sent again after a second.
     let dead = SocketAddr::new(address, 9);
+    let asked = Instant::now();
     let unanswered =
         client.enter(|| std::net::TcpStream::connect_timeout(&dead, Duration::from_millis(1_500)));
     assert!(unanswered.is_err());
+    let most = asked.elapsed().as_secs();
     lossy.client.write_all(&[0; 100]).unwrap();
     thread::sleep(Duration::from_millis(300));
     let report = stat.finish();
@@ -109,7 +111,9 @@ fn groups_of_a_link_that_fails_add_up() {
     assert_eq!(lossy["key"]["peer"], json!(address.to_string()));
     assert_eq!(lossy["key"]["interface"]["name"], json!(link.interface_a()));
     let unanswered = group(&report, "port", &json!(9));
-    assert_eq!(number(&unanswered["tx"]["retransmits"]), 1);
+    // One, unless this machine stood still.
+    let retransmits = number(&unanswered["tx"]["retransmits"]);
+    assert!((1..=most).contains(&retransmits), "{unanswered}");
     assert_eq!(number(&unanswered["tx"]["messages"]), 0);
 }
 

@@ -12,7 +12,7 @@ use sockstamp_model::name::shows;
 use tempfile::{NamedTempFile, TempDir};
 use testbed::{Cgroup, Host, PATIENCE, Process, Tmux};
 use with::agent::Agent;
-use with::{end, hooks, sockstamp, start};
+use with::{end, hooks, sockstamp, start, wait_until};
 
 /// Sets a terminal's title, and turns the direction of what follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
@@ -224,9 +224,13 @@ fn hostile_names_do_not_reach_the_terminal_of_top() {
     );
     tmux.type_line(&line).unwrap();
     tmux.wait_for("no messages yet", PATIENCE).unwrap();
-    setup.ask();
     let row = format!("> {ESCAPED_COMM} /");
-    let screen = tmux.wait_for(&row, PATIENCE).unwrap();
+    let mut screen = String::new();
+    wait_until("the name is on the screen", || {
+        setup.ask();
+        screen = tmux.screen().unwrap();
+        screen.contains(&row)
+    });
     assert_shows(&screen);
     tmux.press(&["Enter"]).unwrap();
     tmux.wait_for("flows of", PATIENCE).unwrap();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::error::{Error, Result};
+use crate::patience::PATIENCE;
 use crate::process::run;
 
 /// Programs answer keys within a screen refresh; on a busy machine some.
@@ -30,7 +31,7 @@ impl Tmux {
         };
         let (width, height) = (width.to_string(), height.to_string());
         tmux.run(&["new-session", "-d", "-x", &width, "-y", &height, SHELL])?;
-        tmux.wait_for("ready>", Duration::from_secs(10))?;
+        tmux.wait_for("ready>", PATIENCE)?;
         Ok(tmux)
     }
 
