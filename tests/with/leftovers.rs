@@ -86,9 +86,9 @@ fn held_by_others() -> BTreeSet<u32> {
         .flatten()
         .flatten()
         .flat_map(|file| fs::read_to_string(file.path()));
-    let id = |line: &str| line.strip_prefix("prog_id:")?.trim().parse().ok();
+    let id = |line: &str| line.strip_prefix("prog_id:")?.trim().parse::<u32>().ok();
     texts
-        .flat_map(|text| text.lines().filter_map(id).collect::<Vec<u32>>())
+        .flat_map(|text| text.lines().filter_map(id).collect::<Vec<_>>())
         .collect()
 }
 

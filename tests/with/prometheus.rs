@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -58,11 +59,7 @@ impl Prometheus {
              scrape_configs: [{{job_name: {job}, {how}, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
         fs::write(&file, settings).unwrap();
-        // Another program may take the port in between; none of the tests does.
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let address = unused_address();
         let mut command = Command::new(newer().unwrap_or_else(|| "prometheus".into()));
         command
             .arg(format!("--config.file={}", file.display()))
@@ -132,6 +129,16 @@ impl Prometheus {
         let value = answer.pointer("/data/result/0/value/1")?;
         value.as_str()?.parse().ok()
     }
+}
+
+/// Return an address of the loopback interface that is this process's alone. A port that is free on
+/// 127.0.0.1 may be a client's when Prometheus has started.
+fn unused_address() -> SocketAddr {
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    // A process number has 22 bits.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let port = 9090 + COUNT.fetch_add(1, Ordering::Relaxed);
+    ([127, 64 + high, middle, low], port).into()
 }
 
 /// RFC 3986, section 2.1.

@@ -112,6 +112,7 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Beside, "ping", "namespaces::"),
     place(Group::Live, "ping", "output::a_deadline_"),
     place(Group::Live, "ping", "output::each_probe_"),
+    place(Group::Live, "ping", "output::programs_that_read_ping_"),
     place(Group::Beside, "ping", "output::"),
     place(Group::Beside, "ping", "refused::"),
     place(Group::Beside, "privileges", ""),

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
+};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
@@ -129,6 +133,8 @@ fn series_arrive_by_http_as_they_are_scraped() {
     );
     talk(&host, 50, Duration::ZERO);
     collector.wait_for("metrics");
+    let sent = ["signal=\"metrics\"", "result=\"sent\""];
+    agent.scrape_until(|scrape| scrape.sum("sockstamp_otlp_items_total", &sent) > 0.0);
     let (last, scrape, requests) = finish(agent, &mut collector);
     agree(&last, &scrape);
     assert!(
@@ -295,14 +301,15 @@ fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
     let agent = Agent::of(&host, &settings);
     let late = || read_late(&host, 2, Duration::from_millis(60));
     late();
-    collector.wait_for("spans");
-    collector.end();
-    let mut received = count_of_spans(&collector);
-    let (port, memory) = (collector.port, resident(&agent));
     let spans_of = |scrape: &Scrape, fate: &str| {
         let labels = ["signal=\"spans\"", &format!("result=\"{fate}\"")];
         scrape.sum("sockstamp_otlp_items_total", &labels)
     };
+    agent.scrape_until(|scrape| spans_of(scrape, "sent") > 0.0);
+    collector.end();
+    let held = hold(collector.port);
+    let mut received = count_of_spans(&collector);
+    let (port, memory) = (collector.port, resident(&agent));
     let begun = Instant::now();
     while begun.elapsed() < away() || spans_of(&agent.scrape(), "behind") == 0.0 {
         assert!(begun.elapsed() < away() + PATIENCE, "no span is lost");
@@ -312,6 +319,7 @@ fn a_receiver_that_was_away_has_all_figures_again_and_lost_spans_are_counted() {
         assert!(now < memory + WAITING_KB, "{memory} {now}");
     }
     collector = Collector::start(&[&format!("http:{port}")]);
+    drop(held);
     collector.wait_for("metrics");
     late();
     let (last, scrape, _) = finish(agent, &mut collector);
@@ -341,6 +349,20 @@ fn a_connection_that_waits_to_be_accepted_is_a_span() {
     assert_eq!(opened["name"], "open connection");
     let times = ["startTimeUnixNano", "endTimeUnixNano"].map(|name| whole(&stage[name]));
     assert!(times[1] - times[0] >= 95_000_000, "{stage}");
+}
+
+/// Keep a port from clients, to which the kernel gives none that is bound, but from no server.
+fn hold(port: u16) -> OwnedFd {
+    let held = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    );
+    let held = held.unwrap();
+    setsockopt(&held, sockopt::ReuseAddr, &true).unwrap();
+    bind(held.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, port)).unwrap();
+    held
 }
 
 fn count_of_spans(collector: &Collector) -> usize {
