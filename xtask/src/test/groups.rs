@@ -87,6 +87,7 @@ pub(super) const PLACES: &[Place] = &[
         "prometheus::native_histograms_have_the_quantiles_",
     ),
     place(Group::Live, "agent", "rules::a_rule_s_"),
+    place(Group::Live, "agent", "scrape::figures_are_those_of_stat"),
     place(Group::Live, "agent", "scrape::five_hundred_groups_"),
     place(Group::Live, "agent", "tls::handshakes_that_never_end_"),
     place(Group::Beside, "agent", "alerts::"),
