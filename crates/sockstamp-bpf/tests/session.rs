@@ -19,6 +19,7 @@ use sockstamp_model::flow::CgroupId;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
+use testbed::within_attempts;
 
 const REQUEST: [u8; 100] = [1; 100];
 
@@ -93,13 +94,20 @@ fn without_the_entry_messages_start_when_they_are_queued() {
 
 #[test]
 fn the_callback_shows_the_entry_as_the_tracepoint_does() {
-    let (callback, tracepoint) = (copying(EntryHook::Callback), copying(EntryHook::Tracepoint));
     // Both lie within the first microseconds of tcp_sendmsg_locked(), the callback before the
     // tracepoint.
-    assert!(
-        callback.0.abs_diff(tracepoint.0) < 10_000,
-        "{callback} {tracepoint}"
-    );
+    copying_is_as_by_the_tracepoint(EntryHook::Callback);
+}
+
+/// Compare the medians of two hooks.
+fn copying_is_as_by_the_tracepoint(entry: EntryHook) {
+    within_attempts(|| {
+        let (callback, tracepoint) = (copying(entry), copying(EntryHook::Tracepoint));
+        match callback.0.abs_diff(tracepoint.0) < 10_000 {
+            true => Ok(()),
+            false => Err(format!("{callback} {tracepoint}")),
+        }
+    });
 }
 
 #[test]
@@ -110,11 +118,7 @@ fn the_callback_at_the_begin_shows_the_entry_as_the_tracepoint_does() {
         io::stderr().write_all(line).unwrap();
         return;
     }
-    let (callback, tracepoint) = (copying(EntryHook::Begin), copying(EntryHook::Tracepoint));
-    assert!(
-        callback.0.abs_diff(tracepoint.0) < 10_000,
-        "{callback} {tracepoint}"
-    );
+    copying_is_as_by_the_tracepoint(EntryHook::Begin);
 }
 
 /// The sender's own clock, read before each call, is the witness of its beginning.
@@ -311,15 +315,20 @@ fn ten_thousand_flows_are_adopted_within_a_second() {
         },
         ..Options::default()
     };
-    // The machine may be used by others: the best of three.
-    let took = (0..3).map(|_| {
-        let adopted = Session::start(&options).unwrap().adopted();
-        assert_eq!(adopted.connections, 2 * CONNECTIONS as u64);
-        println!("{adopted:?}");
-        adopted.took
+    within_attempts(|| {
+        // The machine may be used by others: the best of three.
+        let took = (0..3).map(|_| {
+            let adopted = Session::start(&options).unwrap().adopted();
+            assert_eq!(adopted.connections, 2 * CONNECTIONS as u64);
+            println!("{adopted:?}");
+            adopted.took
+        });
+        let best = took.min().unwrap();
+        match best < Duration::from_secs(1) {
+            true => Ok(()),
+            false => Err(format!("{best:?}")),
+        }
     });
-    let best = took.min().unwrap();
-    assert!(best < Duration::from_secs(1), "{best:?}");
 }
 
 /// A measurement of messages waits for both.
