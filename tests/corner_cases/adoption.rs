@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
@@ -130,9 +130,11 @@ fn a_read_that_ends_in_bytes_that_came_after_is_measured() {
     older.client().write_all(&[1; 100]).unwrap();
     let trace = older.trace();
     pause();
+    let start = Instant::now();
     older.client().write_all(&[1; 20]).unwrap();
     wait_acknowledged(older.client());
     older.server().read_exact(&mut [0; 120]).unwrap();
+    let took = start.elapsed();
     older.talk(50);
 
     let messages = Messages::new(trace.finish());
@@ -141,7 +143,7 @@ fn a_read_that_ends_in_bytes_that_came_after_is_measured() {
     assert_eq!(read[0].oldest_age(), None);
     assert!(read[1].oldest_age().is_some());
     let total = read[0].stage("rx.stack") + read[0].stage("rx.app");
-    assert!(total < Duration::from_millis(50), "{total:?}");
+    assert!(total < took, "{total:?} of {took:?}");
 }
 
 /// A read that had taken some of its bytes before, and one that had only waited.
@@ -321,17 +323,17 @@ fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
 }
 
 /// Assert that the connection has the bit: each message has four stamps. Other connections of this
-/// machine add far less meanwhile, unless one of them is busy for a moment.
+/// machine add far less meanwhile, unless one of them is busy for a while.
 fn assert_bit(older: &mut Older, when: &str, expected: bool) {
-    let looks = if expected { 1 } else { 3 };
-    let look = |_| calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
-    let calls = (0..looks).map(look).min().unwrap_or(0);
-    let bounds = if expected {
-        4 * ROUNDS as u64..u64::MAX
+    let mut look = || calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
+    if expected {
+        let calls = look();
+        assert!(calls >= 4 * ROUNDS as u64, "{when}: {calls} calls");
     } else {
-        0..ROUNDS as u64
-    };
-    assert!(bounds.contains(&calls), "{when}: {calls} calls");
+        wait_until(&format!("there is no bit {when}"), || {
+            look() < ROUNDS as u64
+        });
+    }
 }
 
 #[test]

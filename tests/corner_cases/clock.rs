@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime, clock_settime};
 use tempfile::NamedTempFile;
-use testbed::{Host, Process};
+use testbed::{Host, Process, within_attempts};
 use with::bpf_objects::bpf_objects;
 use with::traced_hosts::{Connection, Loopback, Messages, outline, trace_into};
 use with::{end, messages, skip};
@@ -83,6 +83,10 @@ fn a_stamp_from_the_other_side_of_a_step_is_refused() {
 /// offset.
 #[test]
 fn a_new_offset_of_tai_is_followed() {
+    within_attempts(new_offset_of_tai);
+}
+
+fn new_offset_of_tai() -> Result<(), String> {
     let host = Host::new("corner").unwrap();
     let output = NamedTempFile::new().unwrap();
     let trace = trace_into(output.path(), &host);
@@ -99,10 +103,16 @@ fn a_new_offset_of_tai_is_followed() {
     end(trace);
     let messages = Messages::new(messages(output.path()));
     let read = messages.read_at(connection.server_address);
-    assert_eq!(
-        outline(&read),
-        [(100, "valid"), (200, "clock-step"), (300, "valid")]
-    );
+    match outline(&read)[..] {
+        [(100, "valid"), (200, "clock-step"), (300, "valid")] => Ok(()),
+        // When the offset is looked at is a matter of time.
+        [
+            (100, "valid"),
+            (200, "valid" | "clock-step"),
+            (300, "valid" | "clock-step"),
+        ] => Err(format!("followed too early or too late: {read:?}")),
+        _ => panic!("{read:?}"),
+    }
 }
 
 fn step_clock(seconds: i64) {

@@ -167,7 +167,7 @@ def shared(port):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     s.bind(('127.0.0.1', port))
-    s.settimeout(.5)
+    s.settimeout(2)
     return s
 
 def drain(s):
