@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use testbed::{Direction, Family, Host, Link, LinkConfig, Uplink};
-use with::{FAMILIES, number};
+use with::{FAMILIES, number, wait_until};
 
 use crate::run::{delayed_hosts, json, ping, text};
 
@@ -56,7 +56,7 @@ fn one_that_does_not_answer_is_the_exit_status() {
         std::net::IpAddr::V6(address) => panic!("{address}"),
     };
     let (good, silent) = (link.address_b(Family::V4).to_string(), silent.to_string());
-    let run = json(ping(&prober, &["-c", "1", "-W", "100ms", &good, &silent]));
+    let run = json(ping(&prober, &["-c", "1", "-W", "1s", &good, &silent]));
     assert_eq!(
         (run.status, run.count("answered"), run.count("sent")),
         (1, 1, 2)
@@ -193,10 +193,14 @@ fn a_neighbour_that_is_not_there_is_unreachable() {
 #[test]
 fn the_wait_for_a_neighbours_address_is_a_stage() {
     const SILENT: Duration = Duration::from_millis(300);
+    /// Requests of ARP before the kernel gives up.
+    const REQUESTS: &str = "20";
     let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
     let link = Link::veth(&prober, &target).unwrap();
     let times = format!("net.ipv4.neigh.{}.retrans_time_ms", link.interface_a());
     prober.set_sysctl(&times, "200").unwrap();
+    let requests = format!("net.ipv4.neigh.{}.mcast_solicit", link.interface_a());
+    prober.set_sysctl(&requests, REQUESTS).unwrap();
     let ignores = format!("net.ipv4.conf.{}.arp_ignore", link.interface_b());
     target.set_sysctl(&ignores, "8").unwrap();
     prober
@@ -205,13 +209,14 @@ fn the_wait_for_a_neighbours_address_is_a_stage() {
     let address = link.address_b(Family::V4).to_string();
     let run = thread::scope(|scope| {
         scope.spawn(|| {
+            wait_until("its address is asked for", || {
+                let shown = prober.run("ip", &["neigh", "show", &address]).unwrap();
+                shown.contains("INCOMPLETE")
+            });
             thread::sleep(SILENT);
             target.set_sysctl(&ignores, "0").unwrap();
         });
-        json(ping(
-            &prober,
-            &["-c", "2", "-i", "800ms", "-W", "3", &address],
-        ))
+        json(ping(&prober, &["-c", "2", "-i", "3s", "-W", "5", &address]))
     });
     let [first, second] = run.probes.as_slice() else {
         panic!("{run:?}")
@@ -230,7 +235,7 @@ fn an_answer_after_its_time_is_late() {
     let address = link.address_b(Family::V4).to_string();
     let run = json(ping(
         &prober,
-        &["-w", "600ms", "-i", "50ms", "-W", "30ms", &address],
+        &["-w", "2s", "-i", "50ms", "-W", "30ms", &address],
     ));
     assert!(
         run.count("lost") > 2 && run.count("late") > 2,

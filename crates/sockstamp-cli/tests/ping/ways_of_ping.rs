@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use testbed::{Family, Host};
+use testbed::{Family, Host, within_attempts};
 use with::capture::Capture;
 use with::sockstamp;
 
@@ -29,26 +29,27 @@ fn preload_and_adaptive_keep_that_many_in_flight_and_the_pattern_is_sent() {
     let (prober, target, link) = delayed_hosts(DELAY);
     target.set_sysctl("net.ipv4.icmp_ratelimit", "0").unwrap();
     let address = link.address_b(Family::V4).to_string();
-    let capture = Capture::start(&prober, link.interface_a(), "udp dst port 9");
-    let start = Instant::now();
-    let arguments = [
-        "--udp", "9", "-A", "-l", "3", "-p", "ab", "-c", "30", &address,
-    ];
-    let run = json(ping(&prober, &arguments));
-    assert_eq!((run.status, run.count("answered")), (0, 30));
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
-    let packets = capture.finish();
-    assert_eq!(packets.len(), 30);
-    for packet in &packets {
-        let after_the_cookie = packet.payload.get(8..16);
-        assert_eq!(after_the_cookie, Some(&[0xab; 8][..]), "{packet:?}");
-    }
-    let together = packets[2].time - packets[0].time;
-    assert!(together < 5_000_000, "{together} ns");
+    within_attempts(|| {
+        let capture = Capture::start(&prober, link.interface_a(), "udp dst port 9");
+        let start = Instant::now();
+        let arguments = [
+            "--udp", "9", "-A", "-l", "3", "-p", "ab", "-c", "30", &address,
+        ];
+        let run = json(ping(&prober, &arguments));
+        let took = start.elapsed();
+        assert_eq!((run.status, run.count("answered")), (0, 30));
+        let packets = capture.finish();
+        assert_eq!(packets.len(), 30);
+        for packet in &packets {
+            let after_the_cookie = packet.payload.get(8..16);
+            assert_eq!(after_the_cookie, Some(&[0xab; 8][..]), "{packet:?}");
+        }
+        let together = packets[2].time - packets[0].time;
+        match together < 5_000_000 && took < Duration::from_secs(3) {
+            true => Ok(()),
+            false => Err(format!("{together} ns, {took:?} in all")),
+        }
+    });
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn a_host_is_done_with_its_first_answer_or_its_retries() {
     let dead = silent(&alive);
     let run = json(ping(
         &prober,
-        &["--retries", "2", "-i", "0.1", "-W", "0.1", &alive, &dead],
+        &["--retries", "2", "-i", "0.1", "-W", "1", &alive, &dead],
     ));
     assert_eq!(
         (run.status, run.count("answered"), run.count("lost")),
@@ -97,18 +98,18 @@ fn fping_prints_and_exits_as_fping_does() {
     for (arguments, status, stdout) in [
         (&["-r", "0", &alive][..], 0, format!("{alive} is alive\n")),
         (
-            &["-r", "1", "-B", "1", "-t", "50", &alive, &dead],
+            &["-r", "1", "-B", "1", "-t", "1000", &alive, &dead],
             1,
             format!("{alive} is alive\n{dead} is unreachable\n"),
         ),
         (&["-a", "-q", "-r0", &alive], 0, format!("{alive}\n")),
         (
-            &["-u", "-r0", "-t50", &alive, &dead],
+            &["-u", "-r0", "-t1000", &alive, &dead],
             1,
             format!("{dead}\n"),
         ),
         (
-            &["-x", "1", "-r0", "-t50", &alive, &dead],
+            &["-x", "1", "-r0", "-t1000", &alive, &dead],
             0,
             "Enough hosts reachable (required: 1, reachable: 1)\n".to_owned(),
         ),
@@ -122,26 +123,29 @@ fn fping_prints_and_exits_as_fping_does() {
             run.stderr
         );
     }
-    let run = text(fping(
-        &prober,
-        &["-C", "2", "-q", "-p", "50", &alive, &dead],
-    ));
+    within_attempts(|| fping_prints_times(&prober, &alive, &dead));
+}
+
+/// The link takes 10 ms, and some more where the machine is busy: a time begins with 1.
+fn fping_prints_times(prober: &Host, alive: &str, dead: &str) -> Result<(), String> {
+    let run = text(fping(prober, &["-C", "2", "-q", "-p", "50", alive, dead]));
     let lines: Vec<_> = run.stderr.lines().collect();
-    // The link takes 10 ms, and some more where the machine is busy.
-    assert!(
-        lines[0].starts_with(&format!("{alive} : 1")),
-        "{}",
-        run.stderr
-    );
+    begins(lines[0], &format!("{alive} : "), "1")?;
     assert_eq!(lines[0].split_whitespace().count(), 4, "{}", run.stderr);
     assert_eq!(lines[1], format!("{dead} : - -"));
-    let run = text(fping(&prober, &["-c", "2", "-p", "50", &alive]));
-    assert!(
-        run.stdout
-            .starts_with(&format!("{alive} : [0], 64 bytes, 1")),
-        "{}",
-        run.stdout
-    );
-    let counts = format!("\n{alive} : xmt/rcv/%loss = 2/2/0%, min/avg/max = 1");
-    assert!(run.stderr.starts_with(&counts), "{}", run.stderr);
+    let run = text(fping(prober, &["-c", "2", "-p", "50", alive]));
+    begins(&run.stdout, &format!("{alive} : [0], 64 bytes, "), "1")?;
+    let counts = format!("\n{alive} : xmt/rcv/%loss = 2/2/0%, min/avg/max = ");
+    begins(&run.stderr, &counts, "1")
+}
+
+/// Check that a text begins so, and then has a time that begins so.
+fn begins(text: &str, words: &str, time: &str) -> Result<(), String> {
+    let Some(rest) = text.strip_prefix(words) else {
+        panic!("{text}");
+    };
+    match rest.starts_with(time) {
+        true => Ok(()),
+        false => Err(text.to_owned()),
+    }
 }
