@@ -12,12 +12,19 @@ use with::{Stat, number};
 
 /// Bytes of an answer: some segments.
 const ANSWER: usize = 20_000;
-/// The client gives up after this time.
+/// The client gives up after this time, or long after the measurement has ended.
 const PATIENCE: Duration = Duration::from_millis(2500);
+const LONGER: Duration = Duration::from_secs(8);
 
 /// A service that answers and closes, as of HTTP/1.0; the client waits for the whole answer, or
 /// until it loses patience. Return how long it waited.
-fn ask(client: &Host, server: &Host, address: SocketAddr, lost: impl FnOnce()) -> Duration {
+fn ask(
+    client: &Host,
+    server: &Host,
+    address: SocketAddr,
+    patience: Duration,
+    lost: impl FnOnce(),
+) -> Duration {
     let listener = server.tcp_listen(address).unwrap();
     let mut asking = client.tcp_connect(address).unwrap();
     let (mut serving, _) = listener.accept().unwrap();
@@ -27,7 +34,7 @@ fn ask(client: &Host, server: &Host, address: SocketAddr, lost: impl FnOnce()) -
     let began = Instant::now();
     serving.write_all(&[0; ANSWER]).unwrap();
     drop(serving);
-    asking.set_read_timeout(Some(PATIENCE)).unwrap();
+    asking.set_read_timeout(Some(patience)).unwrap();
     let read = asking.read_to_end(&mut Vec::new());
     assert!(read.is_err(), "all data was lost: {read:?}");
     began.elapsed()
@@ -43,7 +50,7 @@ fn undelivered(report: &Value) -> Vec<&Value> {
 /// The wait goes on until the client ends the connection, or the measurement ends.
 #[test]
 fn data_that_is_lost_after_close_is_waited_for() {
-    for ends in ["closed-by-peer", "open"] {
+    for (ends, patience) in [("closed-by-peer", PATIENCE), ("open", LONGER)] {
         let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
         let config = LinkConfig::default().offload(false);
         let link = Link::relay(&client, &server, config).unwrap();
@@ -51,7 +58,7 @@ fn data_that_is_lost_after_close_is_waited_for() {
         let lose = || link.lose_next_data(Direction::BToA, 1_000).unwrap();
         let stat = Stat::start(&["--netns", server.netns_name()]);
         let (waited, report) = thread::scope(|scope| {
-            let asking = scope.spawn(|| ask(&client, &server, address, lose));
+            let asking = scope.spawn(|| ask(&client, &server, address, patience, lose));
             if ends == "closed-by-peer" {
                 let waited = asking.join().unwrap();
                 (waited, stat.finish())

@@ -260,7 +260,9 @@ fn the_end_that_connected_asks_whatever_its_port() {
     });
     let trace = Trace::start(&["--netns", host.netns_name()]);
     let mut bytes = [0; 100];
+    let mut longest = Duration::ZERO;
     for _ in 0..ASKED {
+        let asked = Instant::now();
         (&client).write_all(b"question").unwrap();
         (&server).read_exact(&mut bytes[..8]).unwrap();
         asking.send(b"question").unwrap();
@@ -270,6 +272,7 @@ fn the_end_that_connected_asks_whatever_its_port() {
         (&client).read_exact(&mut bytes[..6]).unwrap();
         answering.send_to(&bytes[..length], from).unwrap();
         asking.recv(&mut bytes).unwrap();
+        longest = longest.max(asked.elapsed());
         // What the other end would take for the time of an answer.
         thread::sleep(30 * MS);
     }
@@ -282,8 +285,14 @@ fn the_end_that_connected_asks_whatever_its_port() {
         assert_eq!(reads.len(), ASKED, "{local}: {messages:?}");
         let answers = answers(&reads);
         assert_eq!(answers.len(), count, "{local}: {reads:?}");
-        let right = |answer: &u64| (5 * MS_NS..30 * MS_NS).contains(answer);
-        assert!(answers.iter().all(right), "{local}: {answers:?}");
+        let right = |answer: &u64| {
+            let answer = Duration::from_nanos(*answer);
+            (5 * MS..longest).contains(&answer)
+        };
+        assert!(
+            answers.iter().all(right),
+            "{local}: {answers:?} of {longest:?}"
+        );
     }
 }
 
