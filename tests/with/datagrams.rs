@@ -26,7 +26,7 @@ const VALID_PERCENT: usize = 95;
 /// Bytes at the beginning of a datagram with its number.
 pub const NUMBER_BYTES: usize = 8;
 /// A reader that receives nothing for this long has everything.
-pub const SILENCE: Duration = Duration::from_millis(400);
+pub const SILENCE: Duration = Duration::from_secs(1);
 
 /// One call, or one datagram of a call that takes many.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sockstamp_model::stage::{Direction, Stage};
 use tempfile::tempdir;
-use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, Stolen, within_attempts};
 use with::capture::{Capture, Packet};
 use with::end;
 use with::recording::{messages, record_in_step};
@@ -21,6 +21,8 @@ const DATAGRAMS: u64 = 400;
 /// uncertainty.
 const SLACK_NS: u64 = 200_000;
 const LONGEST_SLACK_NS: u64 = 1_000_000;
+/// A datagram that has not come after this time is lost.
+const LATE: Duration = Duration::from_secs(1);
 
 /// The number of a datagram by its definition (`udp/in_step.bpf.h`).
 fn number(payload: &[u8], length: u32) -> u32 {
@@ -62,13 +64,27 @@ fn exchange(client: &UdpSocket, server: &UdpSocket, address: SocketAddr) {
         let sent = &payload[..random.usize(1..payload.len())];
         client.send_to(sent, address).unwrap();
         // The link loses some.
-        if let Ok((length, from)) = server.recv_from(&mut room) {
-            let answer = &mut room[..length / 2 + 1];
-            answer.reverse();
-            server.send_to(answer, from).unwrap();
+        if answer(server, &mut room) {
             let _ = client.recv(&mut [0; 2048]);
         }
     }
+    // A busy machine brings some later.
+    for socket in [client, server] {
+        socket.set_read_timeout(Some(LATE)).unwrap();
+    }
+    while answer(server, &mut room) {}
+    while client.recv(&mut [0; 2048]).is_ok() {}
+}
+
+/// Answer a datagram, if one comes.
+fn answer(server: &UdpSocket, room: &mut [u8]) -> bool {
+    let Ok((length, from)) = server.recv_from(room) else {
+        return false;
+    };
+    let answer = &mut room[..length / 2 + 1];
+    answer.reverse();
+    server.send_to(answer, from).unwrap();
+    true
 }
 
 #[test]
@@ -77,6 +93,7 @@ fn datagrams_in_step_are_chosen_and_joined_as_on_the_wire() {
 }
 
 fn attempt() -> Result<(), String> {
+    let stolen = Stolen::begin();
     let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
     let config = LinkConfig::default().loss(0.03).seed(5);
     let link = Link::relay(&hosts[0], &hosts[1], config).unwrap();
@@ -100,7 +117,7 @@ fn attempt() -> Result<(), String> {
     let wire = [0, 1].map(|host| chosen(&packets[host]));
     let ports = [client.local_addr().unwrap().port(), address.port()];
     both_chose_the_same(&paths, &wire, ports);
-    joined_as_on_the_wire(&paths, &wire, directory.path())
+    joined_as_on_the_wire(&paths, &wire, directory.path(), &stolen)
 }
 
 /// Each end measured exactly the datagrams that must be chosen, among those that passed it.
@@ -132,6 +149,7 @@ fn joined_as_on_the_wire(
     paths: &[PathBuf; 2],
     wire: &[BTreeMap<(u16, u32), u64>; 2],
     directory: &Path,
+    stolen: &Stolen,
 ) -> Result<(), String> {
     let output = directory.join("lives");
     let mut command = Command::new(with::sockstamp());
@@ -173,10 +191,12 @@ fn joined_as_on_the_wire(
         let beyond = forward
             .abs_diff(witness)
             .saturating_sub(life.clock_error.unwrap().0);
-        assert!(
-            beyond <= LONGEST_SLACK_NS,
-            "{forward} ns, not {witness}: {life:?}"
-        );
+        if beyond > LONGEST_SLACK_NS {
+            let told = format!("{forward} ns, not {witness}: {life:?}");
+            // Unless the hypervisor stopped the machine between a stamp and its witness.
+            assert!(stolen.much().is_some(), "{told}");
+            return Err(told);
+        }
         off += u64::from(beyond > SLACK_NS);
         assert_eq!(life.stages[Stage::NetBack], None);
         assert!(!life.flow.local.ip().is_unspecified() && !life.flow.remote.ip().is_unspecified());
