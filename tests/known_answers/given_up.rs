@@ -97,6 +97,10 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
         let [given_up, reset, closed, refused, waited] = met[..] else {
             panic!("{} {}", measured.stdout, measured.stderr);
         };
+        // A program that stands still for 300 ms gives up whatever it waits for.
+        if [given_up, reset, closed, refused] != [3; 4] {
+            return Err(measured.stdout);
+        }
         let expected = [
             ("closed-by-peer", "127.0.0.1:8003", closed),
             ("given-up", "127.0.0.1:8001", given_up),
@@ -104,7 +108,6 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
             ("reset", "127.0.0.1:8002", reset),
         ];
         assert_eq!(failures(&measured.report), expected);
-        assert_eq!([given_up, reset, closed, refused], [3; 4]);
         let waits = measured.report["wall_time"]["waits"].as_array().unwrap();
         let silent = waits
             .iter()

@@ -129,15 +129,15 @@ fn options(sampling: &str) -> Vec<&str> {
 }
 
 impl Trace {
-    /// Wait until it has shown so many messages of a direction, or for ten seconds.
+    /// Wait until it has shown so many messages of a direction, or for half a minute.
     pub fn wait_for(&self, direction: &str, count: usize) {
         self.wait_for_text(&format!(r#""direction":"{direction}""#), count);
     }
 
-    /// Wait until it has shown this text so often, or for ten seconds.
+    /// Wait until it has shown this text so often, or for half a minute.
     pub fn wait_for_text(&self, wanted: &str, count: usize) {
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(10) {
+        while begin.elapsed() < Duration::from_secs(30) {
             let shown = fs::read_to_string(self.output.path()).unwrap();
             if shown.matches(wanted).count() >= count {
                 return;

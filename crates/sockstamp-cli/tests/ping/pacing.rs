@@ -9,7 +9,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::time::clock_gettime;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::number;
 
 use crate::run::{json, ping};
@@ -84,20 +84,26 @@ fn the_thread_that_reads_events_wakes_rarely() {
     let host = Host::new("pacing").unwrap();
     let arguments = arguments("20");
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let begun = Instant::now();
-    let mut process = Process::spawn(ping(&host, &arguments)).unwrap();
-    let mut most = 0;
-    while let Some(waits) = waits(process.id()) {
-        most = waits;
-        thread::sleep(Duration::from_millis(20));
-    }
-    let ran = begun.elapsed();
-    assert!(process.wait_status(RUN).unwrap().success());
-    println!("{most} waits in {ran:?}, with 20,000 probes");
-    assert!(
-        u128::from(most) <= 200 + ran.as_millis() / 8,
-        "{most} in {ran:?}"
-    );
+    within_attempts(|| {
+        let begun = Instant::now();
+        let mut process = Process::spawn(ping(&host, &arguments)).unwrap();
+        let mut most = 0;
+        while let Some(waits) = waits(process.id()) {
+            most = waits;
+            thread::sleep(Duration::from_millis(20));
+        }
+        let ran = begun.elapsed();
+        let status = process.wait_status(PATIENCE).unwrap();
+        println!("{most} waits in {ran:?}, with 20,000 probes");
+        // An answer that comes after its time is the machine's.
+        if !status.success() {
+            return Err(format!("{status}: {}", process.stdout()));
+        }
+        match u128::from(most) <= 200 + ran.as_millis() / 8 {
+            true => Ok(()),
+            false => Err(format!("{most} waits in {ran:?}")),
+        }
+    });
 }
 
 #[test]
