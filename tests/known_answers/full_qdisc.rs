@@ -46,7 +46,10 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
 
     let sent = of_direction(&messages, "tx");
     assert_eq!(sent.len() as u64, REQUESTS, "one send per request");
-    assert_eq!(report["tx"]["retransmits"], 0, "{report}");
+    // The link loses nothing: TCP probes where ACKs are late.
+    if report["tx"]["retransmits"] != 0 {
+        return Err(format!("segments were sent again: {report}"));
+    }
     median_within(
         "tx.qdisc",
         &sent,

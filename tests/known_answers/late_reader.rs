@@ -228,7 +228,8 @@ fn check<E: Ends>(until_read: impl Fn(&E) -> Did + Sync) -> Result<Did, String> 
     println!("{did:?}: {}", read["parts"]);
     assert_eq!(read["verdict"], "valid");
     let part = |name: &str| read["parts"]["rx.app"][name].as_u64().unwrap_or(0);
-    assert_eq!(part("unknown"), 0, "{read}");
+    // A processor that stands still takes no samples of the scheduler's clock.
+    within("unknown", part("unknown"), 0..=0)?;
     let near = |witness: u64| witness.saturating_sub(SLACK)..=witness + SLACK;
     within("running", part("running"), near(did.running))?;
     within("blocked", part("blocked"), near(did.blocked))?;

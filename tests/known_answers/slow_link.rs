@@ -100,7 +100,10 @@ fn all_in_the_network(messages: &[Value], report: &Value) -> Result<(), String> 
     // nginx sends a response in two calls: the head, and the page by sendfile.
     assert!(sent.len() as u64 >= REQUESTS, "{report}");
     assert_eq!(sent.len() as u64, stage(report, "tx.network", "count"));
-    assert_eq!(report["tx"]["retransmits"], 0, "{report}");
+    // The link loses nothing: TCP probes where ACKs are late.
+    if report["tx"]["retransmits"] != 0 {
+        return Err(format!("segments were sent again: {report}"));
+    }
     median_within("tx.network", &sent, report, ms(20)..=ms(22))?;
     for name in ["tx.copy", "tx.queue", "tx.qdisc", "rx.stack", "rx.app"] {
         for figure in ["p50_ns", "p90_ns"] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use testbed::{
     Cgroup, Error, Family, Host, Link, LinkConfig, PATIENCE, Process, clean_up_leftovers,
-    peer_program,
+    peer_program, within_attempts,
 };
 
 fn netns_inode_of(pid: u32) -> u64 {
@@ -249,14 +249,16 @@ fn a_cpu_quota_is_enforced() {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", hog.id())).unwrap();
         Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
     };
-    let (before, start) = (cpu_time(), Instant::now());
-    thread::sleep(WINDOW);
-    let (used, elapsed) = (cpu_time() - before, start.elapsed());
-    // Expect a tenth, and what may be left over from the period before.
-    assert!(
-        used < elapsed / 10 + Duration::from_millis(40),
-        "{used:?} in {elapsed:?}"
-    );
+    within_attempts(|| {
+        let (before, start) = (cpu_time(), Instant::now());
+        thread::sleep(WINDOW);
+        let (used, elapsed) = (cpu_time() - before, start.elapsed());
+        // Expect a tenth, and what may be left over from the period before.
+        match used < elapsed / 10 + Duration::from_millis(40) {
+            true => Ok(()),
+            false => Err(format!("{used:?} in {elapsed:?}")),
+        }
+    });
 }
 
 #[test]
@@ -374,19 +376,25 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
         "--sndbuf",
         "20000",
     ];
-    let result: serde_json::Value =
-        serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
-    let value = |name: &str| result[name].as_u64().unwrap();
-    assert_eq!(value("sends"), SENDS);
-    assert_eq!(value("bytes"), SENDS * SIZE);
-    assert_eq!(value("bytes_acked"), SENDS * SIZE + 1);
-    assert_eq!(value("total_retrans"), 0);
-    assert!(value("segs_out") >= SENDS * SIZE / 1500);
-    // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip of
-    // 10 ms; the last ones are not awaited in send.
-    assert!(value("send_ns") > 50_000_000, "{result}");
-    assert!(value("sndbuf_limited_us") > 0, "{result}");
-    assert!(value("acked_ns") >= value("send_ns"), "{result}");
+    within_attempts(|| {
+        let result: serde_json::Value =
+            serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
+        let value = |name: &str| result[name].as_u64().unwrap();
+        assert_eq!(value("sends"), SENDS);
+        assert_eq!(value("bytes"), SENDS * SIZE);
+        assert_eq!(value("bytes_acked"), SENDS * SIZE + 1);
+        assert!(value("segs_out") >= SENDS * SIZE / 1500);
+        // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip
+        // of 10 ms; the last ones are not awaited in send.
+        assert!(value("send_ns") > 50_000_000, "{result}");
+        assert!(value("sndbuf_limited_us") > 0, "{result}");
+        assert!(value("acked_ns") >= value("send_ns"), "{result}");
+        // The link loses nothing: TCP probes where ACKs are late.
+        match value("total_retrans") {
+            0 => Ok(()),
+            again => Err(format!("{again} segments were sent again")),
+        }
+    });
 }
 
 #[test]
