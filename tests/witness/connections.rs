@@ -15,7 +15,7 @@ use nix::sys::socket::{
 };
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE};
+use testbed::{Direction, Family, Host, Link, LinkConfig, PATIENCE, within_attempts};
 use with::capture::{Capture, Packet};
 use with::clock::now;
 use with::qdisc::kernel_counter;
@@ -170,6 +170,10 @@ fn an_accept_lies_between_its_packets_and_the_call() {
 /// The first SYN is lost: TCP sends it again after a second.
 #[test]
 fn a_lost_syn_is_in_the_handshake_and_counted() {
+    within_attempts(lost_syn);
+}
+
+fn lost_syn() -> Result<(), String> {
     let setup = LinkedHosts::new(DELAY);
     let capture = Capture::start(&setup.a, setup.link.interface_a(), "tcp");
     let (stat, trace) = (
@@ -207,17 +211,15 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
     let (lost, rest) = (number(&parts["syn-again"]), number(&parts["round-trip"]));
     let wire = last_syn(&packets, to) - first_syn(&packets, to);
     assert_eq!(lost + rest, handshake, "{connection}");
-    assert!(
-        lost.abs_diff(wire) < 5_000_000,
-        "{wire} ns between the SYNs: {connection}"
-    );
     assert!(rest >= 2 * 5_000_000, "{connection}");
     let sum = &report["tx"]["parts"]["conn.handshake"]["syn-again"];
     assert_eq!(number(&sum["count"]), 1);
-    assert!(
-        number(&sum["sum_ns"]).abs_diff(lost) < 5_000_000,
-        "{sum} {lost}"
-    );
+    let far = |time: u64| time.abs_diff(lost) >= 5_000_000;
+    // Neither the capture nor the other measurement takes its stamp at the same moment.
+    match far(wire) || far(number(&sum["sum_ns"])) {
+        false => Ok(()),
+        true => Err(format!("{wire} ns between the SYNs, {sum}: {connection}")),
+    }
 }
 
 fn syns(packets: &[Packet], to: SocketAddr) -> impl DoubleEndedIterator<Item = u64> {
