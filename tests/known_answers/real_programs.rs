@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, PATIENCE};
+use testbed::{Family, Host, Link, PATIENCE, within_attempts};
 use with::kernel_counts::{EndedFlows, KernelCounts};
 use with::{Measured, Trace, in_short, number, of_direction, skip, stat_command};
 
@@ -171,6 +171,20 @@ impl Run {
     /// Run the two command lines, a server's and a client's, that `words` gives for the server's
     /// address.
     fn of(family: Family, port: u16, words: impl Fn(IpAddr) -> [String; 2]) -> Run {
+        let mut whole = None;
+        within_attempts(|| {
+            whole = Some(Run::try_of(family, port, &words)?);
+            Ok(())
+        });
+        whole.unwrap()
+    }
+
+    /// Do it once. The reader of the ring may have no processor in time.
+    fn try_of(
+        family: Family,
+        port: u16,
+        words: impl Fn(IpAddr) -> [String; 2],
+    ) -> Result<Run, String> {
         let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
         let link = Link::veth(&client, &server).unwrap();
         let address = SocketAddr::new(link.address_b(family), port);
@@ -183,18 +197,18 @@ impl Run {
         let flows = EndedFlows::watch(&client);
         let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
         let measured = stat_command(&client, &asking);
-        let messages = trace.finish_whole().unwrap();
+        let messages = trace.finish_whole()?;
         println!("{}", in_short(&measured.report));
         assert!(measured.status.success(), "{}", measured.stderr);
         let flows = flows.counts();
         let kernel = KernelCounts::sum(&flows);
         println!("{kernel:?}");
-        Run {
+        Ok(Run {
             measured,
             flows,
             kernel,
             messages,
-        }
+        })
     }
 
     /// Bytes of the messages that were sent from an address.
