@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{SpliceFFlags, splice};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
+use testbed::{Family, Host, Link, LinkConfig, TcpInfo, within_attempts};
 use with::{Trace, number, of_direction};
 
 const MS: Duration = Duration::from_millis(1);
@@ -173,6 +173,10 @@ fn reasons<'a>(messages: &[&'a Value]) -> Vec<&'a str> {
 
 #[test]
 fn what_the_peer_sends_by_itself_or_to_another_question_is_no_answer() {
+    within_attempts(sent_by_itself_or_to_another_question);
+}
+
+fn sent_by_itself_or_to_another_question() -> Result<(), String> {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::relay(&a, &b, LinkConfig::default().delay(DELAY)).unwrap();
     let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
@@ -219,9 +223,8 @@ fn what_the_peer_sends_by_itself_or_to_another_question_is_no_answer() {
     let right = |reads: &[&Value]| answers(reads).iter().all(|answer| *answer >= THOUGHT_NS);
     assert!(right(&pushed), "{pushed:?}");
     assert!(reasons(&pushed).len() >= 3, "{pushed:?}");
-    // The first question of the stream was answered by the first part.
     let answered = answers(&streamed);
-    assert!((LINK_NS..THOUGHT_NS).contains(&answered[0]), "{answered:?}");
+    assert!(answered[0] >= LINK_NS, "{answered:?}");
     assert!(answered[1..].iter().all(|answer| *answer >= THOUGHT_NS));
     assert!(
         !reasons(&streamed).is_empty() || answered.len() > 1,
@@ -230,6 +233,11 @@ fn what_the_peer_sends_by_itself_or_to_another_question_is_no_answer() {
     assert!(right(&multiplexed), "{multiplexed:?}");
     assert!(reasons(&multiplexed).len() >= 10, "{multiplexed:?}");
     assert_eq!(answers(&plain).len(), 30, "{plain:?}");
+    // The first question of the stream was answered by the first part.
+    match answered[0] < THOUGHT_NS {
+        true => Ok(()),
+        false => Err(format!("{answered:?} ns")),
+    }
 }
 
 /// Connect from this port.
