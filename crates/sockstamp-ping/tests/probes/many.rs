@@ -132,16 +132,18 @@ fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
     let host = Host::new("flood").unwrap();
     let mut flood = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, COUNT);
     flood.settings.flood = true;
-    let start = Instant::now();
-    let story = probe([flood]);
-    story.all_answered(COUNT);
-    assert_eq!(story.counters.sent, COUNT);
-    // Without answers it would take 10 ms per probe.
-    assert!(
-        start.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        start.elapsed()
-    );
+    within_attempts(|| {
+        let start = Instant::now();
+        let story = probe([flood.clone()]);
+        let took = start.elapsed();
+        story.all_answered(COUNT);
+        assert_eq!(story.counters.sent, COUNT);
+        // Without answers it would take 10 ms per probe.
+        match took < Duration::from_secs(4) {
+            true => Ok(()),
+            false => Err(format!("{took:?}")),
+        }
+    });
 }
 
 /// The timeout is far longer than the interval: with each answer there are others in flight.
@@ -187,12 +189,13 @@ fn a_target_ends_with_its_first_answer_or_with_its_retries() {
     let host = Host::new("retries").unwrap();
     let mut alive = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, 3);
     alive.settings.until_answered = true;
-    alive.settings.timeout = Duration::from_millis(50);
+    alive.settings.interval = Duration::from_secs(1);
     let story = probe([alive.clone()]);
     assert!(matches!(story.ends()[..], [(_, End::Answered)]));
     assert_eq!((story.counters.sent, story.counters.answered), (1, 1));
     host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
         .unwrap();
+    alive.settings.timeout = Duration::from_millis(50);
     alive.settings.interval = Duration::from_millis(50);
     alive.settings.backoff_percent = 200;
     let start = Instant::now();
