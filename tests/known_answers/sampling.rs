@@ -245,11 +245,13 @@ fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<
     let allowed = side["messages_error"]
         .as_u64()
         .map(|error| 3 * error + truth / 50);
-    assert!(
-        allowed.is_none_or(|allowed| truth.abs_diff(estimate) <= allowed),
-        "{estimate} messages are estimated for {truth}: {}",
-        side["messages_error"]
-    );
+    // After a machine stood still, sockperf sends all at once what it has missed.
+    if allowed.is_some_and(|allowed| truth.abs_diff(estimate) > allowed) {
+        return Err(format!(
+            "{estimate} messages are estimated for {truth}: {}",
+            side["messages_error"]
+        ));
+    }
     // A machine may run no program for a packet, while one of its tasks runs (guarded.rs).
     let expected = ["valid", "window", "in-flight"];
     let verdicts = report["verdicts"].as_object().unwrap().iter();
