@@ -7,13 +7,13 @@ use std::ops::{Range, RangeInclusive};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::guarded::Guarded;
 use crate::{Trace, number, of_direction};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, Stolen, Uplink};
+use testbed::{Family, Host, Link, LinkConfig, PATIENCE, Stolen, Uplink};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -287,7 +287,9 @@ impl Socket<'_> {
             let mut set = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             poll(&mut set, PollTimeout::ZERO).unwrap() > 0
         };
+        let start = Instant::now();
         while waiting() {
+            assert!(start.elapsed() < PATIENCE, "nobody reads");
             thread::sleep(Duration::from_millis(1));
         }
     }
