@@ -144,6 +144,7 @@ fn held_back_by_nagle() -> Result<(), String> {
             "{held_back:?}"
         );
     }
+    Ok(())
 }
 
 /// One send in many packets on a slow link: acknowledged in parts, complete with the last byte.
@@ -175,7 +176,7 @@ fn a_large_send_ends_with_the_acknowledgement_of_its_last_byte() {
 fn a_send_larger_than_the_buffer_waits_in_the_call() {
     const BYTES: usize = 1 << 20;
     let setup = Loopback::new();
-    let mut connection = setup.connect();
+    let connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
         .unwrap();

@@ -267,7 +267,7 @@ fn programs_that_read_ping_read_it() {
     let mut theirs = prober.command("ping");
     theirs.args(arguments);
     let [ours, theirs] = [text(ping(&prober, &arguments)), text(theirs)];
-    let read = |text: &crate::run::Text| {
+    let read = |text: &Text| {
         let line = |start: &str| {
             let found = text.stdout.lines().find(|line| line.contains(start));
             found
