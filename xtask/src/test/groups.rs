@@ -59,7 +59,6 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Pure, "sql", ""),
     // Tests of these measure the whole host, wakings, or times.
     place(Group::Live, "agent", "alerts::rules_fire_and_panels_"),
-    place(Group::Live, "agent", "configuration::reloads_under_load_"),
     place(
         Group::Live,
         "agent",
