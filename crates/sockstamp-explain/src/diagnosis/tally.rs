@@ -7,6 +7,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Attempts, End};
 
+use super::evidence::sleep::Sleep;
 use super::slow::{Key, Parts, Slow};
 use super::tree::Node;
 
@@ -91,6 +92,19 @@ impl<'a> Account<'a> {
             (Some(mine), Some(more)) => Some(mine.and(more)),
             _ => None,
         };
+    }
+
+    /// Return true for so few waits of a service that pushes, too, that they may be more of the same:
+    /// no look shows tasks that do anything for them but wait for each other.
+    pub(super) fn may_be_pushed(&self) -> bool {
+        const MANY: usize = 3;
+        let is_idle = |counted: &Counted<'_>| {
+            let seen = &counted.wait.seen;
+            let slept = seen.slept.as_ref().map(|slept| &slept.sleep);
+            let sleeps = matches!(slept, None | Some(Sleep::Idle | Sleep::More | Sleep::Lock));
+            sleeps && seen.ran.is_none() && counted.wait.key.root == Node::Service
+        };
+        self.failure.is_none() && self.counted.len() < MANY && self.counted.iter().all(is_idle)
     }
 
     /// Return those waits that have most of their lost time at a node, if they carry four fifths of

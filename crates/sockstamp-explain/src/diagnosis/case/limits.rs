@@ -112,8 +112,8 @@ impl Case {
     }
 
     /// Return true for a question that was asked again after ten times as long as answers take: one
-    /// after another on a socket, to a slow server, looks the same otherwise. A service other than
-    /// for names must answer most of its questions at once (a sleepy device answers the second), or
+    /// after another on a socket, to a slow server, looks the same otherwise, unless none was
+    /// answered. A service other than for names must answer most of its questions at once (a sleepy device answers the second), or
     /// be one that answers each (NTP, SNMP, RADIUS).
     pub(super) fn is_in_vain(&self, wait: &Slow, asked_again: &BTreeMap<Key, u64>) -> bool {
         let is_again = wait.flow.protocol == Protocol::Udp && wait.how == End::AskedAgain;
@@ -126,6 +126,7 @@ impl Case {
         let is_late = mean.is_some_and(|mean| mean.0.saturating_mul(10) <= wait.time());
         let again = asked_again.get(&wait.key).copied().unwrap_or(0);
         match answered {
+            0 if wait.asks_name() => true,
             _ if wait.asks_name() => is_late,
             0 => ANSWERING_EACH.contains(&wait.flow.remote.port()),
             answered => is_late && again.saturating_mul(2) <= answered,

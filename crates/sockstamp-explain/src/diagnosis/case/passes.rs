@@ -177,6 +177,13 @@ impl Case {
             account.failure = failure;
             account.add(&wait.key, counted);
         }
+        accounts.retain(|(key, _), account| {
+            let Some(waits) = pushed.get_mut(key).filter(|_| account.may_be_pushed()) else {
+                return true;
+            };
+            waits.extend(account.counted.iter().map(|counted| counted.wait));
+            false
+        });
         let notes = pushed.iter().flat_map(|(key, waits)| {
             let (ended, asked): (Vec<_>, Vec<_>) =
                 waits.iter().partition(|wait| unserved::has_ended(wait));

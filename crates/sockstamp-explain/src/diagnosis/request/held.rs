@@ -71,7 +71,8 @@ fn is_idle(wait: &Slow, asking: &BTreeSet<u32>) -> bool {
 /// Note what an event loop holds for all of its clients until there is news, on connections that
 /// always have a question `open`: it has nothing to do, asks nobody, and answers all of them at
 /// once. Clients that ask again as one look the same where each answer takes as long, so that this
-/// must be long.
+/// must be long. What it sends after the same long time each is a sign of life that its clients
+/// answer (the pings of a WebSocket), or may be.
 pub(in crate::diagnosis) fn for_all(waits: &mut [Slow], open: &[bool], slow: Nanos) {
     let asks = asking(waits);
     let mut news = Vec::new();
@@ -82,13 +83,21 @@ pub(in crate::diagnosis) fn for_all(waits: &mut [Slow], open: &[bool], slow: Nan
         let varies = times
             .iter()
             .any(|time| time.saturating_mul(2) >= least.saturating_mul(3));
-        let is_served = key.root == Node::Service && (least >= LONG || varies);
-        if is_served && end_as_one(waits, &found, slow) {
+        let is_news = (least >= LONG || varies) && end_as_one(waits, &found, slow);
+        if key.root == Node::Service && (is_news || are_signs_of_life(&times)) {
             news.extend(found);
         }
     }
     news.into_iter()
         .for_each(|of| waits[of].seen.for_news = true);
+}
+
+/// Return true for long times that are all the same to a twentieth.
+fn are_signs_of_life(times: &[u64]) -> bool {
+    const LEAST: usize = 3;
+    let least = times.iter().min().copied().unwrap_or(0);
+    let most = times.iter().max().copied().unwrap_or(0);
+    times.len() >= LEAST && least >= LONG && (most - least) * 20 <= most
 }
 
 /// Return true if these waits end at the same moments, on half of their connections or more each,
