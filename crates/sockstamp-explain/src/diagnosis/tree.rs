@@ -217,6 +217,14 @@ tree! {
         cure: "A higher limit, a refusal in its place (reject), or net.netfilter.nf_conntrack_max.",
         next: "stat --by port --sort conn.accept",
     };
+    AcceptDropped in Some(Accept), "accept.dropped" = Words {
+        is: "the kernel of this host drops SYNs of clients",
+        proof: "The kernel's own reason of drops of SYNs to a service of this host (kfree_skb, Linux 6.11; not behind NAT), no rule of a firewall, a filter or a policy among them; clients sent them again, and their connections were not opened.",
+        alike: "A host that sends from an address that is not its own (rp_filter).",
+        check: "`nstat -az`; `ip -s -s link`; `dropwatch -l kas`, or `perf trace -e skb:kfree_skb`.",
+        cure: "That of the reason, which the sentence names.",
+        next: "stat --by port --sort conn.accept",
+    };
     AcceptAway in Some(Accept), "accept.away" = Words {
         is: "the service has as many connections as it may, or does not want these clients",
         proof: "It closed an accepted connection first, and had read none of its bytes: within a second, while others of the port are served, or with a question unread; or its first answer was a fatal error (PostgreSQL). At the client: the peer closed a new connection within a second, before anything was asked or with a reset right after its first bytes, while it answers others.",

@@ -84,10 +84,13 @@ impl Case {
         if wait.seen.held_up {
             return true;
         }
+        if wait.seen.for_news {
+            return false;
+        }
         if wait.key.root != Node::Service {
             return self.has_fast_siblings(wait);
         }
-        if unserved::is_unserved(wait) || wait.seen.for_news {
+        if unserved::is_unserved(wait) {
             return false;
         }
         let slow: u64 = self

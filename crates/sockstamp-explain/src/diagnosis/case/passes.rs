@@ -136,6 +136,7 @@ impl Case {
         held::by_clients(&waits, &mut open);
         held::for_all(&mut waits, &open, self.scope.slow);
         held::alike(&waits, &mut open, &quick);
+        held::polls(&mut waits, &mut open, &quick);
         unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
@@ -164,6 +165,7 @@ impl Case {
                 continue;
             }
             let is_asked = served.waits_for(wait) || asked.contains(&wait.key);
+            let is_asked = is_asked && !wait.seen.for_news;
             let may_be_pushed = settled.open[of] && !self.scope.is_command && !is_asked;
             if may_be_pushed && !self.is_fault(wait) {
                 pushed.entry(wait.key.clone()).or_default().push(wait);
@@ -241,6 +243,8 @@ impl Case {
         let clients = drops::Clients::new(&self.sending, &self.waits, &self.dropped);
         let held_back = drops::held_back(&self.dropped, &clients, &findings, serves);
         findings.extend(held_back);
+        let kept_out = drops::kept_out(&self.dropped, &findings, serves);
+        findings.extend(kept_out);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         (varied(findings), notes)
     }

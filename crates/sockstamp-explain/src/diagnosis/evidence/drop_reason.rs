@@ -14,9 +14,25 @@ pub(in crate::diagnosis) const FIREWALL: &str = "NETFILTER_DROP";
 /// Dropped by a listener without room.
 pub(in crate::diagnosis) const FULL_LISTENER: &str = "TCP_LISTEN_OVERFLOW";
 
+/// Beginnings of names of drops that somebody has asked for by a rule.
+const RULES: [&str; 7] = [
+    FIREWALL,
+    "BPF_CGROUP",
+    "TC_INGRESS",
+    "TC_EGRESS",
+    "XDP",
+    "SECURITY_HOOK",
+    "XFRM_POLICY",
+];
+
+/// Return true for a drop that a rule may mean.
+pub(in crate::diagnosis) fn is_by_rule(reason: &str) -> bool {
+    RULES.iter().any(|rule| reason.starts_with(rule))
+}
+
 /// By the beginnings of names: what a reason means, and what to look at (`enum skb_drop_reason`,
 /// include/net/dropreason-core.h, v6.18). Any other has its name alone.
-const REASONS: [(&[&str], &str); 22] = [
+const REASONS: [(&[&str], &str); 23] = [
     (
         &["TCP_CSUM", "UDP_CSUM", "IP_CSUM", "SKB_CSUM"],
         "for a wrong checksum: somebody on the way corrupts them, as a device or its offload \
@@ -83,6 +99,10 @@ const REASONS: [(&[&str], &str); 22] = [
     (
         &["IP_OUTNOROUTES", "IP_INNOROUTES", "IP_INADDRERRORS"],
         "for want of a route (ip route get)",
+    ),
+    (
+        &["IP_INHDR"],
+        "as a router, for their time to live (TTL), which ends here, or for their IP header",
     ),
     (
         &["NEIGH"],

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use sockstamp_model::flow::{Opened, canonical};
 use sockstamp_model::wait::{Dropped, End, Sending};
 
-use crate::diagnosis::evidence::drop_reason::{Drops, FIREWALL, FULL_LISTENER, words};
+use crate::diagnosis::evidence::drop_reason::{Drops, FIREWALL, FULL_LISTENER, is_by_rule, words};
 use crate::diagnosis::finding::Finding;
 use crate::diagnosis::slow::{Moment, Role, Slow, Socket};
 use crate::diagnosis::tally::failures;
@@ -230,39 +230,88 @@ impl Clients {
     }
 }
 
-/// Return notes of ports of this host whose SYNs its kernel drops, from clients that sent them
-/// again. A rule may mean that. A full accept queue is a finding of its own, as are `clients` that
-/// are let in otherwise.
+/// SYNs of connections that were dropped for one reason.
+#[derive(Debug, Clone, Copy)]
+struct Syns {
+    to: SocketAddr,
+    connections: usize,
+    count: u64,
+}
+
+/// Collect the SYNs to services of this host that its kernel dropped again and again, by port and
+/// reason, if they are of many connections. A full accept queue is a finding of its own.
+fn dropped_again<'a>(
+    dropped: impl Iterator<Item = &'a Dropped>,
+    serves: impl Fn(u16) -> bool,
+) -> impl Iterator<Item = (&'a str, Syns)> {
+    let mut ports = BTreeMap::<(u16, &str), Syns>::new();
+    let again = dropped.filter(|one| one.syns >= AGAIN && !one.came);
+    let again = again.filter(|one| &*one.reason != FULL_LISTENER && serves(one.to.port()));
+    for one in again {
+        let syns = ports.entry((one.to.port(), &*one.reason)).or_insert(Syns {
+            to: one.to,
+            connections: 0,
+            count: 0,
+        });
+        syns.connections += 1;
+        syns.count += one.syns;
+    }
+    let many = ports.into_iter().filter(|(_, of)| of.connections >= LEAST);
+    many.map(|((_, reason), of)| (reason, of))
+}
+
+/// Return notes of ports of this host whose SYNs a rule of it drops, from clients that sent them
+/// again, which it may mean. `clients` that are let in otherwise are a finding of their own.
 pub(in crate::diagnosis) fn notes(
     dropped: &[Dropped],
     clients: &Clients,
     serves: impl Fn(u16) -> bool,
 ) -> Vec<String> {
-    let mut ports = BTreeMap::<(u16, &str), (usize, u64, SocketAddr)>::new();
-    let again = dropped.iter().filter(|one| one.syns >= AGAIN);
-    let again = again.filter(|one| &*one.reason != FULL_LISTENER && !one.came);
-    let again = again.filter(|one| !clients.are_held_back(one));
-    for one in again.filter(|one| serves(one.to.port())) {
-        let key = (one.to.port(), &*one.reason);
-        let (connections, syns, _) = ports.entry(key).or_insert((0, 0, one.to));
-        *connections += 1;
-        *syns += one.syns;
-    }
-    let many = ports.into_iter().filter(|(_, (of, ..))| *of >= LEAST);
-    let said = many.map(|((_, reason), (of, syns, to))| {
-        let (syns, of) = (counted(syns, "SYN"), counted(of as u64, "connection"));
-        let to = service(to);
+    let by_rule = dropped.iter().filter(|one| is_by_rule(&one.reason));
+    let by_rule = by_rule.filter(|one| !clients.are_held_back(one));
+    let said = dropped_again(by_rule, serves).map(|(reason, of)| {
+        let syns = counted(of.count, "SYN");
+        let connections = counted(of.connections as u64, "connection");
+        let to = service(of.to);
         match reason {
-            FIREWALL => {
-                format!("this host's own firewall (netfilter) dropped {syns} to {to}, of {of}")
-            }
+            FIREWALL => format!(
+                "this host's own firewall (netfilter) dropped {syns} to {to}, of {connections}"
+            ),
             reason => format!(
-                "this host's kernel dropped {syns} to {to}, of {of}{}",
+                "this host's kernel dropped {syns} to {to}, of {connections}{}",
                 words(reason)
             ),
         }
     });
     said.collect()
+}
+
+/// Return findings of services of this host that clients cannot reach, because its kernel drops
+/// what they send for a reason that no rule means. `known`: what those clients have told, where
+/// they are on this host and were measured.
+pub(in crate::diagnosis) fn kept_out(
+    dropped: &[Dropped],
+    known: &[Finding],
+    serves: impl Fn(u16) -> bool,
+) -> Vec<Finding> {
+    let by_fault = dropped.iter().filter(|one| !is_by_rule(&one.reason));
+    let again = dropped_again(by_fault, serves);
+    let again = again.filter(|(_, of)| !is_told(known, of.to.port()));
+    let found = again.map(|(reason, of)| {
+        let connections = of.connections as u64;
+        let sentence = format!(
+            "{} to {} did not open: this host's kernel dropped {} of them{}",
+            counted(connections, "connection"),
+            service(of.to),
+            counted(of.count, "SYN"),
+            words(reason),
+        );
+        let (node, lost) = (Node::AcceptDropped, failures(connections));
+        let mut found = Finding::of_counts(node, Role::Serves, connections, lost, sentence);
+        found.services.push(of.to);
+        found
+    });
+    found.collect()
 }
 
 /// Return findings of services of this host whose clients come through later than they might: the
@@ -339,9 +388,8 @@ pub(in crate::diagnosis) fn held_back(
 
 /// Return true if a client of this host that was measured has told it.
 fn is_told(known: &[Finding], port: u16) -> bool {
-    let mut told = known
-        .iter()
-        .filter(|known| known.node == Node::ConnectFirewall);
+    let nodes = [Node::ConnectFirewall, Node::ConnectDropped];
+    let mut told = known.iter().filter(|known| nodes.contains(&known.node));
     told.any(|told| told.services.iter().any(|service| service.port() == port))
 }
 
@@ -486,9 +534,38 @@ mod tests {
             ]
         );
         assert_eq!(notes(&kept_out, &nobody, |_| false), [""; 0]);
+        assert_eq!(kept_out_by(&kept_out), [""; 0]);
         // A scan for open ports asks once.
         let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
         assert_eq!(notes(&scan, &nobody, |_| true), [""; 0]);
+    }
+
+    fn kept_out_by(dropped: &[Dropped]) -> Vec<String> {
+        let found = kept_out(dropped, &[], |_| true).into_iter();
+        found.map(|found| found.sentence).collect()
+    }
+
+    #[test]
+    fn clients_that_no_rule_keeps_out_are_a_finding() {
+        let one = |port: u16, syns| {
+            let from = SocketAddr::from(([10, 0, 0, 9], port));
+            let to = "10.0.0.1:80".parse().unwrap();
+            dropped("IP_RPFILTER", from, to, syns)
+        };
+        let kept_out: Vec<_> = [1, 2, 3].map(|port| one(port, 3)).into();
+        let said = kept_out_by(&kept_out);
+        assert!(
+            said[0].starts_with(
+                "3 connections to 10.0.0.1:80 did not open: this host's kernel dropped 9 SYNs of \
+                 them by the reverse path filter"
+            ),
+            "{said:?}"
+        );
+        let nobody = Clients::new(&BTreeMap::new(), &[], &[]);
+        assert_eq!(notes(&kept_out, &nobody, |_| true), [""; 0]);
+        assert_eq!(kept_out_by(&kept_out[1..]), [""; 0]);
+        let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
+        assert_eq!(kept_out_by(&scan), [""; 0]);
     }
 
     /// As of a rule that limits the connections of each address.

@@ -84,7 +84,7 @@ pub(in crate::diagnosis) fn for_all(waits: &mut [Slow], open: &[bool], slow: Nan
             .iter()
             .any(|time| time.saturating_mul(2) >= least.saturating_mul(3));
         let is_news = (least >= LONG || varies) && end_as_one(waits, &found, slow);
-        if key.root == Node::Service && (is_news || are_signs_of_life(&times)) {
+        if key.root == Node::Service && (is_news || are_long_alike(&times)) {
             news.extend(found);
         }
     }
@@ -92,8 +92,8 @@ pub(in crate::diagnosis) fn for_all(waits: &mut [Slow], open: &[bool], slow: Nan
         .for_each(|of| waits[of].seen.for_news = true);
 }
 
-/// Return true for long times that are all the same to a twentieth.
-fn are_signs_of_life(times: &[u64]) -> bool {
+/// Return true for long times that are all the same to a twentieth: those of a timer.
+fn are_long_alike(times: &[u64]) -> bool {
     const LEAST: usize = 3;
     let least = times.iter().min().copied().unwrap_or(0);
     let most = times.iter().max().copied().unwrap_or(0);
@@ -153,6 +153,32 @@ pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTr
         {
             found.into_iter().for_each(|of| open[of] = true);
         }
+    }
+}
+
+/// Mark and note what an idle event loop answers after the same long time, while it answers as many
+/// others at once: polls that brought no news, whoever passes them on.
+pub(in crate::diagnosis) fn polls(
+    waits: &mut [Slow],
+    open: &mut [bool],
+    quick: &BTreeMap<Key, u64>,
+) {
+    let mut polls = Vec::new();
+    for (key, found) in by_key(waits) {
+        let ended: Vec<_> = found
+            .into_iter()
+            .filter(|of| waits[*of].how == End::Data)
+            .collect();
+        let times: Vec<_> = ended.iter().map(|&of| waits[of].time()).collect();
+        let quick = quick.get(key).copied().unwrap_or(0);
+        let are_idle = ended.iter().all(|&of| waits[of].seen.idle);
+        if are_idle && quick >= ended.len() as u64 && are_long_alike(&times) {
+            polls.extend(ended);
+        }
+    }
+    for of in polls {
+        open[of] = true;
+        waits[of].seen.for_news = true;
     }
 }
 

@@ -271,6 +271,46 @@ fn an_event_loop_here_that_asks_nobody_waits_for_news() {
     assert!(finding.is_some());
 }
 
+/// As a long poll that a proxy passes on: somebody waits for it, and gets it when its time is over.
+#[test]
+fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polled() {
+    let told = |times: [u64; 4], all: u64| {
+        let mut case = Case::new(Scope::default());
+        for (of, time) in times.into_iter().enumerate() {
+            let to = flow(&format!("10.0.0.1:4000{of}"), "10.0.0.2:8080");
+            let end = of as u64 * 1_600 + 2_100;
+            let mut passed_on = answer(to, "proxy", end, time);
+            passed_on.opened = Some(Opened::Connected);
+            passed_on.pid = 30;
+            case.message(&passed_on);
+            let mut request = service(50_000 + of as u16, end, time + 2);
+            request.pid = 30;
+            case.message(&request);
+            let there = There {
+                process: Some((20, "node".into())),
+                netns: None,
+            };
+            case.there((to.netns, to.remote, to.local), there);
+        }
+        case.sleeps((0..90).map(idle_loop));
+        let attempts = Attempts {
+            comm: "proxy".into(),
+            ..tried(Kind::Answer, "10.0.0.2:8080", all, 0)
+        };
+        case.waits(&Waits {
+            attempts: vec![attempts],
+            ..Waits::default()
+        });
+        let found = case.diagnose(&summary()).findings;
+        found.iter().any(|found| found.node.root() == Node::Answer)
+    };
+    assert!(!told([2_001, 2_000, 2_003, 2_001], 8));
+    // All that it answers is slow; or after times of all lengths, or no long one.
+    assert!(told([2_001, 2_000, 2_003, 2_001], 5));
+    assert!(told([2_001, 1_000, 1_400, 1_700], 8));
+    assert!(told([501, 500, 502, 502], 8));
+}
+
 /// A program that asks a name server waits for the name.
 #[test]
 fn a_question_to_a_name_server_is_no_subscription() {
