@@ -139,7 +139,8 @@ impl Case {
     /// and work that nobody else waits behind.
     pub(super) fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
         let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
-        let is_own = telling::is_own_rate(account, finding);
+        let is_own = telling::is_own_rate(account, finding)
+            || telling::may_be_cancelled(account, self.scope.slow);
         let is_readers = pace::is_readers_own(account, finding)
             || pace::keeps_a_tick(account, finding)
             || (self.scope.is_command && pace::is_late_by_itself(finding))

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Wait;
+use sockstamp_model::wait::{End, Wait};
 
 use super::connection::pace;
 use super::contrast::{self, NAMED};
@@ -48,10 +48,22 @@ pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
     if pace::keeps_a_tick(account, finding) {
         return format!("{sentence}; it reads at a tick of its own, as games do");
     }
+    if account.failure == Some(End::GivenUp) {
+        return format!("{sentence}; it may have cancelled them, as who asks two services at once");
+    }
     if pace::reads_when_it_likes(account, finding) {
         return format!("{sentence}; it may read at a pace of its own, as players do");
     }
     sentence.clone()
+}
+
+/// Return true for requests that were given up sooner than programs lose patience: a few times what
+/// is slow.
+pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos) -> bool {
+    const SOON: u64 = 10;
+    let longest = account.times().last().copied().unwrap_or(0);
+    let is_given_up = account.failure == Some(End::GivenUp);
+    is_given_up && account.root() == Some(Node::Answer) && longest < slow.0.saturating_mul(SOON)
 }
 
 /// Form the finding of an account.

@@ -243,3 +243,23 @@ fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
     let news = told(Sleep::Idle);
     assert_eq!((news.findings.len(), news.notes.len()), (0, 1));
 }
+
+/// As hedged requests: the slower one is closed.
+#[test]
+fn what_is_given_up_at_once_may_be_cancelled() {
+    let told = |lasted: u64| {
+        let waits = (0..6).map(|of| wait(Kind::Answer, End::GivenUp, of * 700, lasted));
+        told_of(
+            waits.collect(),
+            vec![tried(Kind::Answer, "10.0.0.2:6379", 20, 6)],
+        )
+    };
+    let cancelled = told(18);
+    assert_eq!(cancelled.findings, []);
+    assert!(
+        cancelled.notes[0]
+            .ends_with("it may have cancelled them, as who asks two services at once"),
+        "{cancelled:?}"
+    );
+    assert_eq!(told(180).findings.len(), 1);
+}
