@@ -164,16 +164,19 @@ pub(in crate::diagnosis) fn polls(
     quick: &BTreeMap<Key, u64>,
 ) {
     let mut polls = Vec::new();
-    for (key, found) in by_key(waits) {
-        let ended: Vec<_> = found
-            .into_iter()
-            .filter(|of| waits[*of].how == End::Data)
-            .collect();
-        let times: Vec<_> = ended.iter().map(|&of| waits[of].time()).collect();
-        let quick = quick.get(key).copied().unwrap_or(0);
-        let are_idle = ended.iter().all(|&of| waits[of].seen.idle);
-        if are_idle && quick >= ended.len() as u64 && are_long_alike(&times) {
-            polls.extend(ended);
+    for (key, mut found) in by_key(waits) {
+        let all = quick.get(key).copied().unwrap_or(0) + found.len() as u64;
+        let mut times = ended(waits, &found);
+        times.retain(|time| *time >= LONG);
+        let most = times.iter().max().copied().unwrap_or(0);
+        // Others go on, and may bring none either.
+        found.retain(|&of| match waits[of].how {
+            End::Open => waits[of].time() <= most,
+            _ => waits[of].time() >= LONG,
+        });
+        let are_idle = found.iter().all(|&of| waits[of].seen.idle);
+        if are_idle && all >= times.len() as u64 * 2 && are_long_alike(&times) {
+            polls.extend(found);
         }
     }
     for of in polls {
