@@ -64,6 +64,31 @@ pub fn checksum_at(socket: impl AsFd, offset: u16) -> Result<()> {
     .map_err(Error::call("setsockopt(IPV6_CHECKSUM)", "a socket"))
 }
 
+/// Have a raw socket of ICMP receive these types of messages alone. The others are rejected before
+/// they are copied for the socket. Errors about the socket's own packets are in its error queue as
+/// before.
+///
+/// Source: ICMP_FILTER of raw(7), which knows the types up to 31, and ICMP6_FILTER in RFC 3542,
+/// section 3.2; `icmp_filter()` in net/ipv4/raw.c, v6.18.
+///
+/// # Errors
+///
+/// [`Error::Call`] if `socket` is no raw socket of that version's ICMP.
+pub fn accept_icmp(socket: impl AsFd, version: Version, types: &[u8]) -> Result<()> {
+    // include/uapi/linux/icmp.h and icmpv6.h
+    const ICMP_FILTER: i32 = 1;
+    const ICMPV6_FILTER: i32 = 1;
+    let mut rejected = [u32::MAX; 8];
+    for kind in types {
+        rejected[usize::from(kind / 32)] &= !(1 << (kind % 32));
+    }
+    let done = match version {
+        Version::V4 => set(socket, libc::SOL_RAW, ICMP_FILTER, &rejected[0]),
+        Version::V6 => set(socket, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &rejected),
+    };
+    done.map_err(Error::call("setsockopt(ICMP_FILTER)", "a socket"))
+}
+
 /// Return the number of packets for `socket` dropped because its receive buffer was full, modulo
 /// 2^32. Packets that its own filter rejects do not count, nor do entries of its error queue.
 ///
@@ -131,6 +156,15 @@ mod tests {
             libc::IPV6_PMTUDISC_DO
         );
         assert!(set_path_mtu(&v4, Version::V6, PathMtu::Do).is_err());
+    }
+
+    #[test]
+    fn types_of_icmp_are_for_raw_sockets() {
+        for (address, version) in [("127.0.0.1:0", Version::V4), ("[::1]:0", Version::V6)] {
+            let error = accept_icmp(UdpSocket::bind(address).unwrap(), version, &[0]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with("setsockopt(ICMP_FILTER)"), "{error}");
+        }
     }
 
     #[test]
