@@ -20,12 +20,15 @@ pub struct Engine {
     limits: Limits,
     /// `None` after [`finish`](Self::finish).
     events: Option<SyncSender<Event>>,
-    workers: HashMap<Namespace, Handle>,
+    workers: HashMap<Place, Handle>,
     /// The reports of ended workers.
     past: Report,
     next: u64,
     _stamping: ReceiveStamping,
 }
+
+/// A network namespace, and which of its threads.
+type Place = (Namespace, u16);
 
 /// A worker, from outside.
 #[derive(Debug)]
@@ -90,7 +93,8 @@ impl Engine {
             target.check().map_err(|error| (target.address, error))?;
             let id = TargetId(self.next);
             self.next += 1;
-            let batch = *first.entry(target.namespace.clone()).or_insert(id.0);
+            let place = (target.namespace.clone(), target.settings.thread);
+            let batch = *first.entry(place).or_insert(id.0);
             batches.entry(batch).or_default().push((id, target));
         }
         let mut added = Vec::new();
@@ -101,28 +105,29 @@ impl Engine {
         Ok(added)
     }
 
-    /// Add targets of one network namespace.
+    /// Add targets of one thread.
     fn add_batch(&mut self, batch: Batch) -> std::result::Result<Vec<Added>, (IpAddr, Error)> {
         let Some((_, first)) = batch.first() else {
             return Ok(Vec::new());
         };
         let (address, namespace) = (first.address, first.namespace.clone());
-        let worker = self.worker(&namespace).map_err(|error| (address, error))?;
+        let place = (namespace.clone(), first.settings.thread);
+        let worker = self.worker(&place).map_err(|error| (address, error))?;
         let (reply, answer) = mpsc::channel();
         worker.command(Command::Add(batch, reply));
         let gone = |_| (address, Error::Ended(namespace));
         answer.recv().map_err(gone)?
     }
 
-    fn worker(&mut self, namespace: &Namespace) -> Result<&Handle> {
+    fn worker(&mut self, place: &Place) -> Result<&Handle> {
         let events = self.events.clone().ok_or(Error::Finished)?;
         // Its namespace was gone; there may be a new one of the same name.
         self.release_ended();
-        if !self.workers.contains_key(namespace) {
-            let worker = Handle::start(namespace.clone(), events, &self.limits)?;
-            self.workers.insert(namespace.clone(), worker);
+        if !self.workers.contains_key(place) {
+            let worker = Handle::start(place.0.clone(), events, &self.limits)?;
+            self.workers.insert(place.clone(), worker);
         }
-        Ok(&self.workers[namespace])
+        Ok(&self.workers[place])
     }
 
     /// End a target: [`End::Removed`](crate::End::Removed), unless it has ended already.

@@ -108,6 +108,11 @@ impl Flights {
         self.next
     }
 
+    /// The probe whose slot the next one takes.
+    pub(crate) fn oldest(&self) -> Option<&Flight> {
+        self.ring[self.slot(self.next)].as_ref()
+    }
+
     /// Remembers the next probe, in the slot of the oldest, which it returns.
     pub(crate) fn push(
         &mut self,
@@ -200,7 +205,10 @@ mod tests {
 
     #[test]
     fn the_oldest_makes_room() {
-        let mut flights = filled(16, 16);
+        let mut flights = filled(16, 15);
+        assert!(flights.oldest().is_none());
+        push(&mut flights, 16);
+        assert_eq!(flights.oldest().map(|flight| flight.number), Some(1));
         let gone = push(&mut flights, 17).unwrap();
         assert_eq!((gone.number, gone.seq), (1, 1));
         assert!(flights.get(1).is_none());

@@ -35,8 +35,8 @@
 //!   be sent in time are skipped and counted ([`Counters::skipped`]), never followed by a burst.
 //! - **Memory is bounded**: at most [`MAX_IN_FLIGHT`] probes per target are remembered, and at most
 //!   [`Limits::events`] events wait. Overflows are counted.
-//! - **One thread per network namespace.** It enters the namespace, makes its sockets there and
-//!   ends there.
+//! - **One thread per network namespace**, unless [`Settings::thread`] asks for more. It enters the
+//!   namespace, makes its sockets there and ends there.
 
 #![forbid(unsafe_code)]
 

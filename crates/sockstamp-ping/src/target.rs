@@ -90,6 +90,8 @@ pub struct Settings {
     pub deadline: Option<Duration>,
     /// Send the next probe as soon as an answer comes, at the latest after the interval.
     pub flood: bool,
+    /// The thread that probes it, of those of its network namespace. Default: 0.
+    pub thread: u16,
     /// The shortest time between two probes of a flood. Default: 0.
     pub closest: Duration,
     /// Probes that are sent together at the beginning. A flood keeps as many in flight. Default: 1.
@@ -138,6 +140,7 @@ impl Default for Settings {
             linger: Duration::ZERO,
             deadline: None,
             flood: false,
+            thread: 0,
             closest: Duration::ZERO,
             preload: 1,
             until_answered: false,

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, Type};
-use sockstamp::socket_options::{PathMtu, Version, checksum_at, set_path_mtu};
+use sockstamp::socket_options::{PathMtu, Version, accept_icmp, checksum_at, set_path_mtu};
 use sockstamp::timestamping::Support;
 
 use crate::packet::{Content, icmp, tcp};
@@ -96,6 +96,10 @@ impl Key {
         if self.v4 { Domain::IPV4 } else { Domain::IPV6 }
     }
 
+    fn version(&self) -> Version {
+        if self.v4 { Version::V4 } else { Version::V6 }
+    }
+
     fn types(&self) -> icmp::Types {
         if self.v4 { icmp::V4 } else { icmp::V6 }
     }
@@ -155,8 +159,7 @@ impl Key {
             set("send buffer", bytes.to_string(), done)?;
         }
         if let Some(discovery) = self.path_mtu {
-            let version = if self.v4 { Version::V4 } else { Version::V6 };
-            set_path_mtu(&socket, version, discovery)?;
+            set_path_mtu(&socket, self.version(), discovery)?;
         }
         Ok(socket)
     }
@@ -429,6 +432,8 @@ fn icmp_ports(key: &Key, support: &Support, identifier: u16) -> Result<(Kind, Ve
         Err(error) => return Err(error),
     };
     if matches!(kind, Kind::RawIcmp { .. }) {
+        // On loopback it sees the requests, too.
+        accept_icmp(&socket, key.version(), &[key.types().reply])?;
         let filter = filter::echo_replies(key.v4, key.types(), identifier);
         attach(&socket, &filter)?;
     }

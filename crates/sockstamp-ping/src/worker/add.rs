@@ -5,16 +5,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 
-use nix::sys::epoll::{EpollEvent, EpollFlags};
 use sockstamp_model::clock::{Nanos, Timestamp};
 
 use super::destination::Destination;
 use super::schedule::Timer;
-use super::{Answer, PORT, Watched, Worker};
+use super::{Answer, Watched, Worker};
 use crate::clocks::now;
 use crate::flights::Flights;
 use crate::lane::{Key, Lane};
-use crate::{Added, Error, MAX_IN_FLIGHT, Protocol, Result, Sockets, Target, TargetId, pacing};
+use crate::{Added, MAX_IN_FLIGHT, Protocol, Result, Sockets, Target, TargetId, pacing};
 
 impl Worker {
     pub(super) fn add_all(&mut self, batch: &[(TargetId, Target)]) -> Answer {
@@ -97,14 +96,9 @@ impl Worker {
         let lane = Lane::open(key.clone(), &self.support, u16::from_le_bytes([low, high]))?;
         self.made += 1;
         let number = self.made;
-        for (index, port) in lane.ports.iter().enumerate() {
-            let token = u64::from(number) << PORT | index as u64;
-            self.epoll
-                .add(port, EpollEvent::new(EpollFlags::EPOLLIN, token))
-                .map_err(Error::call("epoll_ctl", "a lane"))?;
-        }
-        let sockets = lane.sockets();
+        let (sockets, ports) = (lane.sockets(), lane.ports.len());
         self.lanes.insert(number, lane);
+        (0..ports).try_for_each(|index| self.add_to_epoll((number, index)))?;
         self.lane_of.insert(key, number);
         Ok((number, sockets))
     }

@@ -48,10 +48,15 @@ impl Worker {
         let Some(flight) = self.flight(probe) else {
             return;
         };
+        // A flood went on when the answer came.
+        let follows = matches!(flight.state, State::Waiting);
         flight.state = state;
         flight.connection = None;
         let (target, seq) = (flight.target, flight.seq);
         self.tell(target, seq, outcome);
+        if follows {
+            self.follow(target);
+        }
         self.end_if_complete(target);
     }
 
@@ -80,13 +85,6 @@ impl Worker {
             watched.open -= 1;
             watched.is_answered |= is_answered;
             watched.has_news |= is_news;
-            if watched.settings.flood {
-                self.schedule.follow(
-                    target,
-                    watched.last + watched.settings.closest.into(),
-                    now(),
-                );
-            }
         }
     }
 

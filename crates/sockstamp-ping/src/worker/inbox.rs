@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use sockstamp::error_queue::{ErrorQueue, NetworkError, Original, Originals, Report};
-use sockstamp::timestamping::{ReceiveBatch, Received, TxStamp};
+use sockstamp::timestamping::{self, ReceiveBatch, Received, TxStamp};
 
 use crate::clocks::Reading;
 
@@ -65,6 +65,7 @@ pub(super) struct Trouble {
 
 #[derive(Debug)]
 pub(super) struct Inbox {
+    packet: Vec<u8>,
     batch: ReceiveBatch,
     queue: ErrorQueue,
     originals: Originals,
@@ -75,6 +76,7 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> Self {
         Self {
+            packet: vec![0; LARGEST],
             batch: ReceiveBatch::new(LARGEST),
             queue: ErrorQueue::new(),
             originals: Originals::new(),
@@ -95,6 +97,17 @@ impl Inbox {
         self.entries.clear();
         self.receive(&socket)?;
         self.drain(&socket)
+    }
+
+    /// Take one packet, if there is any.
+    pub(super) fn receive_one(&mut self, socket: impl AsFd) -> Option<Incoming> {
+        // An error is in the error queue, too.
+        let received = timestamping::receive(socket, &mut self.packet).ok()?;
+        Some(Incoming {
+            head: Head::of(&self.packet[..received.length]),
+            received,
+            read: Reading::take(),
+        })
     }
 
     fn receive(&mut self, socket: impl AsFd) -> io::Result<()> {

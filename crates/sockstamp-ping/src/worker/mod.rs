@@ -3,6 +3,7 @@
 mod add;
 mod destination;
 mod end;
+mod flood;
 mod inbox;
 mod outbox;
 mod receive;
@@ -23,6 +24,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustc_hash::FxHashMap;
 use sockstamp::timestamping::Support;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
@@ -107,11 +109,11 @@ pub(crate) struct Worker {
     stamp_wait: Nanos,
     /// Longest delay in noticing the end of the network namespace.
     look: Nanos,
-    lanes: HashMap<u32, Lane>,
+    lanes: FxHashMap<u32, Lane>,
     lane_of: HashMap<Key, u32>,
-    destinations: HashMap<u32, Destination>,
+    destinations: FxHashMap<u32, Destination>,
     destination_of: HashMap<(u32, IpAddr, u16), u32>,
-    targets: HashMap<TargetId, Watched>,
+    targets: FxHashMap<TargetId, Watched>,
     schedule: Schedule,
     /// Lanes and destinations ever made, which is how they are numbered; targets ever added.
     made: u32,
@@ -177,11 +179,11 @@ impl Worker {
             support: Support::probe()?,
             stamp_wait: setup.stamp_wait,
             look: setup.look,
-            lanes: HashMap::new(),
+            lanes: FxHashMap::default(),
             lane_of: HashMap::new(),
-            destinations: HashMap::new(),
+            destinations: FxHashMap::default(),
             destination_of: HashMap::new(),
-            targets: HashMap::new(),
+            targets: FxHashMap::default(),
             schedule: Schedule::default(),
             made: 0,
             added: 0,
@@ -233,7 +235,6 @@ impl Worker {
     }
 
     fn turn(&mut self, inbox: &mut Inbox, ready: &mut [EpollEvent]) -> Result<Option<Ended>> {
-        self.arm()?;
         let count = self.wait(ready)?;
         self.woken = now();
         for event in &ready[..count] {
@@ -250,11 +251,16 @@ impl Worker {
         if let Some(ended) = self.handle_commands() {
             return Ok(Some(ended));
         }
-        self.run_timers()
+        self.run_timers(inbox)
     }
 
-    /// Wait for something to do, and hand over events before that is a sleep.
+    /// Wait for something to do, and hand over events before that is a sleep. Where something is
+    /// due already, it only looks: to set the timer costs more than a probe in a virtual machine.
     fn wait(&mut self, ready: &mut [EpollEvent]) -> Result<usize> {
+        if self.schedule.is_due(now()) {
+            return self.look(ready, EpollTimeout::ZERO);
+        }
+        self.arm()?;
         if self.outbox.has_waiting() {
             let count = self.look(ready, EpollTimeout::ZERO)?;
             if count > 0 {
@@ -311,16 +317,14 @@ impl Worker {
         }
     }
 
-    fn run_timers(&mut self) -> Result<Option<Ended>> {
+    fn run_timers(&mut self, inbox: &mut Inbox) -> Result<Option<Ended>> {
         let now = self.woken;
         let mut unanswered = Vec::new();
         while let Some((time, timer)) = self.schedule.take(now + EARLY) {
             match timer {
                 // Receive first: a thread that was kept from running loses its time right here, and
                 // answers may have come meanwhile.
-                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => {
-                    unanswered.push((time, timer))
-                }
+                Timer::Expire(_) if time > self.asked => unanswered.push((time, timer)),
                 Timer::Due(id)
                     if self
                         .targets
@@ -332,7 +336,6 @@ impl Worker {
                 Timer::Due(id) => self.wait_longer(id, time),
                 Timer::Follow(id) => self.schedule.is_ready(id),
                 Timer::Expire(id) => self.expire(id, self.asked),
-                Timer::GiveUp(probe) => self.release(probe),
                 Timer::Deadline(id) => self.end(id, End::Deadline),
                 Timer::Complete(id) => self.end(id, End::Count),
                 Timer::Look if self.presence.is_gone() => return Ok(Some(Ended::NamespaceGone)),
@@ -345,9 +348,11 @@ impl Worker {
         for (time, timer) in unanswered {
             self.schedule.at(time, timer);
         }
-        while let Some(id) = self.schedule.next_to_send(crate::clocks::now()) {
-            self.send(id)?;
+        // Stamps may have come meanwhile, too.
+        while let Some(probe) = self.schedule.take_held(self.asked) {
+            self.release(probe);
         }
+        self.send_due(inbox)?;
         Ok(None)
     }
 

@@ -17,7 +17,6 @@ use crate::{Error, Event, Outcome, Result};
 
 use super::destination::{datagram, initial_sequence};
 use super::inbox::{Inbox, Incoming, QueueEntry, Trouble};
-use super::schedule::Timer;
 use super::{CONNECTION, PORT, Worker, cookie};
 
 impl Worker {
@@ -74,7 +73,7 @@ impl Worker {
         }
     }
 
-    fn packet_came(&mut self, lane: u32, index: usize, incoming: &Incoming) {
+    pub(super) fn packet_came(&mut self, lane: u32, index: usize, incoming: &Incoming) {
         let Some(from) = incoming.received.from else {
             return;
         };
@@ -243,16 +242,18 @@ impl Worker {
         }
         match flight.state {
             State::Waiting => {
-                let waits = flight.departure.may_improve(&arrival.stamp);
+                let (waits, target) = (flight.departure.may_improve(&arrival.stamp), flight.target);
                 reply.reordered = known.flights.answered(probe.number);
                 if let Some(flight) = known.flights.get(probe.number) {
                     flight.state = State::Held(reply, arrival);
                 }
-                if waits {
-                    self.schedule
-                        .at(arrival.read.at + self.stamp_wait, Timer::GiveUp(probe));
-                } else {
-                    self.release(probe);
+                self.follow(target);
+                match waits {
+                    true => {
+                        let until = arrival.read.at + self.stamp_wait;
+                        self.schedule.hold(probe, until);
+                    }
+                    false => self.release(probe),
                 }
             }
             State::Lost => {
@@ -280,6 +281,10 @@ impl Worker {
             return;
         };
         let State::Held(reply, arrival) = flight.state else {
+            return;
+        };
+        self.schedule.released(probe);
+        let Some(flight) = self.flight(probe) else {
             return;
         };
         let answer = reply.answer(times(&flight.departure, &arrival));

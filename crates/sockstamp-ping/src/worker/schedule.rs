@@ -18,8 +18,6 @@ pub(super) enum Timer {
     Follow(TargetId),
     /// The oldest probe of a target that may be in flight has had its time.
     Expire(TargetId),
-    /// An answer has waited for stamps of its probe long enough.
-    GiveUp(Probe),
     /// The last probe of a target has been waited for.
     Complete(TargetId),
     /// The deadline of a target.
@@ -31,6 +29,8 @@ pub(super) enum Timer {
 #[derive(Debug)]
 pub(super) struct Schedule {
     timers: BinaryHeap<Reverse<(Timestamp<Monotonic>, Timer)>>,
+    /// Answers that wait for stamps of their probes, and until when, in the order of these times.
+    held: VecDeque<(Timestamp<Monotonic>, Probe)>,
     /// Targets that are due, in turn.
     ready: VecDeque<TargetId>,
     /// Probes per second, of all targets.
@@ -52,6 +52,7 @@ impl Default for Schedule {
     fn default() -> Self {
         Self {
             timers: BinaryHeap::new(),
+            held: VecDeque::new(),
             ready: VecDeque::new(),
             rate: 0.0,
             floods: 0,
@@ -75,6 +76,27 @@ impl Schedule {
             return None;
         }
         self.timers.pop().map(|Reverse(timer)| timer)
+    }
+
+    /// An answer waits for stamps of its probe until then; each waits as long as the others.
+    pub(super) fn hold(&mut self, probe: Probe, until: Timestamp<Monotonic>) {
+        self.held.push_back((until, probe));
+    }
+
+    /// The answer to this probe waits no longer. Most are released in the order in which they came.
+    pub(super) fn released(&mut self, probe: Probe) {
+        if self.held.front().is_some_and(|(_, first)| *first == probe) {
+            self.held.pop_front();
+        }
+    }
+
+    /// The next probe whose answer has waited for stamps long enough, unless it was released.
+    pub(super) fn take_held(&mut self, now: Timestamp<Monotonic>) -> Option<Probe> {
+        let (until, probe) = *self.held.front()?;
+        (until <= now).then(|| {
+            self.held.pop_front();
+            probe
+        })
     }
 
     pub(super) fn count_in(&mut self, interval: Duration, flood: bool) {
@@ -126,11 +148,17 @@ impl Schedule {
         Duration::try_from_secs_f64(seconds).map_or(Nanos::ZERO, |gap| LONGEST_GAP.min(gap.into()))
     }
 
+    /// Return true if there is something to do.
+    pub(super) fn is_due(&self, now: Timestamp<Monotonic>) -> bool {
+        self.wakes_at().is_some_and(|next| next <= now)
+    }
+
     /// Return the time of the next action.
     pub(super) fn wakes_at(&self) -> Option<Timestamp<Monotonic>> {
         let timer = self.timers.peek().map(|Reverse((time, _))| *time);
         let send = (!self.ready.is_empty()).then_some(self.even);
-        timer.into_iter().chain(send).min()
+        let held = self.held.front().map(|(until, _)| *until);
+        timer.into_iter().chain(send).chain(held).min()
     }
 }
 
@@ -155,6 +183,24 @@ mod tests {
         );
         assert_eq!(schedule.take(at(40)), Some((at(30), Timer::Look)));
         assert_eq!(schedule.wakes_at(), None);
+    }
+
+    #[test]
+    fn answers_wait_for_stamps_in_their_order_until_they_are_released() {
+        let probe = |number| Probe {
+            destination: 1,
+            number,
+        };
+        let mut schedule = Schedule::default();
+        (1..=3).for_each(|number| schedule.hold(probe(number), at(10 * number)));
+        assert!(!schedule.is_due(at(9)) && schedule.is_due(at(10)));
+        // Out of turn: its time comes, and finds it released.
+        schedule.released(probe(2));
+        schedule.released(probe(1));
+        assert_eq!(schedule.wakes_at(), Some(at(20)));
+        assert_eq!(schedule.take_held(at(19)), None);
+        let taken = [(); 3].map(|()| schedule.take_held(at(40)));
+        assert_eq!(taken, [Some(probe(2)), Some(probe(3)), None]);
     }
 
     /// 1000 targets at 10 per second each: 100 µs apart, and after a stall 25 µs on average.

@@ -58,14 +58,10 @@ impl Worker {
         let Some(target) = self.targets.get_mut(&id) else {
             return;
         };
-        let (random, is_first) = (
-            self.secret.hash_one((target.destination, target.sent)),
-            target.sent == 0,
-        );
         target.last = now;
         if target.settings.flood {
             target.due = now + target.interval;
-            if is_first {
+            if target.sent == 0 {
                 self.schedule.at(target.due, Timer::Due(id));
             }
             return;
@@ -73,6 +69,7 @@ impl Worker {
         self.outbox.lateness.record((now - target.due).abs(), 1);
         let (planned, skipped) = pacing::next(target.planned, target.interval, now);
         self.outbox.counters.skipped += skipped;
+        let random = self.secret.hash_one((target.destination, target.sent));
         let due = planned + pacing::part(random, target.settings.jitter.into());
         (target.planned, target.due) = (planned, due);
         if !is_last {
@@ -101,6 +98,7 @@ impl Worker {
     }
 
     fn launch(&mut self, id: TargetId, seq: u64, destination: u32, now: Timestamp<Monotonic>) {
+        self.make_room(destination);
         let Some(known) = self.destinations.get(&destination) else {
             return;
         };
@@ -132,6 +130,20 @@ impl Worker {
                 self.expect(id, probe.number, before.at);
             }
             Err(error) => self.conclude(probe, State::Over, Outcome::NotSent(error)),
+        }
+    }
+
+    /// The next probe takes the place of the oldest. An answer that still waits there for stamps of
+    /// its probe has waited long enough.
+    fn make_room(&mut self, destination: u32) {
+        let known = self.destinations.get(&destination);
+        let oldest = known.and_then(|known| known.flights.oldest());
+        if let Some(flight) = oldest {
+            let number = flight.number;
+            self.release(Probe {
+                destination,
+                number,
+            });
         }
     }
 

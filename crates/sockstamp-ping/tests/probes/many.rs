@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_ping::{End, Engine, Event, Limits, Namespace, Next, Protocol, Target};
+use sockstamp_ping::{
+    Answer, End, Engine, Event, Limits, Namespace, Next, Protocol, Target, TxKind,
+};
 use testbed::{Host, within_attempts};
 
 use crate::common::{assert_stamped, probe, target};
@@ -144,6 +146,47 @@ fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
             false => Err(format!("{took:?}")),
         }
     });
+}
+
+/// Two hosts on one device, and the second one's address. What they send to each other reaches no
+/// driver that stamps it.
+fn hosts_without_driver_stamps() -> (Host, Host, IpAddr) {
+    let (near, far) = (Host::new("near").unwrap(), Host::new("far").unwrap());
+    let ip = |host: &Host, words: &str| {
+        let words: Vec<_> = words.split_whitespace().collect();
+        host.run("ip", &words).unwrap();
+    };
+    ip(&near, "link add below type veth peer name other");
+    for host in [&near, &far] {
+        let on = format!("link add link below name on netns {}", host.netns_name());
+        ip(&near, &format!("{on} type macvlan mode bridge"));
+    }
+    for device in ["below", "other"] {
+        ip(&near, &format!("link set {device} up"));
+    }
+    for (host, address) in [(&near, "10.79.0.1/24"), (&far, "10.79.0.2/24")] {
+        ip(host, &format!("address add {address} dev on"));
+        ip(host, "link set on up");
+    }
+    (near, far, IpAddr::from([10, 79, 0, 2]))
+}
+
+/// Each answer waits 50 ms for the driver's stamp, and more probes follow than are remembered.
+#[test]
+fn a_flood_goes_on_where_stamps_never_come() {
+    const COUNT: u64 = 1_000;
+    let (near, _far, address) = hosts_without_driver_stamps();
+    let mut flood = target(&near, address, Protocol::Icmp, COUNT);
+    flood.settings.flood = true;
+    let start = Instant::now();
+    let story = probe([flood]);
+    let took = start.elapsed();
+    let answers = story.all_answered(COUNT);
+    assert_eq!((story.counters.lost, story.counters.evicted), (0, 0));
+    let by_scheduler = |answer: &Answer| answer.times.tx == TxKind::Sched;
+    assert!(answers.iter().all(by_scheduler), "{:?}", story.counters);
+    // With a wait for each it would take 10 s.
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 /// The timeout is far longer than the interval: with each answer there are others in flight.
