@@ -123,6 +123,13 @@ fn called(mut arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item =
 
 /// Parse arguments. Errors have the usage of their subcommand, also those that clap leaves to us.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    if let Some(options) = ping::options::read(&arguments) {
+        return Ok(Cli {
+            subcommand: Some(Subcommand::Ping(options)),
+            explain_words: false,
+        });
+    }
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| {

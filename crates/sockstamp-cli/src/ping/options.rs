@@ -1,10 +1,11 @@
 //! The options of `sockstamp ping`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, FromArgMatches, ValueEnum};
 use sockstamp::socket_options::PathMtu;
 use sockstamp_run::duration::duration;
 
@@ -299,6 +300,20 @@ fn number(text: &str) -> Result<u64, String> {
     number
         .filter(|number| *number > 0)
         .ok_or_else(|| "it is at least 1".to_owned())
+}
+
+/// Read the options of a command line that is ping's and valid. Scripts call it for a single probe,
+/// which takes less time than to describe all subcommands.
+pub(crate) fn read(arguments: &[OsString]) -> Option<Options> {
+    let [_, subcommand, options @ ..] = arguments else {
+        return None;
+    };
+    if subcommand != "ping" {
+        return None;
+    }
+    let command = Options::augment_args(Command::new("ping")).no_binary_name(true);
+    let matches = command.try_get_matches_from(options).ok()?;
+    Options::from_arg_matches(&matches).ok()
 }
 
 /// Parse a value that [`sockstamp_ping::Settings::interval`] accepts, or 0, which is a flood.
