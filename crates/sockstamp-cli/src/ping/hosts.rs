@@ -126,7 +126,7 @@ fn check_privilege(options: &Options) -> Result<()> {
 }
 
 /// Return true if a probe is sent with each answer.
-fn floods(options: &Options) -> bool {
+pub(super) fn floods(options: &Options) -> bool {
     options.flood || options.interval.is_zero()
 }
 

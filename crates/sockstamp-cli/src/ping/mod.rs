@@ -1,5 +1,6 @@
 //! `sockstamp ping`: round-trip times as the kernel saw them.
 
+mod chains;
 mod chart;
 pub(crate) mod follow;
 pub(crate) mod hosts;
@@ -33,6 +34,7 @@ use sockstamp_run::escape::complain;
 use crate::print::colour::Brush;
 use crate::print::destination::Stream;
 use crate::print::output::Reported;
+use chains::Chains;
 use follow::{Listener, Signals, follow};
 use hosts::Host;
 use spread::Spread;
@@ -46,6 +48,8 @@ const UNANSWERED: u8 = 1;
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let hosts::Hosts { probed, unknown } = hosts::read(options)?;
     let (hosts, targets): (Vec<_>, Vec<_>) = probed.into_iter().unzip();
+    let chains = Chains::of(options);
+    let targets = chains.split(targets);
     for error in &unknown {
         complain(format_args!("{error:#}"));
     }
@@ -54,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     let (mut engine, events) = Engine::start(limits(options, targets.len()))?;
     let began = Instant::now();
-    let mut report = Report::new(options, hosts, output);
+    let mut report = Report::new(options, hosts, chains, output);
     report.failed = !unknown.is_empty();
     let added = add(&mut engine, targets);
     let printed = added.and_then(|sockets| {
@@ -101,6 +105,7 @@ pub(crate) fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<
 struct Report<'a> {
     options: &'a Options,
     hosts: Vec<Host>,
+    chains: Chains,
     statistics: Statistics,
     output: Reported,
     brush: Brush,
@@ -112,9 +117,10 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(options: &'a Options, hosts: Vec<Host>, output: Reported) -> Self {
+    fn new(options: &'a Options, hosts: Vec<Host>, chains: Chains, output: Reported) -> Self {
         Self {
             options,
+            chains,
             statistics: Statistics::new(hosts.len()),
             hosts,
             output,
@@ -149,12 +155,17 @@ impl<'a> Report<'a> {
     }
 
     fn heard(&mut self, event: &Event) -> Result<()> {
+        let chains = self.chains;
+        let (index, of_host) = (
+            |target| chains.host(target),
+            |target, seq| chains.seq(target, seq),
+        );
         match event {
             Event::Probe {
                 target,
                 seq,
                 outcome,
-            } => self.outcome(index(*target), *seq, outcome),
+            } => self.outcome(index(*target), of_host(*target, *seq), outcome),
             Event::Late {
                 target,
                 seq,
@@ -162,13 +173,19 @@ impl<'a> Report<'a> {
             } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.late += 1);
-                self.remarkable(index(*target), *seq, answer, "late", " (late)")
+                self.remarkable(
+                    index(*target),
+                    of_host(*target, *seq),
+                    answer,
+                    "late",
+                    " (late)",
+                )
             }
             Event::LateRefusal {
                 target,
                 seq,
                 refusal,
-            } => self.late_refusal(index(*target), *seq, refusal),
+            } => self.late_refusal(index(*target), of_host(*target, *seq), refusal),
             Event::Duplicate {
                 target,
                 seq,
@@ -176,7 +193,13 @@ impl<'a> Report<'a> {
             } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.duplicates += 1);
-                self.remarkable(index(*target), *seq, answer, "duplicate", " (DUP!)")
+                self.remarkable(
+                    index(*target),
+                    of_host(*target, *seq),
+                    answer,
+                    "duplicate",
+                    " (DUP!)",
+                )
             }
             Event::Stray { target, from, why } => {
                 let target = target.map(index);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use testbed::{Family, Host, within_attempts};
 use with::capture::Capture;
-use with::sockstamp;
+use with::{number, sockstamp};
 
 use crate::run::{delayed_hosts, json, ping, text};
 
@@ -50,6 +50,27 @@ fn preload_and_adaptive_keep_that_many_in_flight_and_the_pattern_is_sent() {
             false => Err(format!("{together} ns, {took:?} in all")),
         }
     });
+}
+
+/// The witness is tcpdump.
+#[test]
+fn a_flood_by_several_threads_sends_as_many_as_it_should_each_with_its_number() {
+    const COUNT: u64 = 301;
+    let (prober, _target, link) = delayed_hosts(Duration::ZERO);
+    let address = link.address_b(Family::V4).to_string();
+    let filter = "icmp[icmptype] = icmp-echo";
+    let capture = Capture::start(&prober, link.interface_a(), filter);
+    let count = COUNT.to_string();
+    let run = json(ping(&prober, &["-f", "-c", &count, &address]));
+    assert_eq!((run.status, run.count("answered")), (0, COUNT));
+    let mut seqs: Vec<_> = run
+        .probes
+        .iter()
+        .map(|probe| number(&probe["seq"]))
+        .collect();
+    seqs.sort_unstable();
+    assert!(seqs.into_iter().eq(1..=COUNT));
+    assert_eq!(capture.finish().len() as u64, COUNT);
 }
 
 #[test]
