@@ -2,8 +2,9 @@
 //! of a tenth of one next to busy loops.
 
 use std::env;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process};
 
 use crate::effort::Effort;
 use crate::interrupt;
-use crate::paired::Spread;
+use crate::paired::{Spread, in_turn};
 use crate::report::{Budget, Report};
 
 /// Each way.
@@ -49,6 +50,8 @@ struct View {
 }
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
+    floods(effort, report)?;
+    single_probes(effort, report)?;
     let hosts = DelayedHosts::new()?;
     for _ in 0..effort.rounds(1) {
         for pinger in PINGERS {
@@ -61,6 +64,85 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Measure floods of a host by itself: answers per second, ours over iputils'.
+fn floods(effort: Effort, report: &mut Report) -> Result<()> {
+    const OPTIONS: [&str; 5] = ["-f", "-q", "-w", "2", "127.0.0.1"];
+    let host = Host::new("flood")?;
+    let rate = |program: Program| {
+        let output = host.command(program.path()?);
+        answers_per_second(&output_of(output, program.words(&OPTIONS))?)
+    };
+    let [ours, theirs] = in_turn(effort.rounds(7), [Program::Ours, Program::Iputils], rate)?;
+    let budget = Some(Budget::AtLeast(1.0));
+    report.add("ping.flood", "×", Spread::of_ratios(&ours, &theirs), budget);
+    report.add("ping.flood.ours", "/s", Spread::of(&ours), None);
+    Ok(())
+}
+
+/// Measure a single probe of a host by itself, from the start of the program to its end.
+fn single_probes(effort: Effort, report: &mut Report) -> Result<()> {
+    const OPTIONS: [&str; 3] = ["-c", "1", "127.0.0.1"];
+    let host = Host::new("single")?;
+    let milliseconds = |program: Program| {
+        let command = host.command(program.path()?);
+        let begun = Instant::now();
+        output_of(command, program.words(&OPTIONS))?;
+        Ok(begun.elapsed().as_secs_f64() * 1e3)
+    };
+    let sides = [Program::Ours, Program::Iputils];
+    let [ours, theirs] = in_turn(effort.rounds(20), sides, milliseconds)?;
+    let budget = Some(Budget::AtMost(10.0));
+    report.add("ping.single", "ms", Spread::of(&ours), budget);
+    report.add("ping.single.iputils", "ms", Spread::of(&theirs), None);
+    Ok(())
+}
+
+/// A program with the options of ping(8).
+#[derive(Debug, Clone, Copy)]
+enum Program {
+    Ours,
+    Iputils,
+}
+
+impl Program {
+    fn path(self) -> Result<PathBuf> {
+        Ok(match self {
+            Self::Ours => env::current_exe()?.with_file_name("sockstamp"),
+            Self::Iputils => "ping".into(),
+        })
+    }
+
+    fn words<'a>(self, options: &[&'a str]) -> Vec<&'a str> {
+        let subcommand: &[&str] = match self {
+            Self::Ours => &["ping"],
+            Self::Iputils => &[],
+        };
+        [subcommand, options].concat()
+    }
+}
+
+fn output_of(mut command: Command, arguments: Vec<&str>) -> Result<String> {
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    let output =
+        output.with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Read ping(8)'s line of totals: "N packets transmitted, M received, …, time Tms".
+fn answers_per_second(text: &str) -> Result<f64> {
+    let line = text
+        .lines()
+        .find(|line| line.contains(" packets transmitted"));
+    let figures = line.and_then(|line| {
+        let mut parts = line.split(", ");
+        let received: f64 = parts.nth(1)?.split(' ').next()?.parse().ok()?;
+        let time = parts.last()?.strip_prefix("time ")?;
+        let milliseconds: f64 = time.strip_suffix("ms")?.parse().ok()?;
+        Some(received / milliseconds * 1e3)
+    });
+    figures.with_context(|| format!("no totals in: {text}"))
 }
 
 fn add(report: &mut Report, idle: &View, throttled: &View) {
@@ -209,6 +291,14 @@ fn view(name: &'static str, mut times: Vec<f64>) -> Result<View> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_found_in_the_totals_of_both_programs() {
+        let totals = "\n--- ::1 ping statistics ---\n30 packets transmitted, 20 received, \
+                      +1 errors, 33.3333% packet loss, time 200ms\nrtt min/avg/max/mdev = 1 ms\n";
+        assert_eq!(answers_per_second(totals).unwrap(), 100.0);
+        assert!(answers_per_second("PING ::1").is_err());
+    }
 
     #[test]
     fn times_are_found_in_the_output_of_pingers() {

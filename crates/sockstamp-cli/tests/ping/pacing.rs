@@ -1,6 +1,8 @@
 //! Pacing at normal priority: what the command adds to the stalls of the machine.
 
+use std::collections::HashMap;
 use std::fs;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,10 +11,11 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::time::clock_gettime;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use testbed::{Host, PATIENCE, Process, within_attempts};
+use testbed::{Family, Host, PATIENCE, Process, within_attempts};
+use with::capture::Capture;
 use with::number;
 
-use crate::run::{json, ping};
+use crate::run::{Json, delayed_hosts, json, ping};
 
 const TARGETS: u16 = 1_000;
 /// Ten probes per second of each target.
@@ -121,6 +124,80 @@ fn a_thousand_targets_are_paced_as_well_as_the_machine_allows() {
         match ours <= Nanos::from_millis(1).max(Nanos(machine.0 * 2)) {
             true => Ok(()),
             false => Err(format!("pacing error {ours}, of a bare loop {machine}")),
+        }
+    });
+}
+
+/// The round trips of hosts by their addresses, in nanoseconds.
+type RoundTrips = HashMap<IpAddr, Vec<u64>>;
+
+fn by_us(run: &Json) -> RoundTrips {
+    let mut times = RoundTrips::new();
+    for probe in &run.probes {
+        let address = probe["target"].as_str().unwrap().parse().unwrap();
+        let of_host = times.entry(address).or_default();
+        of_host.push(number(&probe["rtt_ns"]));
+    }
+    times
+}
+
+/// A request and its reply follow each other, since the next request comes a second later.
+fn by_tcpdump(capture: Capture, prober: IpAddr) -> RoundTrips {
+    let (mut requests, mut times) = (HashMap::new(), RoundTrips::new());
+    for packet in capture.finish() {
+        let (from, to) = (packet.source.ip(), packet.destination.ip());
+        if from == prober {
+            requests.insert(to, packet.time);
+        } else if let Some(sent) = requests.remove(&from) {
+            times.entry(from).or_default().push(packet.time - sent);
+        }
+    }
+    times
+}
+
+fn median(times: &[u64]) -> u64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
+}
+
+/// tcpdump's stamp of a request is earlier by the time in which it copies the packet: less than a
+/// microsecond.
+#[test]
+fn ten_thousand_hosts_have_the_round_trips_that_tcpdump_sees() {
+    const HOSTS: usize = 10_000;
+    const PROBES: usize = 5;
+    let (prober, target, link) = delayed_hosts(Duration::from_millis(2));
+    let [ours, theirs] = [link.address_a(Family::V4), link.address_b(Family::V4)];
+    let local = ["route", "add", "local", "10.68.0.0/16", "dev", "lo"];
+    target.run("ip", &local).unwrap();
+    let route = ["route", "add", "10.68.0.0/16", "via", &theirs.to_string()];
+    prober.run("ip", &route).unwrap();
+    let arguments = [
+        "-i",
+        "1",
+        "-W",
+        "10",
+        "-c",
+        &PROBES.to_string(),
+        "10.68.0.1-10.68.39.16",
+    ];
+    within_attempts(|| {
+        let capture = Capture::start(&prober, link.interface_a(), "icmp");
+        let run = json(ping(&prober, &arguments));
+        let seen = by_tcpdump(capture, ours);
+        let counts = ["sent", "answered"].map(|name| run.count(name));
+        let all = (HOSTS * PROBES) as u64;
+        assert_eq!(counts, [all; 2], "{}", run.summary);
+        let times = by_us(&run);
+        assert_eq!((times.len(), seen.len()), (HOSTS, HOSTS));
+        let medians = times
+            .iter()
+            .map(|(host, times)| (median(times), median(&seen[host])));
+        let is_off = |(ours, theirs): &(u64, u64)| ours.abs_diff(*theirs) > theirs / 50;
+        match medians.filter(is_off).collect::<Vec<_>>() {
+            off if off.is_empty() => Ok(()),
+            off => Err(format!("{} hosts, such as {:?}", off.len(), off[0])),
         }
     });
 }
