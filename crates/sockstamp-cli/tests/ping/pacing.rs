@@ -167,7 +167,7 @@ fn median(times: &[u64]) -> u64 {
 fn ten_thousand_hosts_have_the_round_trips_that_tcpdump_sees() {
     const HOSTS: usize = 10_000;
     const PROBES: usize = 5;
-    let (prober, target, link) = delayed_hosts(Duration::from_millis(2));
+    let (prober, target, link) = delayed_hosts(Duration::from_millis(10));
     let [ours, theirs] = [link.address_a(Family::V4), link.address_b(Family::V4)];
     let local = ["route", "add", "local", "10.68.0.0/16", "dev", "lo"];
     target.run("ip", &local).unwrap();
@@ -186,9 +186,20 @@ fn ten_thousand_hosts_have_the_round_trips_that_tcpdump_sees() {
         let capture = Capture::start(&prober, link.interface_a(), "icmp");
         let run = json(ping(&prober, &arguments));
         let seen = by_tcpdump(capture, ours);
-        let counts = ["sent", "answered"].map(|name| run.count(name));
+        let (sent, answered) = (run.count("sent"), run.count("answered"));
+        let dropped = run.counter("receive_drops");
         let all = (HOSTS * PROBES) as u64;
-        assert_eq!(counts, [all; 2], "{}", run.summary);
+        assert_eq!(
+            [sent, answered + run.count("lost")],
+            [all; 2],
+            "{}",
+            run.summary
+        );
+        // Those that came while the prober did not run for half a second and more.
+        assert_eq!(run.count("lost"), dropped, "{}", run.summary);
+        if dropped > 0 {
+            return Err(format!("the prober did not run for long: {}", run.summary));
+        }
         let times = by_us(&run);
         assert_eq!((times.len(), seen.len()), (HOSTS, HOSTS));
         let medians = times
