@@ -71,11 +71,10 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     /// Outside a runtime of tokio with I/O.
     pub fn with(socket: S, options: Options, settings: Settings) -> io::Result<Self> {
         let socket = StampedSocket::with(socket, options, settings)?;
-        socket.watch().begin(&socket)?;
         Ok(Self {
-            entries: Edges::of(socket.watch())?,
-            readable: Edges::readable(&socket)?,
-            writable: Edges::writable(&socket)?,
+            entries: Edges::of(socket.watch().epoll()?)?,
+            readable: Edges::readable()?,
+            writable: Edges::writable()?,
             socket,
         })
     }
@@ -125,7 +124,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     ) -> io::Result<Sent> {
         let options = options.dont_wait();
         let send = || self.socket.send_awaited(parts, to, options, None);
-        self.writable.attempt(send).await
+        self.writable.attempt(self, send).await
     }
 
     /// Send `messages` in order, as soon as there is room for the first, and return those that were
@@ -139,7 +138,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
             self.socket
                 .send_batch_by(messages, MessageOptions::dont_wait)
         };
-        self.writable.attempt(send).await
+        self.writable.attempt(self, send).await
     }
 
     /// Send, and wait for one stamp of it. Stamps of other kinds and of other sends are left for
@@ -168,7 +167,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     ) -> io::Result<(Sent, TxStamp)> {
         let options = options.dont_wait();
         let send = || self.socket.send_awaited(parts, to, options, Some(kind));
-        let sent = self.writable.attempt(send).await?;
+        let sent = self.writable.attempt(self, send).await?;
         let _awaited = self.socket.awaited(sent.token);
         let stamp = self.wait_for(|state| state.awaited(sent.token)).await?;
         Ok((sent, stamp))
@@ -202,7 +201,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     /// A plain OS error, as from the standard library's `recv`.
     pub async fn receive(&self, payload: &mut [u8]) -> io::Result<Received> {
         self.readable
-            .attempt(|| receive_now(&self.socket, payload))
+            .attempt(self, || receive_now(&self.socket, payload))
             .await
     }
 
@@ -218,7 +217,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
         mut receive: impl FnMut(&S) -> io::Result<T>,
     ) -> io::Result<T> {
         self.readable
-            .attempt(|| receive(self.socket.get_ref()))
+            .attempt(self, || receive(self.socket.get_ref()))
             .await
     }
 
@@ -230,7 +229,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
     pub fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<Sent>> {
         let (parts, options) = ([IoSlice::new(bytes)], MessageOptions::new().dont_wait());
         let send = || self.socket.send_awaited(&parts, None, options, None);
-        self.writable.poll_attempt(context, send)
+        self.writable.poll_attempt(self, context, send)
     }
 
     /// Do what [`receive`](Self::receive) does, for one task.
@@ -244,7 +243,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
         payload: &mut [u8],
     ) -> Poll<io::Result<Received>> {
         self.readable
-            .poll_attempt(context, || receive_now(&self.socket, payload))
+            .poll_attempt(self, context, || receive_now(&self.socket, payload))
     }
 
     /// Do what [`stamps`](Self::stamps) does, for one task.
@@ -262,7 +261,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
             }
             state.polls = true;
             drop(state);
-            ready!(self.entries.poll(context))?;
+            ready!(self.entries.poll(self, context))?;
             self.socket.state().polls = false;
         }
     }
@@ -279,7 +278,7 @@ impl<S: AsFd> AsyncStampedSocket<S> {
             if let Some(taken) = take(&mut self.socket.state()) {
                 return Ok(taken);
             }
-            self.entries.wait().await?;
+            self.entries.wait(self).await?;
         }
     }
 }

@@ -340,8 +340,7 @@ impl<S: AsFd> StampedSocket<S> {
             state.has_leader = true;
             state.sleepers += 1;
             drop(state);
-            let begun = self.watch.begin(&self.socket);
-            let slept = begun.and_then(|()| self.watch.wait(left));
+            let slept = self.watch.wait(&self.socket, left);
             let mut state = self.state();
             state.has_leader = false;
             state.sleepers -= 1;

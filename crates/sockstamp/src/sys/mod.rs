@@ -2,6 +2,7 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod driver;
+pub(crate) mod epoll;
 mod mapping;
 pub(crate) mod message;
 pub(crate) mod options;

@@ -1,12 +1,14 @@
 //! Descriptors in a runtime of tokio.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{EpollFlags, EpollTimeout};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use super::epoll::SocketEpoll;
 
 /// Wait for EPOLLERR of `socket`, in the runtime that this is called in.
 ///
@@ -20,23 +22,14 @@ pub(crate) fn for_errors(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(registered?)
 }
 
-/// An edge-triggered epoll as a descriptor of the runtime: what it watches is this crate's affair.
+/// An epoll as a descriptor of the runtime: what it watches is this crate's affair.
 ///
 /// A socket in the runtime itself counts as closed for writing once EPOLLERR came with EPOLLOUT
 /// (`is_write_closed()`, src/sys/unix/selector/epoll.rs of mio 1.2), as it does with each stamp: no
 /// task that waits for room would sleep again.
 #[derive(Debug)]
 pub(crate) struct Edges {
-    epoll: AsyncFd<Descriptor>,
-}
-
-#[derive(Debug)]
-struct Descriptor(Epoll);
-
-impl AsRawFd for Descriptor {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.0.as_raw_fd()
-    }
+    epoll: AsyncFd<SocketEpoll>,
 }
 
 impl Edges {
@@ -45,8 +38,7 @@ impl Edges {
     /// # Panics
     ///
     /// Outside a runtime with I/O.
-    pub(crate) fn of(epoll: impl AsFd) -> io::Result<Self> {
-        let epoll = Descriptor(Epoll(epoll.as_fd().try_clone_to_owned()?));
+    pub(crate) fn of(epoll: SocketEpoll) -> io::Result<Self> {
         // SAFETY: as in `for_errors`: the AsyncFd owns the descriptor, which stays open and the
         // same until it is dropped.
         let epoll = unsafe { AsyncFd::register_with_interest(epoll, Interest::READABLE) }?;
@@ -54,38 +46,41 @@ impl Edges {
     }
 
     /// That an entry came into the error queue.
-    pub(crate) fn errors(socket: impl AsFd) -> io::Result<Self> {
-        Self::watch(socket, EpollFlags::empty())
+    pub(crate) fn errors() -> io::Result<Self> {
+        Self::of(SocketEpoll::new(EpollFlags::empty())?)
     }
 
     /// That data or a connection came, or an end.
-    pub(crate) fn readable(socket: impl AsFd) -> io::Result<Self> {
-        Self::watch(socket, EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP)
+    pub(crate) fn readable() -> io::Result<Self> {
+        Self::of(SocketEpoll::new(
+            EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP,
+        )?)
     }
 
     /// That there is room.
-    pub(crate) fn writable(socket: impl AsFd) -> io::Result<Self> {
-        Self::watch(socket, EpollFlags::EPOLLOUT)
+    pub(crate) fn writable() -> io::Result<Self> {
+        Self::of(SocketEpoll::new(EpollFlags::EPOLLOUT)?)
     }
 
-    fn watch(socket: impl AsFd, what: EpollFlags) -> io::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(socket, EpollEvent::new(what | EpollFlags::EPOLLET, 0))?;
-        Self::of(epoll.0)
-    }
-
-    /// Wait for an event since the last time, which may have been one of the error queue.
-    pub(crate) async fn wait(&self) -> io::Result<()> {
+    /// Wait for an event of `socket` since the last time, which may have been one of the error
+    /// queue. It must be the same socket each time.
+    pub(crate) async fn wait(&self, socket: impl AsFd) -> io::Result<()> {
+        self.epoll.get_ref().begin(socket)?;
         let mut ready = self.epoll.readable().await?;
-        consume(self.epoll.get_ref())?;
+        self.epoll.get_ref().wait(EpollTimeout::ZERO)?;
         ready.clear_ready();
         Ok(())
     }
 
     /// Do the same for one task, the last that called.
-    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll(
+        &self,
+        socket: impl AsFd,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.epoll.get_ref().begin(socket)?;
         let mut ready = ready!(self.epoll.poll_read_ready(context))?;
-        consume(self.epoll.get_ref())?;
+        self.epoll.get_ref().wait(EpollTimeout::ZERO)?;
         ready.clear_ready();
         Poll::Ready(Ok(()))
     }
@@ -93,11 +88,14 @@ impl Edges {
     /// Try until it does not find the socket busy.
     pub(crate) async fn attempt<T>(
         &self,
+        socket: impl AsFd,
         mut attempt: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
             match attempt() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(&socket).await?;
+                }
                 result => return result,
             }
         }
@@ -106,24 +104,17 @@ impl Edges {
     /// Do the same for one task, the last that called.
     pub(crate) fn poll_attempt<T>(
         &self,
+        socket: impl AsFd,
         context: &mut Context<'_>,
         mut attempt: impl FnMut() -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         loop {
             match attempt() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.poll(context))?;
+                    ready!(self.poll(&socket, context))?;
                 }
                 result => return Poll::Ready(result),
             }
         }
     }
-}
-
-/// Take the events, so that the next one is a new edge.
-fn consume(epoll: &Descriptor) -> io::Result<()> {
-    epoll
-        .0
-        .wait(&mut [EpollEvent::empty(); 2], EpollTimeout::ZERO)?;
-    Ok(())
 }

@@ -57,7 +57,7 @@ impl<S: AsFd, B: StableBuffer> AsyncZeroCopySender<S, B> {
     /// Outside a runtime of tokio with I/O.
     pub fn new(socket: S, options: Options) -> Result<Self> {
         set_nonblocking(&socket).map_err(Error::call("ioctl(FIONBIO)", "a socket"))?;
-        let (entries, writable) = (Edges::errors(&socket), Edges::writable(&socket));
+        let (entries, writable) = (Edges::errors(), Edges::writable());
         Ok(Self {
             sender: ZeroCopySender::new(socket, options)?,
             queue: ErrorQueue::new(),
@@ -153,14 +153,16 @@ impl<S: AsFd, B: StableBuffer> AsyncZeroCopySender<S, B> {
             if self.sender.in_flight() == 0 {
                 return Ok(None);
             }
-            self.entries.wait().await.map_err(failed)?;
+            let socket = self.sender.socket();
+            self.entries.wait(socket).await.map_err(failed)?;
         }
     }
 
     /// Wait for room, and give the kernel back what completions take of it.
     async fn room(&mut self) -> Result<()> {
         // Entries wake this, too: EPOLLERR comes unasked.
-        self.writable.wait().await.map_err(failed)?;
+        let socket = self.sender.socket();
+        self.writable.wait(socket).await.map_err(failed)?;
         self.drain()
     }
 
