@@ -54,6 +54,10 @@ impl MessageOptions {
     pub const SPACE: usize =
         3 * space(size_of::<u32>()) + space(IN6_PKTINFO) + space(2) + space(size_of::<u64>());
 
+    /// The most datagrams that every kernel with [`segments`](Self::segments) makes of one message:
+    /// UDP_MAX_SEGMENTS, which is 128 since Linux 6.9.
+    pub const MAX_SEGMENTS: usize = 64;
+
     /// Use the socket's options.
     pub const fn new() -> Self {
         Self {
@@ -137,8 +141,8 @@ impl MessageOptions {
     }
 
     /// Send datagrams of `bytes` each, and the rest as the last one: UDP_SEGMENT. The kernel
-    /// accepts 64 of them (128 since Linux 6.9), within one IP packet's length. The stamps are
-    /// those of the first.
+    /// accepts [`MAX_SEGMENTS`](Self::MAX_SEGMENTS) of them, within one IP packet's length. The
+    /// stamps are those of the first.
     pub const fn segments(self, bytes: u16) -> Self {
         Self {
             segment: Some(bytes),

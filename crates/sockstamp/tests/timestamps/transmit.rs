@@ -1,11 +1,14 @@
 //! Test stamps of sent messages: each kind of socket, each IP version, each stamp.
 
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::error_queue::{ErrorQueue, Report};
-use sockstamp::timestamping::{Flag, Matcher, MessageOptions, Options, Outcome, TxKind, TxStamp};
+use sockstamp::timestamping::{
+    Flag, Matcher, MessageOptions, Options, Outcome, TxKind, TxStamp, send,
+};
 use testbed::{Family, Host, Link};
 
 use crate::common::{
@@ -235,6 +238,25 @@ fn datagrams_have_no_ack() {
             assert_eq!(kinds, [TxKind::Snd], "{kind:?} {family:?}");
         }
     }
+}
+
+#[test]
+fn the_most_segments_are_as_many_datagrams_with_one_stamp() {
+    const BYTES: u16 = 20;
+    let (receiver, sender) = host("segments").enter(|| {
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        (bind(), bind())
+    });
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    Options::new().tx_software().apply(&sender).unwrap();
+    let payload = [7; MessageOptions::MAX_SEGMENTS * BYTES as usize];
+    let options = MessageOptions::new().segments(BYTES);
+    let sent = send(&sender, &[IoSlice::new(&payload)], None, options);
+    assert_eq!(sent.unwrap(), payload.len());
+    for _ in 0..MessageOptions::MAX_SEGMENTS {
+        assert_eq!(receiver.recv(&mut [0; 100]).unwrap(), BYTES.into());
+    }
+    assert_eq!(stamps(&sender, 1).len(), 1);
 }
 
 #[test]
