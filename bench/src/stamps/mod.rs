@@ -2,18 +2,17 @@
 //! SCHED, SND and ACK of a TCP send. The program looks for stamps after every send, or after every
 //! 32; or it has one send in 64 stamped.
 
-use std::hint::black_box;
-use std::io::{IoSlice, IoSliceMut};
+mod joined;
+mod reading;
+
+use std::io::IoSlice;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
-use nix::sys::time::TimeSpec;
-use sockstamp::completions::{Completions, Registration};
-use sockstamp::error_queue::{ErrorQueue, Report as Entry};
+use anyhow::{Result, ensure};
+use nix::sys::socket::{MsgFlags, send};
+use sockstamp::completions::Completions;
 use sockstamp::timestamping::{self, MessageOptions, Options};
 use testbed::Family;
 
@@ -24,11 +23,11 @@ use crate::processor::Processors;
 use crate::report::{Budget, Report};
 use crate::service::Service;
 
+use reading::{Batched, Memory, Naive, Nothing, Reading, Ring};
+
 const ROUND: Duration = Duration::from_millis(50);
 /// The loop reads the clock after this many sends, of which [`Method::Sampled`] has one stamped.
 const SENDS: u64 = 64;
-/// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
-const ENTRIES: u64 = 96;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
@@ -81,23 +80,36 @@ impl Transport {
 enum Method {
     /// No stamps.
     Off,
+    /// Stamps that nobody reads: soon the kernel makes and drops them. What is left is its own
+    /// work, which no way to read can avoid.
+    Unread,
     /// By recvmsg(2) on the error queue, one stamp per call, until it is empty.
     Naive,
     /// By the library, from the error queue, many stamps per call.
     Batched,
+    /// By the library and io_uring.
+    Ring,
     /// By the library, from memory that `sockstamp notifications` writes.
     Memory,
     /// As [`Batched`](Method::Batched), of one send in 64.
     Sampled,
+    /// By the library's socket, which joins them to their sends.
+    Blocking,
+    /// The same, in a task.
+    Async,
 }
 
 impl Method {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 9] = [
         Self::Off,
+        Self::Unread,
         Self::Naive,
         Self::Batched,
+        Self::Ring,
         Self::Memory,
         Self::Sampled,
+        Self::Blocking,
+        Self::Async,
     ];
 }
 
@@ -132,8 +144,49 @@ impl Setting {
         format!("stamps.{}.{bytes}-B.every-{interval}", transport.name())
     }
 
-    /// Return sends per second.
-    fn measure(self, network: &Network, method: Method) -> Result<f64> {
+    fn report(self, rates: &[Vec<f64>; Method::ALL.len()], report: &mut Report) {
+        let rates_of = |method: Method| &rates[method as usize];
+        for (method, base, budget) in self.comparisons() {
+            if rates_of(method).is_empty() {
+                report.note(format!("{}: no {method:?} on this kernel", self.name()));
+                continue;
+            }
+            let spread = Spread::of_ratios(rates_of(method), rates_of(base));
+            let name = format!("{}.{method:?}/{base:?}", self.name()).to_lowercase();
+            report.add(name, "×", spread, budget);
+        }
+        let thousands: Vec<_> = rates_of(Method::Off)
+            .iter()
+            .map(|rate| rate / 1e3)
+            .collect();
+        report.add(
+            format!("{}.off", self.name()),
+            "k/s",
+            Spread::of(&thousands),
+            None,
+        );
+    }
+
+    fn comparisons(self) -> [(Method, Method, Option<Budget>); 11] {
+        let (often, tcp) = (self.interval == 1, self.transport == Transport::Tcp);
+        let at_least = |ratio, applies: bool| applies.then_some(Budget::AtLeast(ratio));
+        [
+            (Method::Batched, Method::Naive, at_least(1.15, !often)),
+            (Method::Memory, Method::Naive, None),
+            (Method::Unread, Method::Off, None),
+            (Method::Naive, Method::Off, None),
+            (Method::Batched, Method::Off, None),
+            (Method::Ring, Method::Off, at_least(0.8, !often && !tcp)),
+            (Method::Memory, Method::Off, at_least(0.95, tcp)),
+            (Method::Sampled, Method::Off, None),
+            (Method::Blocking, Method::Off, None),
+            (Method::Async, Method::Off, None),
+            (Method::Async, Method::Blocking, at_least(0.95, true)),
+        ]
+    }
+
+    /// Return sends per second, or nothing if this kernel has no such way.
+    fn measure(self, network: &Network, method: Method) -> Result<Option<f64>> {
         if method != Method::Memory {
             return self.run(network, method, None);
         }
@@ -148,210 +201,153 @@ impl Setting {
         network: &Network,
         method: Method,
         completions: Option<&Completions>,
-    ) -> Result<f64> {
+    ) -> Result<Option<f64>> {
         if self.transport == Transport::Udp {
             let (socket, _receiver) = network.udp(Family::V4)?;
-            return self.sends(socket.as_fd(), method, completions);
+            return self.rate(socket.as_fd(), method, completions);
         }
         let (socket, far) = network.tcp(Family::V4)?;
-        let rate = self.sends(socket.as_fd(), method, completions);
+        let rate = self.rate(socket.as_fd(), method, completions);
         socket.shutdown(Shutdown::Both)?;
         far.finish()?;
         rate
     }
 
-    fn sends(
+    fn rate(
         self,
         socket: BorrowedFd<'_>,
         method: Method,
         completions: Option<&Completions>,
-    ) -> Result<f64> {
+    ) -> Result<Option<f64>> {
         let message = vec![0; self.bytes];
-        let mut reading = self.reading(socket, method, completions)?;
-        let (mut sent, started) = (0, Instant::now());
-        while started.elapsed() < ROUND {
-            if method == Method::Sampled {
-                self.send_sampled(socket, &message)?;
-                sent += SENDS;
-                reading.read(socket)?;
-                continue;
-            }
+        let done = match method {
+            Method::Blocking => joined::blocking(socket, self, &message)?,
+            Method::Async => joined::in_a_task(socket, self, &message)?,
+            Method::Sampled => self.sample(socket, &message)?,
+            _ => match self.reading(socket, method, completions)? {
+                Some(mut reading) => self.send_and_read(socket, &message, &mut *reading)?,
+                None => return Ok(None),
+            },
+        };
+        if let Some(stamps) = done.stamps {
+            let wanted = done.stamped * self.transport.stamps_of_a_send();
+            ensure!(stamps == wanted, "{method:?}: {stamps} stamps of {wanted}");
+        }
+        Ok(Some(to_float(done.sent) / done.time.as_secs_f64()))
+    }
+
+    fn send_and_read(
+        self,
+        socket: BorrowedFd<'_>,
+        message: &[u8],
+        reading: &mut dyn Reading,
+    ) -> Result<Done> {
+        let mut sends = Sends::begin(self.interval);
+        while sends.go_on() {
             for _ in 0..SENDS {
-                send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
-                sent += 1;
-                if sent % self.interval == 0 {
+                send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+                if sends.count() {
                     reading.read(socket)?;
                 }
             }
         }
-        let elapsed = started.elapsed().as_secs_f64();
-        let stamped = if method == Method::Sampled {
-            sent / SENDS
-        } else {
-            sent
-        };
-        let wanted = stamped * self.transport.stamps_of_a_send();
-        if let Some(stamps) = reading.stamps() {
-            ensure!(stamps == wanted, "{method:?}: {stamps} stamps of {wanted}");
-        }
-        Ok(to_float(sent) / elapsed)
+        Ok(sends.end(reading.stamps()))
     }
 
     /// Send as often as between two looks at the clock, once with a request for stamps.
-    fn send_sampled(self, socket: BorrowedFd<'_>, message: &[u8]) -> Result<()> {
-        let parts = [IoSlice::new(message)];
-        timestamping::send(socket, &parts, None, self.transport.of_a_message())?;
-        for _ in 1..SENDS {
-            send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+    fn sample(self, socket: BorrowedFd<'_>, message: &[u8]) -> Result<Done> {
+        self.transport.reporting().apply(socket)?;
+        let (parts, mut reading) = ([IoSlice::new(message)], Batched::default());
+        let mut sends = Sends::begin(SENDS);
+        while sends.go_on() {
+            timestamping::send(socket, &parts, None, self.transport.of_a_message())?;
+            sends.count();
+            for _ in 1..SENDS {
+                send(socket.as_raw_fd(), message, MsgFlags::empty())?;
+                sends.count();
+            }
+            reading.read(socket)?;
         }
-        Ok(())
+        let done = sends.end(reading.stamps());
+        Ok(Done {
+            stamped: done.sent / SENDS,
+            ..done
+        })
     }
 
+    /// Return nothing if this kernel has no such way.
     fn reading(
         self,
         socket: BorrowedFd<'_>,
         method: Method,
         completions: Option<&Completions>,
-    ) -> Result<Box<dyn Reading>> {
-        let registration = completions
-            .map(|completions| completions.register(socket, self.transport == Transport::Tcp))
-            .transpose()?;
-        let queued = registration
-            .as_ref()
-            .is_none_or(|registration| !registration.has_stamps());
-        match method {
-            Method::Sampled => self.transport.reporting().apply(socket)?,
-            Method::Naive | Method::Batched | Method::Memory if queued => {
-                self.transport.options().apply(socket)?;
-            }
-            _ => {}
+    ) -> Result<Option<Box<dyn Reading>>> {
+        if let Some(completions) = completions {
+            let memory = Memory::new(completions, socket, self.transport)?;
+            return Ok(Some(Box::new(memory)));
         }
-        Ok(match (method, registration) {
-            (_, Some(registration)) => Box::new(Memory {
-                registration,
-                queue: queued.then(ErrorQueue::new),
-                stamps: 0,
-            }),
-            (Method::Naive, None) => Box::new(Naive { stamps: 0 }),
-            (Method::Batched | Method::Sampled, None) => Box::new(Batched {
-                queue: ErrorQueue::new(),
-                stamps: 0,
-            }),
-            (Method::Off | Method::Memory, None) => Box::new(Nothing),
-        })
-    }
-}
-
-trait Reading {
-    /// All available stamps.
-    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()>;
-    /// Return their number.
-    fn stamps(&self) -> Option<u64>;
-}
-
-struct Nothing;
-
-impl Reading for Nothing {
-    fn read(&mut self, _: BorrowedFd<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn stamps(&self) -> Option<u64> {
-        None
-    }
-}
-
-struct Naive {
-    stamps: u64,
-}
-
-impl Naive {
-    /// `false`: there was none.
-    fn read_one(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
-        let mut control = nix::cmsg_space!([TimeSpec; 3], [u8; 64]);
-        let mut parts: [IoSliceMut<'_>; 0] = [];
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags)
-        {
-            Ok(message) => message,
-            Err(Errno::EAGAIN) => return Ok(false),
-            Err(errno) => return Err(errno).context("recvmsg(MSG_ERRQUEUE)"),
-        };
-        for part in message.cmsgs()? {
-            match part {
-                ControlMessageOwned::ScmTimestampsns(times) => {
-                    black_box(times.system);
-                }
-                ControlMessageOwned::Ipv4RecvErr(error, _) => {
-                    black_box((error.ee_info, error.ee_data));
-                }
-                other => bail!("not of a stamp: {other:?}"),
-            }
+        if method != Method::Off {
+            self.transport.options().apply(socket)?;
         }
-        self.stamps += 1;
-        Ok(true)
+        Ok(Some(match method {
+            Method::Naive => Box::new(Naive::default()),
+            Method::Batched => Box::new(Batched::default()),
+            Method::Ring => match Ring::of(socket)? {
+                Some(ring) => Box::new(ring),
+                None => return Ok(None),
+            },
+            _ => Box::new(Nothing),
+        }))
     }
 }
 
-impl Reading for Naive {
-    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
-        while self.read_one(socket)? {}
-        Ok(())
-    }
-
-    fn stamps(&self) -> Option<u64> {
-        Some(self.stamps)
-    }
+/// The sends of a round.
+#[derive(Debug)]
+struct Sends {
+    began: Instant,
+    sent: u64,
+    interval: u64,
 }
 
-struct Batched {
-    queue: ErrorQueue,
-    stamps: u64,
-}
-
-impl Reading for Batched {
-    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
-        let stamps = &mut self.stamps;
-        self.queue.drain(socket, |entry| {
-            if let Entry::Stamp { stamp, .. } = entry {
-                black_box(stamp);
-                *stamps += 1;
-            }
-        })?;
-        Ok(())
-    }
-
-    fn stamps(&self) -> Option<u64> {
-        Some(self.stamps)
-    }
-}
-
-struct Memory {
-    registration: Registration,
-    /// The error queue, if it has the stamps too.
-    queue: Option<ErrorQueue>,
-    stamps: u64,
-}
-
-impl Reading for Memory {
-    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
-        let stamps = &mut self.stamps;
-        self.registration.stamps(|stamp| {
-            black_box(stamp);
-            *stamps += 1;
-        });
-        if let Some(queue) = &mut self.queue
-            && self.registration.entries_queued() >= ENTRIES
-        {
-            self.registration.queue_is_read();
-            queue.drain(socket, |_| {})?;
+impl Sends {
+    fn begin(interval: u64) -> Self {
+        Self {
+            began: Instant::now(),
+            sent: 0,
+            interval,
         }
-        Ok(())
     }
 
-    fn stamps(&self) -> Option<u64> {
-        Some(self.stamps)
+    /// Look at the clock: is there time for more?
+    fn go_on(&self) -> bool {
+        self.began.elapsed() < ROUND
     }
+
+    /// Count a send, and return true if stamps are to be read after it.
+    fn count(&mut self) -> bool {
+        self.sent += 1;
+        self.sent.is_multiple_of(self.interval)
+    }
+
+    fn end(self, stamps: Option<u64>) -> Done {
+        Done {
+            sent: self.sent,
+            stamped: self.sent,
+            stamps,
+            time: self.began.elapsed(),
+        }
+    }
+}
+
+/// What came of a round.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    sent: u64,
+    /// Of them, those with stamps.
+    stamped: u64,
+    /// Stamps that were read, by ways that have to read all.
+    stamps: Option<u64>,
+    time: Duration,
 }
 
 pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {
@@ -364,26 +360,8 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
         let rates = in_turn(effort.rounds(10), Method::ALL, |method| {
             setting.measure(&network, method)
         })?;
-        let rates_of = |method: Method| &rates[method as usize];
-        let batched = (setting.interval > 1).then_some(Budget::AtLeast(1.15));
-        let memory = (setting.transport == Transport::Tcp).then_some(Budget::AtLeast(0.95));
-        for (method, base, budget) in [
-            (Method::Batched, Method::Naive, batched),
-            (Method::Memory, Method::Naive, None),
-            (Method::Naive, Method::Off, None),
-            (Method::Batched, Method::Off, None),
-            (Method::Memory, Method::Off, memory),
-            (Method::Sampled, Method::Off, None),
-        ] {
-            let spread = Spread::of_ratios(rates_of(method), rates_of(base));
-            let name = format!("{name}.{method:?}/{base:?}").to_lowercase();
-            report.add(name, "×", spread, budget);
-        }
-        let thousands: Vec<_> = rates_of(Method::Off)
-            .iter()
-            .map(|rate| rate / 1e3)
-            .collect();
-        report.add(format!("{name}.off"), "k/s", Spread::of(&thousands), None);
+        let rates = rates.map(|rates| rates.into_iter().flatten().collect::<Vec<_>>());
+        setting.report(&rates, report);
     }
     Ok(())
 }
