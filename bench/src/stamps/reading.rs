@@ -15,8 +15,8 @@ use super::Transport;
 
 /// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
 const ENTRIES: u64 = 96;
-/// Room of a ring: more than come between two reads.
-const STAMPS: u32 = 128;
+/// Room of a ring: more than twice what comes between two reads ([`StampRing::lost`]).
+const STAMPS: u32 = 256;
 
 pub(super) trait Reading {
     /// All available stamps.

@@ -105,6 +105,14 @@ impl StampRing {
             .map_err(Error::call("io_uring_enter", "a ring for stamps"))
     }
 
+    /// Return how many stamps were lost in the ring so far. Linux 6.18 may overwrite a time when
+    /// more than half of the ring is unread: have room for twice the stamps that come between two
+    /// reads.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.ring.damaged()
+    }
+
     /// Wait for a report, at most `longest`.
     ///
     /// # Errors

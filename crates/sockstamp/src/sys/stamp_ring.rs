@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ const UNNAMED: u64 = u64::MAX;
 /// Invariant: its submission queue is empty between calls.
 pub(crate) struct StampRing {
     ring: IoUring<squeue::Entry, cqueue::Entry32>,
+    fillers: Fillers,
     _of_one_thread: PhantomData<*const ()>,
 }
 
 /// A completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Completion {
     /// The name of the watch.
     pub(crate) name: u64,
@@ -45,6 +47,50 @@ impl Completion {
     }
 }
 
+/// What Linux 6.18 writes into a ring for no request, where the last place comes first of those
+/// that are not read: it counts that place, and writes a completion of half the size at half its
+/// distance, as if the ring had small ones (`io_cqe_cache_refill()` and `io_fill_nop_cqe()` in
+/// io_uring/io_uring.c). So the last place has what it had a lap ago, and the time in the middle of
+/// the ring is gone if nobody has read it yet.
+#[derive(Debug)]
+struct Fillers {
+    places: u32,
+    /// The next to be read.
+    place: u32,
+    /// What the last place had.
+    last: Completion,
+    damaged: u64,
+}
+
+impl Fillers {
+    /// No name, no result, and IORING_CQE_F_SKIP.
+    const TIME: [u64; 2] = [0, 1 << (32 + 5)];
+
+    fn of(places: u32) -> Self {
+        Self {
+            places,
+            place: 0,
+            last: Completion::default(),
+            damaged: 0,
+        }
+    }
+
+    /// Go on by one place, and return true if it has a completion, and a whole one.
+    fn has_written(&mut self, completion: &Completion) -> bool {
+        let read = self.place + 1;
+        self.place = read % self.places;
+        if read == self.places {
+            let before = mem::replace(&mut self.last, *completion);
+            // No two stamps are the same.
+            let may_repeat = !completion.more() && *completion != Completion::default();
+            return may_repeat || before != *completion;
+        }
+        let damaged = read == self.places / 2 && completion.time == Self::TIME;
+        self.damaged += u64::from(damaged);
+        !damaged
+    }
+}
+
 impl StampRing {
     /// `completions` is how many fit into the ring; further stamps wait in the error queues.
     pub(crate) fn new(completions: u32) -> nix::Result<Self> {
@@ -55,8 +101,10 @@ impl StampRing {
             .setup_taskrun_flag()
             .build(1)
             .map_err(|error| errno(&error))?;
+        let fillers = Fillers::of(ring.params().cq_entries());
         Ok(Self {
             ring,
+            fillers,
             _of_one_thread: PhantomData,
         })
     }
@@ -103,20 +151,24 @@ impl StampRing {
             done(self.ring.submit())?;
         }
         let mut count = 0;
-        for entry in self
-            .ring
-            .completion()
-            .filter(|entry| entry.user_data() != UNNAMED)
-        {
-            count += 1;
-            each(Completion {
+        for entry in self.ring.completion() {
+            let completion = Completion {
                 name: entry.user_data(),
                 result: entry.result(),
                 flags: entry.flags(),
                 time: *entry.big_cqe(),
-            });
+            };
+            if self.fillers.has_written(&completion) && completion.name != UNNAMED {
+                count += 1;
+                each(completion);
+            }
         }
         Ok(count)
+    }
+
+    /// Return how many completions a filler of the kernel has damaged.
+    pub(crate) fn damaged(&self) -> u64 {
+        self.fillers.damaged
     }
 
     /// Wait for a completion, at most `longest`.
@@ -147,4 +199,45 @@ impl fmt::Debug for StampRing {
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IORING_CQE_F_MORE
+    const MORE: u32 = 1 << 1;
+
+    fn stamp(result: i32) -> Completion {
+        Completion {
+            result,
+            flags: MORE,
+            time: [1, 5],
+            ..Completion::default()
+        }
+    }
+
+    #[test]
+    fn a_place_that_has_what_it_had_was_not_written() {
+        let mut fillers = Fillers::of(2);
+        let lap = |fillers: &mut Fillers, last| {
+            [stamp(7), last].map(|completion| fillers.has_written(&completion))
+        };
+        assert_eq!(lap(&mut fillers, Completion::default()), [true, false]);
+        assert_eq!(lap(&mut fillers, stamp(1)), [true, true]);
+        assert_eq!(lap(&mut fillers, stamp(1)), [true, false]);
+        assert_eq!(lap(&mut fillers, stamp(2)), [true, true]);
+        assert_eq!(fillers.damaged, 0);
+    }
+
+    #[test]
+    fn a_time_that_a_filler_overwrote_is_counted() {
+        let mut fillers = Fillers::of(4);
+        let damaged = Completion {
+            time: Fillers::TIME,
+            ..stamp(2)
+        };
+        let seen = [stamp(1), damaged, damaged].map(|read| fillers.has_written(&read));
+        assert_eq!((seen, fillers.damaged), ([true, false, true], 1));
+    }
 }

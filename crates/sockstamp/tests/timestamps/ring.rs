@@ -137,3 +137,27 @@ fn a_full_ring_loses_nothing() {
     ids.sort_unstable();
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
 }
+
+/// Reads begin at each place of the ring, and go over its end.
+#[test]
+fn each_stamp_comes_once_wherever_a_read_begins() {
+    const SENDS: u32 = 600;
+    let sender = Sender::stamped(&host("ring-wraps"));
+    let mut ring = StampRing::new(8).unwrap();
+    ring.watch(&sender, 0).unwrap();
+    let mut ids = Vec::new();
+    while ids.len() < SENDS as usize {
+        let sends = 1 + ids.len() % 4;
+        for _ in 0..sends {
+            sender.send(MessageOptions::new()).unwrap();
+        }
+        match read(&mut ring, sends) {
+            Ok(got) => ids.extend(got.iter().map(|(_, stamp)| stamp.id)),
+            Err(errno) => {
+                return unsupported("ring::each_stamp_comes_once_wherever_a_read_begins", errno);
+            }
+        }
+    }
+    assert_eq!(ids, (0..).take(ids.len()).collect::<Vec<_>>());
+    assert_eq!(ring.lost(), 0);
+}
