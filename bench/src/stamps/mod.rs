@@ -339,7 +339,7 @@ impl Sends {
     }
 }
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Debug, Clone, Copy)]
 struct Done {
     sent: u64,

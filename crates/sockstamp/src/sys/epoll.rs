@@ -47,7 +47,7 @@ impl SocketEpoll {
             .add(other, EpollEvent::new(what | EpollFlags::EPOLLET, 0))
     }
 
-    /// Watch the socket from now on, the same with each call. What it has already wakes, too.
+    /// Watch the socket from now on, the same with each call. Events that it has already wake, too.
     pub(crate) fn begin(&self, socket: impl AsFd) -> io::Result<()> {
         if self.begun.load(Ordering::Relaxed) {
             return Ok(());

@@ -47,9 +47,9 @@ impl Completion {
     }
 }
 
-/// What Linux 6.18 writes into a ring for no request, where the last place comes first of those
-/// that are not read: it counts that place, and writes a completion of half the size at half its
-/// distance, as if the ring had small ones (`io_cqe_cache_refill()` and `io_fill_nop_cqe()` in
+/// Completions of no request, which Linux 6.18 adds where the last place of the ring comes first of
+/// those that are not read: it counts that place, and writes a completion of half the size at half
+/// its distance, as if the ring had small ones (`io_cqe_cache_refill()` and `io_fill_nop_cqe()` in
 /// io_uring/io_uring.c). So the last place has what it had a lap ago, and the time in the middle of
 /// the ring is gone if nobody has read it yet.
 #[derive(Debug)]
@@ -57,13 +57,13 @@ struct Fillers {
     places: u32,
     /// The next to be read.
     place: u32,
-    /// What the last place had.
+    /// The completion that the last place had.
     last: Completion,
     damaged: u64,
 }
 
 impl Fillers {
-    /// No name, no result, and IORING_CQE_F_SKIP.
+    /// A filler in the place of a time: no name, no result, and IORING_CQE_F_SKIP.
     const TIME: [u64; 2] = [0, 1 << (32 + 5)];
 
     fn of(places: u32) -> Self {
