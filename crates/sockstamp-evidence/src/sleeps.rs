@@ -374,8 +374,12 @@ fn of_service(service: Service, look: &mut SleepLook) -> Sleep {
 fn is_busy(service: &Service) -> bool {
     let pid = service.process.as_ref().map(|(pid, _)| *pid);
     let states = pid.map(states).unwrap_or_default();
-    let is_idle =
-        |state: &Option<Sleep>| matches!(state, Some(Sleep::Idle | Sleep::Lock | Sleep::Unix));
+    let is_idle = |state: &Option<Sleep>| {
+        matches!(
+            state,
+            Some(Sleep::Idle | Sleep::Accept | Sleep::Lock | Sleep::Unix)
+        )
+    };
     !states.iter().all(is_idle)
 }
 

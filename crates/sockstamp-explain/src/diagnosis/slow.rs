@@ -148,6 +148,8 @@ pub(super) struct Seen {
     pub(super) paced: Option<u64>,
     /// Its age, where that is more than its time in the measurement.
     pub(super) age: u64,
+    /// Its age is a lower bound.
+    pub(super) may_be_older: bool,
     /// Questions of a chain.
     pub(super) members: u32,
     /// Questions of a look-up, one after the other; 0 for any other wait.

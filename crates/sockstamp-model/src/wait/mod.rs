@@ -221,6 +221,17 @@ impl Wait {
         self.end == End::Open
     }
 
+    /// Return true if nothing tells when it began, so that it may be older: no field of a socket
+    /// has the time of the first unread byte, nor of the first one that has not left.
+    #[must_use]
+    pub fn may_be_older(&self) -> bool {
+        match self.kind {
+            Kind::Read => true,
+            Kind::Acknowledgement => self.is_open() && self.bytes == 0,
+            _ => false,
+        }
+    }
+
     /// Return true if no message shows it whole: no data ended it, or it is no stage of one. The
     /// rest of an answer is one where a message brings it, and no wait where only a close ends it.
     #[must_use]

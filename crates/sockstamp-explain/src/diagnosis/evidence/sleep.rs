@@ -49,6 +49,8 @@ pub enum Sleep {
     Room(SocketAddr),
     /// A standby that has not confirmed, by the process' own title.
     Standby,
+    /// A new connection, in accept(2).
+    Accept,
     /// More data of the connection on which it owes the answer.
     More,
     /// Anything that an idle task waits for, while this program, to which its own is connected, is
@@ -60,7 +62,7 @@ pub enum Sleep {
 
 /// Names of kernel functions in which tasks sleep, by what they begin with (`/proc/PID/wchan`;
 /// v5.4 to v6.18).
-const PLACES: [(&str, Sleep); 32] = [
+const PLACES: [(&str, Sleep); 33] = [
     ("do_signal_stop", Sleep::Stopped),
     ("ptrace_stop", Sleep::Stopped),
     ("do_freezer_trap", Sleep::Frozen),
@@ -93,6 +95,7 @@ const PLACES: [(&str, Sleep); 32] = [
     ("do_nanosleep", Sleep::Timer),
     ("common_nsleep", Sleep::Timer),
     ("schedule_hrtimeout", Sleep::Timer),
+    ("inet_csk_accept", Sleep::Accept),
 ];
 
 impl Sleep {
@@ -111,6 +114,12 @@ impl Sleep {
                 | Self::Standby
                 | Self::Halted(_)
         )
+    }
+
+    /// Return true for the sleep of who has nothing to do: data, connections, events.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle | Self::Accept)
     }
 
     /// Return a task's way to the cause: who sleeps in a lock waits for one that has it, and what
@@ -136,7 +145,7 @@ impl Sleep {
             ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen))) => Some(sleep),
             // Signals end such a sleep, unless its task is frozen where it sleeps (TASK_FREEZABLE,
             // v6.1).
-            ('D', Some(Self::Lock | Self::Timer | Self::Unix)) => Some(Self::Frozen),
+            ('D', Some(Self::Lock | Self::Timer | Self::Unix | Self::Accept)) => Some(Self::Frozen),
             ('D', _) => Some(Self::Disk),
             (_, Some(sleep)) => Some(sleep),
             (_, None) if is_locked_out(title) => Some(Self::SessionLock),
@@ -175,7 +184,8 @@ impl Sleep {
                 .into();
             }
             Self::Standby => "a standby that has not confirmed, by their titles (waiting for)",
-            Self::More => "for more data on the same connection: each end waits for the other",
+            Self::More => "for more data on the same connection",
+            Self::Accept => "new connections (accept)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
             Self::Frozen => "they are frozen (cgroup.freeze, freezer.state)",
             Self::Fifo => "a FIFO that they open, and whose other end nobody has open (open)",
@@ -267,12 +277,18 @@ impl SleepLook {
         (are_alike && matches!(first, Sleep::Stopped | Sleep::Frozen)).then_some(first)
     }
 
+    /// Return true if a task reads the accepted connection of a client.
+    #[must_use]
+    pub fn reads_from(&self, client: SocketAddr) -> bool {
+        self.reads.values().any(|read| *read == client)
+    }
+
     /// Return what keeps the process from an answer on the connection of a client, as far as one
     /// look shows: of several tasks, it is not known which one serves.
     #[must_use]
     pub fn keeps(&self, client: SocketAddr) -> Option<String> {
-        if self.reads.values().any(|read| *read == client) {
-            return Some(format!("its task sleeps: {}", Sleep::More.words()));
+        if self.reads_from(client) {
+            return Some(format!("its task sleeps {}", Sleep::More.words()));
         }
         let held_up = self
             .tasks
@@ -287,10 +303,16 @@ impl SleepLook {
         let sleep = held_up
             .or_else(only)
             .filter(|sleep| **sleep != Sleep::Idle)?;
+        if *sleep == Sleep::Accept {
+            return Some(ACCEPTS.to_owned());
+        }
         let sessions = sessions(sleep, self.sessions.iter());
         Some(format!("its tasks sleep: {}{sessions}", sleep.words()))
     }
 }
+
+/// The only task of a process is in accept(2).
+const ACCEPTS: &str = "its only task waits for new connections (accept): none reads this one";
 
 /// Name sessions beside one that waits for a lock.
 fn sessions<'a>(sleep: &Sleep, beside: impl Iterator<Item = &'a Name>) -> String {
@@ -337,7 +359,8 @@ impl Slept {
             sleep, looks, of, ..
         } = self;
         let theirs = match &self.theirs {
-            None | Some(Some(Sleep::Idle)) => String::new(),
+            Some(Some(sleep)) if sleep.is_idle() => String::new(),
+            None => String::new(),
             Some(None) => "; it runs meanwhile".to_owned(),
             Some(Some(sleep)) => format!("; its tasks sleep meanwhile: {}", sleep.words()),
         };
@@ -404,6 +427,7 @@ mod tests {
     #[test]
     fn places_are_known_by_their_beginning() {
         let of = |place| Sleep::of('S', place, "");
+        assert_eq!(of("inet_csk_accept"), Some(Sleep::Accept));
         assert_eq!(of("futex_do_wait"), Some(Sleep::Lock));
         assert_eq!(of("futex_wait_queue_me"), Some(Sleep::Lock));
         assert_eq!(of("anon_pipe_read"), Some(Sleep::Pipe));
@@ -481,11 +505,10 @@ mod tests {
         let mut look = SleepLook::new(1, Timestamp::from_nanos(1));
         look.tasks = BTreeMap::from([(1, Some(Sleep::Idle)), (2, Some(Sleep::Idle))]);
         look.reads.insert(2, client);
-        assert!(
-            look.keeps(client)
-                .unwrap()
-                .contains("each end waits for the other")
-        );
+        let more = "its task sleeps for more data on the same connection";
+        assert_eq!(look.keeps(client).as_deref(), Some(more));
+        assert_eq!(keeps(&[Some(Sleep::Accept)]).as_deref(), Some(ACCEPTS));
+        assert_eq!(keeps(&[Some(Sleep::Accept), Some(Sleep::Lock)]), None);
         assert_eq!(look.keeps("10.0.0.8:40000".parse().unwrap()), None);
     }
 }

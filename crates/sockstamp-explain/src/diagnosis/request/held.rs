@@ -124,7 +124,7 @@ pub(in crate::diagnosis) fn by_clients(waits: &[Slow], open: &mut [bool]) {
             let wait = &waits[*of];
             let seen = &wait.seen;
             let slept = seen.slept.as_ref().map(|slept| &slept.sleep);
-            let is_idle = matches!(slept, None | Some(Sleep::Idle)) && seen.idle;
+            let is_idle = slept.is_none_or(Sleep::is_idle) && seen.idle;
             is_idle && seen.for_clients && wait.is_mostly(Node::AnswerPeer)
         };
         let held: Vec<_> = found.into_iter().filter(is_held).collect();

@@ -90,7 +90,7 @@ fn is_kept(wait: &Slow) -> bool {
     let sleeps = seen
         .slept
         .as_ref()
-        .is_some_and(|slept| !matches!(slept.sleep, Sleep::Idle | Sleep::More));
+        .is_some_and(|slept| !slept.sleep.is_idle() && slept.sleep != Sleep::More);
     seen.held_up || sleeps || seen.ran.is_some() || wait.is_mostly(Node::ServiceAsks)
 }
 

@@ -106,6 +106,7 @@ fn seen(wait: &Wait) -> Seen {
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
         paced: of(|connection| connection.paced),
         age: wait.lasted.0,
+        may_be_older: wait.may_be_older(),
         members: wait.members.max(1),
         ..Seen::default()
     }

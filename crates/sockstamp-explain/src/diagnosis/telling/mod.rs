@@ -15,7 +15,6 @@ use sockstamp_model::wait::{End, Wait};
 use super::connection::pace;
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
-use super::evidence::sleep::Sleep;
 use super::finding::{Finding, Grade, Why};
 use super::slow::{Role, Slow};
 use super::source::of_wait;
@@ -221,7 +220,7 @@ pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
 /// Name the sleep of the service's tasks meanwhile, where that was seen.
 fn asleep(waits: &[&Slow]) -> String {
     let mut slept = waits.iter().filter_map(|wait| wait.seen.slept.as_ref());
-    match slept.find(|slept| slept.sleep != Sleep::Idle) {
+    match slept.find(|slept| !slept.sleep.is_idle()) {
         Some(slept) => format!("; tasks of the service sleep meanwhile: {}", slept.words()),
         None => String::new(),
     }

@@ -288,7 +288,7 @@ fn slept(during: &[&SleepLook], usual: &Usual<'_>) -> Option<Slept> {
     let candidates: BTreeSet<_> = during.iter().flat_map(|look| look.tasks.values()).collect();
     let candidates = candidates.into_iter().flatten();
     candidates
-        .filter(|sleep| **sleep != Sleep::Idle)
+        .filter(|sleep| !sleep.is_idle())
         .filter_map(beyond)
         .max_by(|(tasks, slept), (others, other)| {
             let rank = |slept: &Slept| slept.sleep.rank();
@@ -311,7 +311,7 @@ fn asleep_in(during: &[&SleepLook]) -> Vec<Sleep> {
         }
     }
     let is_often = |(state, looks): &(&Sleep, usize)| {
-        **state != Sleep::Idle && during.len() >= LEAST && looks * 5 >= during.len() * 4
+        !state.is_idle() && during.len() >= LEAST && looks * 5 >= during.len() * 4
     };
     let often = looks.into_iter().filter(is_often);
     often.map(|(state, _)| state.clone()).collect()
@@ -331,19 +331,22 @@ fn theirs(sleep: &Sleep, during: &[&SleepLook]) -> Option<Option<Sleep>> {
         matches!(sleep, Sleep::Service(..)) && count * 2 >= with.clone().count()
     };
     let most = counts.into_iter().filter(is_half);
-    most.max_by_key(|(state, count)| (**state != Some(Sleep::Idle), *count))
+    most.max_by_key(|(state, count)| (!state.as_ref().is_some_and(Sleep::is_idle), *count))
         .map(|(state, _)| state.clone())
 }
 
-/// A task that is alone waits for an event, where it does so at four looks of five: it is kept by
-/// none of the other things.
+/// A task that is alone waits for an event, or for a connection, where it does so at four looks of
+/// five: it is kept by none of the other things.
 fn of_one_task(during: &[&SleepLook]) -> Option<Slept> {
     let of = during.len();
-    let waits = |look: &&&SleepLook| {
-        look.tasks.len() == 1 && look.tasks.values().all(|task| *task == Some(Sleep::Idle))
+    let waits_for = |sleep: Sleep| {
+        let waits = |look: &&&SleepLook| {
+            look.tasks.len() == 1 && look.tasks.values().flatten().eq([&sleep])
+        };
+        let looks = during.iter().filter(waits).count();
+        (of >= LEAST && looks * 5 >= of * 4).then(|| Slept::new(sleep.clone(), looks, of))
     };
-    let looks = during.iter().filter(waits).count();
-    (of >= LEAST && looks * 5 >= of * 4).then_some(Slept::new(Sleep::Idle, looks, of))
+    [Sleep::Accept, Sleep::Idle].into_iter().find_map(waits_for)
 }
 
 /// Return the sessions that were in a transaction or at work at half of the looks that show some.
@@ -496,7 +499,9 @@ impl<'a> Usual<'a> {
         let at = look.at.as_nanos();
         let is_on = |wait: &&&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
         let open = self.waits.iter().filter(is_on).count();
-        let works = |task: &&Option<Sleep>| !matches!(task, Some(Sleep::Idle | Sleep::Lock));
+        let works = |task: &&Option<Sleep>| {
+            !matches!(task, Some(Sleep::Idle | Sleep::Accept | Sleep::Lock))
+        };
         open.saturating_sub(look.tasks.values().filter(works).count())
     }
 
@@ -506,7 +511,7 @@ impl<'a> Usual<'a> {
         !look.tasks.is_empty()
             && tasks.all(|task| match task {
                 None => false,
-                Some(Sleep::Idle) => true,
+                Some(Sleep::Idle | Sleep::Accept) => true,
                 Some(sleep) => {
                     let is_known = *sleep == Sleep::Lock || self.without.len() >= LEAST;
                     is_known && self.beyond(sleep, look) == 0

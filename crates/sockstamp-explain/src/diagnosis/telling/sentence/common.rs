@@ -58,6 +58,16 @@ pub(super) fn oldest(account: &Account<'_>) -> Nanos {
     Nanos(open(account).map(|seen| seen.age).max().unwrap_or(0))
 }
 
+/// The age of one that is open is a lower bound.
+pub(super) fn open_of_unknown_age(account: &Account<'_>) -> bool {
+    open(account).any(|seen| seen.may_be_older)
+}
+
+/// All of them are open, and have a lower bound as their age.
+pub(super) fn is_of_unknown_age(account: &Account<'_>) -> bool {
+    is_open(account) && open(account).all(|seen| seen.may_be_older)
+}
+
 /// Waits that overlap are one occasion, also where one follows the other all the time.
 pub(super) fn are_at_once(finding: &Finding, account: &Account<'_>) -> bool {
     match account.occasions()[..] {

@@ -16,7 +16,10 @@ use crate::diagnosis::slow::Role;
 use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 use crate::diagnosis::words::{counted, service};
-use common::{are_at_once, are_heard, has_chains, is_chain, is_open, is_part, now, oldest, open};
+use common::{
+    are_at_once, are_heard, has_chains, is_chain, is_of_unknown_age, is_open, is_part, now, oldest,
+    open, open_of_unknown_age,
+};
 use evidence::{by_clocks, more};
 use failures::of_failures;
 use neighbours::neighbour;
@@ -102,6 +105,16 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Read, Role::Asks) if finding.node == Node::ReadMissing => {
             format!("data of {service} reaches {asker} {time} late")
         }
+        (Node::Read, role) if is_of_unknown_age(account) => {
+            let (reader, data) = match role {
+                Role::Serves => (server, "requests".to_owned()),
+                Role::Asks => (asker, format!("data of {service}")),
+            };
+            format!(
+                "{reader} has not read {data} for at least {}",
+                oldest(account)
+            )
+        }
         (Node::Read, Role::Serves) => format!("{server} reads requests {time} late"),
         (Node::Read, Role::Asks) => format!("{asker} reads data of {service} {time} late"),
         _ if has_chains(account) => {
@@ -133,18 +146,20 @@ fn figures(finding: &Finding, account: &Account<'_>) -> String {
         Some(all) if all >= finding.count => format!("{} of {all}", finding.count),
         _ => counted(finding.count, "wait"),
     }];
-    if finding.count > 1 {
+    let is_bound = open_of_unknown_age(account);
+    if finding.count > 1 && !is_bound {
         figures.push(format!("at most {}", finding.worst));
     }
     if finding.count > 1 && are_at_once(finding, account) {
         let length: u64 = account.occasions().iter().sum();
         figures.push(format!("all within {}", Nanos(length)));
     }
-    let is_older = oldest(account) > finding.worst;
+    let is_older = oldest(account) > finding.worst && !is_of_unknown_age(account);
+    let least = if is_bound { "at least " } else { "" };
     if open > 0 && open < finding.count || open > 1 {
-        figures.push(format!("{open} still open, for {}", oldest(account)));
+        figures.push(format!("{open} still open, for {least}{}", oldest(account)));
     } else if open == 1 && is_older {
-        figures.push(format!("open for {}", oldest(account)));
+        figures.push(format!("open for {least}{}", oldest(account)));
     }
     format!(" ({})", figures.join(", "))
 }

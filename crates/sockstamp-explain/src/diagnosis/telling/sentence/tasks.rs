@@ -31,6 +31,9 @@ pub(super) fn there(account: &Account<'_>) -> Option<String> {
 
 /// What tasks slept in, or did, where that was looked at, in place of a list of what it may be.
 pub(super) fn slept(account: &Account<'_>, node: Node) -> Option<String> {
+    if let Some(accepts) = accepts(account).filter(|_| is_read(node)) {
+        return Some(accepts);
+    }
     let slept = match looked_at(account) {
         (Some(slept), Some(ran)) => format!("{slept}, while {ran}"),
         (Some(slept), None) => slept,
@@ -49,6 +52,24 @@ pub(super) fn slept(account: &Account<'_>, node: Node) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Return true for a node whose tasks read, or answer what they have read.
+fn is_read(node: Node) -> bool {
+    matches!(node.root(), Node::Service | Node::Read)
+}
+
+/// The only task waits for connections, and so not for data of one.
+fn accepts(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let slept = seen.find_map(|seen| seen.slept.as_ref())?;
+    let Slept { looks, of, .. } = slept;
+    (slept.sleep == Sleep::Accept).then(|| {
+        format!(
+            "its only task waits for new connections (accept), at {looks} of {of} looks: none reads \
+             these"
+        )
+    })
 }
 
 /// Name the process of a listener: others may have listeners of the same port.
