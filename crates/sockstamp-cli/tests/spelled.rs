@@ -254,7 +254,7 @@ fn what_reads_recordings_takes_a_tree_and_the_same_conditions() {
         "{waited}"
     );
     assert!(
-        waited.ends_with(" of 100 ms or longer ended without data\n"),
+        waited.ends_with(" of 100 ms or longer got no data\n"),
         "{waited}"
     );
     let json = stdout(&["stuck", "-r", tree, "--format", "json"]);

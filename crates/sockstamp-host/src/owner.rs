@@ -89,6 +89,19 @@ pub fn of(asked: &BTreeSet<Ends>) -> BTreeMap<Ends, Owner> {
         .collect()
 }
 
+/// Return true if the other end, in the namespace of a process, has no data under way and none
+/// unread: whatever it was sent it has read, and all that it sent was acknowledged.
+#[must_use]
+pub fn is_silent(pid: u32, ends: &Ends) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let [local, remote] = [ends.remote, ends.local].map(canonical);
+    let is_it = |line: &Line| (line.local, line.remote) == (local, remote);
+    let lists = ["net/tcp", "net/tcp6"].map(|list| slept_for::bounded(&process.join(list)));
+    let lines = lists.iter().flat_map(|text| text.lines());
+    let other = lines.filter_map(Line::read).find(is_it);
+    other.is_some_and(|line| line.sent == 0 && line.queue == 0)
+}
+
 /// Return the first of a process' TCP connections, by their ends.
 #[must_use]
 pub fn connections(process: &Path) -> BTreeSet<Ends> {

@@ -237,6 +237,8 @@ pub(crate) struct Line {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) state: u8,
+    /// Bytes that were not acknowledged.
+    pub(crate) sent: u32,
     /// Unread bytes, or connections that wait to be accepted.
     pub(crate) queue: u32,
     pub(crate) inode: u64,
@@ -247,11 +249,12 @@ impl Line {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
         let state = u8::from_str_radix(fields.next()?, 16).ok()?;
-        let (_, queue) = fields.next()?.split_once(':')?;
+        let (sent, queue) = fields.next()?.split_once(':')?;
         Some(Self {
             local,
             remote,
             state,
+            sent: u32::from_str_radix(sent, 16).ok()?,
             queue: u32::from_str_radix(queue, 16).ok()?,
             inode: fields.nth(4)?.parse().ok()?,
         })

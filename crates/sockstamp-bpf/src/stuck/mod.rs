@@ -20,7 +20,7 @@ use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
 use sockstamp_host::{listener, netns};
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::Opened;
+use sockstamp_model::flow::{Opened, SocketCookie};
 use sockstamp_model::wait::Sending;
 
 use crate::abi::raw::stuck_socket;
@@ -52,7 +52,7 @@ pub struct Look {
     pub open: Vec<Open>,
     /// Connections that sent data since the first look, or have a rate.
     pub sending: Vec<Sending>,
-    /// TCP sockets that were seen, once for each process that holds one.
+    /// TCP sockets of the target that were seen, once for each of its processes that holds one.
     pub visited: u64,
     /// Requests are not read, and no field tells since when, or no task watches their connections,
     /// as one that polls does not while it is busy: a second look, some time later, shows more.
@@ -157,6 +157,23 @@ impl Stuck {
         look.open
             .sort_by_key(|open| (open.wait.since, open.wait.flow));
         Ok(look)
+    }
+
+    /// Look once more: return the sockets that have neither sent, read nor received data since the
+    /// last look. What was seen in between, of tasks, was there while their waits went on.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`look`](Self::look).
+    pub fn unmoved(&self) -> Result<BTreeSet<SocketCookie>, Error> {
+        let is_same = |socket: &stuck_socket| {
+            let before = self.histories.get(&socket.socket);
+            before.is_some_and(|before| before.is_of(socket))
+        };
+        let sockets = self.walk()?.into_iter().filter(is_same);
+        Ok(sockets
+            .map(|socket| SocketCookie(socket.flow.cookie))
+            .collect())
     }
 
     fn visited(&self) -> u64 {

@@ -16,7 +16,7 @@
 
 #define SOCK_NOSPACE 2 /* include/linux/net.h */
 
-/* Sockets of TCP that the walk came by. */
+/* The target's sockets of TCP that the walk came by. */
 __u64 stuck_visited;
 
 /* The stack has no room for it, and one walk runs at a time. */
@@ -175,6 +175,12 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 	watch_note(found, sk);
 }
 
+static __always_inline bool stuck_of_target(const struct task_struct *task, const struct sock *sk)
+{
+	return stuck_selected(sk) && !task_spared(task) &&
+	       (!setting_by_pid || task_selected(task, task->tgid));
+}
+
 static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 					const struct task_struct *task, struct file *file)
 {
@@ -190,12 +196,10 @@ static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 	if (!sk || sk->sk_protocol != IPPROTO_TCP)
 		return;
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
+	if (!tp || !stuck_of_target(task, sk))
 		return;
 	stuck_visited++;
-	if (!stuck_may_be_waited_on(tp, sk) || !stuck_selected(sk))
-		return;
-	if (task_spared(task) || !(setting_by_pid ? task_selected(task, task->tgid) : true))
+	if (!stuck_may_be_waited_on(tp, sk))
 		return;
 	__builtin_memset(&stuck_found, 0, sizeof(stuck_found));
 	bpf_get_socket_cookie(sk);

@@ -154,6 +154,12 @@ impl History {
         }
     }
 
+    /// Return true if a socket has not moved since.
+    pub(super) fn is_of(&self, socket: &stuck_socket) -> bool {
+        (self.copied_seq, self.write_seq, self.receives)
+            == (socket.copied_seq, socket.write_seq, socket.receives)
+    }
+
     /// Return the wait of bytes that have not left since an earlier look.
     pub(super) fn unsent(&self) -> Option<Verdict> {
         let age = self.now.saturating_sub(self.unsent?.since);

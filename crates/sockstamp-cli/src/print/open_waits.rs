@@ -63,13 +63,9 @@ pub(crate) fn line(open: &Open, places: &Places, brush: Brush) -> String {
     let wait = &open.wait;
     let bound = if open.at_least { ">" } else { "" };
     let age = format!("{:>9}", format!("{bound}{}", wait.lasted));
-    let who = format!("{}/{}", wait.pid, wait.comm);
-    let place = places.suffix(wait);
-    format!(
-        "{}  {who:<WHO$}  {}",
-        brush.bold(&age),
-        Sentence(open, &place)
-    )
+    // The process' end is there; the peer's may be anywhere.
+    let who = format!("{}/{}{}", wait.pid, wait.comm, places.suffix(wait));
+    format!("{}  {who:<WHO$}  {}", brush.bold(&age), Sentence(open))
 }
 
 /// Return what is behind a wait, as paragraphs: what it is as far as it shows by itself, and what
@@ -80,15 +76,13 @@ pub(crate) fn why(wait: &Wait) -> Vec<String> {
     [is].into_iter().chain(reasons(&about)).collect()
 }
 
-/// What a process does that waits, and the place of its addresses.
-struct Sentence<'a>(&'a Open, &'a str);
+/// The state of a process that waits.
+struct Sentence<'a>(&'a Open);
 
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wait = &self.0.wait;
-        let place = self.1;
-        let peer = format!("{}{place}", canonical(wait.flow.remote));
-        let local = format!("{}{place}", canonical(wait.flow.local));
+        let [local, peer] = [wait.flow.local, wait.flow.remote].map(canonical);
         match wait.kind {
             Kind::Connect => write!(f, "connects to {peer}: {}", syns(&wait.evidence)),
             Kind::Accept => write!(f, "has not accepted {} on {local}", connections(wait)),
@@ -309,6 +303,19 @@ mod tests {
         assert!(told(&service).ends_with("on 10.0.0.1:40000, or pushes when it has something"));
         let accept = told(&open(Kind::Accept));
         assert!(accept.ends_with("has not accepted 3 connections on 10.0.0.1:40000"));
+    }
+
+    #[test]
+    fn a_namespace_is_that_of_the_process_and_not_of_its_peer() {
+        let mut away = open(Kind::Answer);
+        away.wait.flow.netns = NetnsInode(7);
+        let names = BTreeMap::from([(NetnsInode(7), Name::from("shop"))]);
+        let home = own_namespace();
+        let text = line(&away, &Places { home, names }, Brush::default());
+        assert_eq!(
+            text,
+            "   12.4 s  7/psql@shop             waits for an answer of 10.0.0.2:5432"
+        );
     }
 
     #[test]

@@ -5,18 +5,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use anyhow::Result;
 use serde::Serialize;
 use sockstamp_bpf::stuck::Open;
 use sockstamp_evidence::Tasks;
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::accept_queue::{AcceptQueue, AcceptQueues};
 use sockstamp_host::owner::{self, Ends, Owner};
-use sockstamp_model::flow::{NetnsInode, canonical};
+use sockstamp_model::flow::{NetnsInode, SocketCookie, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Kind, Wait};
 
 /// Processes whose tasks are looked at, at most.
 const MOST: usize = 64;
+
+/// Neither end has anything under way, and a task of each sleeps for data of the other.
+const EACH: &str = ": each end waits for the other";
 
 /// State of the program that a wait is for, which keeps the wait from going on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +40,9 @@ pub(crate) struct Peer {
     /// The process that waits is that of the service itself.
     #[serde(skip)]
     is_own: bool,
+    /// A task of the program reads the connection itself.
+    #[serde(skip)]
+    reads_on: bool,
 }
 
 impl Peer {
@@ -74,8 +81,20 @@ impl Peer {
 pub(crate) struct Peers(BTreeMap<Ends, Peer>);
 
 impl Peers {
-    /// Look at those of some waits.
-    pub(crate) fn of(listed: &[&Open]) -> Self {
+    /// Look at those of some waits. Tasks are looked at after sockets, so that an answer may have
+    /// left in between: of those that are not `unmoved` afterwards, they tell nothing.
+    pub(crate) fn of(
+        listed: &[&Open],
+        unmoved: impl FnOnce() -> Result<BTreeSet<SocketCookie>>,
+    ) -> Result<Self> {
+        let mut peers = Self::looked_at(listed);
+        if peers.0.values().any(|peer| peer.tasks.is_some()) {
+            peers.without_tasks_of_moved(listed, &unmoved()?);
+        }
+        Ok(peers)
+    }
+
+    fn looked_at(listed: &[&Open]) -> Self {
         let waits = || listed.iter().map(|open| &open.wait);
         let asked: BTreeSet<Ends> = waits().filter(|wait| asks(wait)).map(ends).collect();
         let owners = match asked.is_empty() {
@@ -94,6 +113,27 @@ impl Peers {
         Self(found.collect())
     }
 
+    fn without_tasks_of_moved(&mut self, listed: &[&Open], unmoved: &BTreeSet<SocketCookie>) {
+        let waits = listed.iter().map(|open| &open.wait);
+        let stays = |wait: &&Wait| unmoved.contains(&wait.flow.cookie);
+        let asking = waits.clone().filter(stays).filter(|wait| is_heard(wait));
+        let asked: BTreeSet<_> = asking.map(|wait| other_end(&ends(wait))).collect();
+        for wait in waits {
+            let Some(peer) = self.0.get_mut(&ends(wait)) else {
+                continue;
+            };
+            if !unmoved.contains(&wait.flow.cookie) {
+                peer.tasks = None;
+            } else if wait.kind == Kind::Service && peer.reads_on && asked.contains(&own_end(wait))
+            {
+                peer.tasks = peer.tasks.take().map(|tasks| tasks + EACH);
+            }
+        }
+        self.0.retain(|_, peer| {
+            peer.tasks.is_some() || peer.state.is_some() || peer.full_queue.is_some()
+        });
+    }
+
     pub(crate) fn get(&self, wait: &Wait) -> Option<&Peer> {
         let has_peer = asks(wait) || wait.kind == Kind::Service;
         self.0.get(&ends(wait)).filter(|_| has_peer)
@@ -103,6 +143,21 @@ impl Peers {
 /// Return true for a wait that the peer's program may end.
 fn asks(wait: &Wait) -> bool {
     !matches!(wait.kind, Kind::Accept | Kind::Service | Kind::Read)
+}
+
+/// Return true for a question that has arrived.
+fn is_heard(wait: &Wait) -> bool {
+    wait.kind == Kind::Answer && wait.bytes == 0
+}
+
+/// The addresses of a connection as an end has them.
+fn own_end(wait: &Wait) -> [SocketAddr; 2] {
+    [wait.flow.local, wait.flow.remote].map(canonical)
+}
+
+/// The same as the other end has them.
+fn other_end(ends: &Ends) -> [SocketAddr; 2] {
+    [ends.remote, ends.local].map(canonical)
 }
 
 fn ends(wait: &Wait) -> Ends {
@@ -137,10 +192,14 @@ impl Looks {
         let full_queue = queues.and_then(|queues| full(queues, owner.netns, service));
         let (pid, comm) = owner.process.clone().unzip();
         let look = pid.and_then(|pid| self.look(pid));
-        let peer = Peer {
+        let mut peer = Peer {
             full_queue,
             ..peer(look, canonical(wait.flow.local))
         };
+        let is_silent = || pid.is_some_and(|pid| owner::is_silent(pid, &ends(wait)));
+        if peer.reads_on && is_heard(wait) && is_silent() {
+            peer.tasks = peer.tasks.map(|tasks| tasks + EACH);
+        }
         (peer.state.is_some() || peer.tasks.is_some() || full_queue.is_some()).then_some(Peer {
             pid,
             comm,
@@ -190,6 +249,7 @@ fn peer(look: Option<&SleepLook>, client: SocketAddr) -> Peer {
         full_queue: None,
         tasks: tasks.and_then(|look| look.keeps(client)),
         is_own: false,
+        reads_on: tasks.is_some_and(|look| look.reads_from(client)),
     }
 }
 
@@ -206,6 +266,7 @@ mod tests {
             full_queue,
             tasks: None,
             is_own: false,
+            reads_on: false,
         };
         assert_eq!(
             peer(Some("stopped"), None).words(),

@@ -55,7 +55,7 @@ fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<
         Some(time) => look_for(time, stuck)?,
         None => look_now(options.slow, stuck)?,
     };
-    let (listed, peers) = with_peers(&look, options.slow.into());
+    let (listed, peers) = with_peers(&look, options.slow.into(), stuck)?;
     tell(options, &look, &listed, &peers, output)?;
     Ok(match listed[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),
@@ -98,7 +98,7 @@ fn watch(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result
         if clears {
             write!(output, "{CLEAR}").context("cannot print")?;
         }
-        let (listed, peers) = with_peers(&look, options.slow.into());
+        let (listed, peers) = with_peers(&look, options.slow.into(), stuck)?;
         tell(options, &look, &listed, &peers, output)?;
         next += options.interval;
         wait(next, signal)?;
@@ -125,10 +125,53 @@ pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
 }
 
 /// Return the same, and the programs that are waited for.
-fn with_peers(look: &Look, slow: Nanos) -> (Vec<&Open>, Peers) {
+fn with_peers<'a>(look: &'a Look, slow: Nanos, stuck: &Stuck) -> Result<(Vec<&'a Open>, Peers)> {
     let listed = listed(look, slow);
-    let peers = Peers::of(&listed);
-    (listed, peers)
+    let peers = Peers::of(&listed, || Ok(stuck.unmoved()?))?;
+    Ok((listed, peers))
+}
+
+/// Return the waits that may have lasted for this long, and are not known to.
+fn doubtful(look: &Look, slow: Nanos) -> impl Iterator<Item = &Open> {
+    let is_so = move |open: &&Open| open.at_least && open.wait.lasted < slow;
+    look.open.iter().filter(is_so)
+}
+
+/// Return the count of waits, as far as it is known.
+fn count(look: &Look, listed: &[&Open], slow: Nanos) -> String {
+    let unknown: Vec<Nanos> = doubtful(look, slow).map(|open| open.wait.lasted).collect();
+    let (known, unknown) = match unknown.iter().max() {
+        None => (" waits", String::new()),
+        Some(least) => (
+            " is known to wait",
+            of_unknown_age(unknown.len(), *least, slow),
+        ),
+    };
+    let count = match listed.len() {
+        0 => format!("nothing{known} {slow} or longer"),
+        count => format!("{} of {slow} or longer", counted(count as u64, "wait")),
+    };
+    let sockets = counted(look.visited, "TCP socket");
+    format!("{count}{unknown} on {sockets}; {UNSEEN}")
+}
+
+/// Tell of waits that may be longer.
+fn of_unknown_age(count: usize, least: Nanos, slow: Nanos) -> String {
+    let one_of_them = if count > 1 { "one of them " } else { "" };
+    format!(
+        ", and {count} for an unknown time, {one_of_them}at least {least} (stuck --for {} tells),",
+        typed(slow)
+    )
+}
+
+/// Return a time as options take it.
+fn typed(time: Nanos) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let whole = units
+        .into_iter()
+        .find(|(unit, _)| time.0.is_multiple_of(*unit));
+    let (unit, name) = whole.unwrap_or((1_000, "us"));
+    format!("{}{name}", time.0.div_ceil(unit))
 }
 
 /// Print a look.
@@ -161,20 +204,13 @@ pub(crate) fn lines(
     brush: Brush,
 ) -> Vec<String> {
     let places = Places::of(listed.iter().map(|open| &open.wait));
-    let sockets = look.visited;
-    let count = match listed.len() {
-        0 => format!("nothing waits {slow} or longer"),
-        1 => format!("1 wait of {slow} or longer"),
-        count => format!("{count} waits of {slow} or longer"),
-    };
     let lines = listed.iter().flat_map(|open| {
         let peer = peers.get(&open.wait).map(Peer::words);
         let line = open_waits::line(open, &places, brush) + &peer.unwrap_or_default();
         let reasons = why.then(|| open_waits::why(&open.wait));
         [line].into_iter().chain(reasons.into_iter().flatten())
     });
-    let last = format!("{count} on {}; {UNSEEN}", counted(sockets, "TCP socket"));
-    lines.chain([last]).collect()
+    lines.chain([count(look, listed, slow)]).collect()
 }
 
 /// The object of `--format json`.
@@ -183,6 +219,8 @@ struct Json<'a> {
     version: u32,
     slow_ns: Nanos,
     sockets: u64,
+    /// Waits that may have lasted as long, and are not known to.
+    of_unknown_age: usize,
     unseen: [&'static str; 2],
     waits: Vec<open_waits::Json<'a>>,
 }
@@ -198,6 +236,7 @@ fn json(
         version: VERSION,
         slow_ns: Nanos::from(options.slow),
         sockets: look.visited,
+        of_unknown_age: doubtful(look, options.slow.into()).count(),
         unseen: ["udp", "unix"],
         waits: listed
             .iter()

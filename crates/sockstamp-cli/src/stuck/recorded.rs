@@ -73,19 +73,15 @@ fn text(
     let slow = Nanos::from(options.slow);
     match rows.len() {
         0 => writeln!(output, "nothing waited {slow} or longer without data"),
-        1 => writeln!(output, "1 wait of {slow} or longer ended without data"),
-        count => writeln!(
-            output,
-            "{count} waits of {slow} or longer ended without data"
-        ),
+        1 => writeln!(output, "1 wait of {slow} or longer got no data"),
+        count => writeln!(output, "{count} waits of {slow} or longer got no data"),
     }
 }
 
-/// A recording has when each wait began.
 fn open(wait: &Wait) -> Open {
     Open {
         wait: wait.clone(),
-        at_least: false,
+        at_least: wait.may_be_older(),
         or_pushed_to: false,
     }
 }

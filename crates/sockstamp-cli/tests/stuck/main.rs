@@ -9,6 +9,7 @@ use serde_json::Value;
 use testbed::{Host, Process, within_attempts};
 use with::sockstamp;
 
+mod claims;
 mod ordinary;
 
 /// The pairs of `programs.py` start one after the other, on a busy host slowly.
@@ -274,15 +275,12 @@ fn the_status_tells_whether_something_waits(programs: &Programs, expected: &[Val
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let line = text.lines().next().unwrap();
-    let place = format!("@{}", programs.host.netns_name());
+    let who = format!(" {pid}/python3@{} ", programs.host.netns_name());
     assert!(
         line.contains(" waits for an answer of 127.0.0.1:70"),
         "{text}"
     );
-    assert!(
-        line.contains(&place) && line.contains(&format!(" {pid}/python3 ")),
-        "{text}"
-    );
+    assert!(line.contains(&who), "{text}");
     assert!(text.contains("\n1 wait of 10.0 ms or longer on "), "{text}");
     let output = programs
         .stuck(&["--fail", "--slow", "1m"])
@@ -292,7 +290,7 @@ fn the_status_tells_whether_something_waits(programs: &Programs, expected: &[Val
     assert!(
         output
             .stdout
-            .starts_with(b"nothing waits 60.0 s or longer on ")
+            .starts_with(b"nothing is known to wait 60.0 s or longer, and ")
     );
 }
 
