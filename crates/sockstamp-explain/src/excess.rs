@@ -27,6 +27,9 @@ const MORE: f64 = 4.0;
 /// Slow messages that take so many times longer than normal ones have a cause in any case: heavy
 /// tails alone, down to those of infinite variance, reach a fifth of this.
 const FAR: f64 = 100.0;
+/// Half of the messages are normal, unless most are slow. If less than this part of them is, a norm
+/// would be that of the few fastest.
+const LEAST_NORMAL: f64 = 0.1;
 
 /// Sums over parts that are known for some messages only, and that add up to no component.
 #[derive(Debug)]
@@ -92,6 +95,8 @@ pub enum Claim {
     Small,
     /// No message was slow.
     NoneSlow,
+    /// Messages were slow, and too few others are left to compare them with.
+    NoneNormal,
 }
 
 /// The reasons of slow messages.
@@ -177,6 +182,9 @@ impl Excess {
     /// Return the excess of the slow messages over the normal ones.
     #[must_use]
     pub fn explanation(self) -> Explanation {
+        if self.slow > 0 && self.normal.weight < LEAST_NORMAL * self.limits.messages as f64 {
+            return self.without_norm();
+        }
         let norms = self.normal.means();
         let weight = self.clusters.sum(|cluster| cluster.weight).max(1.0);
         let whole = self.clusters.sum(|cluster| all(cluster, &norms));
@@ -208,6 +216,24 @@ impl Excess {
             carried,
             claim,
             least: self.least,
+        }
+    }
+
+    /// Return how many messages are slow, and nothing that takes a norm.
+    fn without_norm(self) -> Explanation {
+        Explanation {
+            kind: self.kind,
+            limits: self.limits,
+            slow: self.slow,
+            flows: self.clusters.flows(),
+            seconds: self.clusters.seconds(),
+            excess: 0.0,
+            carried: Vec::new(),
+            claim: Claim::NoneNormal,
+            again: None,
+            needed: None,
+            least: self.least,
+            episode: None,
         }
     }
 

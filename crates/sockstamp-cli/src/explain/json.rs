@@ -153,6 +153,7 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
                 Claim::Suspect => "suspect",
                 Claim::Small => "small",
                 Claim::NoneSlow => "none-slow",
+                Claim::NoneNormal => "none-normal",
             },
             again: explanation.again,
             needed: explanation.needed,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_explain::{advice, diagnosis};
@@ -25,8 +26,9 @@ const MOST_NEEDED: f64 = 100.0;
 const LISTED: f64 = 0.05;
 
 pub(super) fn all(output: &mut dyn Write, told: &Told, brush: Brush) -> io::Result<()> {
+    let diagnosis = without_itself(&told.diagnosis);
     let shown = Shown {
-        diagnosis: &told.diagnosis,
+        diagnosis: &diagnosis,
         why: false,
     };
     shown.print(output, brush)?;
@@ -46,6 +48,17 @@ pub(super) fn all(output: &mut dyn Write, told: &Told, brush: Brush) -> io::Resu
         actions_of(output, Node::AcceptQueue)?;
     }
     output.flush()
+}
+
+/// Let no finding name the command that prints it.
+fn without_itself(diagnosis: &Diagnosis) -> Diagnosis {
+    let mut diagnosis = diagnosis.clone();
+    for finding in &mut diagnosis.findings {
+        if finding.next.starts_with("explain") {
+            finding.next.clear();
+        }
+    }
+    diagnosis
 }
 
 /// Print how many connections failed, and how.
@@ -87,6 +100,13 @@ fn head(explanation: &Explanation) -> String {
     if explanation.slow == 0 {
         return format!("{all}; none took longer than {}", limits.slow);
     }
+    if explanation.claim == Claim::NoneNormal {
+        return format!(
+            "{all}, of which {} took longer than {}: too few others are left to compare them with; \
+             take a longer --slow",
+            explanation.slow, limits.slow
+        );
+    }
     format!(
         "{all}, of which the slowest {} (above {}) took {} more than normal ones, in {} and {}",
         explanation.slow,
@@ -111,7 +131,7 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
             "there are too many different times to hold: percentiles are up to 0.05 % too long";
         sentence(output, "  ", why)?;
     }
-    if explanation.claim == Claim::NoneSlow {
+    if matches!(explanation.claim, Claim::NoneSlow | Claim::NoneNormal) {
         return Ok(());
     }
     components(output, explanation)?;
@@ -164,10 +184,11 @@ fn another(explanation: &Explanation) -> String {
 /// Say how likely the best suspect is the first of another recording, and what would tell.
 fn suspect(explanation: &Explanation, name: &str) -> String {
     let Some(again) = explanation.again else {
-        return format!(
-            "{name} is the best suspect. Nearly all of it came in one moment, which tells nothing of \
-             others: measure until it comes again"
-        );
+        let moments = match explanation.seconds {
+            1 => "Nearly all of it came in one moment, which tells nothing of others",
+            _ => "It came in too few moments to tell of others",
+        };
+        return format!("{name} is the best suspect. {moments}: measure until it comes again");
     };
     let odds = match again {
         again if again < 0.6 => "even odds".to_owned(),
@@ -326,6 +347,12 @@ mod tests {
                 59,
                 Border::default(),
                 "60 messages; none took longer than 3.00 s",
+            ),
+            (
+                59,
+                Border::Time(Nanos::from_micros(100)),
+                "60 messages, of which 60 took longer than 100 µs: too few others are left to compare \
+                 them with; take a longer --slow",
             ),
             (
                 59,
