@@ -46,6 +46,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Some(WAITS) => "waits",
             _ => "messages",
         };
+        if recovered.rows == 0 && recovered.cut > 0 {
+            complain(format_args!(
+                "{}: nothing in it was whole: if it is a copy that was cut short, copy it again",
+                path.display()
+            ));
+        }
         let printed = print(&mut output, path, what, recovered, options.format);
         printed.context("cannot print")?;
     }

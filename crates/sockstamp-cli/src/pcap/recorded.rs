@@ -66,7 +66,8 @@ fn open(messages: &Path) -> Result<PacketReader> {
     let packets = PacketReader::open(&path)?;
     if packets.unread() > 0 {
         complain(format_args!(
-            "{}: its last {} bytes belong to unfinished packets: the recording was killed",
+            "{}: its last {} bytes belong to no whole packets: the recording was killed, \
+             or the file was cut short",
             path.display(),
             packets.unread()
         ));

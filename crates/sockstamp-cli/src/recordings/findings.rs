@@ -11,6 +11,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
 use sockstamp_record::Detail;
 
+use super::served::Served;
 use super::waits::Processes;
 use super::{Recordings, next};
 
@@ -23,6 +24,8 @@ pub(crate) struct Findings {
     waits: Waits,
     /// The file, if there is one.
     only: Option<PathBuf>,
+    /// The services of this host, where all recordings are of one.
+    served: Option<Served>,
     /// The first moment and the last.
     span: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
 }
@@ -39,12 +42,20 @@ impl Findings {
             processes: recordings.processes(),
             waits: Waits::default(),
             only: recordings.only().map(Path::to_owned),
+            served: recordings
+                .are_of_one_host()
+                .then(|| Served::of(recordings.places())),
             span: None,
         };
         let mut span = None;
         findings.waits = recordings.waits(|row| {
             let begin = row.time.as_nanos().saturating_sub(row.wait.inside.0);
-            extend(&mut span, Timestamp::from_nanos(begin));
+            let begin = Timestamp::from_nanos(begin);
+            // Clip waits that began before the span that is read.
+            extend(
+                &mut span,
+                recordings.from().map_or(begin, |from| begin.max(from)),
+            );
             extend(&mut span, row.time);
         })?;
         findings.span = span;
@@ -53,6 +64,9 @@ impl Findings {
 
     pub(crate) fn message(&mut self, message: &Message) {
         extend(&mut self.span, message.time);
+        if let Some(served) = &mut self.served {
+            served.add(message, self.processes.of(message.pid));
+        }
         match self.processes.renamed(message) {
             Some(renamed) => self.case.message(&renamed),
             None => self.case.message(message),
@@ -68,6 +82,12 @@ impl Findings {
     /// Find where time was lost, once all messages are in; return the waits, too.
     pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Vec<Wait>) {
         self.case.waits(&self.waits);
+        for asked in self.case.asked() {
+            let there = self.served.as_ref().and_then(|served| served.at(asked));
+            if let Some(there) = there {
+                self.case.there(asked, there);
+            }
+        }
         let mut diagnosis = self.case.diagnose(summary);
         next::in_recordings(&mut diagnosis, self.only.as_deref());
         (diagnosis, self.waits.list)
@@ -163,6 +183,25 @@ mod tests {
         assert!(sentence.contains("10.0.0.2:5432"), "{sentence}");
         assert_eq!(diagnosis.findings[0].failure, Some(End::GivenUp));
         assert_eq!(diagnosis.findings[0].count, 4);
+    }
+
+    #[test]
+    fn what_began_before_the_span_that_is_read_does_not_lengthen_it() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("a.parquet");
+        recorded(path.clone(), 4);
+        let after = |seconds: u64| {
+            let choice = Choice {
+                from: Some(Timestamp::from_nanos((1_700_000_000 + seconds) * SECOND)),
+                ..Choice::default()
+            };
+            let recordings = Recordings::chosen(std::slice::from_ref(&path), choice).unwrap();
+            let findings = Findings::new(&recordings, Scope::default().slow).unwrap();
+            findings.duration()
+        };
+        // Waits of 5 s end at 10, 20 and 30 s.
+        assert_eq!(after(8), Nanos(22 * SECOND));
+        assert_eq!(after(1), Nanos(25 * SECOND));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod findings;
 mod next;
+mod served;
 pub(crate) mod waits;
 
 use std::collections::HashSet;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets;
 use sockstamp_host::places::Places;
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
 use sockstamp_record::recover::has_footer;
@@ -33,6 +34,9 @@ pub(crate) const PACKETS: &str = "packets";
 
 /// The fact that names a recording: all of its files have the same.
 pub(crate) const RECORDING: &str = "recording";
+
+/// The fact that names the host that measured.
+const HOST: &str = "host";
 
 /// The fact that says which messages were recorded: those that took longer, in nanoseconds. Absent
 /// if all were.
@@ -131,6 +135,11 @@ impl Recordings {
         !self.choice.is_all()
     }
 
+    /// Return the moment before which no row is read.
+    pub(crate) fn from(&self) -> Option<Timestamp<Realtime>> {
+        self.choice.from
+    }
+
     /// Return what the recordings lack, as far as their writers came to note it.
     pub(crate) fn lost(&self) -> Lost {
         let mut sum = Lost::default();
@@ -142,6 +151,13 @@ impl Recordings {
             }
         }
         sum
+    }
+
+    /// Return true if one host has recorded all of it.
+    fn are_of_one_host(&self) -> bool {
+        let mut hosts = self.readers.iter().map(|reader| reader.fact(HOST));
+        let first = hosts.next().flatten();
+        first.is_some() && hosts.all(|host| host == first)
     }
 
     /// Return the network namespaces of the host that measured.
@@ -228,7 +244,8 @@ pub(crate) fn open(files: &[PathBuf]) -> Result<Vec<Reader>> {
 fn tell_what_is_unread(recording: &Reader) {
     if recording.unread() > 0 {
         escape::complain(format_args!(
-            "{}: its last {} bytes belong to unfinished messages: the recording was killed",
+            "{}: its last {} bytes belong to no whole messages: the recording was killed, \
+             or the file was cut short",
             recording.path().display(),
             recording.unread()
         ));

@@ -163,7 +163,8 @@ fn file_beside(messages: &Reader) -> Result<Option<WaitReader>> {
     let file = WaitReader::open(&path)?;
     if file.unread() > 0 {
         escape::complain(format_args!(
-            "{}: its last {} bytes belong to unfinished waits: the recording was killed",
+            "{}: its last {} bytes belong to no whole waits: the recording was killed, or \
+             the file was cut short",
             path.display(),
             file.unread()
         ));
