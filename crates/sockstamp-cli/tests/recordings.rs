@@ -379,6 +379,33 @@ fn diff(before: &Path, after: &Path, options: &[&str]) -> (Option<i32>, String) 
 }
 
 #[test]
+fn without_a_message_there_is_nothing_to_compare() {
+    let directory = tempdir().unwrap();
+    let [some, none] = ["some.parquet", "none.parquet"].map(|name| directory.path().join(name));
+    recording::write(&some, &recording::population(10));
+    recording::write(&none, &[]);
+    for (sides, filter, lacks) in [
+        ([&some, &none], &[][..], "no message matches after"),
+        ([&none, &some], &[], "no message matches before"),
+        (
+            [&some, &some],
+            &["port", "1"],
+            "no message matches on either side",
+        ),
+    ] {
+        let mut command = Command::new(with::sockstamp());
+        let output = command.arg("diff").args(sides).args(filter).output();
+        let output = output.unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains("nothing to compare: ") && told.contains(lacks),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn diff_finds_a_server_that_works_longer() {
     const FLOWS: usize = 25;
     const WORK: Duration = Duration::from_millis(20);

@@ -26,7 +26,7 @@ use crate::print::output::Format;
 use crate::recordings::{Recordings, all_files, files};
 
 use condition::{Condition, Held};
-use difference::Difference;
+use difference::{Difference, messages};
 
 /// The exit status if a condition of `--fail-if` holds.
 const HELD: u8 = 3;
@@ -95,6 +95,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         populations(&paths[0], &choice)?,
         populations(&paths[1], &choice)?,
     ];
+    if let Some(lacking) = lacking([&before, &after]) {
+        bail!("nothing to compare: no message {lacking}");
+    }
     let changes = compare(&before, &after, options.least.into());
     let one_sided = one_sided(&before, &after);
     let seen = seen(&before, &after);
@@ -123,6 +126,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         bail!("too few messages to evaluate: {}", unknown.join(", "));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Name the sides without any message.
+fn lacking(sides: [&[Population]; 2]) -> Option<&'static str> {
+    match sides.map(messages) {
+        [0, 0] => Some("matches on either side"),
+        [0, _] => Some("matches before"),
+        [_, 0] => Some("matches after"),
+        _ => None,
+    }
 }
 
 fn print(output: &mut dyn Write, difference: &Difference, options: &Options) -> Result<()> {

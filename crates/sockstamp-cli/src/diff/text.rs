@@ -42,7 +42,10 @@ pub(super) fn all(output: &mut dyn Write, difference: &Difference, brush: Brush)
     let found: Vec<String> = difference.found().into_iter().map(named).collect();
     match found.is_empty() {
         true => {
-            let words = without_finding(difference.suspect());
+            let words = match difference.suspect() {
+                Some(suspect) => maybe(suspect),
+                None => too_little(changes),
+            };
             writeln!(output, "{}", wrapped(" changed:", words.split(' '), ""))?;
         }
         false => writeln!(output, "{}", wrapped(" changed:", &found, ","))?,
@@ -71,11 +74,28 @@ fn what_is_seen(seen: &Seen) -> String {
     words
 }
 
-/// Name what comes nearest to a change that chance does not make.
-fn without_finding(suspect: Option<&Change>) -> String {
-    let Some(suspect) = suspect else {
-        return "by too little to matter (--least-time, --least-share)".to_owned();
+/// An interval that has twice the time, or half of it, can hide a change.
+const WIDE: f64 = std::f64::consts::LN_2;
+
+/// Tell that nothing which matters is seen, and whether such a change may be there all the same.
+fn too_little(changes: &[Change]) -> String {
+    let is_wide = |change: &&Change| {
+        let reaches = |(least, most): (f64, f64)| least.abs().max(most.abs()) >= WIDE;
+        change.interval.is_none_or(reaches)
     };
+    let seen = "by too little to matter (--least-time, --least-share)";
+    match changes.iter().filter(is_wide).count() {
+        0 => seen.to_owned(),
+        wide => format!(
+            "{seen} in these recordings; others may differ: in {wide} of {} the interval has \
+             twice or half the time, or is not known",
+            counted(changes.len() as u64, "row")
+        ),
+    }
+}
+
+/// Name what comes nearest to a change that chance does not make.
+fn maybe(suspect: &Change) -> String {
     let named = named(suspect);
     let odds = match suspect.chance {
         chance if chance > 0.5 => "no more than by chance".to_owned(),
@@ -94,13 +114,18 @@ fn without_finding(suspect: Option<&Change>) -> String {
     format!("maybe {named}: {odds}; {needed}")
 }
 
+/// An interval from a hundredth of the time to a hundred times as much tells nothing.
+const KNOWN: f64 = 0.99;
+
 /// A star marks what is found.
 fn row(output: &mut dyn Write, change: &Change, brush: Brush) -> io::Result<()> {
     let star = if change.is_found() { "*" } else { " " };
-    let interval = change.bounds().map_or_else(
-        || "-".to_owned(),
-        |(least, most)| format!("{} to {}", percent(least), percent(most)),
-    );
+    let interval = match change.bounds() {
+        Some((least, most)) if least > -KNOWN || most < KNOWN / (1.0 - KNOWN) => {
+            format!("{} to {}", percent(least), percent(most))
+        }
+        _ => "not known".to_owned(),
+    };
     let line = format!(
         " {star} {:<14}{:>6}{:>12}{:>12}{:>10}{interval:>23}",
         change.measure.name(),
@@ -144,6 +169,7 @@ fn named(change: &Change) -> String {
 fn percent(relative: f64) -> String {
     let ratio = relative + 1.0;
     match ratio >= 10.0 {
+        _ if (relative * 100.0).round() == 0.0 => "0 %".to_owned(),
         true if ratio >= 1e5 => format!("×{ratio:.0e}"),
         true => format!("×{ratio:.0}"),
         false => format!("{:+.0} %", relative * 100.0),
@@ -173,7 +199,7 @@ mod tests {
             quantile: 3,
             before: 123_456_789.0,
             after: 123_456_789_000.0,
-            interval: Some((-13.0, 30.0)),
+            interval: Some((-4.0, 30.0)),
             chance: 1.0,
             needed: f64::INFINITY,
             matters: true,
@@ -183,7 +209,7 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert_eq!(
             text,
-            "   conn.handshake p99.9      123 ms       123 s     ×1000        -100 % to ×1e13\n"
+            "   conn.handshake p99.9      123 ms       123 s     ×1000         -98 % to ×1e13\n"
         );
         assert!(text.trim_end().chars().count() <= 80);
     }
@@ -229,8 +255,42 @@ mod tests {
             (-0.5, "-50 %"),
             (8.99, "+899 %"),
             (9.0, "×10"),
+            (-0.001, "0 %"),
         ] {
             assert_eq!(percent(relative), text);
         }
+    }
+
+    #[test]
+    fn an_interval_that_has_everything_is_not_known() {
+        let told = |interval, after: f64| {
+            let change = Change {
+                measure: Measure::Sent,
+                quantile: 0,
+                before: 1_000.0,
+                after,
+                interval,
+                chance: 1.0,
+                needed: 2.0,
+                matters: false,
+            };
+            let mut text = Vec::new();
+            row(&mut text, &change, Brush::default()).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            (text, too_little(&[change]))
+        };
+        let (row, closing) = told(Some((-10.4, 10.4)), 1_000.0);
+        assert!(row.ends_with(" 0 %              not known\n"), "{row}");
+        assert!(
+            closing.contains("others may differ: in 1 of 1 row "),
+            "{closing}"
+        );
+        let (row, closing) = told(Some((-0.05, 0.05)), 1_000.0);
+        assert!(row.ends_with(" -5 % to +5 %\n"), "{row}");
+        assert!(
+            closing.ends_with("(--least-time, --least-share)"),
+            "{closing}"
+        );
+        assert!(told(None, 1_000.0).0.ends_with(" not known\n"));
     }
 }
