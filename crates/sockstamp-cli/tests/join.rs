@@ -160,6 +160,23 @@ fn lives_are_not_joined_again() {
     );
 }
 
+#[test]
+fn recordings_of_other_hours_are_not_joined() {
+    let directory = tempdir().unwrap();
+    let mut rows = two_recordings::rows(SLOW);
+    for message in &mut rows[1] {
+        message.time = Timestamp::from_nanos(message.time.as_nanos() + 3_600_000_000_000);
+        message.seq_end = message.seq_end.wrapping_add(1 << 30);
+    }
+    let paths = two_recordings::write(directory.path(), &rows);
+    let mut command = Command::new(with::sockstamp());
+    let output = command.arg("join").args(paths).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let told = "nothing was joined: by their hosts' clocks, the first is of ";
+    assert!(errors.contains(told), "{errors}");
+}
+
 /// A row may follow a later one by at most the seconds that a row group spans.
 #[test]
 fn late_bounds_and_times_below_zero_are_counted() {

@@ -153,6 +153,14 @@ fn what_recordings_have_is_as_its_schema_has_it() {
         measured(&host, &["record", "-o", &path]);
         path
     });
+    // The other host recorded at the same time.
+    let copy = directory
+        .path()
+        .join("copy.parquet")
+        .to_str()
+        .unwrap()
+        .to_owned();
+    fs::copy(&a, &copy).unwrap();
     for (name, arguments) in [
         ("report", vec!["report", &a]),
         (
@@ -161,7 +169,7 @@ fn what_recordings_have_is_as_its_schema_has_it() {
         ),
         ("explain", vec!["explain", "-r", &a]),
         ("diff", vec!["diff", &a, &b]),
-        ("join", vec!["join", &a, &b]),
+        ("join", vec!["join", &a, &copy]),
         ("trace", vec!["trace", "-r", &a]),
         ("stuck-recorded", vec!["stuck", "-r", &a]),
         ("recover", vec!["recover", &a]),

@@ -12,7 +12,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
 use sockstamp_join::{Half, Maker};
-use sockstamp_model::clock::Timestamp;
+use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_record::{Detail, Reader};
 
@@ -30,11 +30,15 @@ pub(super) struct Recorded {
     pub(super) messages: u64,
     /// The monotonic clock at the first and the last message.
     pub(super) span: Option<(u64, u64)>,
+    /// The host's wall clock at the same.
+    pub(super) times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
 }
 
 impl Recorded {
     fn add(&mut self, message: &Message) {
         self.messages += 1;
+        let (first, last) = self.times.unwrap_or((message.time, message.time));
+        self.times = Some((first.min(message.time), last.max(message.time)));
         let stamp = message.stamps.ack.or(message.stamps.read);
         if let Some(stamp) = stamp.map(Timestamp::as_nanos) {
             let (first, last) = self.span.unwrap_or((stamp, stamp));

@@ -88,6 +88,11 @@ impl Joined {
         })
     }
 
+    /// Return true if no message was joined.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sums.iter().all(|sums| sums.total.is_empty())
+    }
+
     /// Return the messages from a host.
     pub(super) fn from(&self, host: Host) -> &Sums {
         &self.sums[host as usize]

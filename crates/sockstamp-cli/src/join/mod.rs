@@ -64,7 +64,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print")
         }
-        _ => Ok(ExitCode::SUCCESS),
+        _ => match text::apart(&joined.hosts).filter(|_| joined.is_empty()) {
+            Some(apart) => bail!("nothing was joined: {apart}"),
+            None => Ok(ExitCode::SUCCESS),
+        },
     }
 }
 

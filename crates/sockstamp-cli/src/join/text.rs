@@ -3,11 +3,15 @@
 use std::io::{self, Write};
 
 use sockstamp_join::{Host, Quality, Reason};
+use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::percent::share;
+use sockstamp_run::utc::utc;
 
+use super::halves::Recorded;
 use super::joined::Joined;
 use super::waterfall;
 use crate::print::colour::Brush;
+use crate::print::line::time_of_day;
 use crate::print::numbers::counted;
 use crate::print::paragraph::wrapped;
 use crate::print::row::row;
@@ -65,6 +69,25 @@ fn escaped(name: &str) -> String {
     sockstamp_model::name::Name::from(name.as_bytes()).to_string()
 }
 
+/// Return the times of the recordings by their hosts' clocks, if these do not overlap.
+pub(super) fn apart([first, second]: &[Recorded; 2]) -> Option<String> {
+    let [one, two] = [first.times?, second.times?];
+    (one.1 < two.0 || two.1 < one.0).then(|| {
+        format!(
+            "by their hosts' clocks, the first is of {}, and the second of {}",
+            times(one),
+            times(two)
+        )
+    })
+}
+
+fn times((first, last): (Timestamp<Realtime>, Timestamp<Realtime>)) -> String {
+    let [first, last] = [first, last].map(Timestamp::as_nanos);
+    let [date, ..] = utc(first / 1_000_000_000);
+    let [begin, end] = [first, last].map(|time| time_of_day(time).as_str()[..8].to_owned());
+    format!("{date} {begin} to {end} UTC")
+}
+
 fn clocks(joined: &Joined) -> String {
     let clocks = joined.join.clocks();
     let words = match joined
@@ -73,11 +96,11 @@ fn clocks(joined: &Joined) -> String {
     {
         Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => {
             format!(
-                "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
+                "{}, the second ahead by {} ± {}, {}",
                 estimate.quality.name(),
                 estimate.offset.delta(),
                 estimate.error,
-                f64::midpoint(least, most) / 1e3,
+                drift(least, most),
             )
         }
         Some((estimate, _)) => estimate.quality.name().to_owned(),
@@ -94,6 +117,19 @@ fn clocks(joined: &Joined) -> String {
     };
     let words = format!("{words}{steps}{late}");
     wrapped(" clocks:", words.split(' '), "")
+}
+
+/// Tell how fast the clocks move apart, in nanoseconds a second; a drift is known if none is out of
+/// the question.
+fn drift(least: f64, most: f64) -> String {
+    let (middle, error) = (f64::midpoint(least, most) / 1e3, (most - least) / 2e3);
+    match least > 0.0 || most < 0.0 {
+        true => format!("drifting {middle:+.1} ± {error:.1} µs/s"),
+        false => format!(
+            "no drift known (within {:.1} µs/s)",
+            least.abs().max(most) / 1e3
+        ),
+    }
 }
 
 /// Name a direction: by the places of the hosts as well, if their names are equal.
@@ -143,6 +179,33 @@ fn direction(output: &mut dyn Write, joined: &Joined, from: Host, brush: Brush) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn recordings_of_other_times_are_said_to_be() {
+        let of = |first: u64, last: u64| Recorded {
+            times: Some((
+                Timestamp::from_nanos(first * 1_000_000_000),
+                Timestamp::from_nanos(last * 1_000_000_000),
+            )),
+            ..Recorded::default()
+        };
+        assert_eq!(apart(&[of(10, 20), of(20, 30)]), None);
+        assert_eq!(
+            apart(&[of(10, 20), of(3_700, 3_710)]).as_deref(),
+            Some(
+                "by their hosts' clocks, the first is of 1970-01-01 00:00:10 to 00:00:20 UTC, and \
+                 the second of 1970-01-01 01:01:40 to 01:01:50 UTC"
+            )
+        );
+        assert_eq!(apart(&[of(10, 20), Recorded::default()]), None);
+    }
+
+    #[test]
+    fn a_drift_within_its_error_is_not_known() {
+        assert_eq!(drift(-2446.0, 2612.0), "no drift known (within 2.6 µs/s)");
+        assert_eq!(drift(-100.0, -80.0), "drifting -0.1 ± 0.0 µs/s");
+        assert_eq!(drift(1_000.0, 3_000.0), "drifting +2.0 ± 1.0 µs/s");
+    }
 
     #[test]
     fn directions_between_hosts_of_one_name_can_be_told_apart() {
