@@ -56,6 +56,43 @@ fn states(report: &Value, used: bool) -> Vec<(&str, &str)> {
         .collect()
 }
 
+/// Sends twenty datagrams on a connected socket, and as many with an address each.
+const SENDS: &str = "
+import socket
+reader, connected, other = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
+reader.bind(('127.0.0.1', 0))
+connected.connect(reader.getsockname())
+for _ in range(20):
+    connected.send(b'.')
+    other.sendto(b'.', reader.getsockname())
+";
+
+/// Without fentry the begin of sends on connected sockets is not seen: their program has counted
+/// them.
+#[test]
+fn doctor_and_stat_tell_what_a_refused_hook_takes_away() {
+    let output = Command::new(with::sockstamp()).arg("doctor").output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_refused = text.contains("fentry/udp_sendmsg refused");
+    let loss = ": sends of connected UDP sockets have no tx.copy";
+    assert_eq!(text.contains(loss), is_refused, "{text}");
+    let mut command = Command::new(with::sockstamp());
+    command.args([
+        "stat",
+        "--every",
+        "--max-cost=none",
+        "--",
+        "python3",
+        "-c",
+        SENDS,
+    ]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let told = "begin not seen: 20 of 40 sends, of connected UDP sockets";
+    assert_eq!(text.contains(told), is_refused, "{text}");
+}
+
 #[test]
 fn doctor_as_root_tries_every_hook_and_passes_its_self_test() {
     let before = Leftovers::before();

@@ -105,6 +105,7 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Beside, "corner_cases", "groups::"),
     place(Group::Beside, "corner_cases", "names::"),
     place(Group::Beside, "corner_cases", "selection::"),
+    place(Group::Live, "doctor", "doctor_and_stat_"),
     place(Group::Live, "doctor", "doctor_as_root_"),
     place(Group::Live, "doctor", "the_plan_is_the_one_by_which_"),
     place(Group::Beside, "doctor", ""),

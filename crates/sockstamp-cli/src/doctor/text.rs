@@ -254,9 +254,17 @@ fn list(capabilities: impl Iterator<Item = Capability>) -> String {
 }
 
 fn hook(hook: &TriedHook) -> Line {
-    let note = if hook.used { "" } else { " (not needed)" };
+    let is_refused = matches!(hook.trial, Trial::Refused(_));
+    let note = match hook.section.as_str() {
+        _ if !hook.used => " (not needed)",
+        "fentry/udp_sendmsg" | "fentry/udpv6_sendmsg" if is_refused => UNSEEN_SENDS,
+        _ => "",
+    };
     line(&hook.section, trial(&hook.trial) + note)
 }
+
+/// The loss without fentry.
+const UNSEEN_SENDS: &str = ": sends of connected UDP sockets have no tx.copy";
 
 fn trial(trial: &Trial) -> String {
     match trial {

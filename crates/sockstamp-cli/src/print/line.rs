@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::digits::{Digits, append_number, three_digits};
-use sockstamp_model::flow::canonical;
+use sockstamp_model::flow::{Protocol, canonical};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
@@ -47,6 +47,9 @@ static PARTS: [Label; Part::COUNT] = {
 
 static SENT: Label = Label::of(&[SEPARATOR, "sent "]);
 static TOTAL: Label = Label::of(&[SEPARATOR, "total "]);
+/// The same of a send whose begin was not seen.
+static SENT_LEAST: Label = Label::of(&[SEPARATOR, "sent ≥"]);
+static TOTAL_LEAST: Label = Label::of(&[SEPARATOR, "total ≥"]);
 static OLDEST: Label = Label::of(&[SEPARATOR, "oldest "]);
 
 /// A line under way, without its end.
@@ -114,10 +117,14 @@ impl Line {
     /// Add what the stages come to, and what is out of the ordinary.
     fn result(&mut self, message: &Message) {
         if message.verdict.is_valid() {
+            let (sent, total) = match is_begin_unseen(message) {
+                true => (&SENT_LEAST, &TOTAL_LEAST),
+                false => (&SENT, &TOTAL),
+            };
             if message.direction == Direction::Tx {
-                self.time(&SENT, message.time());
+                self.time(sent, message.time());
             }
-            self.time(&TOTAL, message.total());
+            self.time(total, message.total());
         } else {
             self.text("  refused: ");
             self.text(message.verdict.name());
@@ -250,6 +257,14 @@ impl Line {
     }
 }
 
+/// Return true for a send of UDP whose begin no hook has shown: one of a connected socket, where
+/// functions are not traced. Its times begin when its packets were queued.
+fn is_begin_unseen(message: &Message) -> bool {
+    message.direction == Direction::Tx
+        && message.flow.protocol == Protocol::Udp
+        && message.stages[Stage::TxCopy].is_none()
+}
+
 /// Break a line between its items if it is wider than the terminal, and indent the rest.
 pub(crate) fn folded(line: &[u8], width: usize) -> String {
     const INDENT: &str = "                ";
@@ -285,7 +300,33 @@ pub(crate) fn time_of_day(nanos: u64) -> Digits<15> {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::fixture;
+
     use super::*;
+
+    #[test]
+    fn a_send_whose_begin_was_not_seen_took_at_least_as_long() {
+        let told = |protocol, copy| {
+            let mut message = fixture::message(Direction::Tx);
+            message.flow.protocol = protocol;
+            message.stages[Stage::TxCopy] = copy;
+            message.stages[Stage::TxQdisc] = Some(Nanos(4_700));
+            let mut line = Line::default();
+            line.result(&message);
+            String::from_utf8(line.0).unwrap()
+        };
+        let unseen = told(Protocol::Udp, None);
+        assert!(
+            unseen.contains("  sent ≥") && unseen.contains("  total ≥"),
+            "{unseen}"
+        );
+        for seen in [
+            told(Protocol::Udp, Some(Nanos(9))),
+            told(Protocol::Tcp, None),
+        ] {
+            assert!(seen.contains("  sent ") && !seen.contains('≥'), "{seen}");
+        }
+    }
 
     #[test]
     fn a_line_is_folded_between_its_items() {

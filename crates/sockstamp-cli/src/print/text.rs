@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use sockstamp_host::places::Places;
+use sockstamp_model::histogram::Histogram;
+use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 
 use crate::print::colour::Brush;
 use crate::print::counters::{connections, losses, verdicts};
-use crate::print::directions::{DIRECTIONS, directions};
+use crate::print::directions::{DIRECTIONS, are_lives, directions};
 use crate::print::findings::Shown;
 use crate::print::headline::headline;
 use crate::print::numbers::counted;
@@ -44,10 +46,32 @@ pub(crate) fn table(
     verdicts(output, summary, brush)?;
     listeners::lines(output, &summary.listeners, places.home, &places.names)?;
     interfaces::summary(output, &summary.interfaces, places.home, &places.names)?;
+    begins_unseen(output, summary)?;
     losses(output, summary, brush)?;
     coalescing::lines(output, &summary.coalescing, places.home, &places.names)?;
     findings.print(output, brush)?;
     writeln!(output)
+}
+
+/// Tell of how many sends the begin was not seen, where that of others was.
+fn begins_unseen(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let count = |stage| {
+        summary.tx.stages[stage]
+            .as_ref()
+            .map_or(0, Histogram::count)
+    };
+    let (begun, sent) = (count(Stage::TxCopy), summary.tx.sent.count());
+    let unseen = sent.saturating_sub(begun);
+    let is_told = summary.absent.contains_key(&Stage::TxCopy) || are_lives(summary);
+    if unseen == 0 || is_told {
+        return Ok(());
+    }
+    let words = format!(
+        "{unseen} of {sent} sends, of connected UDP sockets: their time is from tx.qdisc on, and \
+         \"tx sent\" took at least that long (doctor: fentry/udp_sendmsg)"
+    );
+    let line = wrapped(" begin not seen:", words.split(' '), "");
+    writeln!(output, "{line}")
 }
 
 /// Print which counts are estimates.
@@ -306,6 +330,13 @@ mod tests {
         summary.lost.evicted = 2;
         summary.lost.not_adopted = 1;
         assert!(printed(&summary).contains("\n lost: evicted 2, not adopted 1\n"));
+        assert!(!printed(&summary).contains("not followed"));
+        summary.lost = Lost {
+            datagrams: 14,
+            ..Lost::default()
+        };
+        let calls = "\n lost: nothing\n not followed: 14 calls of UDP sockets, before programs";
+        assert!(printed(&summary).contains(calls), "{}", printed(&summary));
     }
 
     #[test]
@@ -321,7 +352,7 @@ mod tests {
             .join(" ");
         assert!(
             words.starts_with("diagnosis: 100 of 100 datagrams were dropped at their socket")
-                && words.ends_with("→ stat --by comm,port"),
+                && words.ends_with("→ sockstamp stat --by comm,port"),
             "{text}"
         );
     }

@@ -76,8 +76,12 @@ fn text(message: &Message) -> String {
     }));
     match (message.verdict, message.direction) {
         (Verdict::Valid, Direction::Tx) => {
-            items.push(format!("sent {}", message.time()));
-            items.push(format!("total {}", message.total()));
+            // Only a hook at its entry shows when a send of UDP began.
+            let is_unseen = message.stages[Stage::TxCopy].is_none();
+            let is_bound = message.flow.protocol == Protocol::Udp && is_unseen;
+            let sign = if is_bound { "≥" } else { "" };
+            items.push(format!("sent {sign}{}", message.time()));
+            items.push(format!("total {sign}{}", message.total()));
         }
         (Verdict::Valid, Direction::Rx) => items.push(format!("total {}", message.total())),
         (verdict, _) => items.push(format!("refused: {}", verdict.name())),
