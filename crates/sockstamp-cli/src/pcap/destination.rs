@@ -49,7 +49,11 @@ pub(super) fn refuse_recording(path: &Path) -> Result<()> {
 /// Say how many packets were written, and how many were not.
 pub(super) fn tell(written: u64, lost: Lost, all_stages: bool) {
     match all_stages {
-        true => complain(format_args!("{written} packets written")),
+        true => complain(format_args!(
+            "{written} records written, one of a packet for each stage at which it was seen, each \
+             stage an interface: take one of them (frame.interface_name), or the repeats look \
+             sent again"
+        )),
         false => complain(format_args!(
             "{written} packets written, each with the time where it was seen first; \
              --all-stages writes each stage"

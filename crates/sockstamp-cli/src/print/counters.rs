@@ -6,6 +6,7 @@ use sockstamp_model::summary::{Connections, NicReads, NicStamps, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::print::colour::Brush;
+use crate::print::numbers::counted;
 use crate::print::paragraph::wrapped;
 
 pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
@@ -60,7 +61,6 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
         ("host-path", lost.host_path),
         ("skipped", lost.skipped),
         ("groups", lost.groups),
-        ("datagrams", lost.datagrams),
         ("not adopted", lost.not_adopted),
     ];
     let told: Vec<_> = counters
@@ -73,6 +73,10 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
     } else {
         writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
     }
+    if lost.datagrams > 0 {
+        let line = wrapped(" not followed:", unfollowed(lost.datagrams).split(' '), "");
+        writeln!(output, "{line}")?;
+    }
     if let Some(stamps) = &summary.nic_stamps {
         writeln!(output, "{}", nic_stamps(stamps))?;
     }
@@ -80,6 +84,15 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
         writeln!(output, "{}", nic_reads(reads))?;
     }
     Ok(())
+}
+
+/// Tell of calls of UDP sockets that came before their programs. No packet was lost by that, and
+/// whom they were for is not known.
+fn unfollowed(calls: u64) -> String {
+    format!(
+        "{} of UDP sockets, before programs were attached for them, whatever the filter",
+        counted(calls, "call")
+    )
 }
 
 /// Tell what became of reads that a NIC may have stamped, and how well `rx.nic` is known.

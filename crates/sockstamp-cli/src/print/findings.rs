@@ -29,7 +29,11 @@ impl Shown<'_> {
         }
         let (printed, others) = self.diagnosis.printed();
         for finding in printed {
-            let words = format!("{} → {}", finding.sentence, finding.next);
+            let next = match finding.next.as_str() {
+                "" => String::new(),
+                next => format!(" → sockstamp {next}"),
+            };
+            let words = format!("{}{next}", finding.sentence);
             let sentence = wrapped(" diagnosis:", words.split(' '), "");
             writeln!(output, "{}", brush.bold(&sentence))?;
             if self.why {
@@ -38,7 +42,7 @@ impl Shown<'_> {
         }
         if others > 0 {
             let more = &self.diagnosis.more;
-            writeln!(output, "            and {others} more: {more}")?;
+            writeln!(output, "            and {others} more: sockstamp {more}")?;
         }
         for note in &self.diagnosis.notes {
             writeln!(output, "{}", wrapped(" note:", note.split(' '), ""))?;

@@ -114,7 +114,7 @@ pub(crate) fn rows(
     writeln!(
         output,
         "{label:<LABEL$}{:>9}{:>8}{:>9}{:>9}{:>9}  largest stage",
-        "messages", "retrans", "p50", "p99", "max"
+        "messages", "retrans", "~p50", "~p99", "max"
     )?;
     for (name, group) in rows {
         named_line(output, name)?;
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(
             printed(|output| table(output, &groups(), 1)),
             concat!(
-                " by comm,port    messages retrans      p50      p99      max  largest stage\n",
+                " by comm,port    messages retrans     ~p50     ~p99      max  largest stage\n",
                 " nginx 443\n",
                 "  tx                    7       0  3.95 ms  4.00 ms  4.00 ms  tx.qdisc 75.0 %\n",
                 " other (2 more)\n",

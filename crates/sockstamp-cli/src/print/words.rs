@@ -28,6 +28,14 @@ const COUNTS: &[(&str, &str)] = &[
         "The bytes of one send call (tx) or of one read call (rx).",
     ),
     (
+        "~p50, ~p99",
+        "Quantiles of a group, from buckets of 19 %: up to 9 % off.",
+    ),
+    (
+        "≥",
+        "A send whose begin was not seen: it took at least that long.",
+    ),
+    (
         "flow",
         "A connected socket: network namespace, protocol, local and remote end.",
     ),
@@ -116,7 +124,8 @@ const LOST: &[(&str, &str)] = &[
     ("groups", "Times that a flow found no slot for its group."),
     (
         "datagrams",
-        "Reads, sends and connects of UDP before its programs were attached.",
+        "Reads, sends and connects of UDP before its programs were attached, whatever the filter; \
+         below the table: not followed.",
     ),
     (
         "not adopted",

@@ -107,7 +107,7 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
 fn findings(app: &App, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let findings = app.findings();
     let sentences = findings.iter().map(|finding| {
-        let words = format!("{} → {}", finding.sentence, finding.next);
+        let words = format!("{} → sockstamp {}", finding.sentence, finding.next);
         paragraph::wrapped_to(width, " diagnosis:", words.split(' '), "")
     });
     let sentences: Vec<_> = sentences.collect();
