@@ -94,8 +94,8 @@ impl<'a> Account<'a> {
         };
     }
 
-    /// Return true for so few waits of a service that pushes, too, that they may be more of the same:
-    /// no look shows tasks that do anything for them but wait for each other.
+    /// Return true for so few waits of a service that pushes, too, that they may be more of the
+    /// same: no look shows tasks that do anything for them but wait for each other.
     pub(super) fn may_be_pushed(&self) -> bool {
         const MANY: usize = 3;
         let is_idle = |counted: &Counted<'_>| {

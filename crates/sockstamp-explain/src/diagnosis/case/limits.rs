@@ -113,8 +113,8 @@ impl Case {
 
     /// Return true for a question that was asked again after ten times as long as answers take: one
     /// after another on a socket, to a slow server, looks the same otherwise, unless none was
-    /// answered. A service other than for names must answer most of its questions at once (a sleepy device answers the second), or
-    /// be one that answers each (NTP, SNMP, RADIUS).
+    /// answered. A service other than for names must answer most of its questions at once (a sleepy
+    /// device answers the second), or be one that answers each (NTP, SNMP, RADIUS).
     pub(super) fn is_in_vain(&self, wait: &Slow, asked_again: &BTreeMap<Key, u64>) -> bool {
         let is_again = wait.flow.protocol == Protocol::Udp && wait.how == End::AskedAgain;
         if !is_again || is_for_many(wait.peer()) {
