@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
@@ -76,6 +76,9 @@ pub fn own() -> Result<NetnsInode> {
 ///
 /// If there is none.
 pub fn existing(name: &str) -> Result<PathBuf> {
+    if let Some(called) = called_otherwise(name) {
+        bail!("no network namespace {name}: it is called {called}: write --netns {called}");
+    }
     if name.contains('/') {
         bail!("no network namespace {name}: it is a name of ip-netns(8), or a process");
     }
@@ -86,6 +89,30 @@ pub fn existing(name: &str) -> Result<PathBuf> {
         bail!("{} is no network namespace", path.display());
     }
     Ok(path)
+}
+
+/// Return the name or the process of a namespace that was named by its file or by its inode.
+fn called_otherwise(name: &str) -> Option<String> {
+    if name.contains('/') {
+        let file = Path::new(name).strip_prefix("/var").ok();
+        let file = file.map_or_else(|| PathBuf::from(name), |file| Path::new("/").join(file));
+        return called(&file).filter(|called| is_namespace(&path(called)).unwrap_or(false));
+    }
+    let inode = NetnsInode(name.parse().ok()?);
+    match path(name).exists() {
+        true => None,
+        false => files().get(&inode).and_then(|file| called(file)),
+    }
+}
+
+/// Return the name of ip-netns(8) or the process that a file of [`files`] belongs to.
+fn called(file: &Path) -> Option<String> {
+    if let Ok(name) = file.strip_prefix("/run/netns") {
+        return name.to_str().map(str::to_owned);
+    }
+    let process = file.to_str()?.strip_prefix("/proc/")?;
+    let process = process.strip_suffix("/ns/net")?;
+    process.parse::<u32>().ok().map(|_| process.to_owned())
 }
 
 fn is_namespace(path: &Path) -> Result<bool, Errno> {
@@ -348,9 +375,36 @@ pub(crate) fn of_process(process: &Path) -> Option<NetnsInode> {
 ///
 /// If there is no such interface, no such namespace, or no right to enter it.
 pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
-    let Some(netns) = netns else {
-        return index_here(name);
+    let found = match netns {
+        Some(netns) => index_there(name, netns),
+        None => index_here(name),
     };
+    found.map_err(|error| match elsewhere(name) {
+        Some(told) => anyhow!("no interface {name} here: {told}"),
+        None => error,
+    })
+}
+
+/// Return where an interface is that was looked for in another network namespace.
+fn elsewhere(name: &str) -> Option<String> {
+    if let Some((interface, netns)) = name.split_once('@') {
+        return Some(format!(
+            "its network namespace has an option: write -i {interface} --netns {netns}"
+        ));
+    }
+    let there = in_each(None, || if_nametoindex(name).is_ok());
+    let files = files();
+    let have = there.into_iter().filter(|(_, has)| matches!(has, Ok(true)));
+    let names = have.filter_map(|(netns, _)| called(files.get(&netns)?));
+    let names: Vec<_> = names.collect();
+    let first = names.first()?;
+    Some(format!(
+        "it is in network namespace {}: write --netns {first}",
+        names.join(", ")
+    ))
+}
+
+fn index_there(name: &str, netns: &str) -> Result<NonZeroU32> {
     let file = File::open(existing(netns)?)?;
     inside(file, || index_here(name))
         .map_err(|error| match error.kind() {
@@ -454,6 +508,24 @@ mod tests {
             let error = hold(name).unwrap_err().to_string();
             assert!(error.contains("no network namespace"), "{name}: {error}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_is_named_by_its_file_or_inode_has_another_name() {
+        let process = std::process::id();
+        let inode = own().unwrap().0.to_string();
+        for name in [format!("/proc/{process}/ns/net"), inode] {
+            let error = hold(&name).unwrap_err().to_string();
+            let (_, called) = error.rsplit_once("write --netns ").unwrap();
+            assert_eq!(hold(called).unwrap().inode(), own().unwrap(), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_interface_has_its_namespace_in_an_option_of_its_own() {
+        let error = interface_index("eth0@other", None).unwrap_err();
+        let told = error.to_string();
+        assert!(told.ends_with("write -i eth0 --netns other"), "{told}");
     }
 
     #[test]
