@@ -101,6 +101,15 @@ pub fn check(options: &Options) -> Result<()> {
     Checked::new(&read(options)?).map(|_| ())
 }
 
+/// Return all settings, those of the file and the defaults of the others, as a file has them.
+///
+/// # Errors
+///
+/// If something is wrong with the file.
+pub fn settings(options: &Options) -> Result<String> {
+    toml::to_string(&read(options)?).context("cannot print the settings")
+}
+
 /// Have the running agent keep the last minutes, and return their directory.
 ///
 /// # Errors
@@ -446,7 +455,10 @@ impl<'a> Agent<'a> {
 
     fn metrics(&mut self, format: Format) -> Result<Pieces> {
         if format == Format::OpenMetrics && !std::mem::replace(&mut self.told_of_native, true) {
-            complain("Prometheus reads classic histograms: for native ones, see docs/agent.md");
+            complain(
+                "Prometheus reads classic histograms: native ones need scrape_native_histograms in its \
+                 settings",
+            );
         }
         Ok(format.pieces(self.series()?))
     }

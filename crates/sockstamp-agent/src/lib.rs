@@ -49,5 +49,5 @@ mod threads;
 mod values;
 mod waiting;
 
-pub use agent::{Options, check, run, snapshot};
+pub use agent::{Options, check, run, settings, snapshot};
 pub use values::listen::listen_address;

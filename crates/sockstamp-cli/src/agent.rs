@@ -22,12 +22,15 @@ pub struct Options {
     /// Send this request to the running agent, at the address of --listen or of the file
     #[arg(value_enum, conflicts_with = "check")]
     pub action: Option<Action>,
-    /// Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them
+    /// Read settings from this file, and reload it on SIGHUP; --print-settings lists them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the file of --config, and exit
     #[arg(long, requires = "config")]
     pub check: bool,
+    /// Print all settings, those of the file of --config and the defaults of the others, and exit
+    #[arg(long, conflicts_with_all = ["action", "check"])]
+    pub print_settings: bool,
     /// Serve HTTP at this address, instead of the file's [default: 127.0.0.1:9776]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = sockstamp_agent::listen_address)]
     pub listen: Option<SocketAddr>,
@@ -42,6 +45,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(Action::Snapshot) => {
             let directory = sockstamp_agent::snapshot(&settings)?;
             writeln!(io::stdout(), "{}", Escaped(directory.as_bytes())).context("cannot write")?;
+        }
+        None if options.print_settings => {
+            let settings = sockstamp_agent::settings(&settings)?;
+            // Names that others chose are quoted there.
+            io::stdout()
+                .write_all(settings.as_bytes())
+                .context("cannot write")?;
         }
         None if options.check => {
             sockstamp_agent::check(&settings)?;

@@ -4,6 +4,7 @@ mod fields;
 mod hindsight;
 mod otlp;
 mod place;
+mod wording;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -234,7 +235,9 @@ impl Config {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            let message = renamed(error.message()).unwrap_or(error.message().to_owned());
+            let message = renamed(error.message())
+                .or_else(|| wording::of_yaml(text, at))
+                .unwrap_or_else(|| wording::of_settings(error.message()));
             match key_at(text, at) {
                 Some(key) if !message.starts_with(key) => {
                     located(text, at, &format!("{key}: {message}"))
