@@ -240,7 +240,7 @@ fn what_reads_recordings_takes_a_tree_and_the_same_conditions() {
         of_silent.lines().count() < 5 && of_silent.contains(&silent),
         "{of_silent}"
     );
-    assert_eq!(lines(&["--to", "2000-01-01"]), "");
+    assert_outside(tree);
     let pid = std::process::id().to_string();
     assert_eq!(lines(&["-p", &pid]), all);
     let coloured = lines(&["--color", "always", "--slow", "1us"]);
@@ -267,6 +267,32 @@ fn what_reads_recordings_takes_a_tree_and_the_same_conditions() {
     assert_eq!(stdout(&["recover", tree]).lines().count(), 2);
     let trace = sockstamp(&["export", "--perfetto", "-o", "-", tree]).stdout;
     assert!(trace.len() > 1000);
+}
+
+/// Times in which nothing was recorded are refused, with those of the recording.
+fn assert_outside(tree: &str) {
+    for (span, told) in [
+        (
+            &["--to", "2000-01-01"] as &[&str],
+            "nothing was recorded then",
+        ),
+        (
+            &["--from", "now", "--to", "-5m"],
+            "--to is not after --from",
+        ),
+    ] {
+        let mut command = Command::new(with::sockstamp());
+        let output = command.args(["trace", "-r", tree]).args(span).output();
+        let output = output.unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{span:?}: {stderr}");
+        let (begin, times) = stderr.split_once(": the recording has ").unwrap();
+        assert!(begin.ends_with(told), "{stderr}");
+        let times = times.trim_end().trim_end_matches(" UTC");
+        let (from, to) = times.split_once(" to ").unwrap();
+        let all = stdout(&["trace", "-r", tree, "--from", from, "--to", to]);
+        assert_eq!(all, stdout(&["trace", "-r", tree]));
+    }
 }
 
 /// A file has what would be printed, and - is standard output.

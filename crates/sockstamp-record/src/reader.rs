@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -57,6 +57,12 @@ impl Reader {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.table.rows()
+    }
+
+    /// Return the times of the first and of the last message; `None` if its writer noted none.
+    #[must_use]
+    pub fn span(&self) -> Option<[Timestamp<Realtime>; 2]> {
+        self.table.span()
     }
 
     /// Iterate over the row groups: the number of messages in each.

@@ -17,6 +17,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
+use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::name::Name;
@@ -87,6 +88,28 @@ impl Table {
     pub(crate) fn rows_of_groups(&self) -> impl Iterator<Item = u64> {
         let groups = self.footer.metadata.row_groups().iter();
         groups.map(|group| group.num_rows().cast_unsigned())
+    }
+
+    /// Return the first and the last time of rows, where each row group notes its own.
+    pub(crate) fn span(&self) -> Option<[Timestamp<Realtime>; 2]> {
+        let times = self
+            .columns
+            .iter()
+            .position(|column| column.name == "time_ns")?;
+        let place = *self.places.get(times)?.as_ref()?;
+        let groups = self.footer.metadata.row_groups().iter();
+        let noted = groups.filter(|group| group.num_rows() > 0).map(|group| {
+            let Some(Statistics::Int64(times)) = group.column(place).statistics() else {
+                return None;
+            };
+            Some((*times.min_opt()?, *times.max_opt()?))
+        });
+        let noted: Option<Vec<_>> = noted.collect();
+        let noted = noted?;
+        let first = noted.iter().map(|(first, _)| *first).min()?;
+        let last = noted.iter().map(|(_, last)| *last).max()?;
+        let moment = |time: i64| Some(Timestamp::from_nanos(u64::try_from(time).ok()?));
+        Some([moment(first)?, moment(last)?])
     }
 
     pub(crate) fn unread(&self) -> u64 {

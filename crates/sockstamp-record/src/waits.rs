@@ -327,6 +327,12 @@ impl WaitReader {
         self.0.rows()
     }
 
+    /// Return the first and the last time of waits; `None` if their writer noted none.
+    #[must_use]
+    pub fn span(&self) -> Option<[Timestamp<Realtime>; 2]> {
+        self.0.span()
+    }
+
     /// The bytes after the last note or footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {

@@ -21,6 +21,7 @@ pub(crate) mod paragraph;
 pub(crate) mod peers;
 pub(crate) mod progress;
 pub(crate) mod row;
+pub(crate) mod silence;
 mod stages;
 pub(crate) mod text;
 pub(crate) mod waits;

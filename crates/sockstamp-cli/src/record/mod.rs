@@ -24,11 +24,12 @@ use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
 use crate::options::wrong_use::WrongUse;
 use crate::print::output::is_stdout;
+use crate::print::silence;
 use crate::recordings::PACKETS;
 use crate::recordings::WAITS;
 
 use place::{Choice, Limits, Missing, Place, is_directory};
-use recorder::Recorder;
+use recorder::{Recorded as Written, Recorder};
 
 /// The limits of a file in a directory, unless options say otherwise.
 const ROTATE_SIZE: u64 = 256;
@@ -183,8 +184,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         (Ok(ended), measured) => (ended, measured),
         (Err(_), Err(error)) | (Err(error), Ok(_)) => return Err(error),
     };
-    for recorded in ended.recorded {
+    for recorded in &ended.recorded {
         escape::complain(format_args!("{recorded}"));
+    }
+    if let (Ok(measured), true) = (&measured, ended.recorded.iter().all(Written::is_empty)) {
+        let slow = options.slow_only.slow;
+        silence::tell(&measured.summary, slow, &options.live.command);
     }
     tell_missing(ended.missing);
     let measured = match (measured, ended.failure) {

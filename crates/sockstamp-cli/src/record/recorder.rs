@@ -142,6 +142,12 @@ pub(super) struct Recorded {
     written: Written,
 }
 
+impl Recorded {
+    pub(super) fn is_empty(&self) -> bool {
+        self.written.rows == 0
+    }
+}
+
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, written } = self;

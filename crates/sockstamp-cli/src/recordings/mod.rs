@@ -3,11 +3,14 @@
 pub(crate) mod findings;
 mod next;
 mod served;
+pub(crate) mod span;
 pub(crate) mod waits;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -113,6 +116,7 @@ impl Recordings {
     /// Open files, and those of directories, to read these rows.
     pub(crate) fn chosen(paths: &[PathBuf], choice: Choice) -> Result<Self> {
         let readers = open(&all_files(paths)?)?;
+        span::refuse_outside(&readers, &choice)?;
         Ok(Self { readers, choice })
     }
 
@@ -333,6 +337,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
 fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<PathBuf>> {
     const LEVELS: usize = 3;
     if !path.is_dir() {
+        refuse_others(path)?;
         return Ok(vec![path.to_owned()]);
     }
     let mut directories = vec![path.to_owned()];
@@ -349,6 +354,44 @@ fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<Path
     }
     files.sort();
     Ok(without_duplicates(files))
+}
+
+/// Refuse a pattern that matched nothing, which a shell leaves as it is, the number of a second
+/// process, and captures.
+fn refuse_others(path: &Path) -> Result<()> {
+    let text = path.to_string_lossy();
+    if is_capture(path) {
+        bail!("{text} is a capture, and no recording: tcpdump -r {text}");
+    }
+    if path.exists() {
+        return Ok(());
+    }
+    if text.parse::<u32>().is_ok() {
+        bail!("no recording {text}: several processes are one word, as in --pid 1,{text}");
+    }
+    let folder = path.parent().filter(|folder| folder.is_dir());
+    match folder {
+        Some(folder) if text.contains(['*', '?']) => bail!(
+            "no file is named {text}: write {}, which has all below it",
+            folder.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Return true for a file of pcapng, or of pcap in either order of bytes.
+fn is_capture(path: &Path) -> bool {
+    const BEGINS: [[u8; 4]; 5] = [
+        [0x0a, 0x0d, 0x0d, 0x0a],
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+    ];
+    let mut begin = [0; 4];
+    let read = |mut file: File| file.read_exact(&mut begin);
+    // A pipe would wait for its writer.
+    path.is_file() && File::open(path).and_then(read).is_ok() && BEGINS.contains(&begin)
 }
 
 /// Return the directories in a directory, and its wanted files. A link to a directory is

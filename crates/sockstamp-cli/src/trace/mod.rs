@@ -15,6 +15,7 @@ use sockstamp_run::command;
 
 use crate::measure::{self, Measurement, Recorded};
 use crate::print::interfaces::Namespaces;
+use crate::print::silence;
 use crate::recordings::Recordings;
 pub use options::Options;
 use printer::Printer;
@@ -37,6 +38,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let measured = measure::run(&measurement, &mut printer)?;
     printer.finish(measured.summary.lost.ring)?;
+    if printer.has_printed_nothing() {
+        let slow = options.slow_only.slow;
+        silence::tell(&measured.summary, slow, &options.live.command);
+    }
     Ok(measured
         .status
         .map_or(ExitCode::SUCCESS, command::exit_code))

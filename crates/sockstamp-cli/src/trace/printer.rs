@@ -39,6 +39,7 @@ pub(super) struct Printer {
     format: Format,
     /// Messages that are still to be shown, if they are counted.
     left: Option<u64>,
+    printed: u64,
     flush_lines: bool,
     brush: Brush,
     /// Messages that took longer stand out.
@@ -69,6 +70,7 @@ impl Printer {
             namespaces,
             format: options.format,
             left: options.count,
+            printed: 0,
             flush_lines: terminal,
             brush: options.colours.brush(terminal),
             slow: (options.slow_only.slow).map_or(Scope::default().slow, Nanos::from),
@@ -112,6 +114,10 @@ impl Printer {
         self.output.write_all(self.line.as_bytes())
     }
 
+    pub(super) fn has_printed_nothing(&self) -> bool {
+        self.printed == 0
+    }
+
     pub(super) fn wants_more(&self) -> bool {
         self.failure.is_none() && self.left != Some(0)
     }
@@ -144,6 +150,7 @@ impl Observer for Printer {
     fn message(&mut self, message: &Message) {
         if self.wants_more() {
             self.left = self.left.map(|left| left - 1);
+            self.printed += 1;
             let printed = self.line(message);
             self.keep(printed);
         }

@@ -47,5 +47,12 @@ pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode
         _ => {}
     }
     printer.finish(recordings.lost().ring)?;
+    if printer.has_printed_nothing() {
+        let why = match recordings.is_part() || limit.is_some() {
+            true => "no message of the recording matches",
+            false => "the recording has no message",
+        };
+        escape::complain(format_args!("{why}"));
+    }
     Ok(ExitCode::SUCCESS)
 }
