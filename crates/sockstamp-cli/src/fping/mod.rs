@@ -68,7 +68,7 @@ fn as_ping(options: &Options) -> Result<ping::Options> {
         false => options.patience(),
     };
     Ok(ping::Options {
-        targets: options.file.clone(),
+        targets: options.list(),
         ipv4: options.ipv4,
         ipv6: options.ipv6,
         count: options.count.or(options.vcount),

@@ -10,8 +10,9 @@ use clap::{ArgAction, ArgGroup, Args};
 #[command(disable_version_flag = true)]
 #[command(group = ArgGroup::new("counting").args(["count", "vcount", "forever"]))]
 pub struct Options {
-    /// Hosts to probe; with -g a network, or a first and a last address
-    #[arg(value_name = "TARGET", required_unless_present_any = ["file", "version"])]
+    /// Hosts to probe, without any those on standard input; with -g a network, or a first and a
+    /// last address
+    #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -118,6 +119,13 @@ impl Options {
     /// Return true if probes are counted, and false if a host is done with its first answer.
     pub(super) fn counts(&self) -> bool {
         self.count.is_some() || self.vcount.is_some() || self.forever
+    }
+
+    /// Return the file of hosts: standard input where nothing names them.
+    pub(super) fn list(&self) -> Option<PathBuf> {
+        let names_none = self.targets.is_empty() && !self.generate;
+        let of_input = names_none.then(|| PathBuf::from("-"));
+        self.file.clone().or(of_input)
     }
 
     pub(super) fn is_quiet(&self) -> bool {

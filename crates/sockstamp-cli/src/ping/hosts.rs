@@ -449,7 +449,7 @@ fn settings(options: &Options, via: Option<&Via>) -> Settings {
         pattern: options
             .pattern
             .as_ref()
-            .map(|pattern| pattern.0.clone())
+            .map(|pattern| pattern.bytes.clone())
             .unwrap_or_default(),
         payload: options.size.into(),
         hop_limit: options.ttl,

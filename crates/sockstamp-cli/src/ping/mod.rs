@@ -150,6 +150,15 @@ impl<'a> Report<'a> {
             [only] => line::head(only, self.options, &sockets),
             several => format!("PING {} targets by {sockets}", several.len()),
         };
+        if let Some(pattern) = &self.options.pattern {
+            let typed = &pattern.typed;
+            writeln!(self.output, "PATTERN: 0x{typed}").context("cannot write")?;
+            if typed.len() > 1 && typed.parse::<u16>().is_ok() {
+                complain(format_args!(
+                    "-p fills probes with these bytes; for a port: --tcp {typed}, or --udp {typed}"
+                ));
+            }
+        }
         let printed = writeln!(self.output, "{head}");
         printed.context("cannot write")
     }

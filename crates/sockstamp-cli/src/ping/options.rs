@@ -17,7 +17,7 @@ use crate::print::output::Format;
 #[derive(Debug, Args)]
 pub struct Options {
     /// Hosts to probe: addresses, names (their first address), 10.0.0.0/24, 10.0.0.1-10.0.0.9
-    #[arg(value_name = "HOST", required_unless_present = "targets")]
+    #[arg(value_name = "HOST", required_unless_present = "targets", value_parser = host)]
     pub hosts: Vec<String>,
     /// Read further hosts from this file, one per line; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -270,7 +270,26 @@ impl From<Fragmentation> for PathMtu {
 
 /// Bytes that fill a payload. A type of its own, since a list would be an option that repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(pub Vec<u8>);
+pub struct Pattern {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Their digits.
+    pub typed: String,
+}
+
+/// Refuse a small number, which would be an address that no host has, and the unit of a time.
+fn host(text: &str) -> Result<String, String> {
+    let number = text.parse::<u64>();
+    if number.is_ok_and(|number| number < 1 << 24) {
+        return Err(format!(
+            "as an address it is 0.x.x.x, which no host has; to end after {text} probes: -c {text}"
+        ));
+    }
+    match ["us", "µs", "ms", "s", "sec"].contains(&text) {
+        true => Err("the unit of a time belongs to its number, as in -i 10ms".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
 
 /// As ping(8), which takes up to 16 bytes.
 fn pattern(text: &str) -> Result<Pattern, String> {
@@ -289,7 +308,10 @@ fn pattern(text: &str) -> Result<Pattern, String> {
         .map(|digits| digits.iter().fold(0, |byte, digit| byte << 4 | digit))
         .collect();
     match bytes.len() {
-        1..=MOST => Ok(Pattern(bytes)),
+        1..=MOST => Ok(Pattern {
+            bytes,
+            typed: text.to_owned(),
+        }),
         _ => Err(format!("it is 1 to {} hexadecimal digits", 2 * MOST)),
     }
 }
@@ -376,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_pattern_is_up_to_16_bytes() {
-        let bytes = |text| pattern(text).map(|pattern| pattern.0);
+        let bytes = |text| pattern(text).map(|pattern| pattern.bytes);
         assert_eq!(bytes("ff00a"), Ok(vec![0xff, 0, 0x0a]));
         assert_eq!(bytes(&"0".repeat(32)), Ok(vec![0; 16]));
         for wrong in ["", "fg", &"0".repeat(33)] {
