@@ -170,6 +170,67 @@ fn targets_that_do_not_exist_are_refused() {
     );
 }
 
+#[test]
+fn an_interface_of_another_namespace_is_named_with_it() {
+    let host = Host::new("elsewhere").unwrap();
+    let mut ip = host.command("ip");
+    ip.args([
+        "link",
+        "add",
+        "sst-there",
+        "type",
+        "veth",
+        "peer",
+        "sst-peer",
+    ]);
+    assert!(ip.status().unwrap().success());
+    let name = host.netns_name();
+    let told = format!("no interface sst-there here: it is in network namespace {name}: ");
+    refused(
+        sockstamp(&["trace", "-i", "sst-there"]),
+        1,
+        &format!("{told}write --netns {name}"),
+    );
+    refused(
+        sockstamp(&["trace", "-i", &format!("sst-there@{name}")]),
+        1,
+        &format!("write -i sst-there --netns {name}"),
+    );
+    let file = format!("/var/run/netns/{name}");
+    refused(
+        sockstamp(&["stat", "--netns", &file]),
+        1,
+        &format!("it is called {name}: write --netns {name}"),
+    );
+}
+
+/// As with fping(8).
+#[test]
+fn hosts_of_fping_stand_on_standard_input_where_none_are_named() {
+    let mut shell = Command::new("sh");
+    let script = format!("echo 127.0.0.1 | {} fping -c 1 -q", with::sockstamp());
+    let output = shell.args(["-c", &script]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("127.0.0.1 : xmt/rcv/%loss = 1/1/0%"),
+        "{stderr}"
+    );
+}
+
+/// What is printed is a file of settings.
+#[test]
+fn an_agent_prints_its_settings_and_takes_them_again() {
+    let output = sockstamp(&["agent", "--print-settings"]).output().unwrap();
+    assert!(output.status.success());
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, &output.stdout).unwrap();
+    let path = file.path().to_str().unwrap();
+    let again = sockstamp(&["agent", "--print-settings", "--config", path]).output();
+    assert_eq!(again.unwrap().stdout, output.stdout);
+    assert!(output.stdout.starts_with(b"listen = "));
+}
+
 /// `/proc` has a directory for any thread, but messages belong to processes.
 fn refused_thread() {
     let (tell, told) = mpsc::channel();
@@ -342,8 +403,8 @@ const WRONG: &[(&str, &str)] = &[
     ("stats", "write sockstamp stat"),
     ("traec port 80", "write sockstamp trace"),
     ("tcpdump port 80", "write sockstamp pcap -w FILE"),
-    ("compare a b", "write sockstamp diff BEFORE AFTER"),
-    ("read a.parquet", "write sockstamp report FILE"),
+    ("compare a b", "write sockstamp diff a b"),
+    ("read a.parquet", "write sockstamp report a.parquet"),
     ("nginx", "sockstamp stat --comm nginx"),
     ("port 80", "sockstamp stat port 80"),
     ("monday.parquet", "sockstamp report monday.parquet"),
@@ -380,7 +441,7 @@ const WRONG: &[(&str, &str)] = &[
     ("stat --group-by pid", "write --by DIMENSION"),
     ("stat --name nginx", "write --comm nginx"),
     ("stat --timeout 5s", "write --duration 5s"),
-    ("record -w a.parquet", "write -o FILE"),
+    ("record -w a.parquet", "write -o a.parquet"),
     ("record a.parquet", "sockstamp record -o a.parquet"),
     ("record", "sockstamp record --output <PATH>"),
     ("report", "sockstamp report <FILE>"),
@@ -423,7 +484,7 @@ const WRONG: &[(&str, &str)] = &[
         "pcap -w a.pcapng a.parquet",
         "sockstamp pcap -w a.pcapng -r a.parquet",
     ),
-    ("pcap a.parquet -o a.pcapng", "write -w FILE"),
+    ("pcap a.parquet -o a.pcapng", "write -w a.pcapng"),
     ("explain -r a.parquet --netns a", "leave out one of them"),
     ("trace a.parquet", "sockstamp trace -r a.parquet"),
     ("stuck a.parquet", "sockstamp stuck -r a.parquet"),
@@ -447,13 +508,13 @@ const WRONG: &[(&str, &str)] = &[
         "completions --status",
         "write sockstamp notifications --status",
     ),
-    ("report -i a.parquet", "sockstamp report FILE"),
+    ("report -i a.parquet", "sockstamp report a.parquet"),
     ("report --html -o a.html a.parquet", "write --html <OUT>"),
     ("report --html a.parquet a.html", "--html OUT FILE"),
     ("report a.parquet -o a.html --html", "write --html <OUT>"),
     ("stuck --watch 1", "sockstamp stuck --watch --interval 1"),
     ("stuck --watch -n 1", "sockstamp stuck --watch --interval 1"),
-    ("top -b -n 1", "write --once"),
+    ("top -b -n 1", "write sockstamp top --once --interval 1"),
     ("top -u root", "write --pid $(pgrep -d, -u root)"),
     ("top -H", "write --by pid,comm"),
     ("doctor eth0", "sockstamp doctor --nic eth0"),
@@ -464,12 +525,15 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "export --format csv a.parquet",
-        "sockstamp report --format csv FILE",
+        "sockstamp report --format csv a.parquet",
     ),
-    ("export --pcap a.parquet", "sockstamp pcap -w OUT -r FILE"),
+    (
+        "export --pcap a.parquet",
+        "sockstamp pcap -w OUT -r a.parquet",
+    ),
     (
         "report --format html a.parquet",
-        "sockstamp report --html OUT FILE",
+        "sockstamp report --html OUT a.parquet",
     ),
     ("stuck -o x.html", "sockstamp report --html x.html FILE"),
     ("stuck --slow 100", "write 100ms, or 100s"),
@@ -488,18 +552,18 @@ const WRONG: &[(&str, &str)] = &[
     ("trace -e trace=network", "all stages are measured"),
     (
         "trace -s 100",
-        "packets are: sockstamp pcap --snaplen 1500 -w FILE",
+        "packets are: sockstamp pcap --snaplen 1500 -w OUT",
     ),
     (
         "trace -A port 80",
-        "packets are: sockstamp pcap --snaplen 1500 -w FILE",
+        "packets are: sockstamp pcap --snaplen 1500 -w OUT",
     ),
     ("pcap -w x -s 96", "write --snaplen 96"),
     (
         "pcap -w x -C 100",
         "sockstamp record --packets --rotate-size MB -o FOLDER/",
     ),
-    ("record -F 99 -o x", "write --sample N/s"),
+    ("record -F 99 -o x", "write --sample 99/s"),
     ("record -D -o x", "sockstamp agent"),
     ("stat --pod web", "write --container web"),
     ("stat -n default --pod web", "never turned into names"),
@@ -544,17 +608,162 @@ const WRONG: &[(&str, &str)] = &[
     ("ss -tnp", "write sockstamp stuck"),
     ("perf stat true", "write sockstamp stat"),
     ("strace -p 1", "write sockstamp trace"),
-    ("exec -- true", "write sockstamp stat -- COMMAND"),
+    ("exec -- true", "write sockstamp stat -- true"),
     ("version", "write sockstamp --version"),
     ("1", "sockstamp stat --pid 1"),
     ("sh -c true", "sockstamp stat -- sh -c true"),
-    ("cat a.parquet", "write sockstamp report FILE"),
+    ("cat a.parquet", "write sockstamp report a.parquet"),
     ("record -o x/ --max-size 100MB", "it is a number"),
     (
         "diff --fail-if 'tx.sent.p99>10%' a b",
         "write 'tx.sent.p99 > +10%'",
     ),
-    ("trace --slower-than 5ms", "--slow now"),
+    ("stuck -n 3", "write --watch --interval 3"),
+    ("stuck -d 3", "write --watch --interval 3"),
+    (
+        "stuck --interval 3",
+        "write sockstamp stuck --watch --interval 3",
+    ),
+    ("stuck --older-than 500ms", "write --slow 500ms"),
+    ("stuck --age 2s", "write --slow 2s"),
+    ("stuck --follow", "write --watch"),
+    ("stuck --head 1", "the oldest come first"),
+    ("stuck --sort age", "the oldest come first"),
+    ("stuck --by pid", "sockstamp stat --by DIMENSION"),
+    (
+        "stat -p 1 2 -- sleep 3",
+        "sockstamp stat -p 1,2 --duration 3",
+    ),
+    ("stat -p '1 2'", "sockstamp stat -p 1,2"),
+    ("stat 1 3", "sockstamp stat --interval 1 --duration 3"),
+    ("stuck 1 3", "sockstamp stuck --watch --interval 1"),
+    ("stat 80 --every", "sockstamp stat --pid 80 --every"),
+    (
+        "stat --netns a -- true",
+        "ip netns exec a sockstamp stat -- true",
+    ),
+    (
+        "stat --netns 17 -- true",
+        "nsenter -n -t 17 sockstamp stat -- true",
+    ),
+    ("trace -p $(true) -c 2", "sockstamp trace --comm NAME -c 2"),
+    ("stat -p \"$(true)\"", "sockstamp stat --comm NAME"),
+    ("explain --p99", "write --slow p99"),
+    ("explain --quantile 99", "write --slow p99"),
+    ("explain --slow p999", "write --slow p99.9"),
+    (
+        "explain --threshold 100",
+        "write sockstamp explain --slow 100ms",
+    ),
+    ("report a.parquet --limit 5", "write --by comm --top 5"),
+    ("report a.parquet -s total", "write --by comm --sort total"),
+    ("report a.parquet --no-pager", "without a pager"),
+    (
+        "report -q 50,95,99 a.parquet",
+        "sockstamp report --html OUT a.parquet",
+    ),
+    (
+        "report --percentile 99.9 a.parquet",
+        "sockstamp report --html OUT a.parquet",
+    ),
+    ("report -i eth0 a.parquet", "write --by interface"),
+    (
+        "report port 80 a.parquet",
+        "sockstamp report a.parquet port 80",
+    ),
+    ("report a.parquet icmp", "sockstamp ping HOST"),
+    ("record --overwrite -o x", "name another, or remove it"),
+    ("record -G 1 -o x/", "write --rotate-time 1"),
+    ("record -C 10 -o x/", "write --rotate-size 10"),
+    ("record -o x/ --max-size 100M", "write --max-size 100"),
+    ("agent -p 9477", "write --listen 127.0.0.1:9477"),
+    ("agent :9477", "sockstamp agent --listen 127.0.0.1:9477"),
+    (
+        "agent --web.listen-address 127.0.0.1:80",
+        "write --listen 127.0.0.1:80",
+    ),
+    ("agent --netns b", "the file of --config"),
+    ("agent port 80", "[target] filter ="),
+    ("agent --once", "sockstamp stat --duration TIME"),
+    (
+        "stat -c redis",
+        "write --container redis; for processes of this name, --comm redis",
+    ),
+    ("stat --slower 50us", "write --slow 50us"),
+    ("trace --slower-than 50us", "write --slow 50us"),
+    ("trace -f port 6379", "`sockstamp trace port 6379`"),
+    (
+        "trace -f 'dst host ::1 and tcp' -d 2",
+        "`sockstamp trace 'dst host ::1 and tcp' -d 2`",
+    ),
+    (
+        "trace -f 'dst host ::1 && tcp[13] != 0'",
+        "sockstamp pcap -w FILE tcp",
+    ),
+    ("trace -f sh -c true", "sockstamp trace -- sh -c true"),
+    ("trace -f -p 1", "`sockstamp trace -p 1 tcp port 80`"),
+    (
+        "trace -d 2 --port 80 --host 1.2.3.4",
+        "sockstamp trace -d 2 port 80 and host 1.2.3.4",
+    ),
+    (
+        "trace --limit 10 --since -5m -r a.parquet",
+        "sockstamp trace --count 10 --from -5m -r a.parquet",
+    ),
+    ("trace -c redis -d 1", "sockstamp trace --comm redis -d 1"),
+    ("trace -n 5 port 80", "write --count 5"),
+    ("trace -v", "sockstamp --explain-words"),
+    (
+        "trace 'net 10.77.0.0 mask 255.255.0.0'",
+        "write net 10.77.0.0/16",
+    ),
+    (
+        "stat host 10.77.1.300",
+        "each of its four numbers is 0 to 255",
+    ),
+    (
+        "stat sst-nobody --every",
+        "sockstamp stat --comm sst-nobody --every",
+    ),
+    ("top --sort p99", "its keys s and S"),
+    ("top -o total", "its keys s and S"),
+    ("diff --by port a b", "sockstamp diff BEFORE AFTER port 80"),
+    ("join --offset 10us a b", "computed from the messages"),
+    ("pcap --slow 50us -w f", "sockstamp trace --slow TIME"),
+    ("pcap -r a.pcapng", "tcpdump -r a.pcapng"),
+    (
+        "pcap p.pcapng port 80",
+        "sockstamp pcap -w p.pcapng port 80",
+    ),
+    ("pcap -B 4096 -w x", "write --buffer MB"),
+    (
+        "export -f csv a.parquet",
+        "sockstamp report --format csv a.parquet",
+    ),
+    ("replay a.parquet", "write sockstamp trace -r a.parquet"),
+    ("attach 17", "write sockstamp stat -p 17"),
+    (
+        "tcpdump -i lo port 80",
+        "write sockstamp pcap -w FILE -i lo port 80",
+    ),
+    ("ping -d 2 ::1", "write -w 2"),
+    ("ping --duration 2 ::1", "write -w 2"),
+    ("ping -N 10.77.1.2", "--netns NAME"),
+    ("ping -n 4 ::1", "sockstamp ping -c 4 ::1"),
+    ("ping ::1 3", "sockstamp ping ::1 -c 3"),
+    ("ping -c 2 -i 10 ms ::1", "sockstamp ping -c 2 -i 10ms ::1"),
+    (
+        "ping --tcp 127.0.0.1:80",
+        "sockstamp ping --tcp 80 127.0.0.1",
+    ),
+    ("fping -m ::1", "at its first address"),
+    ("fping -n ::1", "never turned into names"),
+    ("fping -J ::1", "sockstamp ping --format json"),
+    ("fping -4 -6 ::1", "write one of them"),
+    (
+        "trace --slower-than 5ms",
+        "is called --slow now: write --slow 5ms",
+    ),
     ("explain --worse-than p90", "--slow now"),
 ];
 

@@ -1,28 +1,23 @@
 //! Turn the errors of a command line into one line that ends with what to type.
 
-use std::ffi::OsString;
-
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
 use crate::command_line::Cli;
 use crate::hints::program::is_program;
 use crate::hints::table::{SUBCOMMANDS, has_word};
+use crate::hints::taken::{self, is_taken};
+use crate::hints::values;
 use crate::options::filter::FILTER_WORDS;
 
 /// Return what is wrong and what to type, if that is known.
-pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
-    let words: Vec<String> = arguments
-        .iter()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
     let mut root = Cli::command();
     root.build();
     let usage = || Some(usage_of(error, &root, words.first()?));
     match error.kind() {
-        ErrorKind::InvalidSubcommand => subcommand(error, &root, &words),
-        ErrorKind::UnknownArgument => unknown(error, &root, &words),
+        ErrorKind::InvalidSubcommand => subcommand(error, &root, words),
+        ErrorKind::UnknownArgument => unknown(error, &root, words),
         ErrorKind::InvalidValue => value(error),
         // Errors of our own have no context.
         ErrorKind::ArgumentConflict => conflict(error).or_else(|| Some(first_line(error))),
@@ -33,11 +28,26 @@ pub(crate) fn line(error: &Error, arguments: &[OsString]) -> Option<String> {
             } else {
                 "is"
             };
-            Some(format!("{missing} {are} missing: write {}", usage()?))
+            let written = match with_flags(error, words) {
+                Some(line) if is_taken(&line) => taken::line(&line),
+                _ => usage()?,
+            };
+            Some(format!("{missing} {are} missing: write {written}"))
         }
-        // The words of an integer's parser.
-        _ => Some(first_line(error).replace("invalid digit found in string", "it is a number")),
+        ErrorKind::ValueValidation => Some(values::line(error, &first_line(error), words)),
+        _ => Some(first_line(error)),
     }
+}
+
+/// Return the line with the switches that it lacks.
+pub(super) fn with_flags(error: &Error, words: &[String]) -> Option<Vec<String>> {
+    let ContextValue::Strings(missing) = error.get(ContextKind::InvalidArg)? else {
+        return None;
+    };
+    let are_switches = missing
+        .iter()
+        .all(|option| option.starts_with("--") && !option.contains('<'));
+    are_switches.then(|| taken::replaced(words, 1..1, missing))
 }
 
 /// Return the value of a context of an error as words.
@@ -72,14 +82,13 @@ fn usage_of(error: &Error, root: &Command, name: &str) -> String {
 /// Name what stands in the place of a subcommand.
 fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let typed = of_context(error, ContextKind::InvalidSubcommand)?;
-    let rest = words.join(" ");
+    let rest = quoted(words);
     if let Some((_, instead)) = SUBCOMMANDS
         .iter()
         .find(|(names, _)| has_word(names, &typed))
     {
-        return Some(format!(
-            "there is no subcommand {typed}: write sockstamp {instead}"
-        ));
+        let line = with_rest(instead, words.get(1..)?);
+        return Some(format!("there is no subcommand {typed}: write {line}"));
     }
     if typed.ends_with(".parquet") {
         return Some(format!("to read a recording: sockstamp report {rest}"));
@@ -106,6 +115,39 @@ fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String>
     ))
 }
 
+/// Return words as a shell reads them.
+fn quoted(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| taken::quoted(word)).collect();
+    words.join(" ")
+}
+
+/// Return the line of a subcommand's other name with what stands behind that, if it is taken then;
+/// what it only names gives way.
+fn with_rest(instead: &str, rest: &[String]) -> String {
+    let told = || format!("sockstamp {instead}");
+    if rest.is_empty() {
+        return told();
+    }
+    let words = taken::words(instead.split(',').next().unwrap_or_default());
+    let is_name = |word: &&String| word.chars().all(|c| c.is_ascii_uppercase());
+    let names = words.iter().rev().take_while(is_name).count();
+    let mut places = words.len() - names;
+    // The name of a file to write stays.
+    let is_written = places > 0 && names > 0 && ["-w", "-o"].contains(&words[places - 1].as_str());
+    places += usize::from(is_written);
+    let behind = match rest {
+        [first, behind @ ..] if first == "--" && words[..places].ends_with(&["--".to_owned()]) => {
+            behind
+        }
+        rest => rest,
+    };
+    let line = [&words[..places], behind].concat();
+    match is_taken(&line) {
+        true => taken::line(&line),
+        false => told(),
+    }
+}
+
 /// Return the words with the first subcommand among them in front.
 fn begun_by_its_subcommand(root: &Command, words: &[String]) -> Option<String> {
     let place = words
@@ -116,7 +158,7 @@ fn begun_by_its_subcommand(root: &Command, words: &[String]) -> Option<String> {
         return None;
     };
     let moved = [std::slice::from_ref(name), before, behind].concat();
-    Some(format!("sockstamp {}", moved.join(" ")))
+    Some(taken::line(&moved))
 }
 
 /// Return the most similar word that clap knows, which it names last, if the typed one may be a
@@ -143,7 +185,7 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let first = words.first()?;
     let Some(command) = root.find_subcommand(first) else {
         let moved = begun_by_its_subcommand(root, words)
-            .unwrap_or_else(|| format!("sockstamp stat {}", words.join(" ")));
+            .unwrap_or_else(|| format!("sockstamp stat {}", quoted(words)));
         return Some(format!("a subcommand comes first: {moved}"));
     };
     let called = command.get_name();
@@ -151,10 +193,11 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         let usage = usage_of(error, root, first);
         return Some(format!("{typed} is one word too many: write {usage}"));
     }
-    let elsewhere: Vec<_> = root
-        .get_subcommands()
+    let elsewhere: Vec<&str> = (root.get_subcommands())
         .filter(|other| !other.is_hide_set() && has(other, &typed))
-        .map(|other| format!("sockstamp {} {typed}", other.get_name()))
+        .map(Command::get_name)
+        // What it would do is all that this prints.
+        .filter(|name| *name != "doctor")
         .collect();
     let similar = similar(error, ContextKind::SuggestedArg, &typed);
     match (&elsewhere[..], similar) {
@@ -162,15 +205,27 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         ([], None) => Some(format!(
             "there is no {typed} here: sockstamp {called} --help lists what there is"
         )),
-        ([..], _) if elsewhere.len() <= 3 => Some(format!(
-            "{called} has no {typed}: it is for {}",
-            elsewhere.join(", ")
-        )),
-        _ => Some(format!(
-            "{called} has no {typed}: it is for {} and others",
-            elsewhere[..3].join(", ")
-        )),
+        ([..], _) => Some(of_another(called, &typed, &elsewhere, words)),
     }
+}
+
+/// Name the subcommands that have an option; where one of them takes the whole line, that line.
+fn of_another(called: &str, typed: &str, elsewhere: &[&str], words: &[String]) -> String {
+    let with = |name: &&str| taken::replaced(words, 0..1, &[(*name).to_owned()]);
+    if let Some(line) = elsewhere.iter().map(with).find(|line| is_taken(line)) {
+        return format!("{called} has no {typed}: write {}", taken::line(&line));
+    }
+    let named = |name: &&str| format!("sockstamp {name} {typed}");
+    let names: Vec<_> = elsewhere.iter().take(3).map(named).collect();
+    let others = if elsewhere.len() > 3 {
+        " and others"
+    } else {
+        ""
+    };
+    format!(
+        "{called} has no {typed}: leave it out; it is for {}{others}",
+        names.join(", ")
+    )
 }
 
 /// Return true if a subcommand has an option of this name.
@@ -219,8 +274,8 @@ mod tests {
     use crate::hints::refused;
 
     fn of(words: &str) -> String {
-        let (error, arguments) = refused(words);
-        line(&error, &arguments).unwrap_or_default()
+        let (error, _) = refused(words);
+        line(&error, &taken::words(words)).unwrap_or_default()
     }
 
     #[test]
@@ -239,7 +294,7 @@ mod tests {
     fn an_option_of_another_subcommand_is_found_there() {
         assert_eq!(
             of("recover --perfetto a"),
-            "recover has no --perfetto: it is for sockstamp export --perfetto"
+            "recover has no --perfetto: leave it out; it is for sockstamp export --perfetto"
         );
     }
 

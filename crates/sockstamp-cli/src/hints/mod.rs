@@ -1,9 +1,12 @@
 //! Suggest the intended command for common mistakes in a command line.
 
 mod misused;
+mod processes;
 mod program;
 mod spelled;
 mod table;
+mod taken;
+mod values;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,8 +17,10 @@ use clap::{Arg, Command, CommandFactory};
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
 use crate::options::wrong_filter;
+use processes::is_process;
 use program::is_program;
 use table::{WORDS, filled, has_word};
+use taken::{is_taken, line as typed, quoted};
 
 /// Subcommands that take a filter expression and, except `top` and `stuck`, a command.
 const MEASURING: [&str; 8] = [
@@ -25,30 +30,45 @@ const MEASURING: [&str; 8] = [
 const READING: [&str; 4] = ["stuck", "trace", "pcap", "explain"];
 /// Units of a time, which belong to its number.
 const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
+/// Characters of a process name: TASK_COMM_LEN of include/linux/sched.h, without its end.
+const LONGEST_NAME: usize = 15;
+/// Extensions of captures, which are no recordings.
+const CAPTURES: [&str; 2] = [".pcapng", ".pcap"];
 
 /// Return what is wrong with these arguments and what to type, in one line, if that is known.
 pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    // Programs that run fping know its errors.
-    let is_fping = arguments.get(1).is_some_and(|word| word == "fping");
-    if !error.use_stderr() || arguments.len() < 2 || is_fping {
+    if !error.use_stderr() || arguments.len() < 2 {
         return None;
     }
-    of_sleep(error, arguments)
+    let words: Vec<String> = (arguments.iter().skip(1))
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    of_sleep(error, &words)
         .or_else(|| of_completions(arguments))
-        .or_else(|| of_pause(error, arguments))
+        .or_else(|| of_agent(&words))
+        .or_else(|| processes::none(&words))
+        .or_else(|| processes::several(&words, is_process))
+        .or_else(|| of_namespace(error, &words))
         .or_else(|| spelled::instead(error, arguments))
-        .or_else(|| of_filter(error, arguments))
-        .or_else(|| of_words(arguments))
-        .or_else(|| misused::line(error, arguments))
+        .or_else(|| of_files(&words))
+        .or_else(|| of_filter(error, &words))
+        .or_else(|| hint(&words, is_program, |word| Path::new(word).exists()))
+        .or_else(|| misused::line(error, &words))
+}
+
+/// Return the option for a time that stands alone.
+fn for_time(subcommand: &str, time: &str) -> Vec<String> {
+    let option = match subcommand {
+        "stuck" => "--watch --interval",
+        "top" => "--interval",
+        _ => "--duration",
+    };
+    taken::words(&format!("{option} {time}"))
 }
 
 /// Return what to type for a command that only waits, as perf-stat(1) needs one beside `-p`.
-fn of_sleep(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let words: Vec<_> = arguments
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .collect();
-    let [_, before @ .., sleep, time] = &words[..] else {
+fn of_sleep(error: &clap::Error, words: &[String]) -> Option<String> {
+    let [before @ .., sleep, time] = words else {
         return None;
     };
     let is_target = |word: &str| {
@@ -71,10 +91,54 @@ fn of_sleep(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
         .filter(|word| *word != "--")
         .cloned()
         .collect();
-    Some(format!(
-        "to measure for a time: sockstamp {} --duration {time}",
-        before.join(" ")
-    ))
+    let before = processes::joined(&before, |_| true).unwrap_or(before);
+    let measured = [before, taken::words(&format!("--duration {time}"))].concat();
+    is_taken(&measured).then(|| format!("to measure for a time: {}", typed(&measured)))
+}
+
+/// Return what to type for words behind `agent`, which has its target in a file.
+fn of_agent(words: &[String]) -> Option<String> {
+    let [subcommand, behind @ ..] = words else {
+        return None;
+    };
+    let first = behind.first().filter(|_| subcommand == "agent")?;
+    if FILTER_WORDS.contains(&first.as_str()) {
+        return Some(format!(
+            "the target stands in the file of --config: [target] filter = \"{}\"",
+            behind.join(" ")
+        ));
+    }
+    let (_, port) = first.rsplit_once(':').unwrap_or(("", first));
+    port.parse::<u16>().ok()?;
+    let address = if first.starts_with(|c: char| c.is_ascii_digit()) && first.contains(':') {
+        first.clone()
+    } else {
+        format!("127.0.0.1:{port}")
+    };
+    let line = ["agent", "--listen", &address].map(str::to_owned);
+    is_taken(&line).then(|| format!("the address has an option: {}", typed(&line)))
+}
+
+/// Return what to type for a command in a network namespace: it is measured wherever it runs.
+fn of_namespace(error: &clap::Error, words: &[String]) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let end = taken::end(words);
+    let place = words[..end].iter().position(|word| word == "--netns")?;
+    let name = words.get(place + 1).filter(|_| end < words.len())?;
+    let within = taken::replaced(words, place..place + 2, &[]);
+    let enter = match name.parse::<u32>() {
+        Ok(process) => format!("nsenter -n -t {process}"),
+        Err(_) => format!("ip netns exec {}", quoted(name)),
+    };
+    let is_one = !name.contains(',');
+    (is_one && is_taken(&within)).then(|| {
+        format!(
+            "a command is measured wherever it runs: {enter} {}",
+            typed(&within)
+        )
+    })
 }
 
 /// Return what to type for completions: those of a shell, or the service that had their name.
@@ -105,33 +169,50 @@ fn of_completions(arguments: &[OsString]) -> Option<String> {
     ))
 }
 
-/// Return what to type for the pause between looks, as watch(1) has it; elsewhere -n means numbers.
-fn of_pause(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    let place = arguments.iter().position(|word| word == "-n")?;
-    let time = arguments.get(place + 1)?.to_str()?;
-    let words: Vec<_> = arguments
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .collect();
-    // With top(1)'s -b, -n is a number of looks.
-    let is_batch = words.iter().any(|word| word == "-b" || word == "--batch");
-    let looks = ["stat", "stuck", "top"].contains(&words[1].as_ref()) && !is_batch;
-    (is_unknown && looks && time.parse::<f64>().is_ok()).then(|| {
-        let [before, behind] = [&words[1..place], &words[place + 2..]].map(|words| words.join(" "));
-        let line = format!("sockstamp {before} --interval {time} {behind}");
-        format!("the time between looks: {}", line.trim_end())
-    })
+/// Return what to type for files in another place than their own.
+fn of_files(words: &[String]) -> Option<String> {
+    let subcommand = words.first()?;
+    let is_capture = |word: &String| CAPTURES.iter().any(|end| word.ends_with(end));
+    let place = words.iter().position(is_capture)?;
+    let file = &words[place];
+    let option = words.get(place.checked_sub(1)?).map(String::as_str);
+    if let Some("-r" | "--read") = option {
+        return Some(format!(
+            "{file} is a capture: tcpdump -r {}; -r takes what record --packets writes",
+            quoted(file)
+        ));
+    }
+    let with = ["-w".to_owned(), file.clone()];
+    let written = taken::replaced(words, place..place + 1, &with);
+    (subcommand == "pcap" && is_taken(&written))
+        .then(|| format!("to write to it: {}", typed(&written)))
+}
+
+/// Return the words with recordings before their filter.
+fn recordings_first(words: &[String]) -> Option<Vec<String>> {
+    let (subcommand, behind) = words.split_first()?;
+    let is_recording = |word: &String| word.ends_with(".parquet") || Path::new(word).exists();
+    let (files, others): (Vec<_>, Vec<_>) = behind.iter().cloned().partition(is_recording);
+    let moved = [vec![subcommand.clone()], files, others].concat();
+    (moved != words && is_taken(&moved)).then_some(moved)
 }
 
 /// Return what to type for a filter: clap does not know what it is, so its error has no context.
-fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+fn of_filter(error: &clap::Error, words: &[String]) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {
         return None;
     }
     let told = error.render().to_string();
     let told = told.strip_prefix("error: ")?;
-    let subcommand = arguments.get(1)?.to_str()?;
+    let subcommand = words.first()?;
+    if told.starts_with("filter, ")
+        && let Some(moved) = recordings_first(words)
+    {
+        return Some(format!(
+            "recordings stand before the filter: {}",
+            typed(&moved)
+        ));
+    }
     let instead = wrong_filter::line(told, subcommand);
     if instead.is_none() && subcommand == "diff" && told.starts_with("filter, column 1:") {
         return Some(
@@ -141,15 +222,6 @@ fn of_filter(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
         );
     }
     instead
-}
-
-fn of_words(arguments: &[OsString]) -> Option<String> {
-    let arguments: Vec<String> = arguments
-        .iter()
-        .skip(1)
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    hint(&arguments, is_program, |word| Path::new(word).exists())
 }
 
 /// Return a hint if the first word after the subcommand and its options begins no filter. The name
@@ -174,36 +246,44 @@ fn hint(
     let [word, rest @ ..] = words else {
         return None;
     };
-    let begin = [&["sockstamp".to_owned(), subcommand.clone()], options]
-        .concat()
-        .join(" ");
+    let begin = [std::slice::from_ref(subcommand), options].concat();
+    // Add words to what stands before the first wrong one, and the words behind it.
+    let with = |added: &[&str], behind: &[String]| {
+        let added: Vec<_> = added.iter().map(|&word| word.to_owned()).collect();
+        typed(&[&begin[..], &added, behind].concat())
+    };
     if let [.., before] = options
         && UNITS.contains(&word.as_str())
         && before.parse::<f64>().is_ok()
     {
-        return Some(format!("a time is one word: {begin}{word}"));
+        let time = format!("{}{word}", quoted(before));
+        let place = begin.len() - 1;
+        let line = typed(&[&begin[..place], &[time], rest].concat());
+        return Some(format!("a time is one word: {line}"));
     }
     if subcommand == "record" && word.ends_with(".parquet") {
-        return Some(format!("to write to it: {begin} -o {word}"));
+        return Some(format!("to write to it: {}", with(&["-o", word], rest)));
     }
     if word.ends_with(".parquet") || is_file(word) && READING.contains(&subcommand.as_str()) {
+        let report = [&["report".to_owned()], words].concat();
         return Some(match READING.contains(&subcommand.as_str()) {
-            true => format!("to read recordings: {begin} -r {}", words.join(" ")),
-            false => format!("to read a recording: sockstamp report {word}"),
+            true => format!("to read recordings: {}", with(&["-r"], words)),
+            false if is_taken(&report) => format!("to read a recording: {}", typed(&report)),
+            false => format!("to read a recording: sockstamp report {}", quoted(word)),
         });
     }
     if let [.., option, name] = options
         && option == "--netns"
         && is_file(&format!("/run/netns/{word}"))
     {
-        let others = options[..options.len() - 1].join(" ");
-        return Some(format!(
-            "several network namespaces are one word: sockstamp {subcommand} {others} {name},{word}"
-        ));
+        let names = format!("{name},{word}");
+        let line = typed(&[&begin[..begin.len() - 1], &[names], rest].concat());
+        return Some(format!("several network namespaces are one word: {line}"));
     }
     if word == "state" {
         return Some(format!(
-            "a filter has no states, which `ss state` has: write {begin}"
+            "a filter has no states, which `ss state` has: write {}",
+            typed(&begin)
         ));
     }
     let is_name = word
@@ -216,49 +296,85 @@ fn hint(
     if let Some(line) = of_word(&begin, words) {
         return Some(line);
     }
-    if !rest.is_empty() && runs_commands && is_program(word) {
-        return Some(format!("to run a command: {begin} -- {}", words.join(" ")));
+    let as_process = [&begin[..], &["--comm".to_owned(), word.clone()], rest].concat();
+    let has_options = rest.first().is_some_and(|next| next.starts_with('-'));
+    let is_process = has_options && is_taken(&as_process);
+    if !rest.is_empty() && runs_commands && is_program(word) && !is_process {
+        return Some(format!("to run a command: {}", with(&["--"], words)));
     }
     if word.parse::<u32>().is_ok() {
-        return Some(of_number(subcommand, &begin, options, word));
+        return of_number(&begin, word, rest);
     }
     if rest.is_empty() && is_interface(word, is_file) {
         let option = if subcommand == "doctor" {
-            "nic"
+            "--nic"
         } else {
-            "interface"
+            "--interface"
         };
-        return Some(format!("for an interface: {begin} --{option} {word}"));
+        return Some(format!("for an interface: {}", with(&[option, word], rest)));
     }
+    // What stands behind the word may be wrong, too.
+    let rest = match is_taken(&[&begin[..], rest].concat()) {
+        true => rest,
+        false => &[],
+    };
+    // The kernel keeps the beginning of a program's name, without its folder.
+    let name: String = (word.rsplit('/').next()?.chars())
+        .take(LONGEST_NAME)
+        .collect();
     Some(format!(
-        "is a filter word missing (host, net, port)? For a process: {begin} --comm {word}"
+        "is a filter word missing (host, net, port)? For a process: {}",
+        with(&["--comm", &name], rest)
     ))
 }
 
-/// Return what a number alone may be: behind --watch, as watch(1) has it, the time between looks.
-fn of_number(subcommand: &str, begin: &str, options: &[String], number: &str) -> String {
-    let for_time = match subcommand {
-        "stuck" if options.last().is_some_and(|option| option == "--watch") => {
-            return format!("the time between looks: {begin} --interval {number}");
-        }
-        "stuck" => format!("--watch --interval {number}"),
-        "top" => format!("--interval {number}"),
-        _ => format!("--duration {number}"),
+/// Return what a number alone may be: behind --watch, as watch(1) has it, the time between looks;
+/// before another number, as vmstat(8) has it, too.
+fn of_number(begin: &[String], number: &str, rest: &[String]) -> Option<String> {
+    let subcommand = begin.first()?;
+    let with = |added: &str, behind: &[String]| {
+        let line = [begin, &taken::words(added), behind].concat();
+        is_taken(&line).then(|| typed(&line))
     };
-    format!(
-        "for a port: {begin} port {number}; for a process: {begin} --pid {number}; \
-         for a time: {begin} {for_time}"
-    )
+    if begin.last().is_some_and(|option| option == "--watch") {
+        let line = with(&format!("--interval {number}"), rest)?;
+        return Some(format!("the time between looks: {line}"));
+    }
+    if let [count] = rest
+        && let (Ok(pause), Ok(count)) = (number.parse::<u64>(), count.parse::<u64>())
+    {
+        let time = pause.saturating_mul(count);
+        let looks = with(&format!("--interval {pause} --duration {time}"), &[])
+            .or_else(|| with(&for_time(subcommand, number).join(" "), &[]));
+        return looks.map(|line| format!("the time between looks: {line}"));
+    }
+    let as_process = match begin {
+        [before @ .., option, known] if option == "-p" || option == "--pid" => {
+            let list = format!("{known},{number}");
+            let line = [before, &[option.clone(), list], rest].concat();
+            is_taken(&line).then(|| typed(&line))
+        }
+        _ => with(&format!("--pid {number}"), rest),
+    };
+    let lines: Vec<_> = [
+        ("port", with(&format!("port {number}"), rest)),
+        ("process", as_process),
+        ("time", with(&for_time(subcommand, number).join(" "), rest)),
+    ]
+    .into_iter()
+    .filter_map(|(what, line)| Some(format!("for a {what}: {}", line?)))
+    .collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 /// Return what to type for a word that other programs put before a name, and the name.
-fn of_word(begin: &str, words: &[String]) -> Option<String> {
+fn of_word(begin: &[String], words: &[String]) -> Option<String> {
     let [word, value, behind @ ..] = words else {
         return None;
     };
     let (_, option) = WORDS.iter().find(|(names, _)| has_word(names, word))?;
-    let line = [&[filled(option, Some(value))], behind].concat().join(" ");
-    Some(format!("{word} begins no filter: write {begin} {line}"))
+    let line = [begin, &taken::words(&filled(option, Some(value))), behind].concat();
+    is_taken(&line).then(|| format!("{word} begins no filter: write {}", typed(&line)))
 }
 
 /// Return true for an interface of this host, or a name as systemd and the kernel give them.
@@ -411,24 +527,6 @@ mod tests {
             ),
         ] {
             assert_eq!(of(words).as_deref(), Some(hint));
-        }
-    }
-
-    #[test]
-    fn the_pause_of_watch_is_an_interval() {
-        for (words, hint) in [
-            (
-                "stuck --watch -n 1",
-                Some("sockstamp stuck --watch --interval 1"),
-            ),
-            ("top -n 2 tcp", Some("sockstamp top --interval 2 tcp")),
-            ("stuck -n", None),
-            ("top -b -n 1", None),
-        ] {
-            let (error, arguments) = refused(words);
-            let line = of_pause(&error, &arguments);
-            let hint = hint.map(|hint| format!("the time between looks: {hint}"));
-            assert_eq!(line, hint);
         }
     }
 

@@ -1,76 +1,314 @@
 //! Options that other tools have, and what they are called here.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
+use sockstamp_model::Filter;
 
+use super::misused;
 use super::program::is_program;
 use super::table::{Instead, OPTIONS, filled, has_word};
+use super::taken::{self, end, is_taken, line as line_of, quoted, read, replaced};
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
+use crate::options::wrong_filter;
 
-/// Return what to type for an option that a subcommand lacks, or for its value, in one line.
-pub(crate) fn instead(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let typed = context(ContextKind::InvalidArg)?;
-    let option = typed.split(['=', ' ']).next()?;
-    let (word, value) = match error.kind() {
-        ErrorKind::UnknownArgument => (option.to_owned(), value_of(option, arguments)),
-        ErrorKind::InvalidValue => {
-            let value = context(ContextKind::InvalidValue)?;
-            (format!("{option}={value}"), Some(value.to_owned()))
+/// Steps that lead from a wrong line to one that is taken.
+const MOST_STEPS: usize = 6;
+
+/// An option that a subcommand lacks, or whose value it lacks.
+struct Wrong {
+    /// The option, with its value where only that is wrong.
+    word: String,
+    option: String,
+    value: Option<String>,
+}
+
+impl Wrong {
+    fn of(error: &clap::Error, words: &[String]) -> Option<Self> {
+        let context = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let typed = context(ContextKind::InvalidArg)?;
+        let option = typed.split(['=', ' ']).next()?.to_owned();
+        match error.kind() {
+            ErrorKind::UnknownArgument if option.starts_with('-') => Some(Self {
+                word: option.clone(),
+                value: value_of(&option, words),
+                option,
+            }),
+            ErrorKind::InvalidValue => {
+                let value = context(ContextKind::InvalidValue)?;
+                Some(Self {
+                    word: format!("{option}={value}"),
+                    option,
+                    value: Some(value.to_owned()),
+                })
+            }
+            _ => None,
         }
-        _ => return None,
-    };
-    let mut root = Cli::command();
-    root.build();
-    let subcommand = arguments.iter().skip(1).find_map(|word| {
-        let word = word.to_str()?;
-        root.find_subcommand(word)
-    })?;
-    match is_of_command(option, arguments) {
-        true => None,
-        false => answer(&word, value.as_deref(), subcommand),
+    }
+
+    /// Return the place of the option, and the number of words up to the end of its value.
+    fn place(&self, words: &[String]) -> Option<(usize, usize)> {
+        let before_end = &words[..end(words)];
+        let is_it = |word: &String| word.split('=').next() == Some(&self.option);
+        let place = before_end.iter().position(is_it)?;
+        let is_next = self.value.is_some() && words.get(place + 1) == self.value.as_ref();
+        Some((place, 1 + usize::from(is_next)))
     }
 }
 
+/// Return what to type for an option that a subcommand lacks, or for its value, in one line.
+pub(crate) fn instead(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let words: Vec<String> = (arguments.iter().skip(1))
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let wrong = Wrong::of(error, &words)?;
+    let mut root = Cli::command();
+    root.build();
+    let subcommand = words.iter().find_map(|word| root.find_subcommand(word))?;
+    if is_of_command(&wrong.option, &words) {
+        return None;
+    }
+    let (entry, told) = answer(&wrong.word, wrong.value.as_deref(), subcommand)?;
+    Some(checked(&wrong, entry, told, &words))
+}
+
+/// Return the answer if the line that it leads to is taken; else what the nearest option lacks.
+fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> String {
+    let candidates = candidates(wrong, entry, words);
+    // An answer begins with what is wrong.
+    let none = told.split([':', ';']).next().unwrap_or_default();
+    match (entry, candidates.iter().find(|line| is_taken(line))) {
+        (Instead::Filter(_), Some(line)) => {
+            return format!(
+                "{none}: a filter stands without an option, as in `{}`",
+                line_of(line)
+            );
+        }
+        (Instead::Recording, Some(line)) => {
+            return format!(
+                "{none}: a recording stands without an option, as in `{}`",
+                line_of(line)
+            );
+        }
+        (Instead::Option(_, written), Some(line)) => {
+            let is_there = |word: &str| word.starts_with("--") && words.iter().any(|it| it == word);
+            return match written.split_whitespace().any(is_there) {
+                true => format!("{none}: write {}", line_of(line)),
+                false => told,
+            };
+        }
+        (Instead::Nothing(_), _) => return told,
+        (Instead::Renamed(now), Some(_)) => {
+            let value = wrong.value.as_ref().filter(|_| !now.contains(' '));
+            return match value {
+                Some(value) => format!("{told}: write {now} {}", quoted(value)),
+                None => told,
+            };
+        }
+        _ => {}
+    }
+    if let Some(line) = candidates.into_iter().find_map(mended) {
+        return format!("{none}: write {}", line_of(&line));
+    }
+    match entry {
+        Instead::Filter(text) if text.starts_with('{') => without_filter(wrong, words, none),
+        Instead::Line(purpose, line) => {
+            format!("{none}; {purpose}: sockstamp {}", with_files(line, words))
+        }
+        _ => told,
+    }
+}
+
+/// Return what to type where no filter stands behind the option of one, as strace(1)'s -f.
+fn without_filter(wrong: &Wrong, words: &[String], none: &str) -> String {
+    let as_option = format!(
+        "{none}: a filter stands without an option, as in `sockstamp {} tcp port 80`",
+        words[0]
+    );
+    let Some((place, _)) = wrong.place(words) else {
+        return as_option;
+    };
+    if let Some(filter) = wrong.value.as_deref().filter(|value| value.contains(' ')) {
+        let told = filter
+            .parse::<Filter>()
+            .err()
+            .map(|error| error.to_string());
+        if let Some(line) = told.and_then(|told| wrong_filter::line(&told, &words[0])) {
+            return format!("{none}; {line}");
+        }
+    }
+    let command = replaced(words, place..place + 1, &["--".to_owned()]);
+    let is_program = wrong.value.as_deref().is_some_and(is_program);
+    match is_program && is_taken(&command) {
+        true => format!("{none}; to run a command: {}", line_of(&command)),
+        false => as_option,
+    }
+}
+
+/// Put the recordings of the line in the place of their names.
+fn with_files(line: &str, words: &[String]) -> String {
+    let is_file = |word: &&String| word.ends_with(".parquet");
+    let files: Vec<_> = words
+        .iter()
+        .filter(is_file)
+        .map(|word| quoted(word))
+        .collect();
+    match files.is_empty() {
+        true => line.to_owned(),
+        false => line.replace("FILE", &files.join(" ")),
+    }
+}
+
+/// Return the lines that an entry may lead to.
+fn candidates(wrong: &Wrong, entry: Instead, words: &[String]) -> Vec<Vec<String>> {
+    let Some((place, length)) = wrong.place(words) else {
+        return Vec::new();
+    };
+    let whole = place..place + length;
+    let swapped = |written: &str| {
+        let core = written.split([',', ';']).next().unwrap_or_default();
+        let takes_value = core.contains('{') || wrong.word.contains('=');
+        let place = if takes_value {
+            whole.clone()
+        } else {
+            place..place + 1
+        };
+        // A switch that is there already is not given twice.
+        let mut with = split(core, wrong.value.as_deref());
+        with.retain(|word| !word.starts_with("--") || !words.contains(word));
+        replaced(words, place, &with)
+    };
+    match entry {
+        Instead::Option(_, written) => vec![swapped(written)],
+        Instead::Renamed(now) => vec![replaced(words, place..place + 1, &taken::words(now))],
+        Instead::Recording => vec![replaced(words, place..place + 1, &[])],
+        Instead::Filter(text) => {
+            let value = wrong.value.as_deref().filter(|_| text.contains('{'));
+            let rest = replaced(
+                words,
+                place..place + 1 + usize::from(length > 1 && value.is_some()),
+                &[],
+            );
+            let at = end(&rest);
+            let added = |between: &str| {
+                let text = format!("{between} {}", filled(text, value));
+                replaced(&rest, at..at, &taken::words(&text))
+            };
+            let as_it_stands = replaced(words, place..place + 1, &[]);
+            let negated = replaced(words, place..place + 1, &["not".to_owned()]);
+            if text.starts_with("not ") {
+                return vec![negated];
+            }
+            let own = value
+                .filter(|_| text.starts_with('{'))
+                .map(|_| as_it_stands);
+            own.into_iter().chain([added(""), added("and")]).collect()
+        }
+        Instead::Nothing(_) => vec![replaced(words, place..place + 1, &[])],
+        Instead::Line(..) => Vec::new(),
+    }
+}
+
+/// Divide what is to be written; the value is one word, whatever stands in it.
+fn split(written: &str, value: Option<&str>) -> Vec<String> {
+    let words = written.split_whitespace();
+    words.map(|word| filled(word, value)).collect()
+}
+
+/// Return the line after further steps that each error asks for, once it is taken.
+fn mended(mut words: Vec<String>) -> Option<Vec<String>> {
+    for _ in 0..MOST_STEPS {
+        let Err(error) = read(&words) else {
+            return Some(words);
+        };
+        words = step(&error, &words)?;
+    }
+    None
+}
+
+/// Return the line without its first error.
+fn step(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
+    if error.kind() == ErrorKind::ValueValidation {
+        return with_unit(error, words);
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return misused::with_flags(error, words);
+    }
+    let wrong = Wrong::of(error, words)?;
+    let mut root = Cli::command();
+    root.build();
+    let subcommand = root.find_subcommand(words.first()?)?;
+    let (entry, _) = answer(&wrong.word, wrong.value.as_deref(), subcommand)?;
+    let lines = candidates(&wrong, entry, words);
+    let taken = lines.iter().find(|line| is_taken(line)).cloned();
+    taken.or_else(|| lines.into_iter().next())
+}
+
+/// Return the line with the unit that a number lacks.
+fn with_unit(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else {
+        return None;
+    };
+    let place = words.iter().position(|word| word == value)?;
+    value.parse::<f64>().ok()?;
+    let with = [format!("{value}ms")];
+    Some(replaced(words, place..place + 1, &with))
+}
+
 /// Return true if a program stands before the option, whose it is then.
-fn is_of_command(option: &str, arguments: &[OsString]) -> bool {
-    let words = arguments.iter().skip(2).map(|word| word.to_string_lossy());
-    let mut before = words.take_while(|word| word != "--" && !word.starts_with(option));
-    before.any(|word| !FILTER_WORDS.contains(&word.as_ref()) && is_program(&word))
+fn is_of_command(option: &str, words: &[String]) -> bool {
+    let behind = words.iter().skip(1);
+    let mut before = behind.take_while(|word| *word != "--" && !word.starts_with(option));
+    before.any(|word| !FILTER_WORDS.contains(&word.as_str()) && is_program(word))
 }
 
 /// Return the value behind an option, in the same word or in the next one.
-fn value_of(option: &str, arguments: &[OsString]) -> Option<String> {
-    let mut words = arguments.iter().map(|word| word.to_string_lossy());
+fn value_of(option: &str, words: &[String]) -> Option<String> {
+    let mut words = words.iter();
     let found = words.find(|word| word.split('=').next() == Some(option))?;
     if let Some((_, value)) = found.split_once('=') {
         return Some(value.to_owned());
     }
-    let is_value = |word: &Cow<'_, str>| !word.starts_with('-') && !word.ends_with(".parquet");
-    let next = words.next().filter(is_value);
-    next.map(Cow::into_owned)
+    // A time before now begins as options do.
+    let is_option = |word: &str| {
+        let behind = word.strip_prefix('-');
+        behind.is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    // A recording is no value but of what writes it.
+    let is_written = ["-w", "--write"].contains(&option);
+    let is_value = |word: &&String| !is_option(word) && (is_written || !word.ends_with(".parquet"));
+    words.next().filter(is_value).cloned()
 }
 
-/// Return the answer of the first entry that fits.
-fn answer(word: &str, value: Option<&str>, subcommand: &Command) -> Option<String> {
+/// Return the first entry that fits, and its answer.
+fn answer(word: &str, value: Option<&str>, subcommand: &Command) -> Option<(Instead, String)> {
     let option = word.split('=').next().unwrap_or_default();
     let with_value = value.map_or_else(String::new, |value| format!("{option}={value}"));
+    let is_number = |value: &str| {
+        value
+            .chars()
+            .all(|c| c.is_ascii_digit() || ".,".contains(c))
+    };
+    let of_kind = match value {
+        Some(value) if is_number(value) => format!("{option}=#"),
+        Some(value) if !Path::new(value).exists() => format!("{option}=*"),
+        _ => String::new(),
+    };
     let is_of = |of: &str| of.is_empty() || has_word(of, subcommand.get_name());
     let is_typed = |words: &str| {
-        [word, &with_value]
+        [word, &with_value, &of_kind]
             .iter()
             .any(|typed| has_word(words, typed))
     };
     let entries = OPTIONS.iter();
     let mut entries = entries.filter(|(of, words, _)| is_of(of) && is_typed(words));
-    entries.find_map(|(_, _, instead)| said(word, value, *instead, subcommand))
+    entries.find_map(|(_, _, instead)| Some((*instead, said(word, value, *instead, subcommand)?)))
 }
 
 fn said(
@@ -145,7 +383,7 @@ mod tests {
             ("record --in-step 2^16 -o x", "--sample 2^K"),
         ] {
             let line = of(words).unwrap();
-            assert!(line.ends_with(&format!("is called {now} now")), "{line}");
+            assert!(line.contains(&format!("is called {now} now")), "{line}");
         }
     }
 
@@ -157,14 +395,14 @@ mod tests {
             ("trace --port=80", "`sockstamp trace port 80`"),
             ("stuck -n", "never turned into names"),
             ("stat --group-by pid", "write --by DIMENSION"),
-            ("report -r a.parquet", "`sockstamp report FILE`"),
+            ("report -r a.parquet", "`sockstamp report a.parquet`"),
             ("stat -r 5", "write --repeat 5, or sockstamp report FILE"),
             ("stat -I 1000", "--interval 1000, with its unit: ms or s"),
             ("top -d 2", "write --interval 2"),
-            ("report -i a.parquet", "`sockstamp report FILE`"),
+            ("report -i a.parquet", "`sockstamp report a.parquet`"),
             ("stat -e cycles", "all stages are measured"),
-            ("record -w a.parquet", "write -o FILE"),
-            ("pcap a.parquet -o a.pcapng", "write -w FILE"),
+            ("record -w a.parquet", "write -o a.parquet"),
+            ("pcap a.parquet -o a.pcapng", "write -w a.pcapng"),
             ("record -g -o a", "in place of a call graph"),
             ("stuck -tnp", "`sockstamp stuck tcp`"),
             (
@@ -190,7 +428,7 @@ mod tests {
     /// What a subcommand does not have is not suggested.
     #[test]
     fn nothing_is_suggested_that_is_refused_too() {
-        for words in ["ping --group-by pid ::1", "ping --dport 80 ::1", "top -r a"] {
+        for words in ["ping --group-by pid ::1", "ping --sport 80 ::1", "top -r a"] {
             assert_eq!(of(words), None, "{words}");
         }
     }
@@ -211,9 +449,13 @@ mod tests {
         root.build();
         for (_, words, instead) in OPTIONS {
             for word in words.split(' ') {
+                let values = [("=#", "7"), ("=*", "eth0")];
+                let kind = values.iter().find(|(kind, _)| word.ends_with(kind));
+                let value = kind.map(|(_, value)| *value);
+                let word = kind.map_or(word, |(kind, _)| word.trim_end_matches(kind));
                 let is_answered = |subcommand: &Command| {
-                    let own = said(word, None, *instead, subcommand);
-                    own.is_some() && answer(word, None, subcommand) == own
+                    let own = said(word, value, *instead, subcommand);
+                    own.is_some() && answer(word, value, subcommand).map(|(_, told)| told) == own
                 };
                 let mut refusing = root.get_subcommands().filter(|one| refuses(one, word));
                 assert!(refusing.any(is_answered), "{word}: {instead:?}");

@@ -1,6 +1,7 @@
 //! Words that users of other programs type, or typed before, and the ones to type instead.
 //!
-//! `{}` stands for the value that was typed, or for its name where there is none.
+//! `{NAME}` stands for the value that was typed, or for its name where there is none. What an
+//! option is written as ends before the first comma or semicolon; the rest explains it.
 
 /// The answer to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +22,9 @@ pub(super) enum Instead {
 
 use Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
 
-/// Subcommands, all if none is named; options of theirs, with a value where that matters; and the
-/// answer. The first entry that fits a subcommand is the answer.
+/// Subcommands, all if none is named; options of theirs, with a value where that matters, with #
+/// for numbers, or with * for what is no file; and the answer. The first entry that fits a
+/// subcommand is the answer.
 pub(super) type Entry = (&'static str, &'static str, Instead);
 
 /// Options, and values of options.
@@ -40,6 +42,17 @@ pub(super) const OPTIONS: &[Entry] = &[
     ("", "--include-hol", Renamed("--expert hol=include")),
     ("", "--exclude-hol", Renamed("--expert hol=exclude")),
     ("", "--windows", Renamed("--expert windows=1/N")),
+    // Names of hosts.
+    (
+        "fping",
+        "-n -d --name --rdns",
+        Nothing("addresses are never turned into names: leave it out"),
+    ),
+    (
+        "fping",
+        "-m --all",
+        Nothing("a host is probed at its first address: leave it out, or name its addresses"),
+    ),
     // Formats, and where they go.
     (
         "export",
@@ -74,7 +87,7 @@ pub(super) const OPTIONS: &[Entry] = &[
     (
         "",
         "--format=pcap --format=pcapng",
-        Line("packets", "pcap -w FILE"),
+        Line("packets", "pcap -w OUT"),
     ),
     (
         "",
@@ -82,14 +95,30 @@ pub(super) const OPTIONS: &[Entry] = &[
         Line("a trace for Perfetto", "export --perfetto -o OUT FILE"),
     ),
     (
-        "",
-        "-j --json --output-format",
-        Option("format", "--format json"),
+        "export",
+        "-f=csv",
+        Line("a table as CSV", "report --format csv FILE"),
+    ),
+    (
+        "export",
+        "-f=json",
+        Line("messages as JSON", "trace --format json -r FILE"),
+    ),
+    ("export", "-f", Option("perfetto", "--perfetto -o OUT")),
+    (
+        "fping",
+        "-J --json",
+        Line("an object for each probe", "ping --format json HOST"),
     ),
     (
         "",
         "-x --csv --field-separator",
         Option("format", "--format csv"),
+    ),
+    (
+        "",
+        "-j -J --json --output-format",
+        Option("format", "--format json"),
     ),
     (
         "",
@@ -101,8 +130,28 @@ pub(super) const OPTIONS: &[Entry] = &[
         "--append",
         Option("output", "-o FOLDER/, which takes several recordings"),
     ),
-    ("", "-w --write", Option("output", "-o FILE")),
-    ("", "-o --output", Option("write", "-w FILE")),
+    (
+        "record",
+        "--overwrite --force",
+        Nothing("a recording is never written over: name another, or remove it first"),
+    ),
+    (
+        "top",
+        "-o --sort --order",
+        Nothing("its keys s and S choose the column that sorts"),
+    ),
+    (
+        "",
+        "--no-pager --pager",
+        Nothing("all goes to standard output, without a pager: leave it out"),
+    ),
+    (
+        "agent",
+        "-o --output",
+        Nothing("it serves metrics: curl http://127.0.0.1:9776/metrics"),
+    ),
+    ("", "-w --write", Option("output", "-o {FILE}")),
+    ("", "-o --output", Option("write", "-w {FILE}")),
     // Times.
     ("", "--last", Option("from", "--from -{TIME}")),
     ("", "--since --start -S", Option("from", "--from {TIME}")),
@@ -121,6 +170,28 @@ pub(super) const OPTIONS: &[Entry] = &[
     ),
     ("ping", "-T --tcp-syn", Option("tcp", "--tcp PORT")),
     (
+        "ping",
+        "-d --duration --seconds",
+        Option("deadline", "-w {TIME}"),
+    ),
+    ("stuck", "-f --follow --live", Option("watch", "--watch")),
+    (
+        "stuck",
+        "-n=# -d --delay -I --duration",
+        Option("watch", "--watch --interval {TIME}"),
+    ),
+    (
+        "stuck",
+        "--head --top --limit --count",
+        Nothing("the oldest come first: pipe it into head -n N"),
+    ),
+    ("stat top", "-n=#", Option("interval", "--interval {TIME}")),
+    (
+        "report diff join export recover",
+        "-d --duration",
+        Option("from", "--from TIME --to TIME, with times of the recording"),
+    ),
+    (
         "",
         "-t --time --timeout --seconds --for",
         Option("duration", "--duration {TIME}"),
@@ -138,12 +209,19 @@ pub(super) const OPTIONS: &[Entry] = &[
         Option("count", "--count {N}"),
     ),
     (
+        "report",
+        "-n=# --limit --lines --head",
+        Option("top", "--by comm --top {N}, which sums by process"),
+    ),
+    (
+        "report",
+        "-s",
+        Option("sort", "--by comm --sort {FIGURE}, which sums by process"),
+    ),
+    (
         "trace pcap record ping",
-        "-n",
-        Option(
-            "count",
-            "--count N to end after some; addresses and ports are never turned into names",
-        ),
+        "-n=#",
+        Option("count", "--count {N}"),
     ),
     ("", "-b --batch", Option("once", "--once")),
     (
@@ -154,7 +232,28 @@ pub(super) const OPTIONS: &[Entry] = &[
     (
         "",
         "-F --freq --frequency",
-        Option("sample", "--sample N/s"),
+        Option("sample", "--sample {N}/s"),
+    ),
+    (
+        "record",
+        "-C=#",
+        Option(
+            "rotate-size",
+            "--rotate-size {MB}, with a folder as -o FOLDER/",
+        ),
+    ),
+    (
+        "record",
+        "-G=#",
+        Option(
+            "rotate-time",
+            "--rotate-time {SECONDS}, with a folder as -o FOLDER/",
+        ),
+    ),
+    (
+        "pcap",
+        "-B --buffer-size",
+        Option("buffer", "--buffer MB, of kernel memory"),
     ),
     (
         "pcap",
@@ -171,13 +270,39 @@ pub(super) const OPTIONS: &[Entry] = &[
     ),
     // Whose messages.
     (
+        "stat top explain",
+        "-c=#",
+        Option(
+            "duration",
+            "--duration TIME, as none counts messages; trace --count does",
+        ),
+    ),
+    (
+        "stuck doctor",
+        "-c=#",
+        Nothing("nothing is counted here; trace --count ends after some messages"),
+    ),
+    (
         "stat top stuck explain doctor",
         "-c",
-        Option("container", "--container {NAME}"),
+        Option(
+            "container",
+            "--container {NAME}; for processes of this name, --comm {NAME}",
+        ),
+    ),
+    (
+        "agent",
+        "--netns --container --cgroup --comm --pid --interface --host --src --dst --udp -i",
+        Nothing("the target stands in the file of --config, as in `[target]` `netns = \"NAME\"`"),
     ),
     (
         "",
-        "--docker --pod --pods --containers --container-id --service --unit --systemd",
+        "--unit --service --systemd",
+        Option("container", "--container {NAME}, if systemd runs it"),
+    ),
+    (
+        "",
+        "--docker --pod --pods --containers --container-id",
         Option("container", "--container {NAME}"),
     ),
     (
@@ -187,6 +312,11 @@ pub(super) const OPTIONS: &[Entry] = &[
             "container",
             "--container NAME for a pod, --netns NAME for a network namespace",
         ),
+    ),
+    (
+        "ping",
+        "-N",
+        Nothing("nodes are not asked for information; for a network namespace: --netns NAME"),
     ),
     (
         "",
@@ -211,6 +341,29 @@ pub(super) const OPTIONS: &[Entry] = &[
         Option("by", "--by pid,comm"),
     ),
     ("", "-g --group --group-by", Option("by", "--by DIMENSION")),
+    ("stuck", "--sort --order", Nothing("the oldest come first")),
+    (
+        "stuck",
+        "--by",
+        Nothing("it lists each wait; sums by groups: sockstamp stat --by DIMENSION"),
+    ),
+    (
+        "diff",
+        "--by",
+        Nothing("a filter chooses what is compared, as in `sockstamp diff BEFORE AFTER port 80`"),
+    ),
+    (
+        "join",
+        "--by",
+        Nothing(
+            "all joined messages are summed at once; of one host: sockstamp report --by DIMENSION FILE",
+        ),
+    ),
+    (
+        "join",
+        "--offset --clock-offset",
+        Nothing("the offset of the clocks is computed from the messages"),
+    ),
     (
         "",
         "-G --cgroups --for-each-cgroup",
@@ -281,8 +434,24 @@ pub(super) const OPTIONS: &[Entry] = &[
     // Slowness.
     (
         "",
-        "--latency --min-latency --min --over --threshold --longer",
+        "--latency --min-latency --min --over --threshold --longer --longer-than --slower \
+         --older --older-than --age --min-age --warn --above",
         Option("slow", "--slow {TIME}"),
+    ),
+    (
+        "pcap",
+        "--slow --slower",
+        Nothing("packets have no times; slow messages are of: sockstamp trace --slow TIME"),
+    ),
+    (
+        "explain",
+        "--p99",
+        Option("slow", "--slow p99, which is the default"),
+    ),
+    (
+        "explain",
+        "--quantile=# --percentile=# -q=#",
+        Option("slow", "--slow p{99}"),
     ),
     (
         "",
@@ -296,7 +465,8 @@ pub(super) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "--hist --histogram --histograms --heatmap --percentiles --quantiles",
+        "--hist --histogram --histograms --heatmap --percentiles --percentile --quantiles \
+         --quantile -q=# --p50 --p90 --p95 --p99 --p999",
         Line(
             "p50 to p99.9 are printed; for whole distributions",
             "report --html OUT FILE",
@@ -310,8 +480,18 @@ pub(super) const OPTIONS: &[Entry] = &[
     ),
     (
         "ping",
-        "-P --port",
+        "-P --port --dport",
         Option("tcp", "--tcp {PORT}, or --udp PORT"),
+    ),
+    (
+        "ping",
+        "-B",
+        Nothing("the source address stays what -I gives: leave it out"),
+    ),
+    (
+        "ping",
+        "-C",
+        Nothing("each probe has its line; the lines of fping: sockstamp fping -C N HOST"),
     ),
     ("ping", "-u", Option("udp", "--udp PORT")),
     ("ping", "-b", Nothing("broadcasts are not probed")),
@@ -319,8 +499,19 @@ pub(super) const OPTIONS: &[Entry] = &[
     ("", "--not", Filter("not port 22")),
     (
         "agent",
-        "--port",
+        "-p=# --port",
         Option("listen", "--listen 127.0.0.1:{PORT}"),
+    ),
+    (
+        "agent",
+        "-l --metrics-addr --metrics-address --web.listen-address --address --bind --addr",
+        Option("listen", "--listen {ADDRESS:PORT}"),
+    ),
+    ("agent", "--once", Line("one table", "stat --duration TIME")),
+    (
+        "agent",
+        "--print-config --dump-config --show-config --settings",
+        Option("print-settings", "--print-settings"),
     ),
     ("", "--port", Filter("port {80}")),
     ("", "--sport --src-port", Filter("src port {80}")),
@@ -344,8 +535,16 @@ pub(super) const OPTIONS: &[Entry] = &[
     ("", "-6 --ipv6", Filter("ip6")),
     ("", "-f --filter", Filter("{tcp port 80}")),
     // Others.
+    (
+        "report",
+        "-i=* --interface",
+        Option(
+            "by",
+            "--by interface, which sums rows of each; none are chosen by it",
+        ),
+    ),
     ("", "-r --read -i --input --file", Recording),
-    ("agent", "-c", Option("config", "--config {FILE}")),
+    ("agent", "-c -f", Option("config", "--config {FILE}")),
     (
         "doctor",
         "--check --fix",
@@ -386,7 +585,7 @@ pub(super) const OPTIONS: &[Entry] = &[
         "-A -X -s --hex",
         Line(
             "no bytes of messages are kept; packets are",
-            "pcap --snaplen 1500 -w FILE",
+            "pcap --snaplen 1500 -w OUT",
         ),
     ),
     (
@@ -402,7 +601,7 @@ pub(super) const OPTIONS: &[Entry] = &[
     (
         "",
         "-v --verbose --debug",
-        Nothing("docs/output.md explains all that is printed"),
+        Nothing("all that is printed is explained by: sockstamp --explain-words"),
     ),
     ("", "--version", Line("the version", "--version")),
     ("", "-? -help", Line("help", "--help")),
@@ -448,7 +647,9 @@ pub(super) const SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     ("daemon serve server exporter metrics start", "agent"),
     ("run exec", "stat -- COMMAND"),
-    ("perf attach measure latency histogram", "stat"),
+    ("attach", "stat -p PID"),
+    ("perf measure latency histogram", "stat"),
+    ("replay play", "trace -r FILE"),
     ("strace bpftrace log logs tail follow events", "trace"),
     ("why analyze analyse slow diagnose", "explain"),
     (
@@ -473,15 +674,15 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("slow", "--slow {TIME}"),
 ];
 
-/// Put the value that was typed, if there is one, in the place of its name.
+/// Put the value that was typed, if there is one, in the places of its name.
 pub(super) fn filled(written: &str, value: std::option::Option<&str>) -> String {
-    let braces = || {
-        let (before, from) = written.split_once('{')?;
-        let (name, behind) = from.split_once('}')?;
-        Some((before, name, behind))
+    let Some((before, from)) = written.split_once('{') else {
+        return written.to_owned();
     };
-    match braces() {
-        Some((before, name, behind)) => format!("{before}{}{behind}", value.unwrap_or(name)),
+    match from.split_once('}') {
+        Some((name, behind)) => {
+            format!("{before}{}{}", value.unwrap_or(name), filled(behind, value))
+        }
         None => written.to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! Name what to type for a filter that other programs know, or that lacks a word.
 
+use std::net::Ipv4Addr;
+
 /// Names of services, which are not looked up: RFC 6335's registry.
 const SERVICES: &[(&str, u16)] = &[
     ("ssh", 22),
@@ -31,6 +33,11 @@ const OF_PACKETS: &[&str] = &[
     "sctp",
     "ifname",
 ];
+
+/// Return true for a word that begins filters of other programs alone.
+pub(crate) fn is_of_packets(word: &str) -> bool {
+    ["icmp", "icmp6", "dport", "sport"].contains(&word) || OF_PACKETS.contains(&word)
+}
 
 /// Return what to type for a filter with this error, in one line, if that is known.
 pub(crate) fn line(told: &str, subcommand: &str) -> Option<String> {
@@ -92,11 +99,20 @@ fn instead(told: &str, begin: &str) -> Option<String> {
             "sizes are no part of a filter; they are groups of: sockstamp report --by size FILE"
                 .to_owned(),
         ),
+        "mask" => {
+            let network = with_mask(told)?;
+            Some(format!(
+                "a network has its mask as a length: write net {network}"
+            ))
+        }
         _ if OF_PACKETS.contains(&found) => Some(format!(
             "a filter has no {found}: write tcp, udp, host, net or port"
         )),
         _ if found.contains('/') && expects("without a prefix length") => Some(format!(
             "a network has a word of its own: write net {found}"
+        )),
+        _ if expects("(names are not looked up)") && is_like_address(found) => Some(format!(
+            "{found} is no address: each of its four numbers is 0 to 255"
         )),
         _ if expects("(names are not looked up)") && found.contains('.') => Some(format!(
             "names of hosts are not looked up: write an address of `getent hosts {found}`"
@@ -127,6 +143,22 @@ fn of_protocol(found: &str) -> Option<String> {
     ["tcp", "udp"]
         .contains(&protocol)
         .then(|| format!("each is a word of its own: write {protocol} port {port}"))
+}
+
+/// Return the network of `net ADDRESS mask MASK` in the filter below its error.
+fn with_mask(told: &str) -> Option<String> {
+    let filter = told.lines().nth(1)?;
+    let (before, behind) = filter.split_once(" mask ")?;
+    let address = before.split_whitespace().next_back()?;
+    let mask: Ipv4Addr = behind.split_whitespace().next()?.parse().ok()?;
+    let ones = mask.to_bits().leading_ones();
+    (mask.to_bits().count_ones() == ones).then(|| format!("{address}/{ones}"))
+}
+
+/// Return true for numbers and dots, as an address of IPv4 has them.
+fn is_like_address(found: &str) -> bool {
+    let is_of_address = |c: char| c.is_ascii_digit() || c == '.';
+    found.contains('.') && found.chars().all(is_of_address)
 }
 
 /// Return the word that an error found.
@@ -206,6 +238,8 @@ mod tests {
             ("10.0.0.1:80", "write host 10.0.0.1 and port 80"),
             ("host 10.0.0.0/8", "write net 10.0.0.0/8"),
             ("host example.org", "`getent hosts example.org`"),
+            ("host 10.77.1.300", "each of its four numbers is 0 to 255"),
+            ("net 10.77.0.0 mask 255.255.0.0", "write net 10.77.0.0/16"),
             ("tcp[13] & 2 != 0", "sockstamp pcap -w FILE tcp"),
             ("'tcp port 80'", "sockstamp stat tcp port 80"),
             ("icmp", "sockstamp ping HOST"),

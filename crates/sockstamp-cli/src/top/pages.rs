@@ -46,7 +46,7 @@ const NOTES: [&str; 4] = [
     "A cell is the p50 or p99 of a stage; * has half of the time or more.",
     "Groups are counted in the kernel. Flows and messages are from records, which are made only \
      while they are shown; each counts with its weight.",
-    "sockstamp(1) and docs/stages.md define the stages.",
+    "sockstamp --explain-words defines the stages.",
 ];
 
 pub(super) fn help(width: usize, paint: Paint) -> Vec<Line<'static>> {

@@ -1,0 +1,77 @@
+//! Command lines that are suggested: the program itself reads each before it is printed.
+
+use std::ffi::OsString;
+use std::iter;
+
+use clap::Error;
+
+/// Read the words behind the program's name; nothing runs.
+pub(super) fn read(words: &[String]) -> Result<(), Error> {
+    let words = words.iter().map(OsString::from);
+    let program = iter::once(OsString::from("sockstamp"));
+    crate::parse(program.chain(words)).map(|_| ())
+}
+
+/// Return true if the program takes these words.
+pub(super) fn is_taken(words: &[String]) -> bool {
+    read(words).is_ok()
+}
+
+/// Return the whole line, as a shell reads it.
+pub(super) fn line(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+    format!("sockstamp {}", words.join(" "))
+        .trim_end()
+        .to_owned()
+}
+
+/// Quote a word that a shell would read otherwise.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+^".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Return the place of the end of options: of `--`, or behind the last word.
+pub(super) fn end(words: &[String]) -> usize {
+    let end = words.iter().position(|word| word == "--");
+    end.unwrap_or(words.len())
+}
+
+/// Return the words with these in the place of some.
+pub(super) fn replaced(
+    words: &[String],
+    place: std::ops::Range<usize>,
+    with: &[String],
+) -> Vec<String> {
+    let (before, behind) = (&words[..place.start], &words[place.end..]);
+    [before, with, behind].concat()
+}
+
+/// Return text as words.
+pub(super) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_quoted_for_a_shell() {
+        let words = ["trace", "dst host ::1 && udp", "it's", "", "--from", "-5m"];
+        assert_eq!(
+            line(&words.map(str::to_owned)),
+            r"sockstamp trace 'dst host ::1 && udp' 'it'\''s' '' --from -5m"
+        );
+    }
+
+    #[test]
+    fn what_the_program_reads_is_taken() {
+        assert!(is_taken(&words("stat port 80")));
+        assert!(!is_taken(&words("stat port http")));
+        assert!(!is_taken(&words("stuck --interval 1")));
+    }
+}

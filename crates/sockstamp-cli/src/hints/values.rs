@@ -1,0 +1,138 @@
+//! Values that an option does not take.
+
+use clap::Error;
+use clap::error::{ContextKind, ContextValue};
+
+use super::UNITS;
+use super::taken::{self, end, is_taken, line as typed, replaced};
+
+/// Options of numbers, which other programs give the names of processes.
+const NUMBERS: [&str; 2] = ["--count", "--pid"];
+
+/// A value that is refused, where it stands.
+struct Value<'a> {
+    words: &'a [String],
+    /// The option, without a value.
+    option: String,
+    text: String,
+    /// The place of the value, or of the one word with its option.
+    place: usize,
+}
+
+impl<'a> Value<'a> {
+    fn of(error: &Error, words: &'a [String]) -> Option<Self> {
+        let context = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let text = context(ContextKind::InvalidValue)?;
+        let option = context(ContextKind::InvalidArg)?;
+        let option = option.split([' ', '=']).next()?.to_owned();
+        let joined = format!("{option}={text}");
+        let is_it = |word: &String| *word == text || *word == joined;
+        let place = words[..end(words)].iter().position(is_it)?;
+        Some(Self {
+            words,
+            option,
+            text,
+            place,
+        })
+    }
+
+    /// Return the line with these words in the place of the option and its value.
+    fn without_option(&self, with: &str) -> Vec<String> {
+        let is_one = self.words[self.place] != self.text;
+        let begin = self.place - usize::from(!is_one);
+        replaced(self.words, begin..self.place + 1, &taken::words(with))
+    }
+
+    /// Return the line with other words in the place of the value alone.
+    fn with(&self, with: &str) -> Vec<String> {
+        let with = match self.words[self.place] == self.text {
+            true => taken::words(with),
+            false => taken::words(&format!("{}={with}", self.option)),
+        };
+        replaced(self.words, self.place..self.place + 1, &with)
+    }
+}
+
+/// Return what is wrong with a value, and what to type where that is known.
+pub(super) fn line(error: &Error, told: &str, words: &[String]) -> String {
+    // The words of an integer's parser.
+    let told = told.replace("invalid digit found in string", "it is a number");
+    let Some(value) = Value::of(error, words) else {
+        return told;
+    };
+    of_host(&value)
+        .or_else(|| of_size(&value))
+        .or_else(|| of_percentile(&value))
+        .or_else(|| of_address(&value))
+        .or_else(|| of_name(&value).map(|line| format!("{told}; for a process: {line}")))
+        .unwrap_or(told)
+}
+
+/// Return what to type for a word among hosts that is the unit of a time, or a number of probes.
+fn of_host(value: &Value<'_>) -> Option<String> {
+    let &Value {
+        words, ref text, ..
+    } = value;
+    if !value.option.starts_with('[') && !value.option.starts_with('<') {
+        return None;
+    }
+    let before = words.get(value.place.checked_sub(1)?)?;
+    if UNITS.contains(&text.as_str()) && before.parse::<f64>().is_ok() {
+        let time = [format!("{before}{text}")];
+        let line = replaced(words, value.place - 1..value.place + 1, &time);
+        return is_taken(&line).then(|| format!("a time is one word: {}", typed(&line)));
+    }
+    text.parse::<u64>().ok()?;
+    // The count of ping's Windows.
+    let begin = value.place - usize::from(before == "-n");
+    let line = replaced(
+        words,
+        begin..value.place + 1,
+        &taken::words(&format!("-c {text}")),
+    );
+    is_taken(&line).then(|| format!("{text} is no host; to end after some: {}", typed(&line)))
+}
+
+/// Return what to type for a size with a unit, where it is a number of megabytes.
+fn of_size(value: &Value<'_>) -> Option<String> {
+    let number = value.text.trim_end_matches(['M', 'B', 'm', 'b', 'i']);
+    let of_megabytes = ["--max-size", "--rotate-size", "--min-free", "--buffer"];
+    let is_size = number != value.text && of_megabytes.contains(&value.option.as_str());
+    (is_size && is_taken(&value.with(number))).then(|| {
+        format!(
+            "it is a number of megabytes: write {} {number}",
+            value.option
+        )
+    })
+}
+
+/// Return what to type for p999, which many programs call p99.9 so.
+fn of_percentile(value: &Value<'_>) -> Option<String> {
+    let digits = value.text.strip_prefix('p')?;
+    let (whole, fraction) = digits.split_at_checked(2)?;
+    let percentile = format!("p{whole}.{fraction}");
+    (!fraction.is_empty() && is_taken(&value.with(&percentile)))
+        .then(|| format!("write {} {percentile}", value.option))
+}
+
+/// Return what to type for an address with a port, where a port stands.
+fn of_address(value: &Value<'_>) -> Option<String> {
+    let (host, port) = value.text.rsplit_once(':')?;
+    let host = host.trim_matches(['[', ']']);
+    let line = [value.with(port), vec![host.to_owned()]].concat();
+    let is_port = ["--tcp", "--udp"].contains(&value.option.as_str());
+    (is_port && !host.is_empty() && is_taken(&line))
+        .then(|| format!("a host stands without an option: {}", typed(&line)))
+}
+
+/// Return what to type for the name of a process where a number stands.
+fn of_name(value: &Value<'_>) -> Option<String> {
+    let mut characters = value.text.chars();
+    let is_name = characters.next().is_some_and(char::is_alphabetic)
+        && NUMBERS.contains(&value.option.as_str());
+    let line = value.without_option(&format!("--comm {}", value.text));
+    (is_name && is_taken(&line)).then(|| typed(&line))
+}
