@@ -1,13 +1,10 @@
 //! The time that recordings cover.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_record::{Reader, WaitReader};
 use sockstamp_run::utc::utc;
 
-use super::open;
 use super::waits::waits_beside;
 use crate::options::choice::Choice;
 
@@ -18,22 +15,10 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) struct Span([Timestamp<Realtime>; 2]);
 
 impl Span {
-    /// Return the span of recordings, if they have one.
-    pub(crate) fn of(files: &[PathBuf]) -> Result<Option<Self>> {
-        let spans = open(files)?.iter().filter_map(of_one).collect::<Vec<_>>();
-        Ok(Self::around(&spans))
-    }
-
     fn around(spans: &[Self]) -> Option<Self> {
         let first = spans.iter().map(|Self([first, _])| *first).min()?;
         let last = spans.iter().map(|Self([_, last])| *last).max()?;
         Some(Self([first, last]))
-    }
-
-    /// Return true if a moment is in both.
-    pub(crate) fn overlaps(self, other: Self) -> bool {
-        let (Self([first, last]), Self([begin, end])) = (self, other);
-        first <= end && begin <= last
     }
 }
 
@@ -103,7 +88,6 @@ mod tests {
         assert_eq!(whole, Some(span(5, 30)));
         let told = "1970-01-01T00:00:05 to 1970-01-01T00:00:31 UTC";
         assert_eq!(whole.map(|whole| whole.to_string()).as_deref(), Some(told));
-        assert!(span(5, 6).overlaps(span(6, 7)) && !span(5, 6).overlaps(span(7, 8)));
         assert_eq!(Span::around(&[]), None);
     }
 }
