@@ -9,14 +9,20 @@ use sockstamp::stamped::{AsyncStampedSocket, StampedSocket};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use super::{Done, SENDS, Sends, Setting};
+use super::sends::{Done, SENDS, Sends};
+use super::transport::Transport;
 
 /// A round that takes longer waits for a stamp that does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn blocking(socket: BorrowedFd<'_>, setting: Setting, message: &[u8]) -> Result<Done> {
-    let socket = StampedSocket::new(socket, setting.transport.options())?;
-    let (mut stamps, mut sends) = (0, Sends::begin(setting.interval));
+pub(super) fn blocking(
+    socket: BorrowedFd<'_>,
+    transport: Transport,
+    interval: u64,
+    message: &[u8],
+) -> Result<Done> {
+    let socket = StampedSocket::new(socket, transport.options())?;
+    let (mut stamps, mut sends) = (0, Sends::begin(interval));
     while sends.go_on() {
         for _ in 0..SENDS {
             socket.send(message)?;
@@ -28,15 +34,25 @@ pub(super) fn blocking(socket: BorrowedFd<'_>, setting: Setting, message: &[u8])
     Ok(sends.end(Some(u64::try_from(stamps)?)))
 }
 
-pub(super) fn in_a_task(socket: BorrowedFd<'_>, setting: Setting, message: &[u8]) -> Result<Done> {
+pub(super) fn in_a_task(
+    socket: BorrowedFd<'_>,
+    transport: Transport,
+    interval: u64,
+    message: &[u8],
+) -> Result<Done> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let round = async { timeout(PATIENCE, task(socket, setting, message)).await };
+    let round = async { timeout(PATIENCE, task(socket, transport, interval, message)).await };
     runtime.block_on(round).context("a stamp is missing")?
 }
 
-async fn task(socket: BorrowedFd<'_>, setting: Setting, message: &[u8]) -> Result<Done> {
-    let socket = AsyncStampedSocket::new(socket, setting.transport.options())?;
-    let (mut stamps, mut sends) = (0, Sends::begin(setting.interval));
+async fn task(
+    socket: BorrowedFd<'_>,
+    transport: Transport,
+    interval: u64,
+    message: &[u8],
+) -> Result<Done> {
+    let socket = AsyncStampedSocket::new(socket, transport.options())?;
+    let (mut stamps, mut sends) = (0, Sends::begin(interval));
     while sends.go_on() {
         for _ in 0..SENDS {
             socket.send(message).await?;

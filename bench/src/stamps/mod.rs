@@ -4,16 +4,17 @@
 
 mod joined;
 mod reading;
+mod sends;
+mod transport;
 
 use std::io::IoSlice;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use nix::sys::socket::{MsgFlags, send};
 use sockstamp::completions::Completions;
-use sockstamp::timestamping::{self, MessageOptions, Options};
+use sockstamp::timestamping;
 use testbed::Family;
 
 use crate::effort::Effort;
@@ -24,57 +25,8 @@ use crate::report::{Budget, Report};
 use crate::service::Service;
 
 use reading::{Batched, Memory, Naive, Nothing, Reading, Ring};
-
-const ROUND: Duration = Duration::from_millis(50);
-/// The loop reads the clock after this many sends, of which [`Method::Sampled`] has one stamped.
-const SENDS: u64 = 64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
-    Tcp,
-    Udp,
-}
-
-impl Transport {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
-    fn options(self) -> Options {
-        let options = Options::new().tx_software().only_stamps();
-        match self {
-            Self::Tcp => options.tx_sched().tx_ack().tcp_id(),
-            Self::Udp => options.id(),
-        }
-    }
-
-    /// Report the stamps of single messages alone.
-    fn reporting(self) -> Options {
-        let options = Options::new().software().only_stamps();
-        match self {
-            Self::Tcp => options.tcp_id(),
-            Self::Udp => options.id(),
-        }
-    }
-
-    fn of_a_message(self) -> MessageOptions {
-        let options = MessageOptions::new().tx_software();
-        match self {
-            Self::Tcp => options.tx_sched().tx_ack(),
-            Self::Udp => options,
-        }
-    }
-
-    fn stamps_of_a_send(self) -> u64 {
-        match self {
-            Self::Tcp => 3,
-            Self::Udp => 1,
-        }
-    }
-}
+use sends::{Done, SENDS, Sends};
+use transport::Transport;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
@@ -221,8 +173,8 @@ impl Setting {
     ) -> Result<Option<f64>> {
         let message = vec![0; self.bytes];
         let done = match method {
-            Method::Blocking => joined::blocking(socket, self, &message)?,
-            Method::Async => joined::in_a_task(socket, self, &message)?,
+            Method::Blocking => joined::blocking(socket, self.transport, self.interval, &message)?,
+            Method::Async => joined::in_a_task(socket, self.transport, self.interval, &message)?,
             Method::Sampled => self.sample(socket, &message)?,
             _ => match self.reading(socket, method, completions)? {
                 Some(mut reading) => self.send_and_read(socket, &message, &mut *reading)?,
@@ -299,55 +251,6 @@ impl Setting {
             _ => Box::new(Nothing),
         }))
     }
-}
-
-/// The sends of a round.
-#[derive(Debug)]
-struct Sends {
-    began: Instant,
-    sent: u64,
-    interval: u64,
-}
-
-impl Sends {
-    fn begin(interval: u64) -> Self {
-        Self {
-            began: Instant::now(),
-            sent: 0,
-            interval,
-        }
-    }
-
-    /// Look at the clock: is there time for more?
-    fn go_on(&self) -> bool {
-        self.began.elapsed() < ROUND
-    }
-
-    /// Count a send, and return true if stamps are to be read after it.
-    fn count(&mut self) -> bool {
-        self.sent += 1;
-        self.sent.is_multiple_of(self.interval)
-    }
-
-    fn end(self, stamps: Option<u64>) -> Done {
-        Done {
-            sent: self.sent,
-            stamped: self.sent,
-            stamps,
-            time: self.began.elapsed(),
-        }
-    }
-}
-
-/// The outcome of a round.
-#[derive(Debug, Clone, Copy)]
-struct Done {
-    sent: u64,
-    /// Of them, those with stamps.
-    stamped: u64,
-    /// Stamps that were read, by ways that have to read all.
-    stamps: Option<u64>,
-    time: Duration,
 }
 
 pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {

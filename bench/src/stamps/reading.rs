@@ -11,7 +11,7 @@ use nix::sys::time::TimeSpec;
 use sockstamp::completions::{Completions, Registration};
 use sockstamp::error_queue::{ErrorQueue, Report as Entry, RingReport, StampRing};
 
-use super::Transport;
+use super::transport::Transport;
 
 /// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
 const ENTRIES: u64 = 96;

@@ -28,8 +28,6 @@ const MEASURING: [&str; 8] = [
 ];
 /// Subcommands that read recordings instead.
 const READING: [&str; 4] = ["stuck", "trace", "pcap", "explain"];
-/// Units of a time, which belong to its number.
-const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
 /// Characters of a process name: TASK_COMM_LEN of include/linux/sched.h, without its end.
 const LONGEST_NAME: usize = 15;
 /// Extensions of captures, which are no recordings.
@@ -54,16 +52,6 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
         .or_else(|| of_filter(error, &words))
         .or_else(|| hint(&words, is_program, |word| Path::new(word).exists()))
         .or_else(|| misused::line(error, &words))
-}
-
-/// Return the option for a time that stands alone.
-fn for_time(subcommand: &str, time: &str) -> Vec<String> {
-    let option = match subcommand {
-        "stuck" => "--watch --interval",
-        "top" => "--interval",
-        _ => "--duration",
-    };
-    taken::words(&format!("{option} {time}"))
 }
 
 /// Return what to type for a command that only waits, as perf-stat(1) needs one beside `-p`.
@@ -253,7 +241,7 @@ fn hint(
         typed(&[&begin[..], &added, behind].concat())
     };
     if let [.., before] = options
-        && UNITS.contains(&word.as_str())
+        && values::UNITS.contains(&word.as_str())
         && before.parse::<f64>().is_ok()
     {
         let time = format!("{}{word}", quoted(before));
@@ -345,7 +333,7 @@ fn of_number(begin: &[String], number: &str, rest: &[String]) -> Option<String> 
     {
         let time = pause.saturating_mul(count);
         let looks = with(&format!("--interval {pause} --duration {time}"), &[])
-            .or_else(|| with(&for_time(subcommand, number).join(" "), &[]));
+            .or_else(|| with(&values::for_time(subcommand, number).join(" "), &[]));
         return looks.map(|line| format!("the time between looks: {line}"));
     }
     let as_process = match begin {
@@ -359,7 +347,10 @@ fn of_number(begin: &[String], number: &str, rest: &[String]) -> Option<String> 
     let lines: Vec<_> = [
         ("port", with(&format!("port {number}"), rest)),
         ("process", as_process),
-        ("time", with(&for_time(subcommand, number).join(" "), rest)),
+        (
+            "time",
+            with(&values::for_time(subcommand, number).join(" "), rest),
+        ),
     ]
     .into_iter()
     .filter_map(|(what, line)| Some(format!("for a {what}: {}", line?)))

@@ -64,7 +64,7 @@ pub(super) fn joined(words: &[String], is_process: impl Fn(&str) -> bool) -> Opt
             .join(","),
     ];
     if is_time {
-        with.extend(super::for_time(&words[0], last));
+        with.extend(super::values::for_time(&words[0], last));
     }
     let joined = replaced(words, place..place + numbers.len(), &with);
     (joined != words).then_some(joined)

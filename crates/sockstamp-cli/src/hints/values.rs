@@ -3,8 +3,20 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue};
 
-use super::UNITS;
 use super::taken::{self, end, is_taken, line as typed, replaced};
+
+/// Units of a time, which belong to its number.
+pub(super) const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
+
+/// Return the option for a time that stands alone.
+pub(super) fn for_time(subcommand: &str, time: &str) -> Vec<String> {
+    let option = match subcommand {
+        "stuck" => "--watch --interval",
+        "top" => "--interval",
+        _ => "--duration",
+    };
+    taken::words(&format!("{option} {time}"))
+}
 
 /// Options of numbers, which other programs give the names of processes.
 const NUMBERS: [&str; 2] = ["--count", "--pid"];

@@ -7,7 +7,7 @@ use std::thread;
 use sockstamp_ping::{Target, TargetId};
 
 use super::hosts::floods;
-use super::{Options, index};
+use super::options::Options;
 
 /// A flood in which each thread sends a probe with each answer to its own.
 const OF_A_FLOOD: usize = 2;
@@ -58,6 +58,11 @@ impl Chains {
         let chains = self.0 as u64;
         seq.saturating_sub(1) * chains + target.number() % chains + 1
     }
+}
+
+/// Targets are numbered as they were added, which is the order of the hosts.
+pub(crate) fn index(target: TargetId) -> usize {
+    usize::try_from(target.number()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

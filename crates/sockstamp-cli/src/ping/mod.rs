@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{Answer, End, Engine, Event, Limits, Outcome, Refusal, Target, TargetId};
+use sockstamp_ping::{Answer, End, Engine, Event, Limits, Outcome, Refusal, Target};
 
+pub(crate) use chains::index;
 pub use options::Options;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
@@ -34,6 +35,7 @@ use sockstamp_run::escape::complain;
 use crate::print::colour::Brush;
 use crate::print::destination::Stream;
 use crate::print::output::Reported;
+
 use chains::Chains;
 use follow::{Listener, Signals, follow};
 use hosts::Host;
@@ -442,9 +444,4 @@ impl Listener for Report<'_> {
 fn write_object(output: &mut impl Write, object: &impl serde::Serialize) -> io::Result<()> {
     escape::json(&mut *output, object)?;
     output.write_all(b"\n")
-}
-
-/// Targets are numbered as they were added, which is the order of the hosts.
-pub(crate) fn index(target: TargetId) -> usize {
-    usize::try_from(target.number()).unwrap_or(usize::MAX)
 }

@@ -122,7 +122,8 @@ mod tests {
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
-    use super::super::waits::{PROCESSES, of_processes, waits_beside};
+    use super::super::beside::waits_beside;
+    use super::super::waits::{PROCESSES, of_processes};
     use super::*;
     use crate::options::choice::Choice;
 

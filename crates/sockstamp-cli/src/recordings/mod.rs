@@ -1,5 +1,6 @@
 //! The files of a recording.
 
+mod beside;
 pub(crate) mod findings;
 mod next;
 mod served;
@@ -28,12 +29,7 @@ use crate::options::choice::Choice;
 use crate::options::source::Source;
 use crate::print::progress::Progress;
 
-/// The extension of files with messages.
-pub(crate) const MESSAGES: &str = "parquet";
-/// The extension of files with waits.
-pub(crate) const WAITS: &str = "waits";
-/// The extension of files with packets.
-pub(crate) const PACKETS: &str = "packets";
+pub(crate) use beside::{MESSAGES, PACKETS, WAITS, packets_beside, waits_beside};
 
 /// The fact that names a recording: all of its files have the same.
 pub(crate) const RECORDING: &str = "recording";
@@ -268,26 +264,6 @@ pub(crate) fn lost_packets(recording: &PacketReader) -> packets::Lost {
         fragments,
         flows,
         forgotten,
-    }
-}
-
-/// Return the file of packets beside a file of messages, which may be named itself.
-pub(crate) fn packets_beside(messages: &Path) -> PathBuf {
-    beside(messages, PACKETS)
-}
-
-/// Return the file of this extension beside a file of messages, which may be named itself.
-fn beside(messages: &Path, wanted: &str) -> PathBuf {
-    match messages.extension() {
-        Some(extension) if extension == wanted => messages.to_owned(),
-        Some(extension) if extension == MESSAGES => messages.with_extension(wanted),
-        // Names that differ after a dot only are those of different recordings.
-        _ => {
-            let mut path = messages.as_os_str().to_owned();
-            path.push(".");
-            path.push(wanted);
-            path.into()
-        }
     }
 }
 

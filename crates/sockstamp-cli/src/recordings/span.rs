@@ -5,7 +5,7 @@ use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_record::{Reader, WaitReader};
 use sockstamp_run::utc::utc;
 
-use super::waits::waits_beside;
+use super::beside::waits_beside;
 use crate::options::choice::Choice;
 
 const SECOND: u64 = 1_000_000_000;

@@ -1,7 +1,6 @@
 //! The waits of a recording: the file beside that of the messages, and what its facts tell.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -13,7 +12,8 @@ use sockstamp_model::wait::{Attempts, Key, Waits};
 use sockstamp_record::{Reader, WaitReader, Waited};
 use sockstamp_run::escape;
 
-use super::{Recordings, WAITS, beside};
+use super::Recordings;
+use super::beside::waits_beside;
 
 /// The fact that has the attempts of a recording.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -23,11 +23,6 @@ pub(crate) const OWED: &str = "owed";
 pub(crate) const LOST_WAITS: &str = "lost_waits";
 /// The fact that has the names of its processes; a message has that of the thread that called.
 pub(crate) const PROCESSES: &str = "processes";
-
-/// Return the file of waits beside a file of messages.
-pub(crate) fn waits_beside(messages: &Path) -> PathBuf {
-    beside(messages, WAITS)
-}
 
 /// Return attempts as a fact.
 pub(crate) fn of_attempts(attempts: &[Attempts]) -> Result<String> {

@@ -20,11 +20,9 @@ use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
-use crate::recordings::waits::{
-    ATTEMPTS, LOST_WAITS, OWED, PROCESSES, of_attempts, of_owed, waits_beside,
-};
+use crate::recordings::waits::{ATTEMPTS, LOST_WAITS, OWED, PROCESSES, of_attempts, of_owed};
 use crate::recordings::{
-    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside,
+    LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside, waits_beside,
 };
 
 /// The limits of a recording.
