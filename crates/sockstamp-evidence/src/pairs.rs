@@ -74,7 +74,8 @@ mod tests {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             ..own
         };
-        (1..=2 * MOST as u16).for_each(|port| pairs.look(std::process::id(), &far(port)));
+        let ports = (1..).take(2 * MOST);
+        ports.for_each(|port| pairs.look(std::process::id(), &far(port)));
         assert_eq!(pairs.0.len(), MOST);
         assert_eq!(pairs.found(), known);
         assert_eq!(pairs.0.len(), 1);

@@ -276,14 +276,14 @@ fn an_event_loop_here_that_asks_nobody_waits_for_news() {
 fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polled() {
     let told = |times: [u64; 4], all: u64| {
         let mut case = Case::new(Scope::default());
-        for (of, time) in times.into_iter().enumerate() {
+        for (of, time) in (0_u16..).zip(times) {
             let to = flow(&format!("10.0.0.1:4000{of}"), "10.0.0.2:8080");
-            let end = of as u64 * 1_600 + 2_100;
+            let end = u64::from(of) * 1_600 + 2_100;
             let mut passed_on = answer(to, "proxy", end, time);
             passed_on.opened = Some(Opened::Connected);
             passed_on.pid = 30;
             case.message(&passed_on);
-            let mut request = service(50_000 + of as u16, end, time + 2);
+            let mut request = service(50_000 + of, end, time + 2);
             request.pid = 30;
             case.message(&request);
             let there = There {
