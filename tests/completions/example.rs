@@ -21,7 +21,7 @@ fn the_example_uses_memory_if_the_service_runs_and_the_queue_otherwise() {
     };
     let without = send(service.path().with_extension("none"));
     assert_eq!((without.by_memory, without.by_queue), (0, SENDS));
-    // How many come between a reading of memory and one of the queue depends on time.
+    // The number between a reading of memory and one of the queue depends on time.
     within_attempts(|| {
         let with = send(service.path());
         assert_eq!(with.by_memory + with.by_queue, SENDS);

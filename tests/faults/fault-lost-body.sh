@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # True: Two clients send the head and a third of a body, and wait 3 s for an answer; the server's threads wait for the rest.
-# Say: 10\.77\.0\.2:8000 got no answer and were given up.*each end waits for the other
+# Say: 10\.77\.0\.2:8000 got no answer and were given up.*more data on the same connection
 . ./lib.sh || exit 1
 pair
 program server.py <<'PY'

@@ -31,7 +31,7 @@ fn a_reader_too_far_behind_is_diagnosed() {
     let host = Host::new("behind").unwrap();
     let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
     within_attempts(|| {
-        // It sleeps once.
+        // The server sleeps once.
         let server = start_script(&host, SLEEPING_DATAGRAMS);
         let process = server.id().to_string();
         let line = last_line_while(&["-p", &process, "--expert=attach=all"], || {

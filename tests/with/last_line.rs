@@ -39,6 +39,11 @@ fn last_line_of(path: &str, stolen: &Stolen) -> String {
     println!("{text}");
     let text = text.trim_end();
     let (text, _notes) = text.split_once("\n note:").unwrap_or((text, ""));
+    // Calls of other sockets before are no part of the diagnosis.
+    let text = match text.contains("\n diagnosis:") {
+        true => text,
+        false => text.split("\n not followed:").next().unwrap_or(text),
+    };
     // The worst finding comes first. A sentence may take several lines.
     let worst = text.split("\n diagnosis:").nth(1);
     let last = text.rfind('\n').map_or(text, |start| &text[start..]);

@@ -195,7 +195,7 @@ fn two_readers() -> Result<(), String> {
     let evidence = setup.finish();
     evidence.none_is_wrong("rx")?;
     let valid = evidence.verdict_count("rx", "valid");
-    // How often both read at once is a matter of time.
+    // The number of reads at once is a matter of time.
     match valid * 6 >= 1000 * 5 {
         true => Ok(()),
         false => Err(format!("{valid} of 1000 are valid")),

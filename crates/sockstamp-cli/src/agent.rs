@@ -22,13 +22,13 @@ pub struct Options {
     /// Send this request to the running agent, at the address of --listen or of the file
     #[arg(value_enum, conflicts_with = "check")]
     pub action: Option<Action>,
-    /// Read settings from this file, and reload it on SIGHUP; --print-settings lists them
+    /// Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the file of --config, and exit
     #[arg(long, requires = "config")]
     pub check: bool,
-    /// Print all settings, those of the file of --config and the defaults of the others, and exit
+    /// Print the settings of the file of --config, with the defaults of others, and exit
     #[arg(long, conflicts_with_all = ["action", "check"])]
     pub print_settings: bool,
     /// Serve HTTP at this address, instead of the file's [default: 127.0.0.1:9776]

@@ -218,7 +218,7 @@ fn hosts_of_fping_stand_on_standard_input_where_none_are_named() {
     );
 }
 
-/// What is printed is a file of settings.
+/// The output is a file of settings.
 #[test]
 fn an_agent_prints_its_settings_and_takes_them_again() {
     let output = sockstamp(&["agent", "--print-settings"]).output().unwrap();
@@ -828,7 +828,7 @@ fn explain_of_a_silent_target_names_what_is_not_measured() {
 /// A reader that has seen enough, as head(1), is no failure.
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    // What others do meanwhile may have to be told.
+    // Traffic of others may have to be told.
     let host = Host::new("closed").unwrap();
     let target = ["--netns", host.netns_name()];
     let mut process = sockstamp(&["stat", "--duration", "500ms"])

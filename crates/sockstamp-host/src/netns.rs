@@ -375,6 +375,9 @@ pub(crate) fn of_process(process: &Path) -> Option<NetnsInode> {
 ///
 /// If there is no such interface, no such namespace, or no right to enter it.
 pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
+    if let Some(netns) = netns {
+        existing(netns)?;
+    }
     let found = match netns {
         Some(netns) => index_there(name, netns),
         None => index_here(name),
@@ -388,6 +391,12 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
 /// Return where an interface is that was looked for in another network namespace.
 fn elsewhere(name: &str) -> Option<String> {
     if let Some((interface, netns)) = name.split_once('@') {
+        let index = netns.strip_prefix("if").unwrap_or_default();
+        if index.parse::<u32>().is_ok() {
+            return Some(format!(
+                "ip-link(8) puts the other end behind @: write -i {interface}"
+            ));
+        }
         return Some(format!(
             "its network namespace has an option: write -i {interface} --netns {netns}"
         ));

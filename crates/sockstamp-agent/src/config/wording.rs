@@ -28,6 +28,9 @@ pub(super) fn of_settings(message: &str) -> String {
     let known = TYPES.iter().find(|(name, _)| expected.starts_with(name));
     match known {
         Some((_, written)) => format!("it is {written}"),
+        None if is_number(expected) && message.starts_with("invalid value: integer") => {
+            "it is too small or too large".to_owned()
+        }
         None if is_number(expected) => "it is a number, without quotes and unit".to_owned(),
         None => message.to_owned(),
     }

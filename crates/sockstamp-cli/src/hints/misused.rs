@@ -196,7 +196,7 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let elsewhere: Vec<&str> = (root.get_subcommands())
         .filter(|other| !other.is_hide_set() && has(other, &typed))
         .map(Command::get_name)
-        // What it would do is all that this prints.
+        // Leave out doctor, which only prints what it would do.
         .filter(|name| *name != "doctor")
         .collect();
     let similar = similar(error, ContextKind::SuggestedArg, &typed);

@@ -301,7 +301,7 @@ fn hint(
         };
         return Some(format!("for an interface: {}", with(&[option, word], rest)));
     }
-    // What stands behind the word may be wrong, too.
+    // Words behind it may be wrong, too.
     let rest = match is_taken(&[&begin[..], rest].concat()) {
         true => rest,
         false => &[],

@@ -52,7 +52,7 @@ pub(super) fn joined(words: &[String], is_process: impl Fn(&str) -> bool) -> Opt
     let (last, others) = numbers.split_last()?;
     let is_time = !others.is_empty() && !is_process(last);
     let processes = if is_time { others } else { &numbers[..] };
-    // What one word behind one process means is not known.
+    // One word behind one process may be either.
     if is_time && processes.len() == 1 && !processes[0].contains([' ', '\n']) {
         return None;
     }

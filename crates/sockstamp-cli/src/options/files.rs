@@ -25,7 +25,7 @@ fn begins_filter(word: &Path) -> bool {
     let text = word.to_str().unwrap_or_default().trim_start();
     let first = text.split([' ', '(', ')']).next().unwrap_or_default();
     let is_word = FILTER_WORDS.contains(&first) || text.starts_with(['(', '!']);
-    // What only other programs have is refused as a filter, too.
+    // Words of other programs' filters are refused as a filter, too.
     let is_word = is_word || wrong_filter::is_of_packets(first);
     is_word && !word.exists()
 }

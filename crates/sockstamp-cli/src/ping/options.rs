@@ -280,7 +280,7 @@ pub struct Pattern {
 /// Refuse a small number, which would be an address that no host has, and the unit of a time.
 fn host(text: &str) -> Result<String, String> {
     let number = text.parse::<u64>();
-    if number.is_ok_and(|number| number < 1 << 24) {
+    if number.is_ok_and(|number| (1..1 << 24).contains(&number)) {
         return Err(format!(
             "as an address it is 0.x.x.x, which no host has; to end after {text} probes: -c {text}"
         ));

@@ -13,6 +13,9 @@ pub(crate) fn tell(summary: &Summary, slow: Option<Duration>, command: &[OsStrin
 }
 
 fn told(summary: &Summary, slow: Option<Duration>, command: &[OsString]) -> String {
+    if summary.lost.ring > 0 {
+        return "no message came through: see what was lost".to_owned();
+    }
     let seen = summary.tx.messages + summary.rx.messages;
     let during = summary.duration;
     if let (Some(slow), 1..) = (slow.map(Nanos::from), seen) {
@@ -22,7 +25,7 @@ fn told(summary: &Summary, slow: Option<Duration>, command: &[OsString]) -> Stri
         );
     }
     if seen > 0 {
-        return format!("none of {seen} messages in {during} was complete at the end");
+        return format!("none of {seen} messages in {during} was measured to its end");
     }
     match command {
         [program, time] if program == "sleep" => format!(
@@ -58,7 +61,7 @@ mod tests {
         assert_eq!(of(0, None, &[]), nothing);
         assert_eq!(of(0, Some(15), &[]), nothing);
         assert!(of(7, Some(15), &[]).starts_with("none of 7 messages in 2.00 s took longer than "));
-        assert!(of(7, None, &[]).starts_with("none of 7 messages in 2.00 s was complete"));
+        assert!(of(7, None, &[]).starts_with("none of 7 messages in 2.00 s was measured"));
         assert!(
             of(0, None, &["sleep", "4"]).contains("write --duration 4 in place of the command")
         );

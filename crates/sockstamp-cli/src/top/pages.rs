@@ -154,6 +154,14 @@ fn counter(count: u64, what: &str, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(Line::raw).collect()
 }
 
+/// Return the words for a counter; calls before programs of UDP are attached are no loss.
+fn told(name: String) -> String {
+    match name.as_str() {
+        "datagrams" => "calls of UDP not followed".to_owned(),
+        _ => name,
+    }
+}
+
 /// Every counter of losses by its name in JSON, so that none is forgotten.
 pub(super) fn losses(app: &App, summary: &Summary) -> Vec<(String, u64)> {
     let named = match serde_json::to_value(summary.lost) {
@@ -162,7 +170,7 @@ pub(super) fn losses(app: &App, summary: &Summary) -> Vec<(String, u64)> {
     };
     let mut losses: Vec<_> = named
         .into_iter()
-        .filter_map(|(name, count)| Some((name, count.as_u64()?)))
+        .filter_map(|(name, count)| Some((told(name), count.as_u64()?)))
         .collect();
     let left_out = app.drill().map_or(0, |drill| drill.left_out());
     losses.push((

@@ -22,6 +22,7 @@
 #include "tcp/send/hardware.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/send/stamps.bpf.h"
+#include "wait/attempts.bpf.h"
 
 /*
  * The flags in shinfo->tx_flags that a program requests by SO_TIMESTAMPING (include/linux/skbuff.h,

@@ -211,7 +211,11 @@ impl Page {
             *html += "<ol>";
             for finding in printed {
                 let Finding { sentence, next, .. } = finding;
-                *html += &format!("<li>{} → <code>{}</code></li>", Text(sentence), Text(next));
+                *html += &format!(
+                    "<li>{} → <code>sockstamp {}</code></li>",
+                    Text(sentence),
+                    Text(next)
+                );
             }
             *html += "</ol>";
         }

@@ -54,7 +54,7 @@ pub(in crate::diagnosis) fn join(
         restart(waits, found);
         let first = found.first().map(|&first| &waits[first]);
         let rtt = first.map_or(0, &rtt);
-        // What comes to one question is one answer, however late it is read.
+        // All that comes to one question is one answer, however late it is read.
         let gap = match first.is_some_and(asks_once) {
             true => Nanos(u64::MAX),
             false => slow,

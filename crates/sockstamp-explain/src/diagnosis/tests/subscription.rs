@@ -369,7 +369,7 @@ fn an_event_loop_that_answers_all_at_once_pushes() {
     assert_eq!(told(&[300, 900, 450, 700], 1).findings, []);
     // Clients that ask again at once are answered as one, too, and each after its own time.
     assert_eq!(told(&[300; 8], 1).findings.len(), 1);
-    // What takes as long for each may be signs of life, and what takes less may not.
+    // Equal long times may be signs of life; shorter ones may not.
     assert_eq!(told(&[3_000, 3_000, 3_000], 400).findings, []);
     assert_eq!(told(&[800, 800, 800], 100).findings.len(), 1);
 }
