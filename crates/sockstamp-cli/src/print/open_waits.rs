@@ -45,6 +45,18 @@ impl Places {
         Self { home, names }
     }
 
+    /// Do the same for short lines: if all waits are in one namespace, it needs no name.
+    pub(crate) fn of_several<'a>(waits: impl IntoIterator<Item = &'a Wait> + Clone) -> Self {
+        let mut namespaces = waits.clone().into_iter().map(|wait| wait.flow.netns);
+        match namespaces.next() {
+            Some(home) if namespaces.all(|other| other == home) => Self {
+                home,
+                names: BTreeMap::new(),
+            },
+            _ => Self::of(waits),
+        }
+    }
+
     /// Take those of a recording.
     pub(crate) fn recorded(places: &places::Places) -> Self {
         Self {

@@ -184,8 +184,9 @@ fn tell(
 ) -> Result<()> {
     let brush = options.colours.brush_for(&options.output, Stream::Output);
     let slow = options.slow.into();
+    let places = Places::of(listed.iter().map(|open| &open.wait));
     let printed = match options.format {
-        Format::Text => lines(slow, look, listed, peers, options.why, brush)
+        Format::Text => lines(slow, look, listed, peers, &places, options.why, brush)
             .into_iter()
             .try_for_each(|line| writeln!(output, "{line}")),
         Format::Json => json(output, options, look, listed, peers),
@@ -200,13 +201,13 @@ pub(crate) fn lines(
     look: &Look,
     listed: &[&Open],
     peers: &Peers,
+    places: &Places,
     why: bool,
     brush: Brush,
 ) -> Vec<String> {
-    let places = Places::of(listed.iter().map(|open| &open.wait));
     let lines = listed.iter().flat_map(|open| {
         let peer = peers.get(&open.wait).map(Peer::words);
-        let line = open_waits::line(open, &places, brush) + &peer.unwrap_or_default();
+        let line = open_waits::line(open, places, brush) + &peer.unwrap_or_default();
         let reasons = why.then(|| open_waits::why(&open.wait));
         [line].into_iter().chain(reasons.into_iter().flatten())
     });

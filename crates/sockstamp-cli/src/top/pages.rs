@@ -6,6 +6,7 @@ use sockstamp_model::summary::Summary;
 use super::app::App;
 use super::paint::Paint;
 use crate::print::colour::Brush;
+use crate::print::open_waits::Places;
 use crate::print::paragraph;
 use crate::print::peers::Peers;
 use crate::stuck;
@@ -122,11 +123,14 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
     let Some(look) = app.look() else {
         return Vec::new();
     };
+    let listed = stuck::listed(look, app.slow);
+    let places = Places::of_several(listed.iter().map(|open| &open.wait));
     let lines = stuck::lines(
         app.slow,
         look,
-        &stuck::listed(look, app.slow),
+        &listed,
         &Peers::default(),
+        &places,
         false,
         Brush::default(),
     );
