@@ -66,6 +66,9 @@ impl GroupDirection {
                 self.parts[part].get_or_insert_default().merge(sum);
             }
         }
+        // Rests that were computed, which have no maximum: a message's stage may have been counted
+        // for one group, and its parts for the next one in the same place.
+        self.complete(|rest| rest.is_some_and(|rest| rest.max_ns.is_none()));
         self.sent.merge(&other.sent);
         self.total.merge(&other.total);
     }
@@ -104,8 +107,13 @@ impl GroupDirection {
 
     /// Compute the parts that are the rest of their stage, for every stage with parts.
     pub fn complete_parts(&mut self) {
+        self.complete(|_| true);
+    }
+
+    fn complete(&mut self, is_wanted: impl Fn(Option<&PartSummary>) -> bool) {
         for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
-            let Some(stage) = &self.stages[rest.stage()] else {
+            let stage = self.stages[rest.stage()].as_ref();
+            let Some(stage) = stage.filter(|_| is_wanted(self.parts[rest].as_ref())) else {
                 continue;
             };
             let counted = self
@@ -171,5 +179,26 @@ mod tests {
         tx.sent.record(Nanos(4_000), 1);
         tx.total.record(Nanos(84_000), 1);
         assert_eq!(tx.largest_stage(), Some((Stage::TxQdisc, 0.75)));
+    }
+
+    /// A place may change its group between the stage of a message and its parts.
+    #[test]
+    fn the_rest_of_merged_groups_is_that_of_their_sums() {
+        let of = |stage: u64, part: u64| {
+            let mut tx = GroupDirection::default();
+            let queue = tx.stages[Stage::TxQueue].get_or_insert_default();
+            (stage > 0).then(|| queue.record(Nanos(stage), 1));
+            tx.parts[Part::Cwnd] = Some(PartSummary {
+                count: 1,
+                sum_ns: part.into(),
+                max_ns: Some(Nanos(part)),
+            });
+            tx.complete_parts();
+            tx
+        };
+        let mut whole = of(500, 0);
+        whole.merge(&of(0, 300));
+        whole.merge(&of(100, 40));
+        assert_eq!(whole.parts[Part::Other].map(|rest| rest.sum_ns), Some(260));
     }
 }
