@@ -115,6 +115,14 @@ fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
     if !plan().has_windows() {
         return skip(name, "no windows on this kernel");
     }
+    // Windows begin at random: all of these reads may miss them.
+    within_attempts(|| match refused_at_a_window() {
+        0 => Err("no read met the begin of a window".to_owned()),
+        _ => Ok(()),
+    });
+}
+
+fn refused_at_a_window() -> u64 {
     let pair = Pair::relay(LinkConfig::default(), Family::V4);
     let port = pair.address.port().to_string();
     let _server = pair.serve_with(&[&peer()[..], "serve", "--port", &port, "--think", "400"]);
@@ -124,11 +132,8 @@ fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
     let client = ["client", "--connect", &address, "--count", "16"];
     pair.client.run(peer(), &client).unwrap();
     let report = windows.finish();
-    assert!(
-        number(&report["verdicts"]["window"]) > 0,
-        "{}",
-        report["verdicts"]
-    );
+    println!("{}", report["verdicts"]);
+    report["verdicts"]["window"].as_u64().unwrap_or(0)
 }
 
 /// 1500 messages per second, each sent and read, cost more than a ten-thousandth of a core, and
