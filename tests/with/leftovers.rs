@@ -97,7 +97,7 @@ fn is_of_others(pid: i32) -> bool {
     getpgid(Some(Pid::from_raw(pid))).is_ok_and(|group| group != getpgrp())
 }
 
-/// Return true for the process that removes the cgroup of a command: whoever started it, it has a
+/// Return true for the process that removes the cgroup of a command: in every test, it has a
 /// group of its own.
 fn is_janitor(process: &Path) -> bool {
     let words = fs::read(process.join("cmdline")).unwrap_or_default();

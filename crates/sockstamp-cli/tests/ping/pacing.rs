@@ -195,7 +195,7 @@ fn ten_thousand_hosts_have_the_round_trips_that_tcpdump_sees() {
             "{}",
             run.summary
         );
-        // Those that came while the prober did not run for half a second and more.
+        // Answers that came while the prober did not run for half a second and more.
         assert_eq!(run.count("lost"), dropped, "{}", run.summary);
         if dropped > 0 {
             return Err(format!("the prober did not run for long: {}", run.summary));

@@ -14,7 +14,7 @@ use super::tree::Node;
 pub struct ServiceTime {
     /// The program that serves.
     pub program: Name,
-    /// Its port.
+    /// The port of the service.
     pub service: SocketAddr,
     /// The number of requests.
     pub count: u64,

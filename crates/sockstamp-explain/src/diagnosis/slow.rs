@@ -148,7 +148,7 @@ pub(super) struct Seen {
     pub(super) paced: Option<u64>,
     /// Its age, where that is more than its time in the measurement.
     pub(super) age: u64,
-    /// Its age is a lower bound.
+    /// The age of the wait is a lower bound.
     pub(super) may_be_older: bool,
     /// Questions of a chain.
     pub(super) members: u32,

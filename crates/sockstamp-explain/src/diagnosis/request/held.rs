@@ -157,7 +157,7 @@ pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTr
 }
 
 /// Mark and note what an idle event loop answers after the same long time, while it answers as many
-/// others at once: polls that brought no news, whoever passes them on.
+/// others at once: polls that brought no news, also behind a proxy.
 pub(in crate::diagnosis) fn polls(
     waits: &mut [Slow],
     open: &mut [bool],

@@ -41,7 +41,7 @@ const SECOND: &str = "; each comes through with its second SYN: the first one ma
      firewall drops (ECN, net.ipv4.tcp_ecn=1, which the second has not), or a firewall lets only SYNs \
      pass that are sent again";
 
-/// What else was seen, for nodes with evidence of their own.
+/// Tell other evidence, for nodes with evidence of their own.
 pub(super) fn more(
     finding: &Finding,
     account: &Account<'_>,
@@ -224,7 +224,7 @@ fn are_of_delayed_acks(account: &Account<'_>) -> bool {
     delayed >= 3 && delayed * 5 >= account.counted.len() * 4
 }
 
-/// How many questions a look-up takes, and how long each: of those that take several.
+/// Count the questions of look-ups that take several, and tell the time of each.
 fn questions(account: &Account<'_>) -> Option<String> {
     let waits = account.counted.iter().map(|counted| counted.wait);
     let chains: Vec<_> = waits.filter(|wait| wait.seen.questions > 0).collect();

@@ -89,7 +89,7 @@ fn of_service(finding: &Finding, account: &Account<'_>) -> String {
     }
 }
 
-/// What became of connections that a service does not want.
+/// Tell the end of connections that a service does not want.
 fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
     match finding.role {
@@ -101,7 +101,7 @@ fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
     }
 }
 
-/// What became of questions that nobody answered.
+/// Tell the end of questions that nobody answered.
 fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
     if let Some(neighbour) = silent_neighbour(account) {
         let is = finding.node.about().is;

@@ -44,7 +44,7 @@ pub(super) fn of(
     format!("{subject}{figures}{unlike}: {cause}{neighbour}")
 }
 
-/// Who waits for what, how long.
+/// Name the waiter, its wait and the time.
 fn subject(finding: &Finding, account: &Account<'_>) -> String {
     let time = finding.typical;
     let (asker, server) = (programs(finding), server(finding));

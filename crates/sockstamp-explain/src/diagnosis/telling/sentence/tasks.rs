@@ -29,7 +29,7 @@ pub(super) fn there(account: &Account<'_>) -> Option<String> {
     There::words(&all.collect::<Option<Vec<_>>>()?)
 }
 
-/// What tasks slept in, or did, where that was looked at, in place of a list of what it may be.
+/// Name what tasks slept in, or did, where that was seen, in place of a list of what it may be.
 pub(super) fn slept(account: &Account<'_>, node: Node) -> Option<String> {
     if let Some(accepts) = accepts(account).filter(|_| is_read(node)) {
         return Some(accepts);
@@ -93,7 +93,7 @@ fn asleep_in(account: &Account<'_>, node: Node) -> Option<String> {
     is_asleep.then(|| format!("its tasks sleep: {words}; which of them serves is not known"))
 }
 
-/// What tasks slept in, and which of them ran.
+/// Name what tasks slept in, and which of them ran.
 fn looked_at(account: &Account<'_>) -> (Option<String>, Option<String>) {
     let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
     let slept = seen()
@@ -103,7 +103,7 @@ fn looked_at(account: &Account<'_>) -> (Option<String>, Option<String>) {
     (slept, ran)
 }
 
-/// What tasks of a service of this host did that others ask.
+/// Name what tasks of a service of this host did that others ask.
 pub(super) fn of_theirs(account: &Account<'_>) -> String {
     match theirs(account) {
         Some(theirs) => format!(": {theirs}"),
