@@ -391,20 +391,26 @@ impl Clocks {
         })
     }
 
-    /// Bring the piece before to meet the begin of this one.
+    /// Bring the piece before to meet the begin of this one. A piece that has bounds of one side
+    /// alone, as the first messages of a measurement just before a window ends, has both by that.
     fn meet(&mut self, piece: &Piece) {
         let Some(mut last) = self.pieces.last_entry() else {
             return;
         };
         let last = last.get_mut();
+        if last.end != piece.begin || piece.quality <= Quality::Incomplete {
+            return;
+        }
         let (least, most) = piece.range(piece.begin);
         let seconds = last.seconds(piece.begin);
+        let shift = (i128::from(piece.base) - i128::from(last.base)) as f64;
         let region = last
             .region
-            .within(seconds, Bound::Most(most))
-            .and_then(|region| region.within(seconds, Bound::Least(least)));
+            .within(seconds, Bound::Most(most + shift))
+            .and_then(|region| region.within(seconds, Bound::Least(least + shift)));
         if let Some(region) = region {
             last.region = region;
+            last.quality = last.quality.max(Quality::Approximate);
         }
     }
 }
@@ -502,6 +508,41 @@ mod tests {
         // For instance: at most 5 µs, at least a second.
         let contradicting: Vec<_> = [(5_000, Most, Data), (1_000_000_000, Least, Data)].repeat(4);
         assert_eq!(quality(&contradicting), Quality::Failed);
+    }
+
+    #[test]
+    fn a_window_of_one_side_meets_the_next() {
+        let offset = 7_000_000;
+        let mut clocks = Clocks::default();
+        let mut observe = |time, side, offset| {
+            let offset = ClockOffset::new(Delta(offset));
+            clocks.observe(Timestamp::from_nanos(time), offset, side, Evidence::Data);
+        };
+        observe(WINDOW - 10_000_000, Side::Most, offset + 20_000_000);
+        observe(WINDOW + 10_000_000, Side::Least, offset - 20_000_000);
+        observe(WINDOW + 30_000_000, Side::Most, offset + 20_000_000);
+        clocks.settle(Timestamp::from_nanos(2 * WINDOW));
+        let first = clocks.at(Timestamp::from_nanos(WINDOW - 10_000_000));
+        assert_eq!(first.quality, Quality::Approximate);
+        let (found, error) = (first.offset.delta().as_nanos(), first.error.0);
+        assert!(found.abs_diff(offset) <= error, "{found} ± {error}");
+        // Half of both ways, and what drifts within 20 ms.
+        assert!(error < 20_100_000, "{error}");
+    }
+
+    #[test]
+    fn a_window_after_a_gap_is_no_evidence_for_the_one_before() {
+        let mut clocks = Clocks::default();
+        let mut observe = |time, side, offset| {
+            let offset = ClockOffset::new(Delta(offset));
+            clocks.observe(Timestamp::from_nanos(time), offset, side, Evidence::Data);
+        };
+        observe(10_000_000, Side::Most, 20_000_000);
+        observe(5 * WINDOW, Side::Least, 0);
+        observe(5 * WINDOW, Side::Most, 1_000_000);
+        clocks.settle(Timestamp::from_nanos(6 * WINDOW));
+        let first = clocks.at(Timestamp::from_nanos(10_000_000));
+        assert_eq!(first.quality, Quality::Incomplete);
     }
 
     #[test]
