@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
@@ -136,5 +137,28 @@ fn connections_of_mptcp_are_counted_and_not_measured() {
         assert_eq!(number(&connections["opened"]), 0, "{connections}");
         assert_eq!(number(&connections["accepted"]), 0, "{connections}");
         assert_eq!(connections["failed"], serde_json::json!({}));
+    }
+}
+
+/// The witness is the kernel's own count of the queue, and the caller of connect().
+#[test]
+fn connections_that_an_mptcp_listener_does_not_accept_wait() {
+    let host = host();
+    for address in LOCALHOSTS {
+        let listener = listen(&host, address);
+        let clients: Vec<_> = (0..3).map(|_| connect(&host, &listener)).collect();
+        let local = listener.local_addr().unwrap();
+        let line = format!("has not accepted {} connections on {local}", clients.len());
+        let options = ["stuck", "--slow", "10ms", "--netns", host.netns_name()];
+        let look = || {
+            let output = Command::new(with::sockstamp()).args(options).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        let has_waited = || look().contains(&line).then_some(()).ok_or_else(look);
+        testbed::within_attempts(has_waited);
+        for _ in &clients {
+            drop(listener.accept().unwrap());
+        }
+        assert!(!look().contains("has not accepted"), "{}", look());
     }
 }

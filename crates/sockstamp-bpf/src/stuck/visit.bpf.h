@@ -105,14 +105,13 @@ static __always_inline bool stuck_selected(const struct sock *sk)
 }
 
 /* Note when the oldest connection was established: tcp_create_openreq_child() sets lsndtime. */
-static __always_inline void stuck_listener(struct stuck_socket *found, const struct tcp_sock *tp,
-					   const struct sock *sk)
+static __always_inline void stuck_listener(struct stuck_socket *found, const struct tcp_sock *tp)
 {
 	const struct request_sock *oldest = (const struct request_sock *)word_at(
 		&tp->inet_conn.icsk_accept_queue.rskq_accept_head);
 	const struct tcp_sock *child;
 
-	found->backlog = sk->sk_ack_backlog;
+	found->backlog = kernel_read((const struct sock *)tp, struct sock, sk_ack_backlog);
 	if (!oldest)
 		return;
 	child = (const struct tcp_sock *)word_at(&oldest->sk);
@@ -150,9 +149,8 @@ static __always_inline void stuck_bytes(struct stuck_socket *found, const struct
 	found->pure_ack_last = tp->snd_wl1 == tp->rcv_nxt;
 }
 
-static __always_inline void stuck_describe(struct stuck_socket *found,
-					   const struct task_struct *task,
-					   const struct tcp_sock *tp, const struct sock *sk)
+static __always_inline void stuck_identify(struct stuck_socket *found,
+					   const struct task_struct *task, const struct sock *sk)
 {
 	flow_identify(&found->flow, sk);
 	found->flow.pid = task->tgid;
@@ -160,6 +158,13 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 				  task->group_leader->comm);
 	found->socket = (__u64)sk;
 	found->state = sk->__sk_common.skc_state;
+}
+
+static __always_inline void stuck_describe(struct stuck_socket *found,
+					   const struct task_struct *task,
+					   const struct tcp_sock *tp, const struct sock *sk)
+{
+	stuck_identify(found, task, sk);
 	found->shutdown = sk->sk_shutdown;
 	/* sk_clone() copies it from the listener, and connect() sets none. */
 	found->listened = sk->sk_max_ack_backlog != 0;
@@ -171,7 +176,7 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 	/* The verifier knows the type of this one. */
 	connection_describe(&found->connection, (const struct sock *)tp);
 	if (found->state == TCP_LISTEN)
-		stuck_listener(found, tp, sk);
+		stuck_listener(found, tp);
 	watch_note(found, sk);
 }
 
@@ -181,30 +186,60 @@ static __always_inline bool stuck_of_target(const struct task_struct *task, cons
 	       (!setting_by_pid || task_selected(task, task->tgid));
 }
 
+/*
+ * Connections wait at the first subflow of a listener of MPTCP, which no file leads to
+ * (mptcp_stream_accept(), net/mptcp/protocol.c, v6.18). Every listener of Go's net is one.
+ */
+static __always_inline bool stuck_mptcp_listener(const struct task_struct *task,
+						 const struct sock *sk)
+{
+	const struct tcp_sock *first;
+
+	if (!bpf_core_type_exists(struct mptcp_sock) || sk->__sk_common.skc_state != TCP_LISTEN)
+		return false;
+	first = (const struct tcp_sock *)BPF_CORE_READ((const struct mptcp_sock *)sk, first);
+	if (!first)
+		return false;
+	stuck_identify(&stuck_found, task, sk);
+	stuck_found.now = bpf_ktime_get_ns();
+	stuck_listener(&stuck_found, first);
+	watch_note(&stuck_found, sk);
+	return stuck_found.backlog;
+}
+
+static __always_inline bool stuck_tcp(const struct task_struct *task, struct sock *sk)
+{
+	const struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	if (!tp || !stuck_may_be_waited_on(tp, sk))
+		return false;
+	bpf_get_socket_cookie(sk);
+	stuck_describe(&stuck_found, task, tp, sk);
+	return true;
+}
+
 static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 					const struct task_struct *task, struct file *file)
 {
 	struct socket *socket = bpf_sock_from_file(file);
-	struct tcp_sock *tp;
 	struct sock *sk;
+	bool waits;
 
 	if (!ctx->meta->seq_num)
 		stuck_senders = 0;
 	if (!socket)
 		return;
 	sk = socket->sk;
-	if (!sk || sk->sk_protocol != IPPROTO_TCP)
+	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
 		return;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp || !stuck_of_target(task, sk))
+	if (!stuck_of_target(task, sk))
 		return;
 	stuck_visited++;
-	if (!stuck_may_be_waited_on(tp, sk))
-		return;
 	__builtin_memset(&stuck_found, 0, sizeof(stuck_found));
-	bpf_get_socket_cookie(sk);
-	stuck_describe(&stuck_found, task, tp, sk);
-	bpf_seq_write(ctx->meta->seq, &stuck_found, sizeof(stuck_found));
+	waits = sk->sk_protocol == IPPROTO_TCP ? stuck_tcp(task, sk) :
+						 stuck_mptcp_listener(task, sk);
+	if (waits)
+		bpf_seq_write(ctx->meta->seq, &stuck_found, sizeof(stuck_found));
 }
 
 #endif
