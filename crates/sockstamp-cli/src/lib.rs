@@ -49,8 +49,8 @@ use sockstamp_model::name::shows;
 use sockstamp_run::command::CannotRun;
 use sockstamp_run::escape;
 
-use crate::options::wrong_use::WrongUse;
 use crate::print::progress::Interrupted;
+use crate::print::wrong_use::WrongUse;
 
 /// Run the command line of this process.
 ///

@@ -15,8 +15,8 @@ use clap::Args;
 use sockstamp_bpf::{plan, probe};
 use sockstamp_run::command::Prepared;
 
-use crate::options::wrong_use::WrongUse;
 use crate::print::destination::Stream;
+use crate::print::wrong_use::WrongUse;
 use crate::stat::{self, Format};
 use report::Report;
 

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut output = options.output.open(stream)?;
     // The listeners of a command end with it.
     let listeners = match live.command[..] {
-        [] => Some(Listeners::of(&live.target.target)?),
+        [] => Some(Listeners::of(live.target.target.resolve()?)),
         _ => None,
     };
     let mut kept = Kept::default();

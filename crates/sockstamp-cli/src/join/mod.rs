@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::options::files::{one_or_several, with_filter};
-use crate::options::wrong_use::WrongUse;
 use crate::print::output::{Format, is_stdout};
+use crate::print::wrong_use::WrongUse;
 use crate::recordings::{all_files, identity};
 
 use joined::Joined;

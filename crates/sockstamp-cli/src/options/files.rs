@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::filter::{FILTER_WORDS, FilterWords};
 use super::wrong_filter;
-use super::wrong_use::WrongUse;
+use crate::print::wrong_use::WrongUse;
 
 const ID: &str = "files";
 

@@ -14,4 +14,3 @@ pub(crate) mod slow;
 pub(crate) mod source;
 pub(crate) mod target;
 pub(crate) mod wrong_filter;
-pub(crate) mod wrong_use;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 
-use crate::options::wrong_use::WrongUse;
 use crate::print::output::{create_beside, is_stdout};
+use crate::print::wrong_use::WrongUse;
 
 /// Where a subcommand prints.
 #[derive(Debug, Clone, Default, Args)]

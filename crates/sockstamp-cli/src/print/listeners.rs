@@ -7,8 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use anyhow::Result;
-use sockstamp_bpf::Target as Resolved;
+use sockstamp_bpf::Target;
 use sockstamp_host::listener::{self, Key, Listener, Listeners as Known};
 use sockstamp_host::netns;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
@@ -18,7 +17,6 @@ use sockstamp_model::stage::Direction;
 use sockstamp_run::escape::complain;
 use sockstamp_run::target::processes_named;
 
-use crate::options::target::Target;
 use crate::print::paragraph;
 
 /// Listeners that are printed.
@@ -27,15 +25,15 @@ const SHOWN: usize = 4;
 /// The listeners of a target at the start of a measurement.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    target: Resolved,
+    target: Target,
     before: Known,
 }
 
 impl Listeners {
-    pub(crate) fn of(target: &Target) -> Result<Self> {
-        let target = target.resolve()?;
+    /// Read the listeners as they are now.
+    pub(crate) fn of(target: Target) -> Self {
         let before = known(&target);
-        Ok(Self { target, before })
+        Self { target, before }
     }
 
     /// Return the listeners that dropped anything since, or that have connections waiting.
@@ -186,7 +184,7 @@ impl Since {
 
 /// Return the listeners of a target's network namespaces, or of all. A kernel that lists none is
 /// reported: what follows from them is left out.
-fn known(target: &Resolved) -> Known {
+fn known(target: &Target) -> Known {
     listener::all(&target.netns).unwrap_or_else(|error| {
         complain(format_args!("accept queues are left out: {error:#}"));
         Known::default()
@@ -309,9 +307,9 @@ mod tests {
 
     fn watched(filter: Option<&str>) -> Listeners {
         Listeners {
-            target: Resolved {
+            target: Target {
                 filter: filter.map(|filter| filter.parse().unwrap()),
-                ..Resolved::default()
+                ..Target::default()
             },
             before: Known::default(),
         }

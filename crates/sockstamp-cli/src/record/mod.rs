@@ -22,9 +22,9 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::heading::MEASURING;
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
-use crate::options::wrong_use::WrongUse;
 use crate::print::output::is_stdout;
 use crate::print::silence;
+use crate::print::wrong_use::WrongUse;
 use crate::recordings::PACKETS;
 use crate::recordings::WAITS;
 

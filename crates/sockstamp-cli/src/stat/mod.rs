@@ -4,6 +4,7 @@ mod cumulative;
 mod intervals;
 mod options;
 mod repeat;
+mod wall_time;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,16 +18,16 @@ use sockstamp_model::wait::Wait;
 use sockstamp_run::{command, escape};
 
 use crate::measure;
-use crate::options::wrong_use::WrongUse;
 use crate::print::findings::Shown;
 use crate::print::listeners::Listeners;
-use crate::print::wall_time::{Waits, WallTime};
+use crate::print::wrong_use::WrongUse;
 use crate::print::{csv, findings, groups, text, waits};
 use crate::watched::{self, Watched};
 use intervals::Intervals;
 pub(crate) use options::measurement;
 pub use options::{Format, Options};
 use options::{brush_of, output_of};
+use wall_time::{Waits, WallTime};
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if let Some(runs) = options.repeat {
@@ -41,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let measurement = measurement(options);
     // The listeners of a command end with it.
     let listeners = match options.live.command[..] {
-        [] => Some(Listeners::of(&options.live.target)?),
+        [] => Some(Listeners::of(options.live.target.resolve()?)),
         _ => None,
     };
     let mut waits = Waits::default();

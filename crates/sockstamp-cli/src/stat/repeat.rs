@@ -15,8 +15,8 @@ use std::os::unix::process::ExitStatusExt;
 
 use super::options::{Format, Options, brush_of, measurement, output_of};
 use crate::measure::{self, Measured};
-use crate::options::wrong_use::WrongUse;
 use crate::print::colour::Brush;
+use crate::print::wrong_use::WrongUse;
 
 /// The version of the JSON: it changes when a key that exists changes.
 const VERSION: u32 = 1;

@@ -19,21 +19,17 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_run::escape;
 use sockstamp_run::life::Life;
 
-use crate::print::colour::Brush;
 use crate::print::destination::Stream;
-use crate::print::numbers::counted;
+use crate::print::listing::{doubtful, lines, listed};
 use crate::print::open_waits::{self, Places};
 use crate::print::output::{self, Format};
-use crate::print::peers::{Peer, Peers};
+use crate::print::peers::Peers;
 use crate::recordings::Recordings;
 pub use options::Options;
 use options::{VERSION, WAITING};
 
 /// Clear a terminal, and begin at its top: ECMA-48, ED and CUP.
 const CLEAR: &str = "\x1b[H\x1b[2J";
-
-/// What no look can know.
-const UNSEEN: &str = "open questions over UDP and waits on Unix sockets leave nothing to see";
 
 /// Time between looks of `--for`.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -118,60 +114,11 @@ fn wait(until: Instant, signal: BorrowedFd<'_>) -> Result<()> {
     }
 }
 
-/// Return what waits long enough, the oldest first.
-pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
-    let long = |open: &&Open| open.wait.lasted >= slow;
-    look.open.iter().filter(long).collect()
-}
-
-/// Return the same, and the programs that are waited for.
+/// Return what waits long enough, and the programs that are waited for.
 fn with_peers<'a>(look: &'a Look, slow: Nanos, stuck: &Stuck) -> Result<(Vec<&'a Open>, Peers)> {
     let listed = listed(look, slow);
     let peers = Peers::of(&listed, || Ok(stuck.unmoved()?))?;
     Ok((listed, peers))
-}
-
-/// Return the waits that may have lasted for this long, and are not known to.
-fn doubtful(look: &Look, slow: Nanos) -> impl Iterator<Item = &Open> {
-    let is_so = move |open: &&Open| open.at_least && open.wait.lasted < slow;
-    look.open.iter().filter(is_so)
-}
-
-/// Return the count of waits, as far as it is known.
-fn count(look: &Look, listed: &[&Open], slow: Nanos) -> String {
-    let unknown: Vec<Nanos> = doubtful(look, slow).map(|open| open.wait.lasted).collect();
-    let (known, unknown) = match unknown.iter().max() {
-        None => (" waits", String::new()),
-        Some(least) => (
-            " is known to wait",
-            of_unknown_age(unknown.len(), *least, slow),
-        ),
-    };
-    let count = match listed.len() {
-        0 => format!("nothing{known} {slow} or longer"),
-        count => format!("{} of {slow} or longer", counted(count as u64, "wait")),
-    };
-    let sockets = counted(look.visited, "TCP socket");
-    format!("{count}{unknown} on {sockets}; {UNSEEN}")
-}
-
-/// Tell of waits that may be longer.
-fn of_unknown_age(count: usize, least: Nanos, slow: Nanos) -> String {
-    let one_of_them = if count > 1 { "one of them " } else { "" };
-    format!(
-        ", and {count} for an unknown time, {one_of_them}at least {least} (stuck --for {} tells),",
-        typed(slow)
-    )
-}
-
-/// Return a time as options take it.
-fn typed(time: Nanos) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let whole = units
-        .into_iter()
-        .find(|(unit, _)| time.0.is_multiple_of(*unit));
-    let (unit, name) = whole.unwrap_or((1_000, "us"));
-    format!("{}{name}", time.0.div_ceil(unit))
 }
 
 /// Print a look.
@@ -193,25 +140,6 @@ fn tell(
     };
     let printed = printed.and_then(|()| output.flush());
     output::unless_unread(printed.context("cannot print"))
-}
-
-/// Return what waits as lines, and how many there are, or none; if asked, `why` below each.
-pub(crate) fn lines(
-    slow: Nanos,
-    look: &Look,
-    listed: &[&Open],
-    peers: &Peers,
-    places: &Places,
-    why: bool,
-    brush: Brush,
-) -> Vec<String> {
-    let lines = listed.iter().flat_map(|open| {
-        let peer = peers.get(&open.wait).map(Peer::words);
-        let line = open_waits::line(open, places, brush) + &peer.unwrap_or_default();
-        let reasons = why.then(|| open_waits::why(&open.wait));
-        [line].into_iter().chain(reasons.into_iter().flatten())
-    });
-    lines.chain([count(look, listed, slow)]).collect()
 }
 
 /// The object of `--format json`.

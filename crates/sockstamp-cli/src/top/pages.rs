@@ -6,10 +6,10 @@ use sockstamp_model::summary::Summary;
 use super::app::App;
 use super::paint::Paint;
 use crate::print::colour::Brush;
+use crate::print::listing;
 use crate::print::open_waits::Places;
 use crate::print::paragraph;
 use crate::print::peers::Peers;
-use crate::stuck;
 
 const KEYS: [(&str, &str); 13] = [
     (
@@ -123,9 +123,9 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
     let Some(look) = app.look() else {
         return Vec::new();
     };
-    let listed = stuck::listed(look, app.slow);
+    let listed = listing::listed(look, app.slow);
     let places = Places::of_several(listed.iter().map(|open| &open.wait));
-    let lines = stuck::lines(
+    let lines = listing::lines(
         app.slow,
         look,
         &listed,
