@@ -23,7 +23,6 @@ mod offered;
 mod options;
 mod pcap;
 mod ping;
-mod print;
 mod record;
 mod recordings;
 mod recover;
@@ -36,7 +35,6 @@ mod watched;
 mod ways;
 
 pub use command_line::{Cli, Subcommand};
-pub use print::words;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -46,11 +44,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use sockstamp_model::name::shows;
+use sockstamp_print::progress::Interrupted;
+use sockstamp_print::words;
+use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_run::command::CannotRun;
 use sockstamp_run::escape;
-
-use crate::print::progress::Interrupted;
-use crate::print::wrong_use::WrongUse;
 
 /// Run the command line of this process.
 ///
@@ -163,7 +161,7 @@ fn refuse(error: clap::Error) -> Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::paragraph;
+    use sockstamp_print::paragraph;
 
     #[test]
     fn the_definition_is_consistent() {

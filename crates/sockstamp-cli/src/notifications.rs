@@ -14,9 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe;
 use sockstamp::completions::protocol::Status;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
+use sockstamp_print::output::Format;
 use sockstamp_run::escape::{complain, inform};
-
-use crate::print::output::Format;
 
 /// The version of the JSON: it changes when a key that exists changes.
 const VERSION: u32 = 1;

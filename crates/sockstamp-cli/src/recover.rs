@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use sockstamp_model::name::Escaped;
+use sockstamp_print::output::Format;
 use sockstamp_record::recover::{Recovered, recover};
 use sockstamp_run::escape::{self, complain};
 
-use crate::print::output::Format;
 use crate::recordings::{PACKETS, WAITS, every_file};
 
 /// The version of the JSON: it changes when a key that exists changes.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use sockstamp_cli::words::{self, Section};
+use sockstamp_print::words::{self, Section};
 
 /// Questions, and the command that answers each.
 const EXAMPLES: [(&str, &str); 11] = [

@@ -12,6 +12,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sockstamp_explain::diff::{Population, compare, one_sided, seen};
+use sockstamp_print::colour::Colours;
+use sockstamp_print::destination::{Output, Stream};
+use sockstamp_print::output::Format;
 use sockstamp_record::Detail;
 use sockstamp_run::escape::complain;
 
@@ -20,9 +23,6 @@ use crate::options::chosen::Chosen;
 use crate::options::files::{one_or_several, with_filter};
 use crate::options::filter::FilterWords;
 use crate::options::least::LeastOptions;
-use crate::print::colour::Colours;
-use crate::print::destination::{Output, Stream};
-use crate::print::output::Format;
 use crate::recordings::{Recordings, all_files, files};
 
 use condition::{Condition, Held};

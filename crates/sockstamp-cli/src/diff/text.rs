@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use sockstamp_explain::diff::{Change, OneSided, Seen};
 use sockstamp_model::clock::Nanos;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::numbers::counted;
+use sockstamp_print::paragraph::wrapped;
 
 use super::difference::{Difference, messages, side};
-use crate::print::colour::Brush;
-use crate::print::numbers::counted;
-use crate::print::paragraph::wrapped;
 
 /// Whole times whose means are told.
 const SEEN: usize = 3;

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_bpf::{plan, probe};
+use sockstamp_print::destination::Stream;
+use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_run::command::Prepared;
 
-use crate::print::destination::Stream;
-use crate::print::wrong_use::WrongUse;
 use crate::stat::{self, Format};
 use report::Report;
 

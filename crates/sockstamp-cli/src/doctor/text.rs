@@ -9,13 +9,13 @@ use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
 use sockstamp_bpf::plan::{Method, Stamps};
 use sockstamp_model::name::Escaped;
 use sockstamp_model::stage::Stage;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::paragraph::wrapped;
 use sockstamp_run::wording::in_words;
 
 use super::library::Library;
 use super::report::Report;
 use super::self_test::SelfTest;
-use crate::print::colour::Brush;
-use crate::print::paragraph::wrapped;
 
 pub(super) fn report(report: &Report, brush: Brush) -> String {
     let mut text = String::new();
@@ -354,7 +354,7 @@ mod tests {
 
     use super::super::report::tests::{capable, unprivileged};
     use super::*;
-    use crate::print::paragraph::WIDTH;
+    use sockstamp_print::paragraph::WIDTH;
 
     fn in_one_line(report: &str) -> String {
         report.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -6,12 +6,12 @@ use serde::Serialize;
 use sockstamp_explain::{Addition, Carried, Claim, advice};
 use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
+use sockstamp_print::findings;
 use sockstamp_run::escape;
 
 use super::causes::Explained;
 use super::failed::Failed;
 use super::told::Told;
-use crate::print::findings;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 2;

@@ -18,16 +18,16 @@ use sockstamp_explain::Border;
 use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::destination::{Output, Stream};
+use sockstamp_print::listeners::Listeners;
+use sockstamp_print::output::Format;
 use sockstamp_run::{command, escape};
 
 use crate::measure::{self, Measurement, Recorded};
 use crate::options::least::LeastOptions;
 use crate::options::live::Live;
 use crate::options::source::Source;
-use crate::print::colour::Colours;
-use crate::print::destination::{Output, Stream};
-use crate::print::listeners::Listeners;
-use crate::print::output::Format;
 use crate::recordings::{Recordings, all_files};
 use crate::watched::{self, Watched};
 

@@ -7,18 +7,18 @@ use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::{Addition, Carried, Claim, Episode, Explanation, Kind};
 use sockstamp_explain::{advice, diagnosis};
 use sockstamp_model::clock::Nanos;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::findings::Shown;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::numbers::counted;
+use sockstamp_print::paragraph::wrapped;
+use sockstamp_print::text::OTHER_TRAFFIC;
 use sockstamp_run::utc::utc;
 
 use super::causes::Explained;
 use super::failed::Failed;
 use super::told::Told;
 use super::waterfall;
-use crate::print::colour::Brush;
-use crate::print::findings::Shown;
-use crate::print::line::time_of_day;
-use crate::print::numbers::counted;
-use crate::print::paragraph::wrapped;
-use crate::print::text::OTHER_TRAFFIC;
 
 /// Nobody measures so many times as long.
 const MOST_NEEDED: f64 = 100.0;

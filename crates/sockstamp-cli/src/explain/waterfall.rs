@@ -6,10 +6,9 @@ use sockstamp_explain::{Component, Kind};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
-
-use crate::print::bar::bar_between;
-use crate::print::line::time_of_day;
-use crate::print::paragraph::wrapped;
+use sockstamp_print::bar::bar_between;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::paragraph::wrapped;
 
 /// Print a line about the message, and one for each stage or part that took time. Parts of a stage
 /// follow each other: how they interleave is not measured.

@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
+use sockstamp_print::output;
 use sockstamp_record::Detail;
 use sockstamp_run::escape;
 
 use crate::options::chosen::Chosen;
 use crate::options::files::Files;
 use crate::options::slow::limit;
-use crate::print::output;
 use crate::recordings::{Recordings, all_files};
 
 /// Options of `export`.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use sockstamp_ping::{Answer, Engine, Event, Limits, Outcome, Target};
+use sockstamp_print::output::Reported;
 use sockstamp_run::escape::complain_lines;
 use sockstamp_run::utc::utc;
 
@@ -20,7 +21,6 @@ pub use options::Options;
 use crate::ping::follow::{Listener, Signals, follow};
 use crate::ping::hosts::{self, Host};
 use crate::ping::{self, index, options as ping_options};
-use crate::print::output::Reported;
 use print::{Names, Time};
 use tally::{Span, Tally};
 

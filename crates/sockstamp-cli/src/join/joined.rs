@@ -7,13 +7,13 @@ use anyhow::Result;
 use sockstamp_join::sides::{First, Stamp};
 use sockstamp_join::{Host, Join, Life, Nat, Settings, Translations, Trust};
 use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_print::progress::Progress;
 use sockstamp_record::{Detail, Reader};
 
 use super::halves::{Halves, Recorded};
 use super::options::Options;
 use super::sums::Sums;
 use crate::options::choice::Choice;
-use crate::print::progress::Progress;
 use crate::recordings::open;
 
 /// All that is printed.

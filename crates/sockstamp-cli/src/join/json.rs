@@ -7,10 +7,10 @@ use serde::Serialize;
 use sockstamp_join::{Host, Life, Reason};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::histogram::Histogram;
+use sockstamp_print::row::figures;
 use sockstamp_run::escape;
 
 use super::joined::Joined;
-use crate::print::row::figures;
 
 /// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_join::Life;
+use sockstamp_print::output::Unfinished;
 use sockstamp_record::{Batch, Rows, Writer};
 use sockstamp_run::escape;
 
 use super::options::Options;
-use crate::print::output::Unfinished;
 
 /// The files that lives are written to.
 pub(super) struct Lives {

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use sockstamp_print::output::{Format, is_stdout};
+use sockstamp_print::wrong_use::WrongUse;
 
 use crate::options::files::{one_or_several, with_filter};
-use crate::print::output::{Format, is_stdout};
-use crate::print::wrong_use::WrongUse;
 use crate::recordings::{all_files, identity};
 
 use joined::Joined;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sockstamp_join::Trust;
+use sockstamp_print::output::Unfinished;
 
 use super::joined::Joined;
-use crate::print::output::Unfinished;
 
 /// The columns. Lines are relative to `origin_ns` and `base_ns`, in nanoseconds and nanoseconds per
 /// second.

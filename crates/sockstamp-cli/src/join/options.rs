@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::output::Format;
 use sockstamp_run::duration::duration;
 
 use crate::options::chosen::Chosen;
 use crate::options::filter::FilterWords;
-use crate::print::colour::Colours;
-use crate::print::output::Format;
 
 /// Options of `join`.
 #[derive(Debug, Args)]

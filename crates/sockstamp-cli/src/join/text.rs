@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use sockstamp_join::{Host, Quality, Reason};
 use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::percent::share;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::numbers::counted;
+use sockstamp_print::paragraph::wrapped;
+use sockstamp_print::row::row;
 use sockstamp_run::utc::utc;
 
 use super::halves::Recorded;
 use super::joined::Joined;
 use super::waterfall;
-use crate::print::colour::Brush;
-use crate::print::line::time_of_day;
-use crate::print::numbers::counted;
-use crate::print::paragraph::wrapped;
-use crate::print::row::row;
 
 /// The places of the hosts among the arguments.
 const PLACES: [&str; 2] = ["first", "second"];

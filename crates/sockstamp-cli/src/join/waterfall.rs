@@ -4,10 +4,9 @@ use std::io::{self, Write};
 
 use sockstamp_join::Life;
 use sockstamp_model::clock::Nanos;
-
-use crate::print::bar::bar_between;
-use crate::print::line::time_of_day;
-use crate::print::paragraph::wrapped;
+use sockstamp_print::bar::bar_between;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::paragraph::wrapped;
 
 pub(super) fn one(output: &mut dyn Write, life: &Life) -> io::Result<()> {
     let words = format!(

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use sockstamp_print::wrong_use::WrongUse;
 
 use super::filter::{FILTER_WORDS, FilterWords};
 use super::wrong_filter;
-use crate::print::wrong_use::WrongUse;
 
 const ID: &str = "files";
 

@@ -10,10 +10,10 @@ use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::packet::{Ids, MessageName, Packet, PacketStage};
 use sockstamp_model::stage::Direction;
+use sockstamp_print::interfaces::{Namespaces, own_namespace};
 use sockstamp_record::pcapng::{self, Writer};
 
 use super::comment::Comments;
-use crate::print::interfaces::{Namespaces, own_namespace};
 
 /// An interface of the file.
 type Place = (NetnsInode, u32, PacketStage);

@@ -7,10 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::packets::Lost;
+use sockstamp_print::lost_packets::tell_lost;
+use sockstamp_print::output;
 use sockstamp_run::escape::complain;
-
-use crate::print::lost_packets::tell_lost;
-use crate::print::output;
 
 /// Open a file, or standard output if it is not a terminal.
 pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {

@@ -14,13 +14,13 @@ use anyhow::Result;
 use clap::Args;
 use sockstamp_bpf::packets;
 use sockstamp_bpf::{Packets, drop_capabilities};
+use sockstamp_print::interfaces::Namespaces;
 use sockstamp_run::command;
 use sockstamp_run::duration::duration;
 use sockstamp_run::escape::complain;
 use sockstamp_run::life::Life;
 
 use crate::options::source::Source;
-use crate::print::interfaces::Namespaces;
 
 use capture::Capture;
 use destination::{create, tell};

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use sockstamp_bpf::packets::Lost;
 use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
+use sockstamp_print::output::Unfinished;
+use sockstamp_print::progress::Progress;
 use sockstamp_record::PacketReader;
 use sockstamp_run::escape::complain;
 
@@ -16,8 +18,6 @@ use super::capture::Capture;
 use super::destination::{create, refuse_recording, tell, tell_unwritten};
 use crate::options::choice::Choice;
 use crate::options::source::Source;
-use crate::print::output::Unfinished;
-use crate::print::progress::Progress;
 use crate::recordings::{RECORDING, UNWRITTEN, all_files, lost_packets, packets_beside};
 
 /// Write the packets beside these recordings.

@@ -29,12 +29,11 @@ use sockstamp_ping::{Answer, End, Engine, Event, Limits, Outcome, Refusal, Targe
 
 pub(crate) use chains::index;
 pub use options::Options;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::destination::Stream;
+use sockstamp_print::output::Reported;
 use sockstamp_run::escape;
 use sockstamp_run::escape::complain;
-
-use crate::print::colour::Brush;
-use crate::print::destination::Stream;
-use crate::print::output::Reported;
 
 use chains::Chains;
 use follow::{Listener, Signals, follow};

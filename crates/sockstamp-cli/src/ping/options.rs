@@ -7,11 +7,10 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Command, FromArgMatches, ValueEnum};
 use sockstamp::socket_options::PathMtu;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::destination::Output;
+use sockstamp_print::output::Format;
 use sockstamp_run::duration::duration;
-
-use crate::print::colour::Colours;
-use crate::print::destination::Output;
-use crate::print::output::Format;
 
 /// Options of `ping`.
 #[derive(Debug, Args)]

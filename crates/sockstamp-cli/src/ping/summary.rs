@@ -7,11 +7,11 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::percent::share;
 use sockstamp_ping::Counters;
+use sockstamp_print::row;
 
 use super::hosts::Host;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
-use crate::print::row;
 
 /// Linux sends about one ICMP error a second to a host: `net.ipv4.icmp_ratelimit`, 1000 ms.
 const LIMITED: &str = " a closed port's host limits how often it answers \"port unreachable\": \

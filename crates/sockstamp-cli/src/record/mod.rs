@@ -15,6 +15,9 @@ use clap::Args;
 use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
+use sockstamp_print::output::is_stdout;
+use sockstamp_print::silence;
+use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_run::duration::duration;
 use sockstamp_run::{command, escape};
 
@@ -22,9 +25,6 @@ use crate::measure::{self, Measurement, Recorded};
 use crate::options::heading::MEASURING;
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
-use crate::print::output::is_stdout;
-use crate::print::silence;
-use crate::print::wrong_use::WrongUse;
 use crate::recordings::PACKETS;
 use crate::recordings::WAITS;
 

@@ -17,6 +17,8 @@ use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 use sockstamp_model::summary::Lost;
 use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_print::lost_packets::tell_lost;
+use sockstamp_print::numbers::counted;
 use sockstamp_record::{Batch, Packets, Rows, WaitRows, Waited};
 use sockstamp_run::escape;
 use sockstamp_run::process_names::ProcessNames;
@@ -25,8 +27,6 @@ use super::patience::Patience;
 use super::place::{Missing, Place, Written};
 use super::turn::Turn;
 use crate::measure::Observer;
-use crate::print::lost_packets::tell_lost;
-use crate::print::numbers::counted;
 use crate::recordings::waits::of_processes;
 use crate::ways::Ways;
 

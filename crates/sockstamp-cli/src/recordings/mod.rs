@@ -21,13 +21,13 @@ use sockstamp_host::places::Places;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
+use sockstamp_print::progress::Progress;
 use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
 
 use crate::options::choice::Choice;
 use crate::options::source::Source;
-use crate::print::progress::Progress;
 
 pub(crate) use beside::{MESSAGES, PACKETS, WAITS, packets_beside, waits_beside};
 

@@ -28,15 +28,15 @@ use self::series::Series;
 use crate::options::chosen::Chosen;
 use crate::options::files::Files;
 use crate::options::slow::Slow;
-use crate::print::colour::{Brush, Colours};
-use crate::print::destination::{Output, Stream};
-use crate::print::findings::{self, Shown};
-use crate::print::groups::{Sort, dimension, order, sort};
-use crate::print::wrong_use::WrongUse;
-use crate::print::{csv, output, text, waits};
 use crate::recordings::findings::Findings;
 use crate::recordings::{MESSAGES, Recordings, SlowOnly, all_files};
 use crate::stat::Format;
+use sockstamp_print::colour::{Brush, Colours};
+use sockstamp_print::destination::{Output, Stream};
+use sockstamp_print::findings::{self, Shown};
+use sockstamp_print::groups::{Sort, dimension, order, sort};
+use sockstamp_print::wrong_use::WrongUse;
+use sockstamp_print::{csv, output, text, waits};
 use sockstamp_record::Detail;
 use sockstamp_run::{duration, escape};
 
@@ -192,7 +192,7 @@ fn print(
         (Format::Text, series) => {
             text::table(output, summary, &shown, places, brush)?;
             if let Some(groups) = &summary.groups {
-                crate::print::groups::table(output, groups, options.top)?;
+                sockstamp_print::groups::table(output, groups, options.top)?;
             }
             if let Some(series) = series {
                 series::table(output, series, options.top)?;
@@ -200,7 +200,7 @@ fn print(
         }
         (Format::Csv, Some(series)) => series::csv(output, series)?,
         (Format::Csv, None) => match &summary.groups {
-            Some(groups) => crate::print::groups::csv(output, groups)?,
+            Some(groups) => sockstamp_print::groups::csv(output, groups)?,
             None => csv::summary(output, summary)?,
         },
         (Format::Json, series) => {

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary, Grouping, Groups};
+use sockstamp_print::groups;
+use sockstamp_print::line::time_of_day;
 use sockstamp_run::utc::utc;
-
-use crate::print::groups;
-use crate::print::line::time_of_day;
 
 /// Groups by interval.
 pub(crate) struct Series {

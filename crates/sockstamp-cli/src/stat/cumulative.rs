@@ -8,10 +8,9 @@ use serde::Serialize;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
-
-use crate::print::colour::Brush;
-use crate::print::counters;
-use crate::print::row::figures;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::counters;
+use sockstamp_print::row::figures;
 
 /// A point on a message's path, called as netstacklat calls its hook there.
 type Hook = &'static str;

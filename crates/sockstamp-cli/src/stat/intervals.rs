@@ -10,14 +10,14 @@ use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::findings::Shown;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::{groups, text};
 use sockstamp_run::escape;
 
 use super::options::{Format, Options};
 use crate::measure::Observer;
-use crate::print::colour::Brush;
-use crate::print::findings::Shown;
-use crate::print::line::time_of_day;
-use crate::print::{groups, text};
 
 /// Prints the counts of each interval.
 pub(super) struct Intervals<'a> {

@@ -15,13 +15,13 @@ use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Wait;
+use sockstamp_print::findings::Shown;
+use sockstamp_print::listeners::Listeners;
+use sockstamp_print::wrong_use::WrongUse;
+use sockstamp_print::{csv, findings, groups, text, waits};
 use sockstamp_run::{command, escape};
 
 use crate::measure;
-use crate::print::findings::Shown;
-use crate::print::listeners::Listeners;
-use crate::print::wrong_use::WrongUse;
-use crate::print::{csv, findings, groups, text, waits};
 use crate::watched::{self, Watched};
 use intervals::Intervals;
 pub(crate) use options::measurement;

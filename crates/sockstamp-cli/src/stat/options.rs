@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sockstamp_model::group::{Dimension, Grouping};
+use sockstamp_print::colour::{Brush, Colours};
+use sockstamp_print::destination::{Output, Stream};
+use sockstamp_print::groups;
 use sockstamp_run::duration::duration;
 
 use crate::measure::{Measurement, Recorded};
 use crate::options::live::Live;
 use crate::options::slow::Slow;
-use crate::print::colour::{Brush, Colours};
-use crate::print::destination::{Output, Stream};
-use crate::print::groups;
 
 /// Options of `stat`.
 #[derive(Debug, Args)]

@@ -10,13 +10,13 @@ use serde::Serialize;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{StageSummary, Summary};
+use sockstamp_print::colour::Brush;
+use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_run::{command, escape};
 use std::os::unix::process::ExitStatusExt;
 
 use super::options::{Format, Options, brush_of, measurement, output_of};
 use crate::measure::{self, Measured};
-use crate::print::colour::Brush;
-use crate::print::wrong_use::WrongUse;
 
 /// The version of the JSON: it changes when a key that exists changes.
 const VERSION: u32 = 1;

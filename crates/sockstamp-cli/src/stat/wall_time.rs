@@ -20,10 +20,10 @@ use sockstamp_model::service::Service;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_model::wait::{self, End};
+use sockstamp_print::paragraph;
 use sockstamp_run::command::Spent;
 
 use crate::measure::Observer;
-use crate::print::paragraph;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;

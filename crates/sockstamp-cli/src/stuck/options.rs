@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::destination::Output;
+use sockstamp_print::output::Format;
 use sockstamp_run::duration::{duration, interval};
 
 use crate::options::slow::limit;
 use crate::options::source::Source;
-use crate::print::colour::Colours;
-use crate::print::destination::Output;
-use crate::print::output::Format;
 
 /// The version of the JSON: it changes when a key that exists changes.
 pub(super) const VERSION: u32 = 1;

@@ -10,17 +10,17 @@ use sockstamp_bpf::stuck::Open;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::wait::{End, Wait};
+use sockstamp_print::colour::Brush;
+use sockstamp_print::destination::Stream;
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::open_waits;
+use sockstamp_print::output::{self, Format};
+use sockstamp_print::waits;
 use sockstamp_record::Waited;
 use sockstamp_run::escape;
 use sockstamp_run::utc::utc;
 
 use super::options::{Options, VERSION, WAITING};
-use crate::print::colour::Brush;
-use crate::print::destination::Stream;
-use crate::print::line::time_of_day;
-use crate::print::open_waits;
-use crate::print::output::{self, Format};
-use crate::print::waits;
 use crate::recordings::{Recordings, all_files};
 
 pub(super) fn run(recordings: &Recordings, options: &Options) -> Result<ExitCode> {

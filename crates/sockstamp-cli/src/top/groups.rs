@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use ratatui::text::{Line, Span};
 use sockstamp_model::flow::canonical;
 use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_print::paragraph;
 
 use super::app::{App, View};
 use super::look::look;
 use super::paint::{MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
-use crate::print::paragraph;
 
 /// The width of a cell, including the blank before it.
 const CELL: usize = 6;

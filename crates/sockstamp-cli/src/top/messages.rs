@@ -4,13 +4,13 @@ use ratatui::text::{Line, Span};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
+use sockstamp_print::line::time_of_day;
 
 use super::app::{App, View};
 use super::bar;
 use super::drill::Numbered;
 use super::paint::Paint;
 use super::units;
-use crate::print::line::time_of_day;
 
 /// Marks, time of day, direction, bytes and total.
 const COLUMNS: usize = 36;

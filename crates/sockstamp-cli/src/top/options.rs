@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 use sockstamp_model::group::Dimension;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::groups::dimension;
 use sockstamp_run::duration::duration;
 
 use crate::options::measuring::Measuring;
 use crate::options::slow::Slow;
 use crate::options::target::Target;
-use crate::print::colour::Colours;
-use crate::print::groups::dimension;
 
 /// Options of `top`.
 #[derive(Debug, Args)]

@@ -2,14 +2,14 @@
 
 use ratatui::text::{Line, Span};
 use sockstamp_model::summary::Summary;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::listing;
+use sockstamp_print::open_waits::Places;
+use sockstamp_print::paragraph;
+use sockstamp_print::peers::Peers;
 
 use super::app::App;
 use super::paint::Paint;
-use crate::print::colour::Brush;
-use crate::print::listing;
-use crate::print::open_waits::Places;
-use crate::print::paragraph;
-use crate::print::peers::Peers;
 
 const KEYS: [(&str, &str); 13] = [
     (

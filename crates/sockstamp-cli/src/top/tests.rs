@@ -18,6 +18,7 @@ use sockstamp_model::flow::{CgroupId, Flow, Opened, Protocol, SocketCookie};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{End, Evidence, Kind, Wait, Waits};
+use sockstamp_print::interfaces::own_namespace;
 
 use super::app::{Action, App};
 use super::paint::Paint;
@@ -25,7 +26,6 @@ use super::sample;
 use super::screen::{self, Keys};
 use super::svg;
 use super::table::Key;
-use crate::print::interfaces::own_namespace;
 
 const NARROW: Size = Size::new(60, 20);
 const SMALL: Size = Size::new(80, 24);

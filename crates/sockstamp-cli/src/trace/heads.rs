@@ -4,8 +4,7 @@
 use sockstamp_model::flow::Flow;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
-
-use crate::print::line::Line;
+use sockstamp_print::line::Line;
 
 /// Sockets whose text is kept: 15 kB. Cookies are counted, so the busiest seldom share a place.
 const PLACES: u64 = 64;

@@ -7,8 +7,7 @@ use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, JSON_VERSION, Message, Stamps};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
-
-use crate::print::line::Line;
+use sockstamp_print::line::Line;
 
 /// A key with its colon. The longest is that of a handshake.
 type Key = Digits<24>;

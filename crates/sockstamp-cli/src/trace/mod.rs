@@ -11,11 +11,11 @@ mod tests;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use sockstamp_print::interfaces::Namespaces;
+use sockstamp_print::silence;
 use sockstamp_run::command;
 
 use crate::measure::{self, Measurement, Recorded};
-use crate::print::interfaces::Namespaces;
-use crate::print::silence;
 use crate::recordings::Recordings;
 pub use options::Options;
 use printer::Printer;

@@ -1,13 +1,13 @@
 //! The options of `trace`.
 
 use clap::Args;
+use sockstamp_print::colour::Colours;
+use sockstamp_print::destination::Output;
+use sockstamp_print::output::Format;
 
 use crate::options::live::Live;
 use crate::options::slow::SlowOnly;
 use crate::options::source::Source;
-use crate::print::colour::Colours;
-use crate::print::destination::Output;
-use crate::print::output::Format;
 
 /// Options of `trace`.
 #[derive(Debug, Args)]

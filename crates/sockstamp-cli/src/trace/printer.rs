@@ -8,17 +8,17 @@ use anyhow::{Context, Result};
 use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
+use sockstamp_print::colour::Brush;
+use sockstamp_print::destination::Stream;
+use sockstamp_print::interfaces::Namespaces;
+use sockstamp_print::line::{self, Line};
+use sockstamp_print::output::Format;
 use sockstamp_run::escape;
 
 use super::heads::Heads;
 use super::json;
 use super::options::Options;
 use crate::measure::Observer;
-use crate::print::colour::Brush;
-use crate::print::destination::Stream;
-use crate::print::interfaces::Namespaces;
-use crate::print::line::{self, Line};
-use crate::print::output::Format;
 use crate::recordings::all_files;
 
 /// Bytes per write where messages come fast.

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use sockstamp_model::clock::Nanos;
+use sockstamp_print::interfaces::Namespaces;
 use sockstamp_record::Detail;
 use sockstamp_run::escape;
 
 use super::options::Options;
 use super::printer::Printer;
 use crate::measure::Observer;
-use crate::print::interfaces::Namespaces;
 use crate::recordings::Recordings;
 
 /// No line is wanted any more.

@@ -16,11 +16,11 @@ use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
+use sockstamp_print::interfaces::Namespaces;
+use sockstamp_print::line::Line;
 use sockstamp_run::escape;
 
 use super::json;
-use crate::print::interfaces::Namespaces;
-use crate::print::line::Line;
 
 #[test]
 fn a_line_of_text_has_the_items_of_its_message() {

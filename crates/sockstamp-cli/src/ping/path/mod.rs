@@ -17,11 +17,10 @@ use sockstamp_ping::{
     AnswerKind, Engine, Event, Limits, ONE_PATH_PAYLOAD, Outcome, Protocol, Refusal, RefusalKind,
     Target, TargetId,
 };
+use sockstamp_print::destination::Stream;
+use sockstamp_print::output::Reported;
 use sockstamp_run::escape::complain;
 use sockstamp_run::wording::in_words;
-
-use crate::print::destination::Stream;
-use crate::print::output::Reported;
 
 use super::follow::{Listener, Signals, follow};
 use super::hosts::{self, Host};

@@ -2,10 +2,10 @@
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{range_ns, slot};
+use sockstamp_print::line::time_of_day;
 
 use super::markup::{Text, percent, table};
 use super::view::View;
-use crate::print::line::time_of_day;
 
 /// Quantiles whose composition is shown.
 const COMPOSED: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];

@@ -25,10 +25,10 @@ use self::census::{Census, Shown};
 use self::figures::Place;
 use self::markup::Text;
 use self::view::{Life, Lives, View};
-use crate::print::line::time_of_day;
-use crate::print::output;
 use crate::recordings::findings::Findings;
 use crate::recordings::{Recordings, SlowOnly};
+use sockstamp_print::line::time_of_day;
+use sockstamp_print::output;
 use sockstamp_record::Detail;
 use sockstamp_run::utc::utc;
 

@@ -4,10 +4,10 @@ use sockstamp_explain::timeline::{Placed, Span, Timeline};
 use sockstamp_explain::{Component, Kind};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
+use sockstamp_print::line::time_of_day;
 
 use super::markup::{Text, percent};
 use super::view::Life;
-use crate::print::line::time_of_day;
 
 /// Draw a message of this kind and group: a line that opens to its stages.
 pub(super) fn life(html: &mut String, kind: Kind, group: usize, life: &Life) {

@@ -10,7 +10,8 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
 pub(super) const NAME_AND_COUNT: usize = 21;
 
-pub(crate) fn row(
+/// Print a row: a name, a count, [`figures`] and a share.
+pub fn row(
     output: &mut dyn Write,
     name: &str,
     histogram: &Histogram,
@@ -25,7 +26,7 @@ pub(crate) fn row(
 }
 
 /// Print the count and [`figures`].
-pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+pub fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     write!(output, "{:>9}", histogram.count())?;
     times(output, histogram, 9, 0)
 }
@@ -49,7 +50,7 @@ fn times(
 }
 
 /// The quantiles and the largest.
-pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nanos>> {
+pub fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nanos>> {
     let quantiles = QUANTILES
         .into_iter()
         .map(|quantile| histogram.quantile(quantile));

@@ -8,7 +8,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::summary::CoalescingNic;
 
 /// A line for each, with the cure.
-pub(crate) fn lines(
+pub fn lines(
     output: &mut dyn Write,
     nics: &[CoalescingNic],
     home: NetnsInode,

@@ -4,7 +4,7 @@ use std::env;
 
 use clap::{Args, ValueEnum};
 
-use crate::print::destination::{Output, Stream};
+use crate::destination::{Output, Stream};
 
 /// Use of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -28,26 +28,26 @@ pub struct Colours {
 
 impl Colours {
     /// Return the brush for an output.
-    pub(crate) fn brush(self, is_terminal: bool) -> Brush {
+    pub fn brush(self, is_terminal: bool) -> Brush {
         self.color.brush(is_terminal)
     }
 
     /// Return the brush for what is printed there, or to a stream.
-    pub(crate) fn brush_for(self, output: &Output, otherwise: Stream) -> Brush {
+    pub fn brush_for(self, output: &Output, otherwise: Stream) -> Brush {
         self.brush(output.is_terminal(otherwise))
     }
 }
 
 impl Color {
     /// Return the brush for an output.
-    pub(crate) fn brush(self, is_terminal: bool) -> Brush {
+    pub fn brush(self, is_terminal: bool) -> Brush {
         Brush {
             colours: self.has(is_terminal),
         }
     }
 
     /// Return true if an output has colours.
-    pub(crate) fn has(self, is_terminal: bool) -> bool {
+    pub fn has(self, is_terminal: bool) -> bool {
         match self {
             Self::Auto => is_terminal && wanted(),
             Self::Always => true,
@@ -71,7 +71,7 @@ fn has_colours(term: &str) -> bool {
 
 /// Colour text, or leave it as it is. A sequence takes no column: pad the text before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Brush {
+pub struct Brush {
     colours: bool,
 }
 
@@ -81,17 +81,17 @@ impl Brush {
     }
 
     /// Headings and the conclusion.
-    pub(crate) fn bold(self, text: &str) -> String {
+    pub fn bold(self, text: &str) -> String {
         self.sequence("1", text)
     }
 
     /// Text that must not be overlooked.
-    pub(crate) fn alarm(self, text: &str) -> String {
+    pub fn alarm(self, text: &str) -> String {
         self.sequence("1;31", text)
     }
 
     /// Put a line, with its end, as a whole in the colour of an alarm.
-    pub(crate) fn alarm_line(self, line: &[u8]) -> Vec<u8> {
+    pub fn alarm_line(self, line: &[u8]) -> Vec<u8> {
         let text = String::from_utf8_lossy(line);
         let line = text.trim_end_matches('\n');
         (self.alarm(line) + &text[line.len()..]).into_bytes()
@@ -99,7 +99,7 @@ impl Brush {
 
     /// Put the text in the colour of a share of the time: red from half on, yellow from a quarter
     /// on.
-    pub(crate) fn share(self, part: u128, whole: u128, text: &str) -> String {
+    pub fn share(self, part: u128, whole: u128, text: &str) -> String {
         match part * 4 {
             quarters if whole == 0 || quarters < whole => text.to_owned(),
             quarters if quarters < whole * 2 => self.sequence("33", text),

@@ -7,11 +7,11 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
 
-use crate::print::directions::DIRECTIONS;
-use crate::print::row::figures;
+use crate::directions::DIRECTIONS;
+use crate::row::figures;
 
 /// The table of `stat` as comma-separated values.
-pub(crate) fn summary(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub fn summary(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(
         output,
         "direction,stage,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns"

@@ -8,7 +8,7 @@ use sockstamp_model::stage::Stage;
 use sockstamp_model::unpaired::Unpaired;
 use sockstamp_model::verdict::Verdict;
 
-use crate::print::paragraph::WIDTH;
+use crate::paragraph::WIDTH;
 
 /// Words of one kind.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ pub fn sections() -> [Section; 6] {
 const INDENT: usize = 20;
 
 /// Print all words on one page.
-pub(crate) fn print() -> ExitCode {
+pub fn print() -> ExitCode {
     // A reader that has seen enough is no failure.
     match io::stdout().write_all(page().as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,

@@ -19,11 +19,11 @@ const LOOK: u64 = 1 << 14;
 
 /// The signal that ended a read.
 #[derive(Debug)]
-pub(crate) struct Interrupted(u8);
+pub struct Interrupted(u8);
 
 impl Interrupted {
     /// Return the exit status that shells know of a signal.
-    pub(crate) const fn status(&self) -> u8 {
+    pub const fn status(&self) -> u8 {
         128 + self.0
     }
 }
@@ -66,7 +66,8 @@ fn signals() -> Result<&'static Signals> {
 }
 
 /// A line on standard error, if that is a terminal; it is removed at the end.
-pub(crate) struct Progress {
+#[derive(Debug)]
+pub struct Progress {
     whole: u64,
     done: u64,
     told: Told,
@@ -74,6 +75,7 @@ pub(crate) struct Progress {
 }
 
 /// The time of the next report.
+#[derive(Debug)]
 struct Told {
     begin: Instant,
     last: Option<Instant>,
@@ -82,7 +84,7 @@ struct Told {
 
 impl Progress {
     /// Begin to read this many messages.
-    pub(crate) fn new(whole: u64) -> Result<Self> {
+    pub fn new(whole: u64) -> Result<Self> {
         Ok(Self::until(signals()?, whole))
     }
 
@@ -102,7 +104,7 @@ impl Progress {
     }
 
     /// Count a message. Fails soon after a signal to end.
-    pub(crate) fn step(&mut self) -> Result<()> {
+    pub fn step(&mut self) -> Result<()> {
         self.done += 1;
         if !self.done.is_multiple_of(LOOK) && self.done != self.whole {
             return Ok(());

@@ -17,27 +17,27 @@ use sockstamp_model::stage::Direction;
 use sockstamp_run::escape::complain;
 use sockstamp_run::target::processes_named;
 
-use crate::print::paragraph;
+use crate::paragraph;
 
 /// Listeners that are printed.
 const SHOWN: usize = 4;
 
 /// The listeners of a target at the start of a measurement.
 #[derive(Debug)]
-pub(crate) struct Listeners {
+pub struct Listeners {
     target: Target,
     before: Known,
 }
 
 impl Listeners {
     /// Read the listeners as they are now.
-    pub(crate) fn of(target: Target) -> Self {
+    pub fn of(target: Target) -> Self {
         let before = known(&target);
         Self { target, before }
     }
 
     /// Return the listeners that dropped anything since, or that have connections waiting.
-    pub(crate) fn end(&self) -> Vec<ListenerSummary> {
+    pub fn end(&self) -> Vec<ListenerSummary> {
         let processes = self.processes();
         let cgroups = self.target.cgroup.as_deref().map(cgroups_below);
         let wanted = |key: &Key, listener: &Listener| {
@@ -222,7 +222,7 @@ fn cgroups_below(cgroup: &Path) -> BTreeSet<u64> {
 }
 
 /// Print the listeners, those with most drops first.
-pub(crate) fn lines(
+pub fn lines(
     output: &mut dyn Write,
     listeners: &[ListenerSummary],
     home: NetnsInode,

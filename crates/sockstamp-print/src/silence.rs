@@ -8,7 +8,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_run::escape::complain;
 
 /// Complain that a measurement has shown no message. `slow`: the time that keeps slow ones alone.
-pub(crate) fn tell(summary: &Summary, slow: Option<Duration>, command: &[OsString]) {
+pub fn tell(summary: &Summary, slow: Option<Duration>, command: &[OsString]) {
     complain(format_args!("{}", told(summary, slow, command)));
 }
 

@@ -8,7 +8,7 @@ use sockstamp_model::wait::{End, Evidence, Kind, Wait};
 
 /// One wait.
 #[derive(Debug, Serialize)]
-pub(crate) struct Json<'a> {
+pub struct Json<'a> {
     kind: Kind,
     end: End,
     pid: u32,

@@ -6,9 +6,9 @@ use sockstamp_model::percent::share;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::{DirectionSummary, Resent, Summary};
 
-use crate::print::directions::are_lives;
-use crate::print::numbers::{counted, estimated};
-use crate::print::paragraph::wrapped;
+use crate::directions::are_lives;
+use crate::numbers::{counted, estimated};
+use crate::paragraph::wrapped;
 
 pub(super) fn headline(
     output: &mut dyn Write,

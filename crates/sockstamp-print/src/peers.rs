@@ -24,7 +24,7 @@ const EACH: &str = ": each end waits for the other";
 
 /// State of the program that a wait is for, which keeps the wait from going on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// The process, and its name, where they are known.
     pid: Option<u32>,
     comm: Option<Name>,
@@ -47,7 +47,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// The end of a line.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let who = match (&self.comm, self.pid) {
             _ if self.is_own => "it".to_owned(),
             (Some(comm), Some(pid)) => format!("{pid}/{comm} on this host"),
@@ -78,12 +78,12 @@ impl Peer {
 
 /// Peers by wait: the namespace, and both ends.
 #[derive(Debug, Default)]
-pub(crate) struct Peers(BTreeMap<Ends, Peer>);
+pub struct Peers(BTreeMap<Ends, Peer>);
 
 impl Peers {
     /// Look at those of some waits. Tasks are looked at after sockets, so that an answer may have
     /// left in between: of those that are not `unmoved` afterwards, they tell nothing.
-    pub(crate) fn of(
+    pub fn of(
         listed: &[&Open],
         unmoved: impl FnOnce() -> Result<BTreeSet<SocketCookie>>,
     ) -> Result<Self> {
@@ -134,7 +134,8 @@ impl Peers {
         });
     }
 
-    pub(crate) fn get(&self, wait: &Wait) -> Option<&Peer> {
+    /// Return the program that a wait is for, if it is known.
+    pub fn get(&self, wait: &Wait) -> Option<&Peer> {
         let has_peer = asks(wait) || wait.kind == Kind::Service;
         self.0.get(&ends(wait)).filter(|_| has_peer)
     }

@@ -3,22 +3,22 @@
 use sockstamp_bpf::stuck::{Look, Open};
 use sockstamp_model::clock::Nanos;
 
-use crate::print::colour::Brush;
-use crate::print::numbers::counted;
-use crate::print::open_waits::{self, Places};
-use crate::print::peers::{Peer, Peers};
+use crate::colour::Brush;
+use crate::numbers::counted;
+use crate::open_waits::{self, Places};
+use crate::peers::{Peer, Peers};
 
 /// What no look can know.
 const UNSEEN: &str = "open questions over UDP and waits on Unix sockets leave nothing to see";
 
 /// Return what waits long enough, the oldest first.
-pub(crate) fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
+pub fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
     let long = |open: &&Open| open.wait.lasted >= slow;
     look.open.iter().filter(long).collect()
 }
 
 /// Return what waits as lines, and how many there are, or none; if asked, `why` below each.
-pub(crate) fn lines(
+pub fn lines(
     slow: Nanos,
     look: &Look,
     listed: &[&Open],
@@ -37,7 +37,7 @@ pub(crate) fn lines(
 }
 
 /// Return the waits that may have lasted for this long, and are not known to.
-pub(crate) fn doubtful(look: &Look, slow: Nanos) -> impl Iterator<Item = &Open> {
+pub fn doubtful(look: &Look, slow: Nanos) -> impl Iterator<Item = &Open> {
     let is_so = move |open: &&Open| open.at_least && open.wait.lasted < slow;
     look.open.iter().filter(is_so)
 }

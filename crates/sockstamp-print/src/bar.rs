@@ -3,7 +3,7 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::percent::share;
 
-use crate::print::colour::Brush;
+use crate::colour::Brush;
 
 /// Columns of a bar of the whole.
 const BAR: usize = 4;
@@ -28,7 +28,7 @@ fn bar(part: u128, whole: u128) -> String {
 }
 
 /// Return a bar that shows the place of a time in a whole, with a mark at the end of the whole.
-pub(crate) fn bar_between(begin: Nanos, duration: Nanos, whole: Nanos) -> String {
+pub fn bar_between(begin: Nanos, duration: Nanos, whole: Nanos) -> String {
     const COLUMNS: usize = 40;
     let column = |time: Nanos| {
         let column = u128::from(time.0) * COLUMNS as u128 / u128::from(whole.0.max(1));

@@ -8,20 +8,21 @@ use sockstamp_explain::diagnosis::{Diagnosis, JSON_VERSION, ServiceTime, Why};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::service::Service;
 
-use crate::print::colour::Brush;
-use crate::print::paragraph::wrapped;
+use crate::colour::Brush;
+use crate::paragraph::wrapped;
 
 /// Findings as they are printed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown<'a> {
-    pub(crate) diagnosis: &'a Diagnosis,
+pub struct Shown<'a> {
+    /// What was found.
+    pub diagnosis: &'a Diagnosis,
     /// Also what stands behind each, how to check it, and its usual cure.
-    pub(crate) why: bool,
+    pub why: bool,
 }
 
 impl Shown<'_> {
     /// Print services that ask others, the worst findings, the number of others, and notes.
-    pub(crate) fn print(&self, output: &mut dyn Write, brush: Brush) -> io::Result<()> {
+    pub fn print(&self, output: &mut dyn Write, brush: Brush) -> io::Result<()> {
         let services = self.diagnosis.services.iter();
         for service in services.filter(|service| is_told(service)).take(PRINTED) {
             let words = of_service(service);
@@ -112,7 +113,7 @@ fn why(output: &mut dyn Write, why: &Why) -> io::Result<()> {
 }
 
 /// Return what stands behind a node, how to check it, and its usual cure, as paragraphs.
-pub(crate) fn reasons(why: &Why) -> [String; 4] {
+pub fn reasons(why: &Why) -> [String; 4] {
     [
         ("   evidence:", why.evidence),
         ("   the same from here:", why.alike),
@@ -124,7 +125,7 @@ pub(crate) fn reasons(why: &Why) -> [String; 4] {
 
 /// The object `diagnosis` of `--format json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Json<'a> {
+pub struct Json<'a> {
     version: u32,
     /// What counted as slow.
     slow_ns: Nanos,
@@ -133,7 +134,8 @@ pub(crate) struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    pub(crate) fn new(diagnosis: &'a Diagnosis, slow: Nanos) -> Self {
+    /// Take a diagnosis of times from this one on.
+    pub fn new(diagnosis: &'a Diagnosis, slow: Nanos) -> Self {
         Self {
             version: JSON_VERSION,
             slow_ns: slow,

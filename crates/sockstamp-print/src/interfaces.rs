@@ -18,7 +18,7 @@ const SHOWN: usize = 8;
 const OUT_OF_SIGHT: &str = "the way goes on in this host; --host-path shows it";
 
 /// The namespace whose interfaces need no further name; 0, which none has, if that cannot be seen.
-pub(crate) fn own_namespace() -> NetnsInode {
+pub fn own_namespace() -> NetnsInode {
     let inode = fs::metadata("/proc/self/ns/net").map(|file| file.ino());
     NetnsInode(
         inode
@@ -29,7 +29,7 @@ pub(crate) fn own_namespace() -> NetnsInode {
 }
 
 /// The last interfaces of sent messages, the busiest first.
-pub(crate) fn summary(
+pub fn summary(
     output: &mut dyn Write,
     interfaces: &[InterfaceSummary],
     home: NetnsInode,
@@ -64,7 +64,7 @@ pub(crate) fn summary(
 
 /// The names of network namespaces, looked up again when one without a name is seen.
 #[derive(Debug)]
-pub(crate) struct Namespaces {
+pub struct Namespaces {
     names: BTreeMap<NetnsInode, Name>,
     /// When they were looked up on this host; never for those of a recording.
     read_at: Option<Instant>,
@@ -74,7 +74,8 @@ impl Namespaces {
     /// At most one look in this time.
     const REST: Duration = Duration::from_secs(10);
 
-    pub(crate) fn read() -> Self {
+    /// Read the names of this host.
+    pub fn read() -> Self {
         Self {
             names: netns::names(),
             read_at: Some(Instant::now()),
@@ -82,14 +83,15 @@ impl Namespaces {
     }
 
     /// Keep the names that a recording has.
-    pub(crate) fn recorded(places: Places) -> Self {
+    pub fn recorded(places: Places) -> Self {
         Self {
             names: places.names,
             read_at: None,
         }
     }
 
-    pub(crate) fn name(&mut self, netns: NetnsInode) -> Option<&Name> {
+    /// Return the name of a network namespace; one that is new is looked for.
+    pub fn name(&mut self, netns: NetnsInode) -> Option<&Name> {
         let is_due = |read_at: Instant| read_at.elapsed() > Self::REST;
         if !self.names.contains_key(&netns) && self.read_at.is_some_and(is_due) {
             self.names.extend(netns::names());

@@ -4,7 +4,7 @@ use sockstamp_bpf::packets::Lost;
 use sockstamp_run::escape::complain;
 
 /// Say how many packets are missing, by the reason.
-pub(crate) fn tell_lost(lost: Lost) {
+pub fn tell_lost(lost: Lost) {
     let reasons = [
         (lost.ring, "the buffer was full (--buffer)"),
         (lost.headers, "their headers are not in one piece of memory"),

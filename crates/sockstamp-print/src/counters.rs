@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use sockstamp_model::summary::{Connections, NicReads, NicStamps, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::print::colour::Brush;
-use crate::print::numbers::counted;
-use crate::print::paragraph::wrapped;
+use crate::colour::Brush;
+use crate::numbers::counted;
+use crate::paragraph::wrapped;
 
-pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
+/// Print how many messages are valid, and the reasons of the others.
+pub fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let valid = format!("valid {}", summary.verdict(Verdict::Valid));
     let refused = summary
         .refusals()
@@ -49,7 +50,8 @@ pub(super) fn connections(output: &mut dyn Write, connections: &Connections) -> 
     writeln!(output, "{}", wrapped(" connections:", told, ","))
 }
 
-pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
+/// Print what was lost, or left out, by name.
+pub fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let lost = &summary.lost;
     let counters = [
         ("ring", lost.ring),

@@ -7,18 +7,18 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 
-use crate::print::colour::Brush;
-use crate::print::counters::{connections, losses, verdicts};
-use crate::print::directions::{DIRECTIONS, are_lives, directions};
-use crate::print::findings::Shown;
-use crate::print::headline::headline;
-use crate::print::numbers::counted;
-use crate::print::paragraph::wrapped;
-use crate::print::stages::all_stages;
-use crate::print::{coalescing, interfaces, listeners};
+use crate::colour::Brush;
+use crate::counters::{connections, losses, verdicts};
+use crate::directions::{DIRECTIONS, are_lives, directions};
+use crate::findings::Shown;
+use crate::headline::headline;
+use crate::numbers::counted;
+use crate::paragraph::wrapped;
+use crate::stages::all_stages;
+use crate::{coalescing, interfaces, listeners};
 
 /// The table of `stat`.
-pub(crate) fn table(
+pub fn table(
     output: &mut dyn Write,
     summary: &Summary,
     findings: &Shown<'_>,
@@ -128,7 +128,7 @@ fn has_times(summary: &Summary) -> bool {
 }
 
 /// Return true if there is nothing to print.
-pub(crate) fn is_empty(summary: &Summary) -> bool {
+pub fn is_empty(summary: &Summary) -> bool {
     let quiet = |direction: &DirectionSummary| {
         (
             direction.messages,
@@ -149,11 +149,11 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
 }
 
 /// Programs that talk by these seem to be silent.
-pub(crate) const OTHER_TRAFFIC: &str =
+pub const OTHER_TRAFFIC: &str =
     "not measured: SCTP, SMC, vsock and Unix sockets; QUIC as datagrams alone";
 
 /// The table without messages.
-pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
+pub fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
     let words = format!("{}: {why}", summary.duration);
     writeln!(
         output,
@@ -176,7 +176,7 @@ mod tests {
     use sockstamp_model::verdict::Verdict;
 
     use super::*;
-    use crate::print::paragraph::WIDTH;
+    use crate::paragraph::WIDTH;
 
     /// Every counter at its widest, and every refusal.
     fn crowded() -> Summary {

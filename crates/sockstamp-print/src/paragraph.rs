@@ -1,10 +1,10 @@
 //! Wrap text to the terminal's width.
 
 /// Columns of a terminal.
-pub(crate) const WIDTH: usize = 80;
+pub const WIDTH: usize = 80;
 
 /// Write items after a title, on as many lines as they need, with a sign after all but the last.
-pub(crate) fn wrapped<S: AsRef<str>>(
+pub fn wrapped<S: AsRef<str>>(
     title: &str,
     items: impl IntoIterator<Item = S>,
     sign: &str,
@@ -13,7 +13,7 @@ pub(crate) fn wrapped<S: AsRef<str>>(
 }
 
 /// As [`wrapped`], to another width.
-pub(crate) fn wrapped_to<S: AsRef<str>>(
+pub fn wrapped_to<S: AsRef<str>>(
     width: usize,
     title: &str,
     items: impl IntoIterator<Item = S>,

@@ -1,7 +1,7 @@
 //! Numbers with their nouns.
 
 /// Return a number with its noun.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
+pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

@@ -1,6 +1,7 @@
 //! Define where subcommands print, and in which format.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
@@ -22,13 +23,22 @@ pub enum Format {
 
 /// An output as long as somebody reads it: a reader that has seen enough is no failure. Measuring
 /// ends once nobody reads.
-pub(crate) struct Reported {
+pub struct Reported {
     output: BufWriter<Box<dyn Write>>,
     unread: bool,
 }
 
+impl fmt::Debug for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reported")
+            .field("unread", &self.unread)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Reported {
-    pub(crate) fn to(output: Box<dyn Write>) -> Self {
+    /// Write to this.
+    pub fn to(output: Box<dyn Write>) -> Self {
         Self {
             output: BufWriter::new(output),
             unread: false,
@@ -36,7 +46,7 @@ impl Reported {
     }
 
     /// True once the reader has gone.
-    pub(crate) fn is_unread(&self) -> bool {
+    pub fn is_unread(&self) -> bool {
         self.unread
     }
 
@@ -70,13 +80,13 @@ impl Write for Reported {
 }
 
 /// Return true for the name of standard output.
-pub(crate) fn is_stdout(path: &Path) -> bool {
+pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 /// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content
 /// until something is written.
-pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
+pub fn create(path: &Path) -> Result<Box<dyn Write>> {
     if is_stdout(path) {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
@@ -153,7 +163,7 @@ impl Drop for Destination {
 }
 
 /// Take a reader that has seen enough for no failure.
-pub(crate) fn unless_unread(written: Result<()>) -> Result<()> {
+pub fn unless_unread(written: Result<()>) -> Result<()> {
     let is_unread = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     match written {
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_unread) => Ok(()),
@@ -162,7 +172,7 @@ pub(crate) fn unless_unread(written: Result<()>) -> Result<()> {
 }
 
 /// Do the same as [`create`], but refuse to write over a file that is read.
-pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
+pub fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
     refuse_if_read(path, read)?;
     create(path)
 }
@@ -180,7 +190,7 @@ fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
 /// remains until then, and nothing is left if writing ends early by an error. A signal that kills
 /// leaves the unfinished file, `.PID.part` after its name.
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub struct Unfinished {
     path: PathBuf,
     /// `None` where the path is no file, but a pipe, a device or `-`.
     temporary: Option<PathBuf>,
@@ -188,7 +198,7 @@ pub(crate) struct Unfinished {
 
 impl Unfinished {
     /// Begin, but refuse to write over a file that is read.
-    pub(crate) fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
+    pub fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
         if is_stdout(path) {
             return Ok(Self {
                 path: path.to_owned(),
@@ -208,12 +218,12 @@ impl Unfinished {
     }
 
     /// The path to write to.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.temporary.as_deref().unwrap_or(&self.path)
     }
 
     /// Create the file to write to.
-    pub(crate) fn create(&self) -> Result<BufWriter<File>> {
+    pub fn create(&self) -> Result<BufWriter<File>> {
         self.open().map(BufWriter::new)
     }
 
@@ -231,7 +241,7 @@ impl Unfinished {
     }
 
     /// Create the file to write to; its errors name it.
-    pub(crate) fn destination(&self) -> Result<Box<dyn Write>> {
+    pub fn destination(&self) -> Result<Box<dyn Write>> {
         Ok(Box::new(BufWriter::new(Destination {
             path: self.path.clone(),
             file: self.open()?,
@@ -241,7 +251,7 @@ impl Unfinished {
     }
 
     /// Give the file its name.
-    pub(crate) fn finish(mut self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
         let Some(temporary) = self.temporary.take() else {
             return Ok(());
         };

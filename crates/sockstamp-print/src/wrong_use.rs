@@ -5,11 +5,11 @@ use std::fmt;
 
 /// What is wrong and what to type.
 #[derive(Debug)]
-pub(crate) struct WrongUse(pub(crate) String);
+pub struct WrongUse(pub String);
 
 impl WrongUse {
     /// The exit status, which is clap's.
-    pub(crate) const STATUS: u8 = 2;
+    pub const STATUS: u8 = 2;
 }
 
 impl fmt::Display for WrongUse {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 
-use crate::print::output::{create_beside, is_stdout};
-use crate::print::wrong_use::WrongUse;
+use crate::output::{create_beside, is_stdout};
+use crate::wrong_use::WrongUse;
 
 /// Where a subcommand prints.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,14 +19,16 @@ pub struct Output {
 
 /// The stream that a subcommand prints to unless a file is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Standard output.
     Output,
+    /// Standard error.
     Error,
 }
 
 impl Stream {
     /// Leave standard output to the command, if there is one.
-    pub(crate) const fn beside(command: &[std::ffi::OsString]) -> Self {
+    pub const fn beside(command: &[std::ffi::OsString]) -> Self {
         match command {
             [] => Self::Output,
             _ => Self::Error,
@@ -36,7 +38,7 @@ impl Stream {
 
 impl Output {
     /// Return the file if its name is that of a page.
-    pub(crate) fn page(&self) -> Option<&Path> {
+    pub fn page(&self) -> Option<&Path> {
         let path = self.output.as_deref()?;
         let ending = path.extension()?;
         ["html", "htm"]
@@ -46,16 +48,12 @@ impl Output {
     }
 
     /// Open what is named, or else the stream.
-    pub(crate) fn open(&self, otherwise: Stream) -> Result<Box<dyn Write>> {
+    pub fn open(&self, otherwise: Stream) -> Result<Box<dyn Write>> {
         self.open_beside(otherwise, &[])
     }
 
     /// Do the same, but refuse to write over a file that is read.
-    pub(crate) fn open_beside(
-        &self,
-        otherwise: Stream,
-        read: &[PathBuf],
-    ) -> Result<Box<dyn Write>> {
+    pub fn open_beside(&self, otherwise: Stream, read: &[PathBuf]) -> Result<Box<dyn Write>> {
         if let Some(path) = self.page() {
             let told = format!(
                 "a page is written by `report` alone, from recordings: \
@@ -72,7 +70,7 @@ impl Output {
     }
 
     /// Return true if a terminal shows what is printed.
-    pub(crate) fn is_terminal(&self, otherwise: Stream) -> bool {
+    pub fn is_terminal(&self, otherwise: Stream) -> bool {
         match (&self.output, otherwise) {
             (Some(path), _) => is_stdout(path) && io::stdout().is_terminal(),
             (None, Stream::Output) => io::stdout().is_terminal(),

@@ -15,8 +15,8 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_run::escape;
 
-use crate::print::colour::Brush;
-use crate::print::interfaces::Namespaces;
+use crate::colour::Brush;
+use crate::interfaces::Namespaces;
 
 /// Separates the items of a line.
 const SEPARATOR: &str = "  ";
@@ -54,20 +54,21 @@ static OLDEST: Label = Label::of(&[SEPARATOR, "oldest "]);
 
 /// A line under way, without its end.
 #[derive(Debug, Default)]
-pub(crate) struct Line(Vec<u8>);
+pub struct Line(Vec<u8>);
 
 impl Line {
     /// Begin a new line in the place of the old one.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Return the bytes so far.
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Add the process, the task and the addresses of a message.
-    pub(crate) fn head(&mut self, message: &Message) {
+    pub fn head(&mut self, message: &Message) {
         self.text(" ");
         self.number(message.pid.into());
         self.text("/");
@@ -79,7 +80,7 @@ impl Line {
     }
 
     /// Add a message of `trace`, which has this [`head`](Self::head).
-    pub(crate) fn message(&mut self, message: &Message, head: &[u8], namespaces: &mut Namespaces) {
+    pub fn message(&mut self, message: &Message, head: &[u8], namespaces: &mut Namespaces) {
         self.digits(&time_of_day(message.time.as_nanos()));
         self.text(" ");
         self.text(message.label());
@@ -107,7 +108,7 @@ impl Line {
     }
 
     /// Make the line bold if it `stands_out`.
-    pub(crate) fn paint(&mut self, brush: Brush, stands_out: bool) {
+    pub fn paint(&mut self, brush: Brush, stands_out: bool) {
         if stands_out && brush.has_colours() {
             let text = brush.bold(&String::from_utf8_lossy(&self.0));
             self.0 = text.into_bytes();
@@ -194,22 +195,25 @@ impl Line {
         }
     }
 
+    /// Add text of ours.
     #[inline]
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
+    /// Add bytes as they are.
     #[inline]
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
     /// Add anything that prints itself, slowly. Ignore the result: writing to a vector cannot fail.
-    pub(crate) fn show(&mut self, value: &impl std::fmt::Display) {
+    pub fn show(&mut self, value: &impl std::fmt::Display) {
         let _ = write!(self.0, "{value}");
     }
 
-    pub(crate) fn address(&mut self, address: SocketAddr) {
+    /// Add an address and its port.
+    pub fn address(&mut self, address: SocketAddr) {
         match canonical(address) {
             SocketAddr::V4(address) => {
                 for (octet, separator) in address.ip().octets().into_iter().zip(*b"...:") {
@@ -222,7 +226,8 @@ impl Line {
         }
     }
 
-    pub(crate) fn name(&mut self, name: &Name) {
+    /// Add a name that others may have chosen.
+    pub fn name(&mut self, name: &Name) {
         match name.plain() {
             Some(plain) => self.bytes(plain),
             None => self.show(name),
@@ -230,7 +235,7 @@ impl Line {
     }
 
     /// Add the name as a string of JSON. Ignore the result: writing to a vector cannot fail.
-    pub(crate) fn quoted(&mut self, name: &Name) {
+    pub fn quoted(&mut self, name: &Name) {
         match name.plain() {
             Some(plain) if !plain.iter().any(|byte| matches!(byte, b'"' | b'\\')) => {
                 self.text("\"");
@@ -241,8 +246,9 @@ impl Line {
         }
     }
 
+    /// Add a number.
     #[inline]
-    pub(crate) fn number(&mut self, number: u64) {
+    pub fn number(&mut self, number: u64) {
         append_number(&mut self.0, number);
     }
 
@@ -251,8 +257,9 @@ impl Line {
         self.digits(&duration.text());
     }
 
+    /// Add digits.
     #[inline]
-    pub(crate) fn digits<const N: usize>(&mut self, digits: &Digits<N>) {
+    pub fn digits<const N: usize>(&mut self, digits: &Digits<N>) {
         digits.append_to(&mut self.0);
     }
 }
@@ -266,7 +273,7 @@ fn is_begin_unseen(message: &Message) -> bool {
 }
 
 /// Break a line between its items if it is wider than the terminal, and indent the rest.
-pub(crate) fn folded(line: &[u8], width: usize) -> String {
+pub fn folded(line: &[u8], width: usize) -> String {
     const INDENT: &str = "                ";
     let line = String::from_utf8_lossy(line);
     let (mut text, mut column) = (String::new(), 0);
@@ -287,7 +294,7 @@ pub(crate) fn folded(line: &[u8], width: usize) -> String {
 }
 
 /// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.
-pub(crate) fn time_of_day(nanos: u64) -> Digits<15> {
+pub fn time_of_day(nanos: u64) -> Digits<15> {
     let (seconds, micros) = (nanos / 1_000_000_000, nanos / 1_000 % 1_000_000);
     let [_, hours, hour] = three_digits(seconds / 3600 % 24);
     let [_, minutes, minute] = three_digits(seconds / 60 % 60);

@@ -13,16 +13,14 @@ use sockstamp_model::part::Part;
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
 
-use crate::print::colour::Brush;
-use crate::print::paragraph::{WIDTH, wrapped};
+use crate::colour::Brush;
+use crate::paragraph::{WIDTH, wrapped};
 
 /// Columns of the names of directions and stages.
 const LABEL: usize = 16;
 
 /// Read one of these dimensions by its name, with all names in help and completions.
-pub(crate) fn dimension<const N: usize>(
-    of: [Dimension; N],
-) -> impl TypedValueParser<Value = Dimension> {
+pub fn dimension<const N: usize>(of: [Dimension; N]) -> impl TypedValueParser<Value = Dimension> {
     let names = PossibleValuesParser::new(of.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
 }
@@ -62,7 +60,7 @@ impl Sort {
 }
 
 /// Read the name of a figure, with all names in help and completions.
-pub(crate) fn sort() -> impl TypedValueParser<Value = Sort> {
+pub fn sort() -> impl TypedValueParser<Value = Sort> {
     let others = Sort::OTHERS.map(|(name, _)| name);
     let names = others.into_iter().chain(Stage::ALL.map(Stage::name));
     PossibleValuesParser::new(names).try_map(|name| {
@@ -72,17 +70,17 @@ pub(crate) fn sort() -> impl TypedValueParser<Value = Sort> {
 }
 
 /// Sort groups; equal ones keep their order.
-pub(crate) fn order(groups: &mut Groups, by: Sort) {
+pub fn order(groups: &mut Groups, by: Sort) {
     groups.groups.sort_by_key(|group| Reverse(by.of(group)));
 }
 
 /// The first `count` groups, and the rest.
-pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {
+pub fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {
     rows(output, &format!("by {}", groups.by), &named(groups, count))
 }
 
 /// Return the first `count` groups with their names, and the rest if there is any.
-pub(crate) fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)> {
+pub fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)> {
     let (top, other) = groups.top(count);
     let hidden = groups.groups.len() - top.len();
     let other_name = match hidden {
@@ -98,7 +96,7 @@ pub(crate) fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)
 }
 
 /// A table of groups: the name of each, and a line per direction and stage between messages.
-pub(crate) fn rows(
+pub fn rows(
     output: &mut dyn Write,
     headline: &str,
     rows: &[(String, GroupSummary)],
@@ -154,7 +152,7 @@ fn has(group: &GroupSummary, direction: Direction) -> bool {
 const DIAGNOSES: usize = 3;
 
 /// Diagnose the groups whose causes took the most time.
-pub(crate) fn diagnoses(
+pub fn diagnoses(
     output: &mut dyn Write,
     groups: &Groups,
     slow: Nanos,
@@ -250,13 +248,13 @@ fn short(count: u64) -> String {
 }
 
 /// Print the names of columns, and a line for each group, direction and distribution.
-pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
+pub fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
     csv_names(output, Some(&groups.by))?;
     csv_lines(output, Some(&groups.by), groups)
 }
 
 /// Print the names of columns, after those of the dimensions.
-pub(crate) fn csv_names(output: &mut dyn Write, by: Option<&Grouping>) -> io::Result<()> {
+pub fn csv_names(output: &mut dyn Write, by: Option<&Grouping>) -> io::Result<()> {
     for dimension in by.into_iter().flat_map(Grouping::dimensions) {
         write!(output, "{dimension},")?;
     }
@@ -268,11 +266,7 @@ pub(crate) fn csv_names(output: &mut dyn Write, by: Option<&Grouping>) -> io::Re
 
 /// Print a line for each group, direction and distribution. Messages outside groups have lines if
 /// there are any.
-pub(crate) fn csv_lines(
-    output: &mut dyn Write,
-    by: Option<&Grouping>,
-    groups: &Groups,
-) -> io::Result<()> {
+pub fn csv_lines(output: &mut dyn Write, by: Option<&Grouping>, groups: &Groups) -> io::Result<()> {
     let mut other = groups.other.clone();
     other.merge(&groups.ended);
     let other = Some(&other).filter(|other| other.messages() > 0);

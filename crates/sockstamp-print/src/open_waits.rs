@@ -13,11 +13,11 @@ use sockstamp_model::flow::{NetnsInode, Opened, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
 
-use crate::print::colour::Brush;
-use crate::print::findings::reasons;
-use crate::print::interfaces::own_namespace;
-use crate::print::paragraph::wrapped;
-use crate::print::peers::Peer;
+use crate::colour::Brush;
+use crate::findings::reasons;
+use crate::interfaces::own_namespace;
+use crate::paragraph::wrapped;
+use crate::peers::Peer;
 
 /// The other reading of a request that an event loop has not answered.
 const PUSHES: &str = ", or pushes when it has something";
@@ -28,14 +28,14 @@ const WHO: usize = 22;
 /// The network namespaces of waits, by their names: those of containers take a look at every
 /// process.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub struct Places {
     home: NetnsInode,
     names: BTreeMap<NetnsInode, Name>,
 }
 
 impl Places {
     /// Look the names up if a wait is in another network namespace than we are.
-    pub(crate) fn of<'a>(waits: impl IntoIterator<Item = &'a Wait>) -> Self {
+    pub fn of<'a>(waits: impl IntoIterator<Item = &'a Wait>) -> Self {
         let home = own_namespace();
         let elsewhere = waits.into_iter().any(|wait| wait.flow.netns != home);
         let names = match elsewhere {
@@ -46,7 +46,7 @@ impl Places {
     }
 
     /// Do the same for short lines: if all waits are in one namespace, it needs no name.
-    pub(crate) fn of_several<'a>(waits: impl IntoIterator<Item = &'a Wait> + Clone) -> Self {
+    pub fn of_several<'a>(waits: impl IntoIterator<Item = &'a Wait> + Clone) -> Self {
         let mut namespaces = waits.clone().into_iter().map(|wait| wait.flow.netns);
         match namespaces.next() {
             Some(home) if namespaces.all(|other| other == home) => Self {
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// Take those of a recording.
-    pub(crate) fn recorded(places: &places::Places) -> Self {
+    pub fn recorded(places: &places::Places) -> Self {
         Self {
             home: places.home,
             names: places.names.clone(),
@@ -71,7 +71,7 @@ impl Places {
 }
 
 /// Return the line of a wait: its age, whose it is, for whom and what it waits.
-pub(crate) fn line(open: &Open, places: &Places, brush: Brush) -> String {
+pub fn line(open: &Open, places: &Places, brush: Brush) -> String {
     let wait = &open.wait;
     let bound = if open.at_least { ">" } else { "" };
     let age = format!("{:>9}", format!("{bound}{}", wait.lasted));
@@ -82,7 +82,7 @@ pub(crate) fn line(open: &Open, places: &Places, brush: Brush) -> String {
 
 /// Return what is behind a wait, as paragraphs: what it is as far as it shows by itself, and what
 /// to do about it.
-pub(crate) fn why(wait: &Wait) -> Vec<String> {
+pub fn why(wait: &Wait) -> Vec<String> {
     let (node, about) = diagnosis::why(wait);
     let is = wrapped("   it shows:", node.about().is.split(' '), "");
     [is].into_iter().chain(reasons(&about)).collect()
@@ -200,7 +200,7 @@ impl fmt::Display for Bytes {
 
 /// A wait in JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct Json<'a> {
+pub struct Json<'a> {
     kind: Kind,
     pid: u32,
     comm: &'a Name,
@@ -229,7 +229,7 @@ pub(crate) struct Json<'a> {
 
 impl<'a> Json<'a> {
     /// The node of the tree, and what is known of that, if asked.
-    pub(crate) fn new(open: &'a Open, peer: Option<&'a Peer>, why: bool) -> Self {
+    pub fn new(open: &'a Open, peer: Option<&'a Peer>, why: bool) -> Self {
         let wait = &open.wait;
         let (node, why) = why.then(|| diagnosis::why(wait)).unzip();
         Self {

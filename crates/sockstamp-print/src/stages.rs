@@ -7,10 +7,10 @@ use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{DirectionSummary, Summary};
 
-use crate::print::bar::share_and_bar;
-use crate::print::colour::Brush;
-use crate::print::directions::{are_lives, directions};
-use crate::print::row::{NAME_AND_COUNT, row};
+use crate::bar::share_and_bar;
+use crate::colour::Brush;
+use crate::directions::{are_lives, directions};
+use crate::row::{NAME_AND_COUNT, row};
 
 pub(super) fn all_stages(
     output: &mut dyn Write,
