@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    const NAME: &str = "top::terminal::tests::a_panic_gives_the_terminal_back";
+    const NAME: &str = "terminal::tests::a_panic_gives_the_terminal_back";
     const CRASH: &str = "SOCKSTAMP_TEST_CRASH";
 
     /// This test is two programs: the one that crashes on the terminal, and the one that looks on.

@@ -1,16 +1,21 @@
-//! The options of `sockstamp top`.
+//! `sockstamp top`: its options, and the measurement that its screen shows.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use clap::Args;
-use sockstamp_model::group::Dimension;
+use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_print::colour::Colours;
 use sockstamp_print::groups::dimension;
 use sockstamp_run::duration::duration;
+use sockstamp_top::Settings;
 
+use crate::measure::{Measurement, Recorded};
 use crate::options::measuring::Measuring;
 use crate::options::slow::Slow;
 use crate::options::target::Target;
+use crate::watched;
 
 /// Options of `top`.
 #[derive(Debug, Args)]
@@ -41,6 +46,40 @@ pub struct Options {
     /// The colours of the screen.
     #[command(flatten)]
     pub colours: Colours,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if !options.once {
+        sockstamp_top::require_terminal()?;
+    }
+    let slow = options.slow.slow.into();
+    let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
+    let mut wanted = Measurement {
+        target: &options.target,
+        command: &[],
+        duration: options.duration,
+        recorded: if options.once {
+            Recorded::None
+        } else {
+            Recorded::All
+        },
+        waits: (!options.once).then_some(slow),
+        groups: Some(by.clone()),
+        measuring: &options.measuring,
+        tag: false,
+        told: None,
+    }
+    .options()?;
+    wanted.max_cost = options.measuring.ceiling(true);
+    sockstamp_top::run(Settings {
+        wanted,
+        scope: watched::scope(&options.target, &[], slow),
+        by,
+        interval: options.interval,
+        duration: options.duration,
+        once: options.once,
+        colours: options.colours.color.has(true),
+    })
 }
 
 /// Refuse intervals too short to read or too long to wait for: they are typing errors.

@@ -171,7 +171,7 @@ mod tests {
     use sockstamp_model::Verdict;
 
     use super::*;
-    use crate::top::sample;
+    use crate::sample;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -322,7 +322,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::sample;
+    use crate::sample;
 
     #[test]
     fn a_row_counts_messages_of_the_interval() {

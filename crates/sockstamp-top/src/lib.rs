@@ -1,8 +1,13 @@
-//! `sockstamp top`: where the time goes, live.
+//! The screen of `sockstamp top`: where the time goes, live.
 //!
-//! [`app`] is the state and its reaction to keys; [`table`] and [`drill`] are its figures;
-//! [`screen`] turns them into lines of text. These know neither terminal nor kernel. [`terminal`]
-//! and [`feed`] do. One thread runs everything: it waits for keys, signals and the session at once.
+//! `app` is the state and its reaction to keys; `table` and `drill` are its figures;
+//! `screen` turns them into lines of text. These know neither terminal nor kernel. `terminal`
+//! and `feed` do. One thread runs everything: it waits for keys, signals and the session at once.
+
+#![forbid(unsafe_code)]
+// Names that others chose must not reach a terminal as they are: `sockstamp_run::escape` has the
+// ways out.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod app;
 mod bar;
@@ -11,7 +16,6 @@ mod feed;
 mod groups;
 mod look;
 mod messages;
-mod options;
 mod pages;
 mod paint;
 #[cfg(test)]
@@ -37,11 +41,9 @@ use crossterm::terminal as crossterm_terminal;
 use ratatui::layout::Size;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use sockstamp_bpf::plan::Plan;
-use sockstamp_bpf::{Grouped, probe};
+use sockstamp_bpf::{Grouped, Options, probe};
 use sockstamp_explain::diagnosis::Scope;
 use sockstamp_model::group::Grouping;
-
-pub use self::options::Options;
 
 use self::app::{Action, App, Page};
 use self::feed::Feed;
@@ -50,63 +52,64 @@ use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
 use sockstamp_run::signals::{self, Signals};
 
-use crate::measure::{Measurement, Recorded};
-use crate::watched;
-
 /// Time for a key that has come to be read: crossterm looks at nothing without any.
 const MOMENT: Duration = Duration::from_millis(1);
 /// The size of a terminal that does not report its size.
 const USUAL: Size = Size::new(80, 24);
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if !options.once {
-        require_terminal()?;
-    }
+/// What is measured, and how it is shown.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The measurement. Its groups are those of `by`.
+    pub wanted: Options,
+    /// What is slow, and whose time is asked about.
+    pub scope: Scope,
+    /// The dimensions of the first screen.
+    pub by: Grouping,
+    /// The time between two updates.
+    pub interval: Duration,
+    /// The time after which the screen ends by itself.
+    pub duration: Option<Duration>,
+    /// Print one interval as text, and end.
+    pub once: bool,
+    /// Draw with colours.
+    pub colours: bool,
+}
+
+/// Show a measurement until a key, a signal or its duration ends it.
+pub fn run(settings: Settings) -> Result<ExitCode> {
+    let Settings {
+        wanted,
+        scope,
+        by,
+        interval,
+        duration,
+        once,
+        colours,
+    } = settings;
     let signals = signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
-    let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
-    let mut wanted = Measurement {
-        target: &options.target,
-        command: &[],
-        duration: options.duration,
-        recorded: if options.once {
-            Recorded::None
-        } else {
-            Recorded::All
-        },
-        waits: (!options.once).then(|| options.slow.slow.into()),
-        groups: Some(by.clone()),
-        measuring: &options.measuring,
-        tag: false,
-        told: None,
-    }
-    .options()?;
-    wanted.max_cost = options.measuring.ceiling(true);
     let facts = probe::facts();
     Plan::new(&facts, &wanted.request())?;
-    let scope = watched::scope(&options.target, &[], options.slow.slow.into());
     let feed = Feed::start(facts, &wanted, scope)?;
-    let paint = Paint {
-        colours: options.colours.color.has(true),
-    };
     let mut top = Top {
-        app: App::new(by, options.interval, options.slow.slow.into()),
+        app: App::new(by, interval, scope.slow),
         feed,
         signals,
         resized: false,
-        paint,
+        paint: Paint { colours },
         wanted,
         scope,
     };
-    if options.once {
-        top.once(options.interval)?;
+    if once {
+        top.once(interval)?;
     } else {
-        top.live(options.duration)?;
+        top.live(duration)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Check the terminal before loading: if there is none to draw on, suggest another way.
-fn require_terminal() -> Result<()> {
+pub fn require_terminal() -> Result<()> {
     if !io::stdout().is_terminal() {
         bail!("standard output is not a terminal: use --once");
     }
@@ -125,7 +128,7 @@ struct Top {
     resized: bool,
     paint: Paint,
     /// The measurement, to begin it anew with other groups.
-    wanted: sockstamp_bpf::Options,
+    wanted: Options,
     scope: Scope,
 }
 

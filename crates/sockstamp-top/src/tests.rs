@@ -79,7 +79,7 @@ fn seen(app: &App, size: Size) -> String {
 /// Compare with a file of `screens/`.
 #[track_caller]
 fn assert_screen(name: &str, app: &App, size: Size) {
-    assert_file(&format!("src/top/screens/{name}.txt"), &seen(app, size));
+    assert_file(&format!("src/screens/{name}.txt"), &seen(app, size));
 }
 
 /// Compare with a file of this crate. With UPDATE_SCREENS set, write the file instead: its diff is

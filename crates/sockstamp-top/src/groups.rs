@@ -359,7 +359,7 @@ fn causes(row: &Row) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::sample;
+    use crate::sample;
 
     #[test]
     fn names_are_cut_where_they_tell_least() {
