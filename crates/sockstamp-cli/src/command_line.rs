@@ -1,10 +1,11 @@
 //! The subcommands, with their descriptions.
 
 use clap::Parser;
+use sockstamp_ping_cli::{fping, ping};
 
 use crate::{
-    agent, diff, doctor, explain, export, fping, janitor, join, notifications, pcap, ping, record,
-    recover, report, stat, stuck, top, trace,
+    agent, diff, doctor, explain, export, janitor, join, notifications, pcap, record, recover,
+    report, stat, stuck, top, trace,
 };
 
 /// Measure the latency of each message in the Linux network stack, stage by stage.

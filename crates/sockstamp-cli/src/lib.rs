@@ -13,7 +13,6 @@ mod diff;
 mod doctor;
 mod explain;
 mod export;
-mod fping;
 mod hints;
 mod janitor;
 mod join;
@@ -22,7 +21,6 @@ mod notifications;
 mod offered;
 mod options;
 mod pcap;
-mod ping;
 mod record;
 mod recordings;
 mod recover;
@@ -44,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use sockstamp_model::name::shows;
+use sockstamp_ping_cli::{fping, ping};
 use sockstamp_print::progress::Interrupted;
 use sockstamp_print::words;
 use sockstamp_print::wrong_use::WrongUse;
@@ -122,7 +121,7 @@ fn called(mut arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item =
 /// Parse arguments. Errors have the usage of their subcommand, also those that clap leaves to us.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    if let Some(options) = ping::options::read(&arguments) {
+    if let Some(options) = ping::read(&arguments) {
         return Ok(Cli {
             subcommand: Some(Subcommand::Ping(options)),
             explain_words: false,

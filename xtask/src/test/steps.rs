@@ -382,8 +382,7 @@ pub(super) const STEPS: &[Step] = &[
             Run::Script("scripts/ping-scripts.sh \"$BUILT/sockstamp\""),
         ],
         inputs: &[
-            "crates/sockstamp-cli/src/fping",
-            "crates/sockstamp-cli/src/ping",
+            "crates/sockstamp-ping-cli",
             "crates/sockstamp-ping/src",
             "crates/sockstamp-print",
             "scripts/ping-scripts",

@@ -37,7 +37,8 @@ const NEXT_SIZE: Duration = Duration::from_millis(10);
 /// As traceroute(8)'s.
 const MOST_HOPS: u8 = 30;
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Probe the path to a host, and print its hops.
+pub fn run(options: &Options) -> Result<ExitCode> {
     let (host, target) = only_host(options)?;
     let read = options.targets.as_slice();
     let output = Reported::to(options.output.open_beside(Stream::Output, read)?);

@@ -2,7 +2,7 @@
 //! programs that read them.
 
 mod netdata;
-pub(crate) mod options;
+mod options;
 mod print;
 mod tally;
 
@@ -25,14 +25,15 @@ use print::{Names, Time};
 use tally::{Span, Tally};
 
 /// The exit status of calls that failed.
-pub(crate) const FAILED: u8 = 4;
+pub const FAILED: u8 = 4;
 const UNKNOWN: u8 = 2;
 const UNREACHABLE: u8 = 1;
 
 /// Header of an echo reply, which fping(8) counts as well.
 const ICMP_HEADER: usize = 8;
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Probe hosts, and print what fping(8) would.
+pub fn run(options: &Options) -> Result<ExitCode> {
     if options.version {
         let version = env!("CARGO_PKG_VERSION");
         writeln!(io::stdout(), "fping: Version 5.1 (sockstamp {version})")?;

@@ -325,7 +325,7 @@ fn number(text: &str) -> Result<u64, String> {
 
 /// Read the options of a command line that is ping's and valid. Scripts call it for a single probe,
 /// which takes less time than to describe all subcommands.
-pub(crate) fn read(arguments: &[OsString]) -> Option<Options> {
+pub fn read(arguments: &[OsString]) -> Option<Options> {
     let [_, subcommand, options @ ..] = arguments else {
         return None;
     };

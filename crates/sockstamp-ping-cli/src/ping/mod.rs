@@ -9,7 +9,7 @@ mod jitter;
 mod json;
 mod line;
 pub(crate) mod options;
-pub(crate) mod path;
+pub mod path;
 mod ranges;
 #[cfg(test)]
 mod samples;
@@ -28,7 +28,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Answer, End, Engine, Event, Limits, Outcome, Refusal, Target};
 
 pub(crate) use chains::index;
-pub use options::Options;
+pub use options::{Options, read};
 use sockstamp_print::colour::Brush;
 use sockstamp_print::destination::Stream;
 use sockstamp_print::output::Reported;
@@ -43,10 +43,11 @@ use statistics::{Stamps, Statistics};
 use summary::Summary;
 
 /// The exit status of errors, as ping(8)'s.
-pub(crate) const FAILED: u8 = 2;
+pub const FAILED: u8 = 2;
 const UNANSWERED: u8 = 1;
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+/// Probe hosts, and print what came back.
+pub fn run(options: &Options) -> Result<ExitCode> {
     let hosts::Hosts { probed, unknown } = hosts::read(options)?;
     let (hosts, targets): (Vec<_>, Vec<_>) = probed.into_iter().unzip();
     let chains = Chains::of(options);
