@@ -572,7 +572,7 @@ pub(super) const STEPS: &[Step] = &[
             "tests/with",
             "tests/corner_cases/main.rs",
             "tests/corner_cases/rx.rs",
-            "tests/corner_cases/tx.rs",
+            "tests/corner_cases/tx",
             "tests/corner_cases/uplinks.rs",
             ":!*.md",
             ":!kernel/series/*0000-cover-letter.patch",
