@@ -1,8 +1,10 @@
 //! A measurement under way: the programs loaded and attached for one target, their counters and
 //! records read, and everything taken away at the end.
 
+mod groups;
 mod open_waits;
 mod start;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,10 +18,8 @@ use sockstamp::ReceiveStamping;
 use sockstamp_host::netns;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
 
 use crate::abi::{self, Record};
 use crate::clock;
@@ -29,7 +29,6 @@ use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::flow::{self, Place};
 use crate::group;
-use crate::group::GroupCap;
 use crate::histogram;
 use crate::host_path;
 use crate::map_view::Banks;
@@ -367,58 +366,6 @@ impl Session {
         Ok(())
     }
 
-    fn fetch_waits(&mut self) -> Result<(), Error> {
-        self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
-    }
-
-    /// Return the waits that have ended since the last call of this or of [`waits`](Self::waits).
-    pub fn ended_waits(&mut self) -> Vec<Wait> {
-        let waiting = self.waiting.as_mut();
-        waiting.map_or_else(Vec::new, Waiting::take_ended)
-    }
-
-    /// Return the waits that were fetched since this was called before, and were not taken.
-    pub fn new_waits(&mut self) -> &[Wait] {
-        self.waiting.as_mut().map_or(&[], Waiting::new_ones)
-    }
-
-    /// Return the waits that came since the last call, and those that are open, if
-    /// [`Options::waits`] requested them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn waits(&mut self) -> Result<Waits, Error> {
-        self.fetch_waits()?;
-        let counted = self.skeleton.maps.bss_data.as_ref();
-        let (lost, untold) = counted.map_or((0, 0), |data| {
-            let untold = data.attempts_untold.saturating_add(data.drops_untold);
-            (data.waits_lost, untold)
-        });
-        let mut waits = match &mut self.waiting {
-            Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
-            None => Waits::default(),
-        };
-        waits.untold = untold;
-        let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
-        // Everything else is known without the look.
-        if let Some(Err(error)) = looked {
-            self.refusal.get_or_insert(error);
-        }
-        Ok(waits)
-    }
-
-    /// Look at the sockets of the target, so that a later look shows what has not moved since;
-    /// return the slow waits that are open, if waits were requested.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn look(&mut self) -> Result<Vec<Wait>, Error> {
-        let open = self.open_waits.as_mut().map(OpenWaits::look);
-        open.unwrap_or(Ok(Vec::new()))
-    }
-
     fn refresh_clock(&mut self) -> Result<(), Error> {
         let measured = clock::measure()
             .map_err(io::Error::from)
@@ -464,72 +411,6 @@ impl Session {
         summary
     }
 
-    /// Return the results so far in groups; `None` if they were not requested. [`Summary::groups`]
-    /// has them at the end.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn groups(&mut self) -> Result<Option<Groups>, Error> {
-        let table = self.groups.as_mut();
-        table
-            .map(|table| table.read(&self.skeleton.maps, &self.plan))
-            .transpose()
-    }
-
-    /// Pass the results so far group by group, and return the sum of messages in none of them;
-    /// `None` if groups were not requested. All groups at once, as [`groups`](Self::groups) returns
-    /// them, take several kB of memory each.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn each_group(
-        &mut self,
-        pass: &mut dyn FnMut(GroupSummary),
-    ) -> Result<Option<GroupSummary>, Error> {
-        let Some(table) = &mut self.groups else {
-            return Ok(None);
-        };
-        table.each(&self.skeleton.maps, &self.plan, pass)?;
-        table.rest(&self.skeleton.maps, &self.plan).map(Some)
-    }
-
-    /// Return the groups that ended since the last call, if [`Grouped::keep_ended`] requests them:
-    /// no later [`Session::groups`] has their counts. They are kept in memory until they are taken.
-    ///
-    /// [`Grouped::keep_ended`]: crate::Grouped::keep_ended
-    pub fn take_ended(&mut self) -> Vec<GroupSummary> {
-        self.groups
-            .as_mut()
-            .map_or_else(Vec::new, group::Table::take_ended)
-    }
-
-    /// Return the groups that came since the last call, with their slots. They are looked for once
-    /// per second, if groups differ by cgroup, container, interface or network namespace.
-    pub fn take_new_groups(&mut self) -> Vec<(u32, GroupKey)> {
-        self.groups
-            .as_mut()
-            .map_or_else(Vec::new, group::Table::take_fresh)
-    }
-
-    /// Make [`take_new_groups`](Self::take_new_groups) return all groups again.
-    pub fn renew_groups(&mut self) {
-        if let Some(groups) = &mut self.groups {
-            groups.all_are_fresh();
-        }
-    }
-
-    /// Limit the measured messages of the group in a slot. Each flow has the new cap within a
-    /// second.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] where the kernel refuses.
-    pub fn cap_group(&self, slot: u32, cap: GroupCap) -> Result<(), Error> {
-        group::set_cap(&self.skeleton.maps, slot, cap)
-    }
-
     /// Return the cost of each program that runs for messages, by its name.
     #[must_use]
     pub fn costs(&self) -> Vec<(String, ProgramCost)> {
@@ -537,13 +418,6 @@ impl Session {
         programs
             .map(|(name, program)| (name.clone(), ProgramCost::of(program.as_fd())))
             .collect()
-    }
-
-    /// Return the group that a message names in [`Message::group`], as of the last
-    /// [`Session::groups`]; the default key for messages without a slot. `None` for a newer group.
-    #[must_use]
-    pub fn group_at(&self, slot: u32) -> Option<&GroupKey> {
-        self.groups.as_ref()?.at(slot)
     }
 
     /// Wait until messages that are still in flight have completed, at most for `patience`.

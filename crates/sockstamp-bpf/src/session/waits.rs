@@ -1,0 +1,63 @@
+//! The waits of a session: those that have ended, and those that are open.
+
+use sockstamp_model::wait::{Wait, Waits};
+
+use crate::error::Error;
+use crate::wait::Waiting;
+
+use super::Session;
+use super::open_waits::OpenWaits;
+
+impl Session {
+    pub(super) fn fetch_waits(&mut self) -> Result<(), Error> {
+        self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
+    }
+
+    /// Return the waits that have ended since the last call of this or of [`waits`](Self::waits).
+    pub fn ended_waits(&mut self) -> Vec<Wait> {
+        let waiting = self.waiting.as_mut();
+        waiting.map_or_else(Vec::new, Waiting::take_ended)
+    }
+
+    /// Return the waits that were fetched since this was called before, and were not taken.
+    pub fn new_waits(&mut self) -> &[Wait] {
+        self.waiting.as_mut().map_or(&[], Waiting::new_ones)
+    }
+
+    /// Return the waits that came since the last call, and those that are open, if
+    /// [`Options::waits`] requested them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn waits(&mut self) -> Result<Waits, Error> {
+        self.fetch_waits()?;
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        let (lost, untold) = counted.map_or((0, 0), |data| {
+            let untold = data.attempts_untold.saturating_add(data.drops_untold);
+            (data.waits_lost, untold)
+        });
+        let mut waits = match &mut self.waiting {
+            Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
+            None => Waits::default(),
+        };
+        waits.untold = untold;
+        let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
+        // Everything else is known without the look.
+        if let Some(Err(error)) = looked {
+            self.refusal.get_or_insert(error);
+        }
+        Ok(waits)
+    }
+
+    /// Look at the sockets of the target, so that a later look shows what has not moved since;
+    /// return the slow waits that are open, if waits were requested.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn look(&mut self) -> Result<Vec<Wait>, Error> {
+        let open = self.open_waits.as_mut().map(OpenWaits::look);
+        open.unwrap_or(Ok(Vec::new()))
+    }
+}
