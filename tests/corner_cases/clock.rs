@@ -53,16 +53,19 @@ fn move_offsets(trace: &Process, off: i64, by: [i64; 2]) {
     variables.update(&key, &value, MapFlags::ANY).unwrap();
 }
 
+/// Send a message, and read it.
+fn talk(connection: &mut Connection, bytes: usize) {
+    connection.client.write_all(&vec![0; bytes]).unwrap();
+    connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+}
+
 #[test]
 fn a_stamp_from_the_other_side_of_a_step_is_refused() {
     let host = Host::new("corner").unwrap();
     let output = NamedTempFile::new().unwrap();
     let trace = trace_into(output.path(), &host);
     let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
-    let mut talk = |bytes| {
-        connection.client.write_all(&vec![0; bytes]).unwrap();
-        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
-    };
+    let mut talk = |bytes| talk(&mut connection, bytes);
     talk(100);
     move_offset(&trace, 0, -STEP_NS);
     talk(200);
@@ -91,10 +94,7 @@ fn new_offset_of_tai() -> Result<(), String> {
     let output = NamedTempFile::new().unwrap();
     let trace = trace_into(output.path(), &host);
     let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
-    let mut talk = |bytes| {
-        connection.client.write_all(&vec![0; bytes]).unwrap();
-        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
-    };
+    let mut talk = |bytes| talk(&mut connection, bytes);
     talk(100);
     move_offsets(&trace, 0, [1_000_000, -37_000_000_000]);
     talk(200);
@@ -133,8 +133,7 @@ fn a_clock_that_is_stepped_is_followed() {
     let loopback = Loopback::new();
     let mut connection = loopback.connect();
     for (bytes, step) in [(100, 3_600), (200, -7_200), (300, 3_600)] {
-        connection.client.write_all(&vec![0; bytes]).unwrap();
-        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+        talk(&mut connection, bytes);
         step_clock(step);
         // Longer than it takes user space to be woken, under emulation.
         thread::sleep(Duration::from_millis(500));

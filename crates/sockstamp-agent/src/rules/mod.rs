@@ -433,17 +433,20 @@ mod tests {
         }
     }
 
-    fn labels_of(config: &str, key: &GroupKey) -> Vec<String> {
-        let config: Config = toml::from_str(config).unwrap();
-        let namer = Namer {
+    fn namer(config: &Config) -> Namer<'_> {
+        Namer {
             by: &config.by,
             rules: &config.rules,
             cgroups: PathBuf::new(),
             names: None,
             node: "here",
             waits: true,
-        };
-        let labels = namer.labels(key);
+        }
+    }
+
+    fn labels_of(config: &str, key: &GroupKey) -> Vec<String> {
+        let config: Config = toml::from_str(config).unwrap();
+        let labels = namer(&config).labels(key);
         labels
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -594,14 +597,7 @@ mod tests {
             toml::from_str::<Config>(&toml::to_string(&config).unwrap()).unwrap(),
             config
         );
-        let namer = Namer {
-            by: &config.by,
-            rules: &config.rules,
-            cgroups: PathBuf::new(),
-            names: None,
-            node: "here",
-            waits: true,
-        };
+        let namer = namer(&config);
         let blue = GroupKey {
             netns: Some(GroupNetns {
                 inode: NetnsInode(7),

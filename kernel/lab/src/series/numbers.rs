@@ -108,16 +108,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        for name in [
-            "base",
-            "config",
-            "selftests",
-            "selftests-net",
-            "count/count.c",
-            "count/count.bpf.c",
-        ] {
-            write(name, "");
-        }
+        Series::make_empty(folder.path());
         write(
             "0001.patch",
             "--- a/include/uapi/asm-generic/socket.h\n+++ b/include/uapi/asm-generic/socket.h\n\

@@ -162,6 +162,24 @@ fn touched(patch: &str) -> BTreeSet<String> {
 }
 
 #[cfg(test)]
+impl Series {
+    /// Write all files of a series but its patches, without content.
+    pub(crate) fn make_empty(folder: &Path) {
+        fs::create_dir(folder.join("count")).unwrap();
+        for name in [
+            "base",
+            "config",
+            "selftests",
+            "selftests-net",
+            "count/count.c",
+            "count/count.bpf.c",
+        ] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

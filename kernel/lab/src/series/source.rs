@@ -201,20 +201,9 @@ mod tests {
 
     fn series(patches: &[&str]) -> (tempfile::TempDir, Series) {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        fs::create_dir(folder.path().join("count")).unwrap();
-        for name in [
-            "base",
-            "config",
-            "selftests",
-            "selftests-net",
-            "count/count.c",
-            "count/count.bpf.c",
-        ] {
-            write(name, "");
-        }
+        Series::make_empty(folder.path());
         for (number, patch) in patches.iter().enumerate() {
-            write(&format!("{number}.patch"), patch);
+            fs::write(folder.path().join(format!("{number}.patch")), patch).unwrap();
         }
         let series = Series::read(folder.path()).unwrap();
         (folder, series)
