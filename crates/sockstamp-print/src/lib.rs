@@ -1,5 +1,5 @@
-//! What the subcommands of sockstamp print: messages, waits, groups and findings as lines, tables and
-//! JSON, the words for them, and where all that goes.
+//! What the subcommands of sockstamp print: messages, waits, groups and findings as lines, tables
+//! and JSON, the words for them, and where all that goes.
 //!
 //! | module | has |
 //! |---|---|
