@@ -4,7 +4,7 @@
 //! | module | has |
 //! |---|---|
 //! | [`text`], [`groups`], [`csv`] | the summary of a measurement |
-//! | [`line`] | a message on one line |
+//! | [`line`](mod@line) | a message on one line |
 //! | [`waits`], [`open_waits`], [`listing`], [`peers`] | waits that have ended, that go on, all of these, and programs that are waited for |
 //! | [`findings`], [`counters`], [`silence`], [`lost_packets`] | what was found, what was counted beside, and why nothing was |
 //! | [`listeners`], [`interfaces`] | listeners of a target, and interfaces by their names |
