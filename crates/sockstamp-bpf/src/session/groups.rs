@@ -14,6 +14,8 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
+    ///
+    /// [`Summary::groups`]: sockstamp_model::summary::Summary::groups
     pub fn groups(&mut self) -> Result<Option<Groups>, Error> {
         let table = self.groups.as_mut();
         table
@@ -76,6 +78,8 @@ impl Session {
 
     /// Return the group that a message names in [`Message::group`], as of the last
     /// [`Session::groups`]; the default key for messages without a slot. `None` for a newer group.
+    ///
+    /// [`Message::group`]: sockstamp_model::message::Message::group
     #[must_use]
     pub fn group_at(&self, slot: u32) -> Option<&GroupKey> {
         self.groups.as_ref()?.at(slot)

@@ -30,6 +30,8 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
+    ///
+    /// [`Options::waits`]: crate::Options::waits
     pub fn waits(&mut self) -> Result<Waits, Error> {
         self.fetch_waits()?;
         let counted = self.skeleton.maps.bss_data.as_ref();
