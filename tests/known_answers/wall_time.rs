@@ -221,6 +221,57 @@ fn the_wait_for_a_connection_is_separate_from_the_commands_own_time() {
     );
 }
 
+/// Computes half a second of a CPU that it shares, while another thread waits for what comes each
+/// 20 ms; prints the time that its first thread has run, and waited for the CPU.
+const COMPUTING: &str = "
+import os, socket, sys, threading, time
+os.sched_setaffinity(0, {0})
+port = int(sys.argv[1])
+beats = socket.create_connection(('127.0.0.1', port))
+def take():
+    while beats.recv(100):
+        pass
+threading.Thread(target=take, daemon=True).start()
+while time.thread_time() < 0.5:
+    pass
+print(*open('/proc/self/schedstat').read().split()[:2], flush=True)
+os._exit(0)
+";
+
+/// While its first thread computes, or waits for its CPU, the command waits for nobody.
+#[test]
+fn a_wait_for_a_cpu_is_no_wait_of_another_thread_for_a_peer() {
+    let host = Host::new("computes").unwrap();
+    let _hog = host
+        .spawn("taskset", &["-c", "0", "sh", "-c", "while :; do :; done"])
+        .unwrap();
+    let listener = host.tcp_listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let measured = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut beats, _) = listener.accept().unwrap();
+            while beats.write_all(b"beat").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        stat_command(&host, &["python3", "-c", COMPUTING, &port])
+    });
+    let wall_time = &measured.report["wall_time"];
+    println!("{} {wall_time}", measured.stdout);
+    let mut by_kernel = measured.stdout.split_whitespace().map(str::parse::<u64>);
+    let mut next = || by_kernel.next().unwrap().unwrap();
+    let (ran, delayed) = (next(), next());
+    assert!(delayed > ms(100), "it had the CPU for itself");
+    assert!(number(&wall_time["own_ns"]) >= ran + delayed, "{wall_time}");
+    // Some of it is of the other thread, and of Python's start.
+    let [running, runnable] =
+        ["running_ns", "runnable_ns"].map(|part| number(&wall_time["own"][part]));
+    assert!(
+        running >= ran && running + runnable >= ran + delayed,
+        "{wall_time}"
+    );
+}
+
 #[test]
 fn the_first_line_of_stat_names_the_peer_that_a_command_waited_for() {
     let web = Web::start();

@@ -5,7 +5,8 @@
 //! `peer.answer`), or, if a reader slept without a request, with the flow's last message. A request
 //! may be made in parts (100-continue): whether the command waited for a sign of the peer between
 //! them, or for more to ask, nobody sees. If waits overlap, the time belongs to the wait that ends
-//! first: it let the command continue. What the command spent on a CPU it did not wait.
+//! first: it let the command continue. While one of its tasks was on a CPU, or waited for one, the
+//! command did not wait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -497,6 +498,7 @@ mod tests {
             all: millis(70),
             first: millis(60),
             delayed: millis(5),
+            held: millis(5),
             cpus: 2,
         };
         let time = waits.divide(at(0), at(100), Some(&spent));
