@@ -19,6 +19,7 @@ mod namespaces;
 mod option_memory;
 mod own_traffic;
 mod paths;
+mod restored;
 mod reused;
 mod rx;
 mod selection;

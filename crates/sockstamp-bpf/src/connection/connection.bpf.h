@@ -74,7 +74,7 @@ static __noinline int connection_begins(struct mark *mark, const struct sock *sk
 		if (!mark_measures(mark, DIRECTION_TX))
 			return 0;
 		connection_task(opening, sk);
-	} else if (!mark_measures(mark, DIRECTION_RX)) {
+	} else if (mark->opened_by != OPENED_BY_PEER || !mark_measures(mark, DIRECTION_RX)) {
 		return 0;
 	}
 	opening->began = bpf_ktime_get_ns();

@@ -680,6 +680,7 @@ struct tcp_sock {
 	u32 rcv_tstamp;
 	u32 notsent_lowat;
 	u8 nonagle : 4;
+	u8 repair : 1;
 	struct minmax rtt_min;
 	u32 snd_wl1;
 	u32 retrans_stamp;

@@ -112,6 +112,18 @@ static __always_inline void flow_half_closes(struct bpf_sock_ops *ctx, const str
 }
 
 /*
+ * Return which end opens a connection. A socket that is restored (TCP_REPAIR) connects without a
+ * SYN, at either end (tcp_connect(), net/ipv4/tcp_output.c, v6.18).
+ */
+static __always_inline enum opened_by flow_opened_by(const struct bpf_sock_ops *ctx,
+						     const struct tcp_sock *tp)
+{
+	if (ctx->op != BPF_SOCK_OPS_TCP_CONNECT_CB)
+		return OPENED_BY_PEER;
+	return BPF_CORE_READ_BITFIELD(tp, repair) ? OPENED_BEFORE : OPENED_BY_US;
+}
+
+/*
  * Runs before the flow's first data segment, in either direction: in tcp_connect() and at the end
  * of the handshake of a passive open (net/ipv4/tcp_output.c and tcp_input.c, v6.18).
  */
@@ -141,7 +153,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
 	mark_flow_selected(mark, tp, directions);
-	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
+	mark->opened_by = flow_opened_by(ctx, tp);
 	connection_begins(mark, kernel_sk);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	if (tp->total_retrans && mark_measures(mark, DIRECTION_TX))
