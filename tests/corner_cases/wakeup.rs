@@ -277,6 +277,47 @@ fn a_read_whose_task_another_socket_woke_has_its_wake_up() {
     });
 }
 
+/// An event loop reads two sockets after one wake-up, and waits for its CPU again in between: that
+/// is no waking up, which ended before it read the first.
+#[test]
+fn a_second_wait_for_a_cpu_after_one_wake_up_is_in_rx_app() {
+    if too_few_processors("a_second_wait_for_a_cpu_after_one_wake_up_is_in_rx_app") {
+        return;
+    }
+    within_attempts(|| {
+        let setup = Loopback::new();
+        let (first, second) = (setup.connect(), setup.connect());
+        let mut sockets = [server(&first), server(&second)];
+        let (taken, first_taken) = mpsc::channel();
+        let (resumed, resume) = mpsc::channel();
+        let reader = start(move || {
+            wait_on(&epoll_of(&[&sockets[0], &sockets[1]], EpollFlags::empty()));
+            sockets[0].read_exact(&mut [0; 100]).unwrap();
+            taken.send(()).unwrap();
+            resume.recv().unwrap();
+            sockets[1].read_exact(&mut [0; 100]).unwrap();
+        });
+        let end = send_while_held(&first, &second);
+        first_taken.recv().unwrap();
+        let resume_while_held = || {
+            run_first_on(SENDERS).unwrap();
+            let hog = Hog::start(READERS, HELD).unwrap();
+            resumed.send(()).unwrap();
+            hog.finish().unwrap()
+        };
+        let second_end = thread::scope(|scope| scope.spawn(resume_while_held).join().unwrap());
+        reader.join().unwrap();
+
+        let messages = setup.finish();
+        let read = messages.read_at(second.server_address);
+        assert_eq!(outline(&read), [(100, "valid")]);
+        let ran = read[0].stamp("ready") + read[0].stage("rx.wakeup");
+        is_within("running", ran, end, end + SLACK)?;
+        let taken = ran + read[0].stage("rx.app");
+        is_within("reading", taken, second_end, second_end + SLACK)
+    });
+}
+
 fn assert_not_woken(setup: Loopback, connection: &Connection) {
     let messages = setup.finish();
     let read = messages.read_at(connection.server_address);

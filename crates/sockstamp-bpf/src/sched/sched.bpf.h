@@ -110,6 +110,48 @@ static __always_inline const struct task_struct *woken_find(__u64 queue)
 	return task;
 }
 
+/*
+ * When tasks got a CPU at last, as the scheduler noted it, at the first read after that. A task of
+ * an event loop reads several sockets after one wake-up: when it reads the last of them, others may
+ * have had its CPU meanwhile, and the scheduler no longer knows the time. Slots are shared by hash
+ * and written without a lock.
+ */
+struct got_cpu {
+	__u64 task;
+	__u64 when; /* by the scheduler's clock */
+	__u32 runs; /* how often it had got one before */
+};
+
+/* The tasks that are likely to read within the same few milliseconds: 6 kB. */
+#define GOT_CPU_SLOTS 256
+struct got_cpu got_cpu[GOT_CPU_SLOTS];
+
+static __always_inline struct got_cpu *got_cpu_slot(__u64 task, __u32 runs)
+{
+	return &got_cpu[((task * 0x61C8864680B583EBULL >> 56) + runs) % GOT_CPU_SLOTS];
+}
+
+static __always_inline void got_cpu_note(const struct waiter *waiter, __u64 when)
+{
+	struct got_cpu *slot = got_cpu_slot(waiter->task, waiter->runs);
+
+	slot->task = 0;
+	barrier();
+	slot->when = when;
+	slot->runs = waiter->runs;
+	barrier();
+	slot->task = waiter->task;
+}
+
+/* Return when a task got its next CPU after it was woken; 0 if nothing was read since then. */
+static __always_inline __u64 got_cpu_find(const struct waiter *waiter)
+{
+	const volatile struct got_cpu *slot = got_cpu_slot(waiter->task, waiter->runs);
+	__u64 when = slot->when;
+
+	return slot->task == waiter->task && slot->runs == waiter->runs ? when : 0;
+}
+
 static __always_inline const struct wait_queue_entry *entry_of(const struct list_head *link)
 {
 	__u64 address = (__u64)link;
@@ -371,10 +413,24 @@ struct spent {
 	__u64 copied; /* given: when the call had copied, or soon after that */
 };
 
+/* Return when the reader got its CPU after `runs` since it was woken; 0 if that is unknown. */
+static __always_inline __u64 sched_got_cpu(const struct waiter *waiter,
+					   const struct task_struct *task, __u32 runs)
+{
+	__u64 when = task->sched_info.last_arrival;
+
+	if (runs != 1)
+		return got_cpu_find(waiter);
+	if (!waiter->reads)
+		got_cpu_note(waiter, when);
+	return when;
+}
+
 /*
  * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
- * arrival. If it got a CPU more than once, the scheduler no longer knows the first time, but still
- * knows the whole time in run queues. That time is also used if the scheduler's clock is unknown.
+ * arrival. If it got a CPU more than once, and read nothing after the first time, the scheduler no
+ * longer knows that time, but still knows the whole time in run queues. That time is also used if
+ * the scheduler's clock is unknown.
  * A task that waited inside the read call has only to copy once it runs: the first arrival since
  * then, as what came later may be the next call's, after whatever the task does before that.
  */
@@ -383,6 +439,7 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 					  __u64 ready, __u64 now, __u64 copied)
 {
 	__s64 waited;
+	__u64 when;
 	__u32 runs;
 
 	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
@@ -396,8 +453,9 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 	if (runs == 1 && waiter->reads && arrival == waiter->first && copied > ready &&
 	    copied - ready < PREEMPTS_NS && copied <= now && task_preempted_others(waiter, task))
 		return copied - ready;
-	if (runs == 1 && run_clock_known(now))
-		waited = run_clock_time(task->sched_info.last_arrival) - ready;
+	when = sched_got_cpu(waiter, task, runs);
+	if (when && run_clock_known(now))
+		waited = run_clock_time(when) - ready;
 	else
 		waited = task->sched_info.run_delay - waiter->run_delay;
 	if (waited < 0)
