@@ -241,6 +241,34 @@ receiver.recv(10000)
     );
 }
 
+/// Options of IPv6 lie before the header of a fragment.
+#[test]
+fn fragments_behind_options_belong_to_their_send() {
+    let messages = trace(
+        r"
+import subprocess
+subprocess.run('ip link set lo mtu 1500', shell=True, check=True)
+padding = bytes([0, 0, 1, 4, 0, 0, 0, 0])
+taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+taker.bind(('::1', 0))
+HOP, DESTINATION = socket.IPV6_HOPOPTS, socket.IPV6_DSTOPTS
+for number, options in enumerate([[], [HOP], [DESTINATION], [HOP, DESTINATION]]):
+    asker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    for option in options:
+        asker.setsockopt(socket.IPPROTO_IPV6, option, padding)
+    asker.connect(taker.getsockname())
+    asker.send(b'o' * (5000 + number))
+    taker.recv(10000)
+",
+    );
+    assert_eq!(outline(&messages, "tx"), valid([5000, 5001, 5002, 5003]));
+    for sent in of_direction(&messages, "tx") {
+        let stamps = &sent["stamps"];
+        let [first, last, snd] = ["sched", "sched_last", "snd"].map(|stamp| number(&stamps[stamp]));
+        assert!(first < last && last < snd, "{sent}");
+    }
+}
+
 /// Bytes that wait for later ones leave with them, however they are let go.
 #[test]
 fn corked_sends_share_a_datagram() {

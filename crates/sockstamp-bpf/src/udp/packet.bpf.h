@@ -11,7 +11,10 @@
 
 #define IP_MF		 0x2000 /* more fragments: RFC 791 */
 #define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
+#define NEXTHDR_HOP	 0
+#define NEXTHDR_ROUTING	 43
 #define NEXTHDR_FRAGMENT 44
+#define NEXTHDR_DEST	 60
 
 #define MAX_SKB_FRAGS 45 /* at most: CONFIG_MAX_SKB_FRAGS, v6.4 */
 
@@ -68,21 +71,48 @@ static __always_inline bool udp_borrowed(const unsigned char *shared)
 	       (SKBFL_ZEROCOPY_ENABLE | SKBFL_SHARED_FRAG);
 }
 
+/* Each of the three may come once before that of a fragment, and options a second time. */
+#define EXTENSIONS_MAX 4
+
+/*
+ * Return where the header of a fragment is in an IPv6 packet; 0 if there is none. Options and
+ * routes come before it: ip6_find_1stfragopt(), net/ipv6/output_core.c, v6.18.
+ */
+static __always_inline __u32 udp_fragment_header(const unsigned char *network)
+{
+	struct {
+		__u8 next;
+		__u8 length; /* in units of eight bytes, without the first */
+	} header = {};
+	__u32 offset = 40;
+
+	bpf_probe_read_kernel(&header.next, sizeof(header.next), network + 6);
+	for (int i = 0; i < EXTENSIONS_MAX; i++) {
+		if (header.next != NEXTHDR_HOP && header.next != NEXTHDR_ROUTING &&
+		    header.next != NEXTHDR_DEST)
+			break;
+		if (bpf_probe_read_kernel(&header, sizeof(header), network + offset))
+			return 0;
+		offset += (header.length + 1) * 8;
+	}
+	return header.next == NEXTHDR_FRAGMENT ? offset : 0;
+}
+
 /* Return true if a datagram ends with this packet: it is whole, or its last fragment. */
 static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
 {
 	const unsigned char *network = skb->head + skb->network_header;
-	__u8 next_header = 0;
 	__be16 offset = 0;
+	__u32 header;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
 		bpf_probe_read_kernel(&offset, sizeof(offset), network + 6);
 		return !(offset & bpf_htons(IP_MF));
 	}
-	bpf_probe_read_kernel(&next_header, sizeof(next_header), network + 6);
-	if (next_header != NEXTHDR_FRAGMENT)
+	header = udp_fragment_header(network);
+	if (!header)
 		return true;
-	bpf_probe_read_kernel(&offset, sizeof(offset), network + 40 + 2);
+	bpf_probe_read_kernel(&offset, sizeof(offset), network + header + 2);
 	return !(offset & bpf_htons(IP6_MF));
 }
 
