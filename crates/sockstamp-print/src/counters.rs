@@ -89,10 +89,10 @@ pub fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Re
 }
 
 /// Tell of calls of UDP sockets that came before their programs. No packet was lost by that, and
-/// whom they were for is not known.
+/// whom they were for is not known. What a socket sends right after connect(2) is not counted.
 fn unfollowed(calls: u64) -> String {
     format!(
-        "{} of UDP sockets, before programs were attached for them, whatever the filter",
+        "at least {} of UDP sockets, before programs were attached for them, whatever the filter",
         counted(calls, "call")
     )
 }

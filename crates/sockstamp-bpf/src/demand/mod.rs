@@ -17,8 +17,10 @@ use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::target::Cgroups;
 
+/// In the order in which they are met. A socket that has got a peer needs the first two: until the
+/// ends of its sends are seen, these are not even counted.
 const ALL: [Demand; demand_for::DEMAND_COUNT as usize] =
-    [Demand::Datagrams, Demand::Sends, Demand::Parts];
+    [Demand::Sends, Demand::Datagrams, Demand::Parts];
 
 /// Interval between trials where the kernel refuses to attach.
 const AGAIN: Duration = Duration::from_secs(1);
