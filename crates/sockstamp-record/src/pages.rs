@@ -13,7 +13,6 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::batch::ROWS;
 use crate::compact::{Compact, FALSE, I32, STRUCT, TRUE};
 
 /// The longest header of a page: ours have about 50 bytes.
@@ -28,6 +27,8 @@ pub(crate) struct Pages {
     length: u64,
     /// The bytes that pages may decompress to.
     left: Mutex<Left>,
+    /// Rows of the row group.
+    rows: usize,
 }
 
 /// The bytes of a column that headers which were read have left.
@@ -52,11 +53,12 @@ impl Left {
 }
 
 impl Pages {
-    /// `most`: the bytes that all pages decompress to.
-    pub(crate) const fn new(file: Arc<File>, length: u64, most: u64) -> Self {
+    /// `most`: the bytes that all pages decompress to. `rows`: those of the row group.
+    pub(crate) const fn new(file: Arc<File>, length: u64, most: u64, rows: usize) -> Self {
         Self {
             file,
             length,
+            rows,
             left: Mutex::new(Left {
                 bytes: most,
                 counted: 0,
@@ -79,7 +81,7 @@ impl ChunkReader for Pages {
         let left = self.length.saturating_sub(start);
         let mut header = vec![0; usize::try_from(left).map_or(HEADER, |left| left.min(HEADER))];
         self.file.read_exact_at(&mut header, start)?;
-        let claimed = Header::new(&header).claimed();
+        let claimed = Header::new(&header, self.rows).claimed();
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         match claimed {
             Some(claimed) if left.take(start, claimed) => Ok(Cursor::new(header)),
@@ -100,11 +102,18 @@ impl ChunkReader for Pages {
 }
 
 /// The rest of a page's header.
-struct Header<'a>(Compact<'a>);
+struct Header<'a> {
+    rest: Compact<'a>,
+    /// Values of a page at most.
+    most: u64,
+}
 
 impl<'a> Header<'a> {
-    const fn new(bytes: &'a [u8]) -> Self {
-        Self(Compact(bytes))
+    const fn new(bytes: &'a [u8], most: usize) -> Self {
+        Self {
+            rest: Compact(bytes),
+            most: most as u64,
+        }
     }
 
     /// Return the largest `uncompressed_page_size` (field 2). The decoder does not check the types
@@ -112,11 +121,11 @@ impl<'a> Header<'a> {
     fn claimed(mut self) -> Option<u64> {
         let mut claimed = None;
         let mut last = 0;
-        while let Some((field, kind)) = self.0.field(&mut last)? {
+        while let Some((field, kind)) = self.rest.field(&mut last)? {
             match (field, kind) {
-                (2, I32) => claimed = claimed.max(Some(self.0.varint()?)),
+                (2, I32) => claimed = claimed.max(Some(self.rest.varint()?)),
                 (1 | 3 | 4, I32) => {
-                    self.0.varint()?;
+                    self.rest.varint()?;
                 }
                 (5..=8, STRUCT) => self.page()?,
                 _ => return None,
@@ -132,15 +141,15 @@ impl<'a> Header<'a> {
     /// number of values of any kind: no page has more than a row group has rows.
     fn page(&mut self) -> Option<()> {
         let mut last = 0;
-        while let Some((field, kind)) = self.0.field(&mut last)? {
+        while let Some((field, kind)) = self.rest.field(&mut last)? {
             match (field, kind) {
                 (3 | 7, TRUE | FALSE) => {}
-                (5 | 8, STRUCT) => self.0.skip(STRUCT, DEPTH)?,
+                (5 | 8, STRUCT) => self.rest.skip(STRUCT, DEPTH)?,
                 (1..=6, I32) => {
-                    let value = self.0.varint()?;
+                    let value = self.rest.varint()?;
                     // Zigzag: negative values are odd.
                     let is_count = field == 1;
-                    if is_count && (value % 2 == 1 || value / 2 > ROWS as u64) {
+                    if is_count && (value % 2 == 1 || value / 2 > self.most) {
                         return None;
                     }
                 }
@@ -154,6 +163,7 @@ impl<'a> Header<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::ROWS;
 
     /// A data page of 7 rows: type 0, then both sizes.
     fn header(uncompressed: &[u8]) -> Vec<u8> {
@@ -164,10 +174,10 @@ mod tests {
 
     #[test]
     fn the_size_that_a_page_claims_is_read() {
-        assert_eq!(Header::new(&header(&[0x10])).claimed(), Some(8));
+        assert_eq!(Header::new(&header(&[0x10]), ROWS).claimed(), Some(8));
         let two_gigabytes = [0xfe, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(
-            Header::new(&header(&two_gigabytes)).claimed(),
+            Header::new(&header(&two_gigabytes), ROWS).claimed(),
             Some(i32::MAX as u64)
         );
     }
@@ -192,16 +202,16 @@ mod tests {
             let before = [0x15, 0x04, 0x15, 0x10, 0x15, 0x08, 0x4c, 0x15];
             [&before, count, &[0x15, 0x00, 0x00, 0x00]].concat()
         };
-        assert_eq!(Header::new(&dictionary(&[0x0e])).claimed(), Some(8));
+        assert_eq!(Header::new(&dictionary(&[0x0e]), ROWS).claimed(), Some(8));
         let rows = [0x80, 0x80, 0x10];
-        assert_eq!(Header::new(&dictionary(&rows)).claimed(), Some(8));
+        assert_eq!(Header::new(&dictionary(&rows), ROWS).claimed(), Some(8));
         for count in [
             &[0x82, 0x80, 0x10][..],
             &[0xfe, 0xff, 0xff, 0xff, 0x0f],
             &[0x01],
         ] {
             assert_eq!(
-                Header::new(&dictionary(count)).claimed(),
+                Header::new(&dictionary(count), ROWS).claimed(),
                 None,
                 "{count:x?}"
             );
@@ -215,7 +225,7 @@ mod tests {
         let back = [0x15, 0x00, 0x15, 0x02, 0x15, 0x08, 0x05, 0x04, 0x10, 0x00];
         let cut = [0x15, 0x00, 0x15, 0x02, 0x15, 0x08];
         for header in [&negative[..], &boolean, &back, &cut] {
-            assert_eq!(Header::new(header).claimed(), None, "{header:x?}");
+            assert_eq!(Header::new(header, ROWS).claimed(), None, "{header:x?}");
         }
     }
 }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use parquet::column::reader::{ColumnReader, get_column_reader};
-use parquet::data_type::ByteArray;
+use parquet::basic::{Compression, Type as Physical};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
@@ -36,6 +37,8 @@ use crate::schema::Column;
 const COLUMN_BYTES: i64 = 64 << 20;
 /// Bytes of all columns of one row group, decoded: about half of them are integers at most.
 const GROUP_BYTES: i64 = 256 << 20;
+/// Rows of a row group, of which [`ROWS`] are decoded at a time.
+const LONGEST_GROUP: usize = 16 * ROWS;
 /// Bytes of a text: the longest is a cgroup's path (PATH_MAX), if all of it is written as `\xNN`.
 const TEXT_BYTES: usize = 16 << 10;
 /// Threads that decode: each may hold a row group.
@@ -53,6 +56,34 @@ pub(crate) struct Table {
     columns: Arc<[Column]>,
     /// The place of each of our columns in the file; `None` for an optional one that it lacks.
     places: Vec<Option<usize>>,
+    parts: Vec<Part>,
+}
+
+/// The rows that are decoded at once: a row group of ours. Other programs write longer ones, of
+/// which this is a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    group: usize,
+    /// Rows of the group before these.
+    before: usize,
+    rows: usize,
+}
+
+impl Part {
+    /// Divide row groups, whose lengths are checked.
+    fn all(groups: &[RowGroupMetaData]) -> Vec<Self> {
+        let lengths = groups.iter().map(|group| usize::try_from(group.num_rows()));
+        let parts = lengths.enumerate().flat_map(|(group, rows)| {
+            let rows = rows.unwrap_or(0);
+            // A group without rows is a part, too.
+            (0..rows.max(1)).step_by(ROWS).map(move |before| Self {
+                group,
+                before,
+                rows: (rows - before).min(ROWS),
+            })
+        });
+        parts.collect()
+    }
 }
 
 impl Table {
@@ -70,8 +101,11 @@ impl Table {
             offset,
             reason: reason.to_owned(),
         };
+        refuse_long_groups(&footer).map_err(foreign)?;
+        refuse_codecs(&footer).map_err(foreign)?;
         sound(&footer).map_err(damaged)?;
         Ok(Self {
+            parts: Part::all(footer.metadata.row_groups()),
             path: path.to_owned(),
             file: Arc::new(file),
             length,
@@ -85,9 +119,9 @@ impl Table {
         self.rows_of_groups().sum()
     }
 
+    /// Iterate over the rows of what [`groups`](Self::groups) passes.
     pub(crate) fn rows_of_groups(&self) -> impl Iterator<Item = u64> {
-        let groups = self.footer.metadata.row_groups().iter();
-        groups.map(|group| group.num_rows().cast_unsigned())
+        self.parts.iter().map(|part| part.rows as u64)
     }
 
     /// Return the first and the last time of rows, where each row group notes its own.
@@ -124,16 +158,16 @@ impl Table {
         fact.value.as_deref()
     }
 
-    /// Iterate over the row groups with their numbers. Threads decode the next ones while one is
-    /// used, fewer where other `readers` do the same. Columns that `wanted` is false for are
-    /// absent.
+    /// Iterate over the row groups, long ones in parts, with their numbers. Threads decode the next
+    /// ones while one is used, fewer where other `readers` do the same. Columns that `wanted` is
+    /// false for are absent.
     pub(crate) fn groups(
         self: &Arc<Self>,
         wanted: fn(&Column) -> bool,
         readers: usize,
     ) -> impl Iterator<Item = (usize, Result<Decoded, Error>)> {
         let wanted: Arc<[bool]> = self.columns.iter().map(wanted).collect();
-        let count = self.footer.metadata.num_row_groups();
+        let count = self.parts.len();
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let threads = (threads.min(DECODERS) / readers.max(1)).max(1).min(count);
         let decoders: Result<Vec<_>, Error> = (0..threads)
@@ -177,16 +211,16 @@ impl Table {
     pub(crate) fn damaged(&self, group: usize, reason: String) -> Error {
         Error::Damaged {
             path: self.path.clone(),
-            offset: offset_of(self.footer.metadata.row_group(group)),
+            offset: offset_of(self.footer.metadata.row_group(self.parts[group].group)),
             reason,
         }
     }
 
     fn group(&self, index: usize, wanted: &[bool]) -> Result<Decoded, Error> {
-        let group = self.footer.metadata.row_group(index);
+        let part = self.parts[index];
+        let group = self.footer.metadata.row_group(part.group);
         let mut rows = Decoded {
-            // It is checked when the file is opened.
-            count: usize::try_from(group.num_rows()).unwrap_or(0),
+            count: part.rows,
             names: Arc::clone(&self.columns),
             columns: Vec::new(),
         };
@@ -196,7 +230,7 @@ impl Table {
                 None => Values::Absent,
                 Some(place) => {
                     let chunk = group.column(place);
-                    let decoded = quiet::attempt(|| self.decode(column, group, place, rows.count));
+                    let decoded = quiet::attempt(|| self.decode(column, group, place, part));
                     let damaged = |reason| Error::Damaged {
                         path: self.path.clone(),
                         offset: begin_of(chunk),
@@ -218,46 +252,79 @@ impl Table {
         column: &Column,
         group: &RowGroupMetaData,
         place: usize,
-        rows: usize,
+        part: Part,
     ) -> Result<Values, ParquetError> {
         let chunk = group.column(place);
         let descriptor = group.schema_descr().column(place);
-        // It is checked when the file is opened.
+        let nullable = descriptor.max_def_level() > 0;
+        // Both are checked when the file is opened.
         let most = chunk.uncompressed_size().unsigned_abs();
-        let pages = Pages::new(Arc::clone(&self.file), self.length, most);
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let pages = Pages::new(Arc::clone(&self.file), self.length, most, rows);
         let pages = SerializedPageReader::new(Arc::new(pages), chunk, rows, None)?;
-        let mut levels = Vec::new();
-        let wanted = column.optional.then_some(&mut levels);
-        let short = || ParquetError::General("it has too few rows".to_owned());
         let values = match get_column_reader(descriptor, Box::new(pages)) {
-            ColumnReader::Int64ColumnReader(mut reader) => {
-                let mut values = Vec::with_capacity(rows);
-                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
-                (count == rows).then_some(()).ok_or_else(short)?;
-                Values::Integers(Integers::new(values, levels, column.optional))
+            ColumnReader::Int64ColumnReader(reader) => {
+                let (values, levels) = read(reader, part, nullable)?;
+                refuse_nothing(column, part, values.len())?;
+                Values::Integers(Integers::new(values, levels, nullable))
             }
-            ColumnReader::BoolColumnReader(mut reader) => {
-                let mut values = Vec::with_capacity(rows);
-                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
-                (count == rows).then_some(()).ok_or_else(short)?;
+            ColumnReader::BoolColumnReader(reader) => {
+                let (values, _) = read(reader, part, nullable)?;
+                refuse_nothing(column, part, values.len())?;
                 Values::Flags(values)
             }
-            ColumnReader::ByteArrayColumnReader(mut reader) => {
-                let mut values = Vec::with_capacity(rows);
-                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
-                (count == rows).then_some(()).ok_or_else(short)?;
-                let texts = Texts::new(values, &levels, column.optional);
+            ColumnReader::ByteArrayColumnReader(reader) => {
+                let (values, levels) = read(reader, part, nullable)?;
+                refuse_nothing(column, part, values.len())?;
+                let texts = Texts::new(values, &levels, nullable);
                 if texts.texts.iter().any(|text| text.len() > TEXT_BYTES) {
-                    return Err(ParquetError::General(
-                        "it has a longer text than any recording".to_owned(),
-                    ));
+                    return Err(general("it has a longer text than any recording"));
                 }
                 Values::Texts(texts)
             }
-            _ => return Err(ParquetError::General("it has another type".to_owned())),
+            _ => return Err(general("it has another type")),
         };
         Ok(values)
     }
+}
+
+/// Read a part of a column: its values, and of each row if it has one.
+fn read<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    part: Part,
+    nullable: bool,
+) -> Result<(Vec<T::T>, Vec<i16>), ParquetError> {
+    let mut values = Vec::with_capacity(part.rows);
+    let mut levels = Vec::new();
+    // Rows before it are decoded, too: to skip pages, the decoder reads from their middle, where
+    // `Pages` finds no header.
+    let mut left = part.before + part.rows;
+    while left > 0 {
+        values.clear();
+        levels.clear();
+        let rows = if left > part.rows { ROWS } else { left };
+        let wanted = nullable.then_some(&mut levels);
+        let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
+        (count == rows)
+            .then_some(())
+            .ok_or_else(|| general("it has too few rows"))?;
+        left -= rows;
+    }
+    Ok((values, levels))
+}
+
+/// Other programs write every column as one that rows may lack.
+fn refuse_nothing(column: &Column, part: Part, values: usize) -> Result<(), ParquetError> {
+    match column.optional || values == part.rows {
+        true => Ok(()),
+        false => Err(general(
+            "it is NULL in some row, and has a value in each message",
+        )),
+    }
+}
+
+fn general(reason: &str) -> ParquetError {
+    ParquetError::General(reason.to_owned())
 }
 
 /// Return false if the writer has noted that no row has a value.
@@ -293,15 +360,18 @@ fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
     let version = facts
         .iter()
         .find(|fact| fact.key == key)
-        .and_then(|fact| fact.value.as_deref())
-        .ok_or("it is a Parquet file, but no recording of sockstamp")?;
-    if version.parse() != Ok(expected) {
+        .and_then(|fact| fact.value.as_deref());
+    if let Some(version) = version
+        && version.parse() != Ok(expected)
+    {
         let version: String = version.chars().take(20).collect();
         return Err(format!(
             "its columns have version {version:?}; this sockstamp reads version {expected}"
         ));
     }
     let schema = metadata.schema_descr();
+    // Other programs leave the facts out when they write the rows anew.
+    let is_copy = version.is_none();
     let place = |column: Column| {
         let found = schema
             .columns()
@@ -310,22 +380,68 @@ fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
         let Some(place) = found else {
             return match column.optional {
                 true => Ok(None),
+                false if is_copy => Err(format!(
+                    "it is a Parquet file, but no recording of sockstamp: it has no column {}",
+                    column.name
+                )),
                 false => Err(format!("it has no column {}", column.name)),
             };
         };
         let found = schema.column(place);
-        let levels = (found.max_def_level(), found.max_rep_level());
-        if found.physical_type() != column.kind.physical()
-            || levels != (i16::from(column.optional), 0)
-        {
-            return Err(format!("its column {} has another type", column.name));
+        let (wanted, kind) = (column.kind.physical(), found.physical_type());
+        if kind != wanted {
+            return Err(format!(
+                "its column {} has another type: {kind}, and not {wanted}",
+                column.name
+            ));
+        }
+        if found.max_def_level() > 1 || found.max_rep_level() > 0 {
+            return Err(format!(
+                "its column {} has several values in a row",
+                column.name
+            ));
         }
         Ok(Some(place))
     };
     T::columns().into_iter().map(place).collect()
 }
 
-/// Check that row groups are before the footer, one after the other, and no larger than ours.
+/// Refuse row groups of which each part would cost too much: all before it is read again.
+fn refuse_long_groups(footer: &Footer) -> Result<(), String> {
+    let lengths = footer.metadata.row_groups().iter();
+    let mut lengths = lengths.map(|group| usize::try_from(group.num_rows()));
+    match lengths.all(|rows| !rows.is_ok_and(|rows| rows > LONGEST_GROUP)) {
+        true => Ok(()),
+        false => Err(format!(
+            "it has a row group of more than {LONGEST_GROUP} rows: write it anew in smaller ones"
+        )),
+    }
+}
+
+/// Refuse codecs that nobody writes unless asked to.
+fn refuse_codecs(footer: &Footer) -> Result<(), String> {
+    let groups = footer.metadata.row_groups().iter();
+    let mut chunks = groups.flat_map(RowGroupMetaData::columns);
+    let other = chunks.find_map(|chunk| match chunk.compression() {
+        Compression::UNCOMPRESSED
+        | Compression::SNAPPY
+        | Compression::LZ4
+        | Compression::LZ4_RAW
+        | Compression::ZSTD(_) => None,
+        Compression::GZIP(_) => Some("GZIP"),
+        Compression::BROTLI(_) => Some("Brotli"),
+        Compression::LZO => Some("LZO"),
+    });
+    match other {
+        None => Ok(()),
+        Some(codec) => Err(format!(
+            "it is compressed by {codec}: write it anew with Snappy, LZ4 or Zstandard"
+        )),
+    }
+}
+
+/// Check that row groups are before the footer, one after the other, and no larger than ours, row
+/// by row.
 fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
     let here = |reason| (footer.begin, reason);
     let metadata = &footer.metadata;
@@ -337,11 +453,12 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
     // Bytes that were read several times would make a small file as large as many.
     let mut free = 4_i64;
     for group in metadata.row_groups() {
-        if usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROWS) {
-            rows += group.num_rows();
-        } else {
-            return Err(here("a row group has more rows than any of a recording"));
-        }
+        let length = usize::try_from(group.num_rows()).ok();
+        let Some(length) = length.filter(|length| *length <= LONGEST_GROUP) else {
+            return Err(here("a row group has an impossible number of rows"));
+        };
+        rows += group.num_rows();
+        let parts = i64::try_from(length.div_ceil(ROWS).max(1)).unwrap_or(i64::MAX);
         if group.num_columns() != columns {
             return Err(here("a row group lacks columns"));
         }
@@ -349,8 +466,16 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
             .columns()
             .iter()
             .map(ColumnChunkMetaData::uncompressed_size);
-        if bytes.fold(0, i64::saturating_add) > GROUP_BYTES {
+        if bytes.fold(0, i64::saturating_add) > GROUP_BYTES.saturating_mul(parts) {
             return Err(here("a row group is longer than any of a recording"));
+        }
+        // Texts keep their pages in memory.
+        let texts = group.columns().iter().filter(|chunk| is_text(chunk));
+        let texts = texts.map(ColumnChunkMetaData::uncompressed_size);
+        if texts.fold(0, i64::saturating_add) > GROUP_BYTES {
+            return Err(here(
+                "the texts of a row group are longer than any of a recording",
+            ));
         }
         for chunk in group.columns() {
             let data = chunk.data_page_offset();
@@ -387,6 +512,10 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
         return Err(here("it has another number of rows than its row groups"));
     }
     Ok(())
+}
+
+fn is_text(chunk: &ColumnChunkMetaData) -> bool {
+    chunk.column_type() == Physical::BYTE_ARRAY
 }
 
 /// Integers of a column, with a place for each row once there is a value.
@@ -699,6 +828,31 @@ mod tests {
         assert!(sound(&table.footer).is_ok());
         let told = table.group(0, &[true]).unwrap_err().to_string();
         assert!(told.contains("its pages claim to be longer"), "{told}");
+    }
+
+    #[test]
+    fn a_long_row_group_is_read_in_parts() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut writer = FileWriter::<Words>::create(&path, &[]).unwrap();
+        let rows = 2 * ROWS + 3;
+        let words = (0..rows).map(|row| ByteArray::from(format!("{row}").into_bytes()));
+        writer.write(&Words(words.collect())).unwrap();
+        writer.finish().unwrap();
+        let table = Arc::new(Table::open::<Words>(&path).unwrap());
+        assert_eq!(table.rows(), rows as u64);
+        let mut row = 0;
+        for (_, decoded) in table.groups(|_| true, 1) {
+            let decoded = decoded.unwrap();
+            for word in 0..decoded.count {
+                let expected = format!("{row}").into_bytes();
+                assert_eq!(decoded.text(0, word), Some(&expected[..]));
+                row += 1;
+            }
+        }
+        assert_eq!(row, rows);
+        let parts: Vec<u64> = table.rows_of_groups().collect();
+        assert_eq!(parts, [ROWS as u64, ROWS as u64, 3]);
     }
 
     #[test]
