@@ -5,7 +5,7 @@ mod processes;
 mod program;
 mod spelled;
 mod table;
-mod taken;
+pub(crate) mod taken;
 mod values;
 
 use std::ffi::OsString;

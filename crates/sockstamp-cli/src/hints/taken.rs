@@ -26,7 +26,7 @@ pub(super) fn line(words: &[String]) -> String {
 }
 
 /// Quote a word that a shell would read otherwise.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+^".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

@@ -3,6 +3,7 @@
 mod host;
 mod patience;
 mod place;
+mod provenance;
 mod recorder;
 mod turn;
 
@@ -247,6 +248,7 @@ fn start(options: &Options) -> Result<Recorder> {
     let choice = Choice {
         in_step: options.live.measuring.in_step(),
         slow_only: options.slow_only.slow,
+        provenance: provenance::facts(options),
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;
     Ok(Recorder::start(place)?.up_to(options.count))

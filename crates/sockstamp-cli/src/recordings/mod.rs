@@ -3,6 +3,7 @@
 mod beside;
 pub(crate) mod findings;
 mod next;
+pub(crate) mod provenance;
 mod served;
 pub(crate) mod span;
 pub(crate) mod waits;
@@ -142,15 +143,7 @@ impl Recordings {
 
     /// Return what the recordings lack, as far as their writers came to note it.
     pub(crate) fn lost(&self) -> Lost {
-        let mut sum = Lost::default();
-        for recording in &self.readers {
-            for (key, loss) in LOST {
-                let count = recording.fact(key).and_then(|count| count.parse().ok());
-                let all = loss(&mut sum);
-                *all = all.saturating_add(count.unwrap_or(0));
-            }
-        }
-        sum
+        lost_of(&self.readers)
     }
 
     /// Return true if one host has recorded all of it.
@@ -231,6 +224,19 @@ impl Recordings {
         }
         Ok(())
     }
+}
+
+/// Return what the recordings of these files lack, as far as their writers came to note it.
+fn lost_of<'a>(files: impl IntoIterator<Item = &'a Reader>) -> Lost {
+    let mut sum = Lost::default();
+    for recording in files {
+        for (key, loss) in LOST {
+            let count = recording.fact(key).and_then(|count| count.parse().ok());
+            let all = loss(&mut sum);
+            *all = all.saturating_add(count.unwrap_or(0));
+        }
+    }
+    sum
 }
 
 /// Open files; report rows that their writers had no time to finish.

@@ -8,14 +8,18 @@ use sockstamp_run::utc::utc;
 use super::beside::waits_beside;
 use crate::options::choice::Choice;
 
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// The first time and the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span([Timestamp<Realtime>; 2]);
 
 impl Span {
-    fn around(spans: &[Self]) -> Option<Self> {
+    pub(super) const fn new(times: [Timestamp<Realtime>; 2]) -> Self {
+        Self(times)
+    }
+
+    pub(super) fn around(spans: &[Self]) -> Option<Self> {
         let first = spans.iter().map(|Self([first, _])| *first).min()?;
         let last = spans.iter().map(|Self([_, last])| *last).max()?;
         Some(Self([first, last]))
@@ -31,7 +35,7 @@ impl std::fmt::Display for Span {
     }
 }
 
-fn moment(seconds: u64) -> String {
+pub(super) fn moment(seconds: u64) -> String {
     let [date, _, time] = utc(seconds);
     let [hour, minute, second] = [0..2, 2..4, 4..6].map(|part| time.get(part).unwrap_or_default());
     format!("{date}T{hour}:{minute}:{second}")

@@ -104,6 +104,16 @@ pub struct Options {
         conflicts_with_all = ["format", "interval", "top", "sort", "output"],
     )]
     pub html: Option<PathBuf>,
+    /// Print what the recordings say of their making instead: host, kernel, CPUs, clock, command
+    /// line, sampling, begin, end, losses and names of network namespaces
+    ///
+    /// Its lines are text, for each recording; files of one recording are one. What a file does not
+    /// say is "not known": older programs noted less, and one that was killed noted no end.
+    #[arg(
+        long,
+        conflicts_with_all = ["by", "interval", "top", "sort", "format", "html"],
+    )]
+    pub header: bool,
     /// Where it is printed.
     #[command(flatten)]
     pub output: Output,
@@ -124,6 +134,9 @@ fn page(name: OsString) -> Result<PathBuf, &'static str> {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = all_files(&options.files.paths)?;
     let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
+    if options.header {
+        return header(options, &recordings, &files);
+    }
     if let Some(path) = page_of(options)? {
         output::unless_unread(html::run(
             &recordings,
@@ -147,6 +160,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Print the making of each recording.
+fn header(options: &Options, recordings: &Recordings, files: &[PathBuf]) -> Result<ExitCode> {
+    let mut output = options.output.open_beside(Stream::Output, files)?;
+    let made: Vec<_> = recordings
+        .provenance()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    output::unless_unread(
+        write!(output, "{}", made.join("\n"))
+            .and_then(|()| output.flush())
+            .context("cannot print the header"),
+    )?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Return the page to write: that of --html, or the file of -o if it has the name of one.

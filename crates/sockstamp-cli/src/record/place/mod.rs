@@ -20,6 +20,7 @@ use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
+use crate::recordings::provenance::ENDED;
 use crate::recordings::waits::{ATTEMPTS, LOST_WAITS, OWED, PROCESSES, of_attempts, of_owed};
 use crate::recordings::{
     LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside, waits_beside,
@@ -61,13 +62,15 @@ pub(crate) struct Missing {
     pub(crate) waits: u64,
 }
 
-/// The choice of messages, for their readers.
-#[derive(Debug, Clone, Copy, Default)]
+/// The choice of messages and how it was made, for their readers.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Choice {
     /// Multiples of two to the power of this.
     pub(crate) in_step: Option<u32>,
     /// The limit above which messages are recorded.
     pub(crate) slow_only: Option<Duration>,
+    /// Facts of its making.
+    pub(crate) provenance: Vec<(&'static str, String)>,
 }
 
 /// The file that is written, and those before it. Those of packets and of waits have the same name.
@@ -274,6 +277,8 @@ impl Place {
                 .messages
                 .add_fact(key, loss(&mut messages).to_string());
         }
+        let end = since_1970().as_nanos();
+        current.messages.add_fact(ENDED, end.to_string());
         // Some have got their names meanwhile.
         for (key, fact) in Places::here().facts() {
             current.messages.add_fact(key, fact);
@@ -440,7 +445,12 @@ impl Place {
             false if beside.exists() => return Err(Error::Exists { path: beside }),
             false => None,
         };
-        let Choice { in_step, slow_only } = self.choice;
+        let Choice {
+            in_step,
+            slow_only,
+            provenance,
+        } = &self.choice;
+        facts.extend(provenance.iter().cloned());
         facts.extend(in_step.map(|bits| ("in_step", bits.to_string())));
         facts.extend(slow_only.map(|time| (SLOW_ONLY, Nanos::from(time).0.to_string())));
         facts.extend(Places::here().facts());

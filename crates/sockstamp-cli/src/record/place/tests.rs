@@ -314,6 +314,7 @@ fn the_choice_of_messages_is_in_the_file() {
     let choice = Choice {
         in_step: Some(16),
         slow_only: Some(Duration::from_millis(50)),
+        ..Choice::default()
     };
     let path = directory.path().join("file");
     Place::new(&path, false, ALL, choice)

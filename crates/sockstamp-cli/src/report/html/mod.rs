@@ -26,6 +26,7 @@ use self::figures::Place;
 use self::markup::Text;
 use self::view::{Life, Lives, View};
 use crate::recordings::findings::Findings;
+use crate::recordings::provenance::Provenance;
 use crate::recordings::{Recordings, SlowOnly};
 use sockstamp_print::line::time_of_day;
 use sockstamp_print::output;
@@ -34,6 +35,8 @@ use sockstamp_run::utc::utc;
 
 /// Messages that are shown one by one.
 const LIVES: usize = 200;
+/// Recordings whose making is shown.
+const RECORDINGS: usize = 20;
 /// Columns of heat maps: of all messages, and of a group.
 const COLUMNS: [usize; 2] = [120, 60];
 const STYLE: &str = include_str!("page.css");
@@ -57,12 +60,13 @@ pub(super) fn run(
     let by = by.context("no dimension")?;
     let slow_only = recordings.slow_only();
     let findings = Findings::new(recordings, slow)?;
-    let page = Page::of(by, slow_only, findings, |take| {
+    let mut page = Page::of(by, slow_only, findings, |take| {
         recordings.each(Detail::All, |message| {
             take(message);
             Ok(())
         })
     })?;
+    page.made = recordings.provenance();
     let mut output = output::create_beside(path, files)?;
     page.write(&mut output).context("cannot write the page")
 }
@@ -83,6 +87,8 @@ struct Page {
     connections: u64,
     slow_only: Option<SlowOnly>,
     diagnosis: Diagnosis,
+    /// How each recording was made.
+    made: Vec<Provenance>,
 }
 
 impl Page {
@@ -110,6 +116,7 @@ impl Page {
             slow_only,
             shown,
             diagnosis: Diagnosis::default(),
+            made: Vec::new(),
         };
         let mut aggregate = Aggregate::new();
         each(&mut |message| {
@@ -194,9 +201,30 @@ impl Page {
         if let Some(slow_only) = &self.slow_only {
             *html += &format!("; {}", Text(slow_only));
         }
-        *html += "</p></header><main>";
+        *html += "</p>";
+        self.making(html);
+        *html += "</header><main>";
         self.findings(html);
         self.filter(html, messages);
+    }
+
+    /// Print what `report --header` prints.
+    fn making(&self, html: &mut String) {
+        if self.made.is_empty() {
+            return;
+        }
+        *html += "<details><summary>How it was recorded</summary>";
+        for made in self.made.iter().take(RECORDINGS) {
+            *html += "<dl>";
+            for (label, text) in made.lines() {
+                *html += &format!("<dt>{}</dt><dd>{}</dd>", Text(label), Text(text));
+            }
+            *html += "</dl>";
+        }
+        if let Some(others @ 1..) = self.made.len().checked_sub(RECORDINGS) {
+            *html += &format!("<p>And {others} more recordings.</p>");
+        }
+        *html += "</details>";
     }
 
     /// Print what `report` ends with.
