@@ -4,6 +4,8 @@
 
 mod c_manual;
 mod closing;
+#[cfg(test)]
+mod commands;
 mod files;
 mod headers;
 mod kernels;
