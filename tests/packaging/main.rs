@@ -224,8 +224,8 @@ fn the_dashboard_is_about_metrics_of_the_agent() {
             let query = target["expr"].as_str().unwrap();
             let words =
                 query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-            let mut named =
-                words.filter(|word| word.starts_with("sockstamp_") || word.starts_with("process_"));
+            let ours = ["sockstamp_", "process_", "container_net_"];
+            let mut named = words.filter(|word| ours.iter().any(|begin| word.starts_with(*begin)));
             let first = named
                 .next()
                 .unwrap_or_else(|| panic!("{query} has no metric"));
