@@ -311,7 +311,8 @@ for name in ["namespace-v1", "configmap-v1", "secret-v1", "daemonset-apps-v1"]:
     pathlib.Path(sys.argv[1], f"{name}.json").write_text(text)
 "##;
 
-/// Kubeconform's report. The schemas know no PodMonitor: that is a type of Prometheus' operator.
+/// Kubeconform's report. The schemas know neither PodMonitor nor PrometheusRule: these are types of
+/// Prometheus' operator.
 fn compare_with_schemas(yaml: &str) -> Value {
     let folder = TempDir::new().unwrap();
     run(python().args(["-c", WRITE_SCHEMAS]).arg(folder.path()));
@@ -319,7 +320,8 @@ fn compare_with_schemas(yaml: &str) -> Value {
     fs::write(&file, yaml).unwrap();
     let schemas = "{{ .ResourceKind }}{{ .KindSuffix }}.json";
     let output = go_tool("kubeconform")
-        .args(["-strict", "-summary", "-output=json", "-skip=PodMonitor"])
+        .args(["-strict", "-summary", "-output=json"])
+        .arg("-skip=PodMonitor,PrometheusRule")
         .arg("-schema-location")
         .arg(folder.path().join(schemas))
         .arg(&file)
@@ -331,7 +333,11 @@ fn compare_with_schemas(yaml: &str) -> Value {
 #[track_caller]
 fn assert_fits(yaml: &str, objects: usize) {
     let report = compare_with_schemas(yaml);
-    let skipped = yaml.matches("kind: PodMonitor").count();
+    let of_operator = ["kind: PodMonitor", "kind: PrometheusRule"];
+    let skipped: usize = of_operator
+        .map(|kind| yaml.matches(kind).count())
+        .iter()
+        .sum();
     let expected = json!({"valid": objects, "invalid": 0, "errors": 0, "skipped": skipped});
     assert_eq!(report["summary"], expected, "{report}");
 }
@@ -499,6 +505,54 @@ fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
         "token-of-agents"
     );
     assert_eq!(endpoint["scheme"], "https");
+}
+
+#[test]
+fn the_chart_has_the_alerts_and_the_dashboard_where_they_are_wanted() {
+    if !go_builds("the_chart_has_the_alerts_and_the_dashboard_where_they_are_wanted") {
+        return;
+    }
+    let values = [
+        "--set=prometheusRule.enabled=true,prometheusRule.labels.release=monitoring",
+        "--set=dashboard.enabled=true",
+    ];
+    let text = rendered("sockstamp", &values);
+    assert_fits(&text, 4);
+    let released = objects(&text);
+    let of = |kind: &str, name: &str| {
+        let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        released.iter().find(is_it).unwrap()
+    };
+    let rule = of("PrometheusRule", "sockstamp");
+    assert_eq!(rule["metadata"]["labels"]["release"], "monitoring");
+    let alerts = fs::read_to_string(packaging("prometheus/sockstamp.rules.yml")).unwrap();
+    assert_eq!(rule["spec"], objects(&alerts)[0]);
+    let dashboard = of("ConfigMap", "sockstamp-dashboard");
+    assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
+    let shown: Value =
+        serde_json::from_str(dashboard["data"]["sockstamp.json"].as_str().unwrap()).unwrap();
+    let file = fs::read_to_string(packaging("grafana/sockstamp.json")).unwrap();
+    let expected: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn the_chart_refuses_values_that_it_does_not_have() {
+    if !go_builds("the_chart_refuses_values_that_it_does_not_have") {
+        return;
+    }
+    let template = ["template", "sockstamp", "--kube-version", "1.37.0"];
+    for wrong in ["podMonitors.enabled=true", "port=no", "token.enable=false"] {
+        let output = helm()
+            .args(template)
+            .args(["--set", wrong])
+            .arg(packaging("helm/sockstamp"))
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        let key = wrong.split(['=', '.']).next().unwrap();
+        assert!(!output.status.success() && told.contains(key), "{told}");
+    }
 }
 
 /// The rules are valid, and query existing metrics.
