@@ -10,7 +10,7 @@ use sockstamp_record::Reader;
 
 use super::span::Span;
 use super::{HOST, LOST, RECORDING, Recordings, SLOW_ONLY, span};
-use crate::print::numbers::counted;
+use sockstamp_print::numbers::counted;
 
 /// The command line; of a command that was measured, the name alone.
 pub(crate) const COMMAND: &str = "command";
