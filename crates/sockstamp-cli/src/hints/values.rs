@@ -83,7 +83,7 @@ pub(super) fn line(error: &Error, told: &str, words: &[String]) -> String {
         .unwrap_or(told)
 }
 
-/// Return what to type for a word among hosts that is the unit of a time, or a number of probes.
+/// Return what to type for a word among hosts that is a number of probes.
 fn of_host(value: &Value<'_>) -> Option<String> {
     let &Value {
         words, ref text, ..
@@ -92,11 +92,6 @@ fn of_host(value: &Value<'_>) -> Option<String> {
         return None;
     }
     let before = words.get(value.place.checked_sub(1)?)?;
-    if UNITS.contains(&text.as_str()) && before.parse::<f64>().is_ok() {
-        let time = [format!("{before}{text}")];
-        let line = replaced(words, value.place - 1..value.place + 1, &time);
-        return is_taken(&line).then(|| format!("a time is one word: {}", typed(&line)));
-    }
     text.parse::<u64>().ok()?;
     // The count of ping's Windows.
     let begin = value.place - usize::from(before == "-n");

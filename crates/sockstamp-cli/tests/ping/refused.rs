@@ -53,6 +53,10 @@ fn impossible_targets_are_refused() {
     let host = Host::new("refused").unwrap();
     let refused = |arguments: &[&str], why: &str| refused_in_one_line(&host, arguments, why);
     refused(&["-6", "127.0.0.1"], "127.0.0.1 has no IPv6 address");
+    refused(
+        &["-i", "10", "ms", "127.0.0.1"],
+        "the unit of a time belongs to its number, as in -i 10ms",
+    );
     refused(&["0.0.0.0"], "0.0.0.0 is not the address of one host");
     refused(
         &["127.0.0.1", "224.0.0.1", "ff02::1"],

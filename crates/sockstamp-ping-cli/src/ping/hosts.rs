@@ -74,6 +74,10 @@ pub(crate) fn known(options: &Options) -> Result<Hosts> {
     let interface = options.interface.as_deref().map(Interface::read);
     let family = family(options, interface.as_ref());
     let (found, unknown) = resolve_all(&names, family)?;
+    let is_found = |name: &str| found.iter().any(|(found, _)| found == name);
+    if let Some(unit) = names.iter().find(|name| is_unit(name) && !is_found(name)) {
+        bail!("no host is named {unit}: the unit of a time belongs to its number, as in -i 10ms");
+    }
     let mut targets = Vec::with_capacity(found.len() * origins.len());
     for origin in &origins {
         let via = interface
@@ -95,6 +99,11 @@ pub(crate) fn known(options: &Options) -> Result<Hosts> {
         probed: targets,
         unknown,
     })
+}
+
+/// Return true for a word that is the unit of a time where no host has this name.
+fn is_unit(name: &str) -> bool {
+    ["us", "µs", "ms", "s", "sec"].contains(&name)
 }
 
 fn counter(options: &Options) -> &'static str {

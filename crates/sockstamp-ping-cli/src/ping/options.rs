@@ -276,7 +276,7 @@ pub struct Pattern {
     pub typed: String,
 }
 
-/// Refuse a small number, which would be an address that no host has, and the unit of a time.
+/// Refuse a small number, which would be an address that no host has.
 fn host(text: &str) -> Result<String, String> {
     let number = text.parse::<u64>();
     if number.is_ok_and(|number| (1..1 << 24).contains(&number)) {
@@ -284,10 +284,7 @@ fn host(text: &str) -> Result<String, String> {
             "as an address it is 0.x.x.x, which no host has; to end after {text} probes: -c {text}"
         ));
     }
-    match ["us", "µs", "ms", "s", "sec"].contains(&text) {
-        true => Err("the unit of a time belongs to its number, as in -i 10ms".to_owned()),
-        false => Ok(text.to_owned()),
-    }
+    Ok(text.to_owned())
 }
 
 /// As ping(8), which takes up to 16 bytes.
