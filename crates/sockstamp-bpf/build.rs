@@ -24,6 +24,7 @@ fn main() -> Result<()> {
         "src/host_path",
         "src/kernel",
         "src/ledger",
+        "src/neighbour",
         "src/nic",
         "src/packets",
         "src/record",

@@ -130,7 +130,7 @@ SELECT kind, weight, life_ns, component,
         WHEN 'tx.queue other' THEN coalesce(tx_queue_ns, 0)
             - coalesce(tx_queue_cwnd_ns, 0) - coalesce(tx_queue_rwnd_ns, 0) - coalesce(tx_queue_pacing_ns, 0)
             - coalesce(tx_queue_tsq_ns, 0) - coalesce(tx_queue_nagle_ns, 0) - coalesce(tx_queue_cork_ns, 0)
-            - coalesce(tx_queue_retransmit_ns, 0)
+            - coalesce(tx_queue_retransmit_ns, 0) - coalesce(tx_queue_neighbour_ns, 0)
         WHEN 'tx.queue cwnd' THEN tx_queue_cwnd_ns
         WHEN 'tx.queue rwnd' THEN tx_queue_rwnd_ns
         WHEN 'tx.queue pacing' THEN tx_queue_pacing_ns
@@ -138,6 +138,7 @@ SELECT kind, weight, life_ns, component,
         WHEN 'tx.queue nagle' THEN tx_queue_nagle_ns
         WHEN 'tx.queue cork' THEN tx_queue_cork_ns
         WHEN 'tx.queue retransmit' THEN tx_queue_retransmit_ns
+        WHEN 'tx.queue neighbour' THEN tx_queue_neighbour_ns
         WHEN 'tx.qdisc' THEN tx_qdisc_ns
         WHEN 'tx.nic' THEN tx_nic_ns
         WHEN 'net.forward' THEN net_forward_ns
@@ -149,19 +150,24 @@ SELECT kind, weight, life_ns, component,
         WHEN 'peer.answer peer' THEN peer_answer_ns - coalesce(peer_answer_network_ns, 0)
         WHEN 'peer.answer network' THEN peer_answer_network_ns
         WHEN 'conn.handshake round-trip' THEN conn_handshake_ns - coalesce(conn_handshake_syn_again_ns, 0)
+            - coalesce(conn_handshake_neighbour_ns, 0)
         WHEN 'conn.handshake syn-again' THEN conn_handshake_syn_again_ns
+        WHEN 'conn.handshake neighbour' THEN conn_handshake_neighbour_ns
         WHEN 'conn.accept' THEN conn_accept_ns
     END, 0) AS ns
 FROM lives JOIN (VALUES
     ('sends', 'tx.copy copy'), ('sends', 'tx.copy sndbuf'), ('sends', 'tx.queue other'), ('sends', 'tx.queue cwnd'),
     ('sends', 'tx.queue rwnd'), ('sends', 'tx.queue pacing'), ('sends', 'tx.queue tsq'), ('sends', 'tx.queue nagle'),
-    ('sends', 'tx.queue cork'), ('sends', 'tx.queue retransmit'), ('sends', 'tx.qdisc'), ('sends', 'tx.nic'),
+    ('sends', 'tx.queue cork'), ('sends', 'tx.queue retransmit'), ('sends', 'tx.queue neighbour'),
+    ('sends', 'tx.qdisc'), ('sends', 'tx.nic'),
     ('reads', 'rx.nic'), ('reads', 'rx.stack'), ('reads', 'rx.hol'), ('reads', 'rx.wakeup'), ('reads', 'rx.app'),
     ('answers', 'peer.answer peer'), ('answers', 'peer.answer network'),
-    ('connects', 'conn.handshake round-trip'), ('connects', 'conn.handshake syn-again'), ('accepts', 'conn.accept'),
+    ('connects', 'conn.handshake round-trip'), ('connects', 'conn.handshake syn-again'),
+    ('connects', 'conn.handshake neighbour'), ('accepts', 'conn.accept'),
     ('lives', 'tx.copy copy'), ('lives', 'tx.copy sndbuf'), ('lives', 'tx.queue other'), ('lives', 'tx.queue cwnd'),
     ('lives', 'tx.queue rwnd'), ('lives', 'tx.queue pacing'), ('lives', 'tx.queue tsq'), ('lives', 'tx.queue nagle'),
-    ('lives', 'tx.queue cork'), ('lives', 'tx.queue retransmit'), ('lives', 'tx.qdisc'), ('lives', 'tx.nic'),
+    ('lives', 'tx.queue cork'), ('lives', 'tx.queue retransmit'), ('lives', 'tx.queue neighbour'),
+    ('lives', 'tx.qdisc'), ('lives', 'tx.nic'),
     ('lives', 'net.forward'), ('lives', 'rx.nic'), ('lives', 'rx.stack'), ('lives', 'rx.hol'), ('lives', 'rx.wakeup'),
     ('lives', 'rx.app')
 ) AS names(kind_of, component)

@@ -26,6 +26,7 @@ mod limited_sending;
 mod limits_here;
 mod lossy_link;
 mod missing_segments;
+mod neighbour;
 mod out_of_order;
 mod real_programs;
 mod recovery;

@@ -110,6 +110,9 @@ pub(crate) const fn tp(tracepoint: Tracepoint) -> Hook {
 const SENDMSG: Function = Function::TcpSendmsgLocked;
 
 const TCP_SEND: &str = "every TCP send";
+const ASKED: &str =
+    "every packet to a next hop whose link address is not known, or was not confirmed for long";
+const NEIGHBOUR: &str = "every answer to a look-up of a link address (ARP, neighbour discovery)";
 const SIGNAL: &str = "every signal that interrupts a task";
 const SEND: &str = "every send call";
 const SEGMENT: &str = "every segment that arrives on an established TCP connection";
@@ -139,12 +142,14 @@ const FILES: &str = "none: once per open file, at the start, and at most once pe
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place. Walks come after all of these.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 55] = [
+pub const PROGRAMS: [Program; 57] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
     program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_calls,               SEND).in_windows().on_demand(awaited),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
+    program("on_neigh_event_send",    tp(Tracepoint::NeighEventSendDone), |plan| plan.neighbours, ASKED),
+    program("on_neigh_update",        tp(Tracepoint::NeighUpdate),      |plan| plan.neighbours,  NEIGHBOUR),
     program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         probe,                   SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
     program("on_sk_data_ready",       tp(Tracepoint::SkDataReady),      read_tracepoints,        DATA_READY).in_windows(),

@@ -92,6 +92,8 @@ fn least(program: &str) -> u64 {
     match program {
         // Signals are few.
         "on_signal_deliver" => 0,
+        // The addresses of next hops are known.
+        "on_neigh_event_send" | "on_neigh_update" => 0,
         // SENDMSG, SCHED, SND and ACK.
         "on_sockops" | "on_series" => 4 * MESSAGES,
         // Both ends, and the end that connects before.

@@ -188,6 +188,9 @@ impl Evidence {
         for ((from, peer), flips) in self.queues.flips(&case.troubled()) {
             case.flips(from, peer, flips);
         }
+        for ((from, peer), next_hop) in self.queues.next_hops(&case.resolving()) {
+            case.next_hop(from, peer, next_hop);
+        }
         for ((from, peer), neighbour) in self.queues.silent(&case.unheard()) {
             case.neighbour(from, peer, neighbour);
         }

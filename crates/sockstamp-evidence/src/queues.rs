@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sockstamp_explain::diagnosis::{Backlog, Flips, Link, Neighbour};
+use sockstamp_explain::diagnosis::{Backlog, Flips, Link, Neighbour, NextHop};
 use sockstamp_host::link_address::{self, LinkAddresses};
 use sockstamp_host::neighbour::Known;
 use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
@@ -92,6 +92,16 @@ impl Queues {
                 is_set: silent.known == Known::Set,
             };
             Some(((from, peer), neighbour))
+        };
+        peers.iter().filter_map(found).collect()
+    }
+
+    /// Return the next hop on the way to each peer.
+    pub(crate) fn next_hops(&self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, NextHop> {
+        let found = |&(from, peer): &Peer| {
+            let (device, address) = self.sockets.hops(from, peer).into_iter().next()?;
+            let device = self.name(device)?;
+            Some(((from, peer), NextHop { address, device }))
         };
         peers.iter().filter_map(found).collect()
     }

@@ -108,6 +108,7 @@ fn of_part(part: Part) -> Action {
             "Smaller sends, or MSG_ZEROCOPY for large ones; a CPU for the sending task.",
         ),
         Part::Sndbuf => at(Node::DeliveryRoom),
+        Part::Neighbour | Part::HandshakeNeighbour => at(Node::DeliveryResolving),
         Part::Cwnd => at(Node::DeliveryCongestion),
         Part::Rwnd => at(Node::DeliveryWindow),
         Part::Pacing => (

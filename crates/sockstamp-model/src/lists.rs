@@ -26,12 +26,14 @@ pub fn c_header() -> String {
     add_enum(&mut text, "unpaired", Unpaired::VARIANTS.into_iter());
     add_enum(&mut text, "wait", Kind::VARIANTS.into_iter());
     add_enum(&mut text, "end", End::VARIANTS.into_iter());
-    let mut causes = Part::of(Stage::TxQueue).filter_map(Part::counted_index);
+    let mut causes = Part::of(Stage::TxQueue)
+        .filter(|&part| part != Part::Neighbour)
+        .filter_map(Part::counted_index);
     let first = causes.next().unwrap_or_default();
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\n/* The causes of waiting in tx.queue. */\n\
+        "\n/* The causes of waiting in TCP itself, in tx.queue. */\n\
          #define CAUSE_FIRST {first}\n\
          #define CAUSE_COUNT {}\n\n\
          /* Those of a histogram: zero bucket, exponential ones, overflow. */\n\

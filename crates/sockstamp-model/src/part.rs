@@ -52,6 +52,9 @@ parts! {
     Cork = TxQueue, "cork";
     /// A window was full while the connection recovered from what TCP took for a loss.
     Retransmit = TxQueue, "retransmit";
+    /// The packet had left TCP, and waited for the link address of its next hop (ARP, neighbour
+    /// discovery).
+    Neighbour = TxQueue, "neighbour";
     /// The rest: the work itself, and waits whose cause cannot be seen.
     Other = TxQueue, "other";
     /// The smallest round-trip time of the connection.
@@ -94,6 +97,8 @@ parts! {
     /// Until the SYN was sent that the peer answered: earlier ones were lost, or the peer dropped
     /// them.
     SynAgain = ConnHandshake, "syn-again";
+    /// That SYN waited for the link address of its next hop (ARP, neighbour discovery).
+    HandshakeNeighbour = ConnHandshake, "neighbour";
     /// The rest: from that SYN to the connection being established.
     RoundTrip = ConnHandshake, "round-trip";
 }

@@ -3,6 +3,7 @@
 #include "kernel/kernel.bpf.h"
 #include "connection/untried.bpf.h"
 #include "drops/drops.bpf.h"
+#include "neighbour/neighbour.bpf.h"
 #include "tcp/flows/adopt.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/flows/sockets.bpf.h"
@@ -467,6 +468,22 @@ int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff 
 		tx_retransmit(sk, skb);
 		undelivered_times_out(sk);
 	}
+	return 0;
+}
+
+/* A packet is about to leave, and it is not known whether the address of its next hop is right. */
+SEC("tp_btf/neigh_event_send_done")
+int BPF_PROG(on_neigh_event_send, const struct neighbour *neighbour, int queued)
+{
+	neighbour_asked(neighbour, queued);
+	return 0;
+}
+
+/* The state of a neighbour changes: an answer has come (ARP, neighbour discovery), or none. */
+SEC("tp_btf/neigh_update")
+int BPF_PROG(on_neigh_update, const struct neighbour *neighbour, const u8 *address, u8 state)
+{
+	neighbour_changes(neighbour, state);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "abi/abi.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "neighbour/neighbour.bpf.h"
 #include "record/record.bpf.h"
 #include "select/select.bpf.h"
 #include "wait/attempts.bpf.h"
@@ -113,6 +114,19 @@ static __always_inline __u64 connection_again(const struct opening *opening)
 	return opening->again ? opening->again - opening->began : 0;
 }
 
+/*
+ * Return how long the SYN that the peer answered, or the first of several, waited for the link
+ * address of the next hop.
+ */
+static __always_inline __u64 connection_neighbour(const struct opening *opening,
+						  const struct sock *sk)
+{
+	__u64 sent = opening->again ?: opening->began;
+	__u64 released = neighbour_released(sk, sent);
+
+	return released ? released - sent : 0;
+}
+
 static __always_inline void connection_record(const struct opening *opening, const struct sock *sk,
 					      enum direction direction, enum verdict verdict,
 					      __u64 now, __u32 retransmits)
@@ -132,6 +146,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 	if (direction == DIRECTION_TX) {
 		record->stages[STAGE_CONN_HANDSHAKE] = now - opening->began;
 		record->parts[PART_SYN_AGAIN] = connection_again(opening);
+		record->parts[PART_HANDSHAKE_NEIGHBOUR] = connection_neighbour(opening, sk);
 		record->stamps.tx.entry = opening->began;
 		record->stamps.tx.queued = now;
 	} else {
@@ -178,8 +193,12 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 		attempts_count_connect(opening, sk, now - opening->began, verdict != VERDICT_VALID);
 	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
 	account_connection(bank, direction, verdict, retransmits);
-	if (verdict == VERDICT_VALID)
+	if (verdict == VERDICT_VALID) {
 		connection_account_stage(bank, opening, group, opened, now);
+		if (opened)
+			account_part(bank, group, PART_HANDSHAKE_NEIGHBOUR,
+				     connection_neighbour(opening, sk), 1);
+	}
 	if (setting_record && record_wanted(verdict, now - opening->began))
 		connection_record(opening, sk, direction, verdict, now, retransmits);
 	opening->began = 0;

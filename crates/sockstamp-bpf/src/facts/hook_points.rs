@@ -11,6 +11,8 @@ pub enum Tracepoint {
     TcpSendmsgLocked,
     SockSendLength,
     TcpRetransmitSkb,
+    NeighEventSendDone,
+    NeighUpdate,
     TcpProbe,
     SkDataReady,
     SockRecvLength,
@@ -25,11 +27,13 @@ pub enum Tracepoint {
 
 impl Tracepoint {
     /// The hooks that a stage may need.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::SignalDeliver,
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
         Self::TcpRetransmitSkb,
+        Self::NeighEventSendDone,
+        Self::NeighUpdate,
         Self::TcpProbe,
         Self::SkDataReady,
         Self::SockRecvLength,
@@ -48,6 +52,8 @@ impl Tracepoint {
             Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
             Self::SockSendLength => "sock_send_length",
             Self::TcpRetransmitSkb => "tcp_retransmit_skb",
+            Self::NeighEventSendDone => "neigh_event_send_done",
+            Self::NeighUpdate => "neigh_update",
             Self::TcpProbe => "tcp_probe",
             Self::SkDataReady => "sk_data_ready",
             Self::SockRecvLength => "sock_recv_length",

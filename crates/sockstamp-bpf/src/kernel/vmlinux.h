@@ -392,6 +392,10 @@ struct sk_buff_head {
 	struct spinlock lock;
 };
 
+struct neighbour {
+	struct sk_buff_head arp_queue;
+};
+
 struct kernfs_node {
 	u64 id;
 };

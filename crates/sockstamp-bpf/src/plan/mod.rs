@@ -56,6 +56,8 @@ pub struct Plan {
     pub run_clock: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
+    /// Waits for the link addresses of next hops are told from others.
+    pub neighbours: bool,
     /// Messages in flight are counted when their socket is closed.
     pub close: bool,
     /// Connections that exist at the start are measured.
@@ -127,6 +129,7 @@ impl Plan {
             run_clock: rx.is_ok() && sched == Ok(Point::SchedInfo),
             untagged: tx == Ok(Stamps::Callbacks) && has(Tracepoint::NetDevStartXmit),
             retransmits: tx.is_ok() && has(Tracepoint::TcpRetransmitSkb),
+            neighbours: (tx.is_ok() || udp.is_ok()) && rules::neighbours(facts).is_none(),
             close: has(Tracepoint::InetSockSetState),
             existing: request.existing,
             // setns(2)

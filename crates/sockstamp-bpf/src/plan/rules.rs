@@ -293,6 +293,8 @@ pub(super) fn part_obstacle(facts: &Facts, part: Part, request: &Request) -> Opt
         | Part::Cork
         | Part::Retransmit
         | Part::DelayedAck => causes(facts, request),
+        Part::Neighbour => causes(facts, request).or_else(|| neighbours(facts)),
+        Part::HandshakeNeighbour => neighbours(facts),
         Part::WakeupThrottled | Part::AppThrottled | Part::ServiceThrottled => {
             (!known(facts.quota_clock)).then_some(Reason::Needs(QUOTA_CLOCK))
         }
@@ -325,6 +327,11 @@ fn causes(facts: &Facts, request: &Request) -> Option<Reason> {
         true if segments(facts, request) => None,
         true => lacks(facts, Tracepoint::TcpProbe),
     }
+}
+
+/// Return why waits for the link addresses of next hops are not seen, if so.
+pub(super) fn neighbours(facts: &Facts) -> Option<Reason> {
+    lacks(facts, Tracepoint::NeighEventSendDone).or_else(|| lacks(facts, Tracepoint::NeighUpdate))
 }
 
 /// Return why it is unknown what a task did before it read, if so.

@@ -27,7 +27,10 @@ struct tx_message {
 	__u32 waited[CAUSE_COUNT]; /* in ticks: the flow's when it was queued; its own once it left
 				    */
 	__u32 weight;
-	__u32 min_rtt_us;
+	union { /* a flow has no room for both */
+		__u32 neighbour; /* in ticks: how long its packet waited for its next hop */
+		__u32 min_rtt_us; /* from its end on */
+	};
 	__u32 bytes; /* that its call queued */
 	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
 	__u32 pid;

@@ -9,6 +9,7 @@
 #ifndef SOCKSTAMP_UDP_DEPARTURE_BPF_H
 #define SOCKSTAMP_UDP_DEPARTURE_BPF_H
 
+#include "neighbour/neighbour.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/end.bpf.h"
 #include "udp/hops.bpf.h"
@@ -178,6 +179,37 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 	return queueing.taken && packet->name.segments && packet->name.borrowed;
 }
 
+static long udp_let_go_step(__u32 slot, struct udp_queueing *queueing)
+{
+	const struct udp_packet *packet = queueing->packet;
+	struct udp_send *send = udp_send_at(queueing->flow, slot);
+
+	if (!udp_taken(queueing->flow, slot) ||
+	    (send->flags & (UDP_RESOLVED | UDP_LEFT)) != UDP_RESOLVED ||
+	    !udp_named(&send->name, &packet->name))
+		return 0;
+	if (send->ifindex)
+		send->repeats++;
+	else
+		send->interface_first = packet->interface;
+	send->sched_last = packet->now;
+	send->interface_last = packet->interface;
+	send->ifindex = packet->ifindex;
+	queueing->taken = true;
+	return 1;
+}
+
+/* Return true if this packet has waited for its neighbour, after its call was over. */
+__noinline int udp_let_go(struct udp_flow *flow, const struct udp_packet *packet)
+{
+	struct udp_queueing queueing = {.flow = flow, .packet = packet};
+
+	if (!flow || !packet)
+		return false;
+	udp_each_slot(flow, udp_let_go_step, &queueing);
+	return queueing.taken;
+}
+
 struct udp_giving_up {
 	struct bank *bank;
 	struct udp_flow *flow;
@@ -260,8 +292,11 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 	udp_name_packet(sk, skb, &packet.name);
 	packet.shared = (__u64)(skb->head + skb->end);
 	packet.ifindex = device->ifindex;
+	packet.interface = interface_slot(device);
 	packet.now = bpf_ktime_get_ns();
 	demand_used(DEMAND_DATAGRAMS, packet.now);
+	if (flow->tx_used && neighbour_lets_go(sk, packet.now) && udp_let_go(flow, &packet))
+		return;
 	if (flow->tx_used) {
 		if (udp_no_other_packet(sk, skb->truesize))
 			udp_give_up_missed(bank, flow, packet.now);
@@ -269,7 +304,6 @@ static __always_inline void udp_packet_to_qdisc(const struct sock *sk, const str
 	}
 	if (!tid)
 		return;
-	packet.interface = interface_slot(device);
 	packet.last = udp_last_fragment(skb);
 	corked = udp_pending(sk);
 	if (corked)

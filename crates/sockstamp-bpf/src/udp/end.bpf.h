@@ -15,10 +15,26 @@
  */
 __u64 udp_sends_in_flight;
 
+/* Return when its last packet left the socket: it may wait for its neighbour after that. */
+static __always_inline __u64 udp_left(const struct udp_send *send)
+{
+	return send->flags & UDP_RESOLVED ? send->sched : send->sched_last;
+}
+
+/* Note that its last packet waited for its neighbour. */
+static __always_inline void udp_record_neighbour(struct message_record *record,
+						 const struct udp_send *send)
+{
+	record->stamps.tx.queued = send->sched;
+	record->stamps.tx.sched = send->sched_last;
+	record->stages[STAGE_TX_QUEUE] = send->sched_last - send->sched;
+	record->parts[PART_NEIGHBOUR] = send->sched_last - send->sched;
+}
+
 static __always_inline void udp_send_record(const struct flow_identity *identity,
 					    const struct udp_send *send, enum verdict verdict)
 {
-	__u64 begin = send->entry ?: send->sched_last;
+	__u64 begin = send->entry ?: udp_left(send);
 	struct message_record *record;
 
 	if (!record_wanted(verdict, send->snd_last - begin))
@@ -50,7 +66,9 @@ static __always_inline void udp_send_record(const struct flow_identity *identity
 	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;
 	if (verdict == VERDICT_VALID) {
 		if (send->entry)
-			record->stages[STAGE_TX_COPY] = send->sched_last - send->entry;
+			record->stages[STAGE_TX_COPY] = udp_left(send) - send->entry;
+		if (send->flags & UDP_RESOLVED)
+			udp_record_neighbour(record, send);
 		record->stages[STAGE_TX_QDISC] = send->snd_last - send->sched_last;
 	}
 	record_submit(record);
@@ -80,6 +98,15 @@ static __always_inline enum verdict udp_send_verdict(const struct udp_send *send
 	return VERDICT_VALID;
 }
 
+/* Account for the wait of its last packet for its neighbour. */
+static __always_inline void udp_account_neighbour(struct bank *bank, const struct udp_send *send)
+{
+	__u64 ns = send->sched_last - send->sched;
+
+	account_stage(bank, send->group, STAGE_TX_QUEUE, ns, send->weight);
+	account_part(bank, send->group, PART_NEIGHBOUR, ns, send->weight);
+}
+
 static __always_inline void udp_send_ends(struct bank *bank, const struct udp_send *send,
 					  const struct flow_identity *identity)
 {
@@ -87,11 +114,13 @@ static __always_inline void udp_send_ends(struct bank *bank, const struct udp_se
 
 	__sync_fetch_and_sub(&udp_sends_in_flight, 1);
 	if (verdict == VERDICT_VALID) {
-		__u64 begin = send->entry ?: send->sched_last;
+		__u64 begin = send->entry ?: udp_left(send);
 
 		if (send->entry)
 			account_stage(bank, send->group, STAGE_TX_COPY,
-				      send->sched_last - send->entry, send->weight);
+				      udp_left(send) - send->entry, send->weight);
+		if (send->flags & UDP_RESOLVED)
+			udp_account_neighbour(bank, send);
 		account_stage(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
 			      send->weight);
 		account_stage(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,

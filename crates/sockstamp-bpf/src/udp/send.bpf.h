@@ -3,8 +3,8 @@
  * Measure TX of UDP. A message is a send call, and ends when its last packet is passed to the
  * driver. UDP has no write queue: a send call makes the packets of one datagram and takes them to
  * the packet scheduler itself (udp_send_skb(), v6.18). The packets that a task queues on a socket
- * before the end of a send call (sock_send_length) are therefore that call's. Packets that wait for
- * a neighbour's address (ARP) come later and from another context: such a message is refused.
+ * before the end of a send call (sock_send_length) are therefore that call's. A packet that waits
+ * for a neighbour's address (ARP) comes later and from another context, and is known by its name.
  */
 #ifndef SOCKSTAMP_UDP_SEND_BPF_H
 #define SOCKSTAMP_UDP_SEND_BPF_H
@@ -160,6 +160,33 @@ static __always_inline void udp_note_outlasted(const struct sock *sk, struct udp
 }
 
 /*
+ * Return true if the packet of the call that ends waits for its neighbour: it is known by its name
+ * once it is let go. It is there for as long as it waits.
+ */
+static __always_inline bool udp_waits_for_neighbour(const struct sock *sk, struct udp_send *send,
+						    __u32 tid)
+{
+	const struct neighbour_wait *wait = neighbour_of_call(sk, tid);
+	const struct sk_buff *skb;
+	const unsigned char *shared;
+	__u64 socket = (__u64)sk;
+
+	if (!wait)
+		return false;
+	skb = (const struct sk_buff *)wait->skb;
+	shared = kernel_read(skb, struct sk_buff, head) + kernel_read(skb, struct sk_buff, end);
+	/* udp_name(), of plain numbers. */
+	send->name.skb = wait->skb - hop_pointer(&socket);
+	send->name.tail = udp_tail(shared);
+	send->name.segments = kernel_read(shared, struct skb_shared_info, gso_segs) > 1;
+	send->name.borrowed = udp_borrowed(shared);
+	send->sched = wait->queued;
+	send->sched_last = wait->queued;
+	send->flags |= UDP_RESOLVED | UDP_WHOLE;
+	return true;
+}
+
+/*
  * sock_send_length(), the callback of kernel/series, or the end of udp_sendmsg(): the send call is
  * over, nothing is locked, `current` is the sender.
  */
@@ -239,10 +266,10 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 		return;
 	}
 	/*
-	 * Its packet was not seen: it waits for the neighbour's address, or all slots were taken
-	 * when it was queued. Nothing that comes later can be told to be its.
+	 * Its packet was not seen, and does not wait for its neighbour: all slots were taken when
+	 * it was queued. Nothing that comes later can be told to be its.
 	 */
-	if (!send->sched) {
+	if (!send->sched && !udp_waits_for_neighbour(sk, send, task)) {
 		send->state = UDP_ENDED;
 		udp_complete_send(bank, flow, slot);
 		return;

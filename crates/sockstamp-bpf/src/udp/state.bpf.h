@@ -55,6 +55,8 @@ enum udp_send_flags {
 	UDP_DOUBTED = 1 << 5, /* its last packet left unseen, or another's was taken for it */
 	UDP_LEFT = 1 << 6, /* the driver has its last packet */
 	UDP_OUTLASTED = 1 << 7, /* it may have begun before the programs of its window came */
+	UDP_RESOLVED =
+		1 << 8, /* its last packet waits for its neighbour since `sched`, or has done so */
 };
 
 /*

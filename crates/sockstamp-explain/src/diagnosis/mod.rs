@@ -31,7 +31,7 @@ pub use contrast::Unlike;
 pub use evidence::backlog::Backlog;
 pub use evidence::full_queue::FullQueue;
 pub use evidence::link::Link;
-pub use evidence::neighbour::{Flips, Neighbour};
+pub use evidence::neighbour::{Flips, Neighbour, NextHop};
 pub use evidence::sleep::{Sleep, SleepLook};
 pub use evidence::there::There;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};

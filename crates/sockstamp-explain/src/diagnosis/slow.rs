@@ -13,7 +13,7 @@ use super::evidence::backlog::Backlog;
 use super::evidence::drop_reason::Drops;
 use super::evidence::full_queue::FullQueue;
 use super::evidence::link::Link;
-use super::evidence::neighbour::{Flips, Neighbour};
+use super::evidence::neighbour::{Flips, Neighbour, NextHop};
 use super::evidence::sleep::{Ran, Sleep, Slept};
 use super::evidence::there::There;
 use super::tree::Node;
@@ -126,6 +126,8 @@ pub(super) struct Seen {
     pub(super) backlog: Option<Backlog>,
     /// The next hop on the way there, which does not answer to its address.
     pub(super) neighbour: Option<Neighbour>,
+    /// The next hop on the way there, whose link address it waited for.
+    pub(super) next_hop: Option<NextHop>,
     /// The next hop on the way there, whose link address was set and may be wrong.
     pub(super) set_neighbour: Option<Neighbour>,
     /// The next hop on the way there, whose link address changed back and forth.

@@ -130,6 +130,16 @@ const NEIGHBOUR: Words = Words {
     next: "trace --slow 200ms",
 };
 
+/// A next hop whose link address is known late.
+const RESOLVING: Words = Words {
+    is: "packets wait for the link address of the next hop (ARP, neighbour discovery)",
+    proof: "Packets were in the kernel's queue of the next hop until the answer came (neigh_update), at the time of such waits (`neighbour` of `tx.queue` or `conn.handshake`).",
+    alike: "A next hop that is busy, or answers late; questions or answers that were lost: the kernel asks again each second.",
+    check: "`tcpdump -ne arp or icmp6`; `ip -s neigh show`; `sockstamp ping PEER`: tx.neighbour.",
+    cure: "That of the next hop or the link; for a next hop that is known, an entry that is set (`ip neigh replace ... nud permanent`).",
+    next: "trace --slow 10ms",
+};
+
 /// A way there on which packets overtake each other.
 const OVERTAKEN: Words = Words {
     is: "packets overtake each other, or are late, on the way there, and are sent again in vain",
@@ -177,6 +187,7 @@ tree! {
     ConnectFirewall in Some(Connect), "connect.firewall" = FIREWALL;
     ConnectDropped in Some(Connect), "connect.dropped" = DROPPED;
     ConnectNeighbour in Some(Connect), "connect.neighbour" = NEIGHBOUR;
+    ConnectResolving in Some(Connect), "connect.resolving" = RESOLVING;
     ConnectPath in Some(Connect), "connect.path" = Words {
         is: "handshakes: each new connection costs round trips (conn.handshake)",
         proof: "From the last SYN to its answer, up to the smallest round trip of that address.",
@@ -476,6 +487,7 @@ tree! {
     DeliveryFirewall in Some(Delivery), "delivery.firewall" = FIREWALL;
     DeliveryDropped in Some(Delivery), "delivery.dropped" = DROPPED;
     DeliveryNeighbour in Some(Delivery), "delivery.neighbour" = NEIGHBOUR;
+    DeliveryResolving in Some(Delivery), "delivery.resolving" = RESOLVING;
     DeliveryUnheard in Some(Delivery), "delivery.unheard" = Words {
         is: "nothing acknowledges it",
         proof: "Data had left, and no acknowledgement came for a round trip and 200 ms.",

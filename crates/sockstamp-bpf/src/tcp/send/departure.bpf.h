@@ -97,21 +97,38 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 }
 
 /*
- * Note that a message's last byte entered the packet scheduler. Messages come here in order, so the
- * time between two of them is what held the later one.
+ * Note how long a message's packet has waited for its neighbour since it left TCP. Each packet has
+ * a wait of its own: they leave TCP one after the other, and wait together.
+ */
+static __always_inline void tx_waited_for_neighbour(struct tx_message *message, __u64 left,
+						    __u64 at)
+{
+	if (left < message->stamps.queued)
+		left = message->stamps.queued;
+	message->neighbour = cause_ticks(at - left);
+}
+
+/*
+ * Note that a message's last byte entered the packet scheduler `at` a time; it left TCP before, if
+ * it had to wait for its neighbour. Messages come here in order, so the time between two of them is
+ * what held the later one.
  */
 static __always_inline void tx_message_departs(struct flow *flow, struct tx_message *message,
-					       __u64 pacing_gap, __u64 at)
+					       __u64 pacing_gap, __u64 left, __u64 at)
 {
 	__u32 held = 0;
 
 	if (setting_causes) {
-		cause_head_departs(flow, pacing_gap, at);
+		cause_head_departs(flow, pacing_gap, left);
+		if (left != at)
+			flow->tx.waiting.since = at;
 		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
 				cause_ticks(flow->tx.waiting.waited[i]) - message->waited[i];
 			held |= message->waited[i];
 		}
+		if (left != at)
+			tx_waited_for_neighbour(message, left, at);
 	}
 	if (held)
 		message->flags |= MESSAGE_HELD;
@@ -124,7 +141,7 @@ __noinline int tx_message_departed(struct flow *flow, struct tx_message *message
 				   __u64 at)
 {
 	if (flow && message)
-		tx_message_departs(flow, message, pacing_gap, at);
+		tx_message_departs(flow, message, pacing_gap, at, at);
 	return 0;
 }
 

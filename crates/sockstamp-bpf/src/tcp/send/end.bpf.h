@@ -55,7 +55,8 @@ static __always_inline void tx_record_service(struct message_record *record,
 }
 
 static __always_inline void tx_record_stages(struct message_record *record,
-					     const struct tx_message *message, __u64 client)
+					     const struct tx_message *message, __u64 client,
+					     __u32 neighbour)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	struct network network = network_split(message, stamps->ack - stamps->snd);
@@ -69,6 +70,7 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->parts[PART_SNDBUF] = message->sndbuf;
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
+	record->parts[PART_NEIGHBOUR] = cause_ns(neighbour);
 	record->parts[PART_DELAYED_ACK] = network.delayed_ack;
 	record->parts[PART_EXCESS] = network.excess;
 }
@@ -97,7 +99,7 @@ static __always_inline __u64 tx_slow_time(const struct flow *flow, const struct 
  * what lies behind the driver to the counts, once it knows where the NIC's stamp divides it.
  */
 static __always_inline bool tx_record(const struct flow *flow, const struct tx_message *message,
-				      enum verdict verdict, __u64 client)
+				      enum verdict verdict, __u64 client, __u32 neighbour)
 {
 	bool wanted = recording && record_wanted(verdict, tx_slow_time(flow, message, client));
 	bool divides =
@@ -130,7 +132,7 @@ static __always_inline bool tx_record(const struct flow *flow, const struct tx_m
 	if (!wanted)
 		record->flags |= MESSAGE_NIC_ALONE;
 	if (verdict == VERDICT_VALID)
-		tx_record_stages(record, message, client);
+		tx_record_stages(record, message, client, neighbour);
 	record_submit(record);
 	return divides;
 }
@@ -140,7 +142,7 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 {
 	account_refused(bank, message->group, DIRECTION_TX, verdict, message->weight);
 	if (setting_record)
-		tx_record(flow, message, verdict, 0);
+		tx_record(flow, message, verdict, 0, 0);
 }
 
 /* An ACK, and which messages it tells the time of. */
@@ -160,13 +162,14 @@ struct tx_acking {
 
 /*
  * Make the causes fit into the stage that they are parts of: each is rounded, and ticks of a wait
- * of minutes say nothing.
+ * of minutes say nothing. They ended before the wait for the neighbour began.
  */
-static __always_inline void tx_fit_causes(struct tx_message *message)
+static __always_inline void tx_fit_causes(struct tx_message *message, __u32 neighbour)
 {
 	__u64 rest = (message->stamps.sched - message->stamps.queued) >> CAUSE_TICK_SHIFT;
 	bool known = rest < ~0U;
 
+	rest -= neighbour;
 	for (int i = 0; i < CAUSE_COUNT; i++) {
 		if (!known)
 			message->waited[i] = 0;
@@ -184,7 +187,7 @@ static __always_inline bool tx_later_passed(const struct tx_message *message, __
 }
 
 static __always_inline enum verdict tx_verdict(const struct flow *flow, struct tx_message *message,
-					       const struct ack *ack)
+					       const struct ack *ack, __u32 neighbour)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 
@@ -206,7 +209,7 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
 	if (message->flags & MESSAGE_HELD)
-		tx_fit_causes(message);
+		tx_fit_causes(message, neighbour);
 	return VERDICT_VALID;
 }
 
@@ -282,8 +285,10 @@ __noinline int tx_add_causes(struct bank *bank, const struct tx_message *message
 	return 0;
 }
 
-static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)
+static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message,
+					 __u32 neighbour)
 {
+	account_part(bank, message->group, PART_NEIGHBOUR, cause_ns(neighbour), message->weight);
 	account_part(bank, message->group, PART_SNDBUF, message->sndbuf, message->weight);
 	if (message->flags & MESSAGE_HELD)
 		tx_add_causes(bank, message);
@@ -316,17 +321,19 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 			   const struct ack *ack)
 {
 	enum verdict verdict;
+	__u32 neighbour;
 	__u64 client;
 
 	if (!bank || !flow || !message || !ack)
 		return 0;
 	client = message->stamps.ack;
 	message->stamps.ack = ack->now;
+	neighbour = message->neighbour;
 	message->min_rtt_us = ack->min_rtt_us;
 	message->flags |= flow->tx.ack_flags & MESSAGE_ACK_WITH_DATA;
 	if (setting_host_path || paths_detached)
 		path_finish(message);
-	verdict = tx_verdict(flow, message, ack);
+	verdict = tx_verdict(flow, message, ack, neighbour);
 	network_judge_delayed_ack(flow, message);
 	if (verdict == VERDICT_NO_SND && !message->stamps.snd)
 		path_detach(message->interface_first);
@@ -336,9 +343,9 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 	}
 	tx_note_leading(flow, message);
 	tx_add_stages(bank, message, client);
-	tx_add_parts(bank, message);
+	tx_add_parts(bank, message, neighbour);
 	interface_count(bank, message->interface_last, message->weight);
-	if (!setting_record || !tx_record(flow, message, verdict, client))
+	if (!setting_record || !tx_record(flow, message, verdict, client, neighbour))
 		tx_add_network(bank, message);
 	account_ended(message->group, DIRECTION_TX);
 	return 0;
@@ -569,6 +576,7 @@ static long tx_refuse_in_flight_step(__u32 index, struct tx_closing *closing)
 	message = tx_find_slot(flow, flow->tx.tail);
 	if (message) {
 		message->stamps.ack = 0;
+		message->min_rtt_us = 0;
 		if (setting_host_path || paths_detached)
 			path_finish(message);
 		if (flow_in_gap(flow))

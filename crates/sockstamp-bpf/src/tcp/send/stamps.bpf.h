@@ -8,6 +8,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
 #define SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
 
+#include "neighbour/neighbour.bpf.h"
 #include "tcp/packet.bpf.h"
 #include "tcp/send/departure.bpf.h"
 #include "tcp/send/host_path.bpf.h"
@@ -26,6 +27,7 @@ struct tx_walk {
 	const struct sock *sk;
 	struct tx_message *found;
 	struct packet packet;
+	__u64 left; /* when it left TCP, if it has waited for its neighbour since; else `now` */
 	__u64 now;
 	__u32 counter;
 	__u32 interface;
@@ -105,6 +107,29 @@ static __always_inline struct tx_message *tx_find_message(struct tx_walk *walk, 
 	return walk->found;
 }
 
+static long tx_sched_late_step(__u32 index, struct tx_walk *walk)
+{
+	struct tx_message *message = tx_find_slot(walk->flow, walk->counter);
+
+	if (!message || !packet_carries(&walk->packet, message->seq_last) || message->stamps.snd)
+		return 1;
+	message->stamps.sched = walk->now;
+	message->stamps.sched_last = walk->now;
+	message->interface_first = walk->interface;
+	if (setting_causes)
+		tx_waited_for_neighbour(message, walk->left, walk->now);
+	return walk->counter-- == walk->flow->tx.tail;
+}
+
+/*
+ * A packet that waited for its neighbour comes to its first device. It was found in the retransmit
+ * queue before, and its messages were noted as departed then.
+ */
+static __always_inline void tx_sched_late(struct tx_walk *walk)
+{
+	bpf_loop(TX_INFLIGHT_MAX, tx_sched_late_step, walk, 0);
+}
+
 /* Another device on the way (a veth, then a bridge's port), or the same one again: sent again. */
 static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flow *flow,
 					   struct tx_walk *walk)
@@ -113,6 +138,10 @@ static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flo
 
 	if (!message) {
 		tx_count_unmatched(skb);
+		return;
+	}
+	if (walk->left != walk->now && !message->stamps.snd) {
+		tx_sched_late(walk);
 		return;
 	}
 	message->stamps.sched_last = walk->now;
@@ -132,7 +161,8 @@ static __always_inline long tx_sched_one(struct tx_walk *walk)
 	if (!message || seq_after(message->seq_last, walk->packet.last))
 		return 1;
 	if (packet_carries(&walk->packet, message->seq_last)) {
-		tx_message_departs(flow, message, cause_pacing_gap(walk->sk), walk->now);
+		tx_message_departs(flow, message, cause_pacing_gap(walk->sk), walk->left,
+				   walk->now);
 		message->interface_first = walk->interface;
 		flow->interface = walk->interface;
 		message->packet = walk->key;
@@ -162,6 +192,7 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		.now = bpf_ktime_get_ns(),
 	};
 
+	walk.left = neighbour_waited_since(sk, skb, walk.now);
 	flow->tx.sched = tx_cursor_in_flight(flow, flow->tx.sched);
 	if (flow->tx.sched != flow->tx.head)
 		message = tx_find_slot(flow, flow->tx.sched);

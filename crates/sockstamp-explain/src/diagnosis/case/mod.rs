@@ -18,13 +18,14 @@ use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Waits};
 use crate::diagnosis::evidence::backlog::Backlog;
 use crate::diagnosis::evidence::full_queue::FullQueue;
 use crate::diagnosis::evidence::link::Link;
-use crate::diagnosis::evidence::neighbour::{Flips, Neighbour};
+use crate::diagnosis::evidence::neighbour::{Flips, Neighbour, NextHop};
 use crate::diagnosis::evidence::sleep::SleepLook;
 use crate::diagnosis::evidence::there::There;
 use crate::diagnosis::host::cpu::Cpu;
 use crate::diagnosis::host::flips;
 use crate::diagnosis::host::full;
 use crate::diagnosis::host::lossy::{self, Links};
+use crate::diagnosis::host::resolving::{self, NextHops};
 use crate::diagnosis::host::theirs;
 use crate::diagnosis::host::unheard::{self, Neighbours};
 use crate::diagnosis::request::asking::Sends;
@@ -59,6 +60,7 @@ pub struct Case {
     backlogs: BTreeMap<(NetnsInode, IpAddr), Backlog>,
     /// Next hops on the way to an address that do not answer.
     neighbours: Neighbours,
+    next_hops: NextHops,
     /// Next hops on the way to an address whose link addresses change back and forth.
     flips: flips::Changes,
     /// Links on the way to an address that went down.
@@ -103,6 +105,7 @@ impl Case {
             sending: BTreeMap::new(),
             backlogs: BTreeMap::new(),
             neighbours: Neighbours::new(),
+            next_hops: NextHops::new(),
             flips: flips::Changes::new(),
             links: Links::new(),
             dropped: Vec::new(),
@@ -278,6 +281,21 @@ impl Case {
     /// Add a next hop on the way from a namespace to a peer that does not answer to its address.
     pub fn neighbour(&mut self, from: NetnsInode, peer: IpAddr, neighbour: Neighbour) {
         self.neighbours.insert((from, peer), neighbour);
+    }
+
+    /// Return the peers to whom something waited for the link address of the next hop, with the
+    /// namespaces that waited.
+    #[must_use]
+    pub fn resolving(&self) -> BTreeSet<(NetnsInode, IpAddr)> {
+        let resolving = self.waits.iter().filter(|wait| resolving::has_waited(wait));
+        resolving
+            .map(|wait| (wait.flow.netns, wait.peer()))
+            .collect()
+    }
+
+    /// Add the next hop on the way from a namespace to such a peer.
+    pub fn next_hop(&mut self, from: NetnsInode, peer: IpAddr, next_hop: NextHop) {
+        self.next_hops.insert((from, peer), next_hop);
     }
 
     /// Return the peers elsewhere of whom something is lost, or is reset or refused, with the

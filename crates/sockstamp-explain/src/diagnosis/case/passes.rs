@@ -14,7 +14,7 @@ use crate::diagnosis::connection::loss::Fates;
 use crate::diagnosis::connection::{large, pace, readers, unscaled};
 use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
-use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, theirs, unheard};
+use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, resolving, theirs, unheard};
 use crate::diagnosis::request::{
     asking, away, flows, held, lookups, pushes, services, turn, unserved, workers, yielding,
 };
@@ -107,6 +107,7 @@ impl Case {
         drops::give(waits, &self.dropped, &self.sending);
         full::give(waits, &self.full_queues);
         flips::note(waits, &self.flips);
+        resolving::note(waits, &self.next_hops);
         unheard::give(waits, &self.neighbours, |peer| self.has_answered(peer));
         readers::add(waits, &self.sending);
         unscaled::give(waits, &self.sending);

@@ -1,4 +1,4 @@
-//! Next hops that do not answer to their addresses: what no event of the socket shows.
+//! Next hops that answer late or not to their addresses: what no event of the socket shows.
 
 use std::net::IpAddr;
 
@@ -13,6 +13,15 @@ pub struct Neighbour {
     pub device: Name,
     /// Somebody set its link address, and the kernel asks nobody. Otherwise it asks in vain.
     pub is_set: bool,
+}
+
+/// A next hop whose link address packets waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextHop {
+    /// The address: that of the peer, or of a gateway.
+    pub address: IpAddr,
+    /// The device by which it is asked, with its namespace.
+    pub device: Name,
 }
 
 /// The link address of a next hop that changed, and changed back: two hosts may have its address.

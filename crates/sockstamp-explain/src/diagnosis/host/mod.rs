@@ -6,5 +6,6 @@ pub(super) mod flips;
 pub(super) mod full;
 pub(super) mod looks;
 pub(super) mod lossy;
+pub(super) mod resolving;
 pub(super) mod theirs;
 pub(super) mod unheard;

@@ -63,7 +63,10 @@ pub(super) fn answered(whole: u64, part: &dyn Fn(Part) -> u64) -> Parts {
 pub(super) fn connected(whole: u64, part: &dyn Fn(Part) -> u64) -> Parts {
     Parts::divide(
         whole,
-        [(Node::ConnectAgain, part(Part::SynAgain))],
+        [
+            (Node::ConnectAgain, part(Part::SynAgain)),
+            (Node::ConnectResolving, part(Part::HandshakeNeighbour)),
+        ],
         Node::ConnectPath,
     )
 }
@@ -97,6 +100,7 @@ pub(super) fn left(whole: u64, stage: &dyn Fn(Stage) -> u64, part: &dyn Fn(Part)
             Node::DeliveryCall,
             stage(Stage::TxCopy).saturating_sub(room),
         ),
+        (Node::DeliveryResolving, part(Part::Neighbour)),
         (Node::DeliveryCongestion, part(Part::Cwnd)),
         (Node::DeliveryWindow, part(Part::Rwnd)),
         (Node::DeliveryPacing, part(Part::Pacing)),
@@ -118,7 +122,8 @@ fn connect(message: &Message) -> Option<Slow> {
     let whole = end.checked_sub(begin)?;
     let parts = connected(whole, &|part| nanos(message.parts[part]));
     let mut slow = slow(message, Role::Asks, begin, end, parts)?;
-    slow.seen.rtt = Some(whole.saturating_sub(again));
+    let resolving = nanos(message.parts[Part::HandshakeNeighbour]);
+    slow.seen.rtt = Some(whole.saturating_sub(again + resolving));
     Some(slow)
 }
 

@@ -36,6 +36,7 @@ fn each_cause_of_waiting_has_its_words() {
         (Part::Sndbuf, "the send buffer is full"),
         (Part::Retransmit, "packets are lost"),
         (Part::Tsq, "the packet scheduler"),
+        (Part::Neighbour, "the link address of the next hop"),
         (Part::Other, "cause not known"),
     ] {
         let sends: Vec<_> = (0..5).map(|of| sent(to, of * 900, part, 80)).collect();
@@ -46,6 +47,30 @@ fn each_cause_of_waiting_has_its_words() {
         );
         assert!(sentence.contains(words), "{part}: {sentence}");
     }
+}
+
+#[test]
+fn a_next_hop_whose_address_is_waited_for_is_named() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let sends: Vec<_> = (0..5)
+        .map(|of| sent(to, of * 900, Part::Neighbour, 500))
+        .collect();
+    let mut case = Case::new(Scope::default());
+    sends.iter().for_each(|message| case.message(message));
+    for (from, peer) in case.resolving() {
+        assert_eq!(peer, to.remote.ip());
+        let next_hop = NextHop {
+            address: "10.0.0.254".parse().unwrap(),
+            device: "eth0".into(),
+        };
+        case.next_hop(from, peer, next_hop);
+    }
+    let sentence = case.diagnose(&summary()).findings[0].sentence.clone();
+    assert!(sentence.ends_with(": 10.0.0.254 on eth0"), "{sentence}");
+    // What is paced waits for no address.
+    let mut paced = Case::new(Scope::default());
+    paced.message(&sent(to, 0, Part::Pacing, 500));
+    assert!(paced.resolving().is_empty());
 }
 
 /// Who sets the rate is not known: the program, or TCP itself.

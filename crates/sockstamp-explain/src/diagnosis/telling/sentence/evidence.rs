@@ -8,7 +8,7 @@ use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
 use super::common::is_chain;
-use super::neighbours::silent_neighbour;
+use super::neighbours::{next_hop, silent_neighbour};
 use super::tasks::{theirs, there};
 use crate::diagnosis::descent;
 use crate::diagnosis::evidence::backlog::Backlog;
@@ -125,6 +125,9 @@ pub(super) fn more(
         }
         Node::ConnectNeighbour | Node::AnswerNeighbour | Node::DeliveryNeighbour => {
             Some(format!(": {}", silent_neighbour(account)?))
+        }
+        Node::ConnectResolving | Node::DeliveryResolving => {
+            Some(format!(": {}", next_hop(account)?))
         }
         Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink => {
             Some(format!(": {}", link(account)?))

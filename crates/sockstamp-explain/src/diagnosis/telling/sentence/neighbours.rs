@@ -1,6 +1,6 @@
 //! Next hops on the way to a peer: what was seen of their link addresses.
 
-use crate::diagnosis::evidence::neighbour::{Flips, Neighbour};
+use crate::diagnosis::evidence::neighbour::{Flips, Neighbour, NextHop};
 use crate::diagnosis::tally::Account;
 
 /// Return the end of a sentence about a next hop whose link address may be wrong.
@@ -15,6 +15,13 @@ pub(super) fn silent_neighbour(account: &Account<'_>) -> Option<String> {
     let Neighbour {
         address, device, ..
     } = seen.find_map(|seen| seen.neighbour.clone())?;
+    Some(format!("{address} on {device}"))
+}
+
+/// The next hop whose link address packets waited for, where it was found.
+pub(super) fn next_hop(account: &Account<'_>) -> Option<String> {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let NextHop { address, device } = seen.find_map(|seen| seen.next_hop.clone())?;
     Some(format!("{address} on {device}"))
 }
 
