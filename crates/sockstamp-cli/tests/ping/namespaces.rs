@@ -91,6 +91,22 @@ fn probes_come_from_several_namespaces_at_once() {
     assert!(text.stdout.contains(&label), "{}", text.stdout);
 }
 
+/// A flood has two threads, and a host one complaint.
+#[test]
+fn a_flood_whose_namespace_disappears_complains_once() {
+    let goes = Host::new("goes").unwrap();
+    let flood = ["-f", "--netns", goes.netns_name(), "127.0.0.1"];
+    let mut process = Process::spawn(ping(&flood)).unwrap();
+    process.wait_for_stdout("icmp_seq=3 ", PATIENCE).unwrap();
+    let gone = goes.netns_name().to_owned();
+    drop(goes);
+    assert_eq!(process.wait_status(PATIENCE).unwrap().code(), Some(2));
+    assert_eq!(
+        process.stderr(),
+        format!("sockstamp: 127.0.0.1 from {gone}: its network namespace is gone\n")
+    );
+}
+
 /// When a namespace is removed its targets end, and the others continue.
 #[test]
 fn a_namespace_that_disappears_ends_its_targets_alone() {

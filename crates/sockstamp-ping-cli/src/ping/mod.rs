@@ -114,6 +114,8 @@ struct Report<'a> {
     /// The sources of stamps printed so far.
     told: Vec<Stamps>,
     failed: bool,
+    /// Hosts whose probes ended before their time: the threads of a flood end each by itself.
+    lost: BTreeSet<usize>,
     /// The time of the last line of `--every`.
     asked_for: Instant,
 }
@@ -129,6 +131,7 @@ impl<'a> Report<'a> {
             brush: (options.colours).brush_for(&options.output, Stream::Output),
             told: Vec::new(),
             failed: false,
+            lost: BTreeSet::new(),
             asked_for: Instant::now(),
         }
     }
@@ -310,7 +313,9 @@ impl<'a> Report<'a> {
             End::NamespaceGone => "its network namespace is gone".to_owned(),
             End::Failed(error) => error.to_string(),
         };
-        self.failed = true;
+        if !self.lost.insert(target) {
+            return Ok(());
+        }
         complain(format_args!("{}: {why}", line::label(host)));
         match json::ended(host, end) {
             Some(object) if self.options.is_json() => self.object(&object),
@@ -358,7 +363,7 @@ impl<'a> Report<'a> {
             .filter(|_| self.options.deadline.is_some())
             .unwrap_or(1);
         let is_missing = |target: &statistics::OfTarget| target.counts.answered < wanted;
-        if self.failed {
+        if self.failed || !self.lost.is_empty() {
             ExitCode::from(FAILED)
         } else if self.statistics.targets.iter().any(is_missing) {
             ExitCode::from(UNANSWERED)
