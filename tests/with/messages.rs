@@ -46,9 +46,12 @@ pub fn assert_adds_up(message: &Value) {
     let stamps = &message["stamps"];
     let (first, last) = match (message["direction"].as_str(), message["protocol"].as_str()) {
         (Some("tx"), Some("tcp")) => (&stamps["entry"], &stamps["ack"]),
-        // Connected sends have no stamp of their entry.
+        // Connected sends have no stamp of their entry, and one of their end where the packet then
+        // waited for its neighbour.
         (Some("tx"), _) if stamps["entry"].is_null() => {
-            (&stamps["sched_last"], &stamps["snd_last"])
+            let begins = ["queued", "sched_last"].map(|name| &stamps[name]);
+            let first = begins.into_iter().find(|stamp| !stamp.is_null());
+            (first.unwrap(), &stamps["snd_last"])
         }
         (Some("tx"), _) => (&stamps["entry"], &stamps["snd_last"]),
         _ => (&stamps["rx_software"], &stamps["read"]),

@@ -124,14 +124,17 @@ static __always_inline __u64 neighbour_waited_since(const struct sock *sk,
 	return neighbour_released(sk, left) ? left : now;
 }
 
-/* Return the wait of the packet that a task has just sent on a socket, once; NULL: it has none. */
+/*
+ * Return the wait of the packet that a task has just sent on a socket, once; NULL: it has none, or
+ * is over already.
+ */
 static __always_inline const struct neighbour_wait *neighbour_of_call(const struct sock *sk,
 								      __u32 tid)
 {
 	__u64 key = (__u64)sk;
 	struct neighbour_wait *wait = bpf_map_lookup_elem(&neighbour_waits, &key);
 
-	if (!wait || wait->tid != tid)
+	if (!wait || wait->tid != tid || wait->released)
 		return NULL;
 	wait->tid = 0;
 	return wait;
