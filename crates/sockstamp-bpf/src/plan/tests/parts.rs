@@ -88,6 +88,19 @@ fn causes_of_waiting_need_segments() {
 }
 
 #[test]
+fn waits_for_a_link_address_need_both_ends() {
+    for tracepoint in [Tracepoint::NeighEventSendDone, Tracepoint::NeighUpdate] {
+        let plan = without_tracepoint(tracepoint);
+        let reason = Reason::NeedsTracepoint(tracepoint);
+        assert!(!plan.neighbours);
+        assert_eq!(
+            missing(&plan),
+            [Part::Neighbour, Part::HandshakeNeighbour].map(|part| (part, reason))
+        );
+    }
+}
+
+#[test]
 fn a_callback_at_the_entry_sees_no_wait_for_the_send_buffer() {
     let of = |entry| {
         let request = Request {

@@ -104,8 +104,10 @@ fn callbacks_of_receiving_come_before_hooks_that_all_sockets_pass() {
 #[test]
 fn no_hook_of_all_sockets_shows_sends_or_reads_where_selected_ones_call_back() {
     /// The hooks that neither a send nor a read runs.
-    const RARE: [Tracepoint; 3] = [
+    const RARE: [Tracepoint; 5] = [
         Tracepoint::TcpRetransmitSkb,
+        Tracepoint::NeighEventSendDone,
+        Tracepoint::NeighUpdate,
         Tracepoint::InetSockSetState,
         Tracepoint::KfreeSkb,
     ];
