@@ -222,6 +222,7 @@ mod tests {
             failed: 3,
             sum_ns: 1,
             min_ns: Nanos(1),
+            prompted: 0,
         };
         let mut waiting = Waiting::default();
         for _ in 0..2 {

@@ -109,6 +109,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   of a FIFO, in a lock of a file or of a database, or, in a process of one task, in any lock; nor
   while all of them that are not in locks are at work: they run, and do so half as often otherwise
   at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
+- *Prompted*: a task that has slept, then read a message of another client, and sends without having
+  slept or read since, was prompted by that message. If three slow answers of a service in four are
+  so, they are a note: it passes on what others say (a chat, news), or has a lock for which one
+  client waits and which another one gives back.
 - *A pace, or a pause?* A question of a command that is sent in parts is a finding if one pause has
   half of its time; otherwise it is sent at the pace of its program, which is a note. Of other
   programs it is one if three such requests or more, each on a connection of its own, last the same

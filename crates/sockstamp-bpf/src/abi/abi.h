@@ -361,6 +361,7 @@ struct attempts {
 	__u64 failed;
 	__u64 sum_ns;
 	__u64 min_ns;
+	__u64 prompted; /* slow answers that another client's message prompted */
 	char comm[COMM_LENGTH];
 };
 

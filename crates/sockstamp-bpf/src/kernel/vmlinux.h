@@ -839,6 +839,7 @@ struct task_struct {
 	int tgid;
 	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	struct task_struct *group_leader;
+	unsigned long nvcsw;
 	u64 start_time;
 	char comm[16];
 	struct nsproxy *nsproxy;

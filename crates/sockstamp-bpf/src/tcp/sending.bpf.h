@@ -95,8 +95,9 @@ enum crowded {
 #define MESSAGE_UNPAIRED (1 << 7) /* `service` is NO_PAIR() of the reason why it has none */
 
 /* Beside MESSAGE_UNPAIRED and MESSAGE_SPENT. */
-#define SENDER_MORE   (1 << 0) /* MSG_MORE */
-#define SENDER_NOWAIT (1 << 1) /* MSG_DONTWAIT */
+#define SENDER_MORE	(1 << 0) /* MSG_MORE */
+#define SENDER_NOWAIT	(1 << 1) /* MSG_DONTWAIT */
+#define SENDER_PROMPTED (1 << 2) /* a slow answer, if it is one: sched/prompted.bpf.h */
 
 /* Written under the socket lock, except as noted. */
 struct sending {

@@ -250,7 +250,7 @@ static __noinline int udp_count_answer(const struct sock *sk, const struct udp_r
 		key.port = remote->port;
 		__builtin_memcpy(key.address, remote->address, sizeof(key.address));
 	}
-	return attempts_answered(&key, read->answer.ns, read->weight);
+	return attempts_answered(&key, read->answer.ns, read->weight, false);
 }
 
 /*

@@ -108,7 +108,8 @@ static __always_inline void attempts_add(struct attempts *found, __u64 ns, __u32
  * once, not once per path to it. Before v6.2 the argument of one may be no key of a map
  * (map_key_value_types, kernel/bpf/verifier.c, v6.1), but its copy on the stack may.
  */
-__noinline int attempts_answered(const struct attempts_key *of, __u64 ns, __u32 weight)
+__noinline int attempts_answered(const struct attempts_key *of, __u64 ns, __u32 weight,
+				 bool prompted)
 {
 	struct attempts_key key;
 	struct attempts *found;
@@ -117,8 +118,11 @@ __noinline int attempts_answered(const struct attempts_key *of, __u64 ns, __u32 
 		return 0;
 	key = *of;
 	found = attempts_find(&key, NULL);
-	if (found)
-		attempts_add(found, ns, weight, false);
+	if (!found)
+		return 0;
+	attempts_add(found, ns, weight, false);
+	if (prompted)
+		__sync_fetch_and_add(&found->prompted, weight);
 	return 0;
 }
 
@@ -143,16 +147,20 @@ static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __
 	struct attempts_key key = {};
 
 	attempts_of(&key, sk, WAIT_ANSWER, pid);
-	return attempts_answered(&key, ns, weight);
+	return attempts_answered(&key, ns, weight, false);
 }
 
-/* Count a request that the current task has answered; it stands for `weight` of them. */
-static __noinline int attempts_count_service(const struct sock *sk, __u64 ns, __u32 weight)
+/*
+ * Count a request that the current task has answered; it stands for `weight` of them. `prompted`:
+ * another client's message may have ended the wait.
+ */
+static __noinline int attempts_count_service(const struct sock *sk, __u64 ns, __u32 weight,
+					     bool prompted)
 {
 	struct attempts_key key = {};
 
 	attempts_at(&key, sk, WAIT_SERVICE, bpf_get_current_pid_tgid() >> 32);
-	return attempts_answered(&key, ns, weight);
+	return attempts_answered(&key, ns, weight, prompted);
 }
 
 /* Count a wait in vain, by its record. */

@@ -55,6 +55,7 @@ fn attempts(key: &[u8], counts: &[u8]) -> Option<Attempts> {
         failed: count(offset_of!(Counts, failed))?,
         sum_ns: count(offset_of!(Counts, sum_ns))?.into(),
         min_ns: Nanos(count(offset_of!(Counts, min_ns))?),
+        prompted: count(offset_of!(Counts, prompted))?,
     })
 }
 
@@ -76,11 +77,12 @@ mod tests {
         let mut counts = vec![0; size_of::<Counts>()];
         counts[offset_of!(Counts, count)] = 3;
         counts[offset_of!(Counts, failed)] = 2;
+        counts[offset_of!(Counts, prompted)] = 1;
         counts[offset_of!(Counts, comm)..][..4].copy_from_slice(b"curl");
         let read = attempts(&key, &counts).unwrap();
         assert_eq!(read.key.service.to_string(), "10.0.0.2:80");
         assert_eq!((read.key.kind, read.key.pid), (Kind::Connect, 7));
-        assert_eq!((read.count, read.failed), (3, 2));
+        assert_eq!((read.count, read.failed, read.prompted), (3, 2, 1));
         assert_eq!(read.comm.to_string(), "curl");
         assert_eq!(attempts(&key[..8], &counts), None);
     }

@@ -72,6 +72,8 @@ fn one(value: &Value) -> Option<Attempts> {
         // A sum of 584 years fits into 64 bits.
         sum_ns: number("sum_ns")?.into(),
         min_ns: Nanos(number("min_ns")?),
+        // Recordings of earlier programs lack it.
+        prompted: number("prompted").unwrap_or(0),
     })
 }
 
@@ -188,6 +190,7 @@ mod tests {
             failed: 3,
             sum_ns: 7,
             min_ns: Nanos(2),
+            prompted: 5,
         }
     }
 

@@ -181,6 +181,7 @@ impl World {
                 count,
                 failed: 0,
                 sum_ns: sum,
+                prompted: 0,
             },
         );
     }

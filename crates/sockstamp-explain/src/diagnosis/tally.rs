@@ -20,6 +20,8 @@ pub(super) struct Tried {
     pub(super) count: u64,
     pub(super) failed: u64,
     pub(super) sum_ns: u128,
+    /// Slow answers that ended when another client's message was read.
+    pub(super) prompted: u64,
 }
 
 impl Tried {
@@ -27,6 +29,7 @@ impl Tried {
         self.count = self.count.saturating_add(more.count);
         self.failed = self.failed.saturating_add(more.failed);
         self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
+        self.prompted = self.prompted.saturating_add(more.prompted);
     }
 
     pub(super) fn and(self, more: Self) -> Self {
@@ -34,6 +37,7 @@ impl Tried {
             count: self.count.saturating_add(more.count),
             failed: self.failed.saturating_add(more.failed),
             sum_ns: self.sum_ns.saturating_add(more.sum_ns),
+            prompted: self.prompted.saturating_add(more.prompted),
         }
     }
 

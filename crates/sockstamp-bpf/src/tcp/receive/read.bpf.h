@@ -15,6 +15,7 @@
 #include "nic/received.bpf.h"
 #include "record/record.bpf.h"
 #include "sched/sched.bpf.h"
+#include "sched/prompted.bpf.h"
 #include "sched/service.bpf.h"
 #include "select/asked.bpf.h"
 #include "tcp/answer.bpf.h"
@@ -421,6 +422,8 @@ static __always_inline void rx_service_begins(struct flow *flow, __u64 now)
 	flow->rx.service_from = now;
 	if (setting_sched)
 		service_note_read(now);
+	if (setting_waits)
+		prompted_note_read(flow->rx.key, now, flow->exchange.serves);
 }
 
 static __always_inline void rx_measure_read(const struct sock *sk, struct bank *bank,

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 
 #include "group/resolve.bpf.h"
+#include "sched/prompted.bpf.h"
 #include "sched/service.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/send/greeting.bpf.h"
@@ -67,6 +68,9 @@ static __always_inline void tx_note_service(const struct sock *sk, struct flow *
 	sender->service = sender->entry - read;
 	if (setting_sched && service_note_answer(read, sender->entry))
 		sender->flags |= MESSAGE_SPENT;
+	if (setting_waits && sender->service >= setting_wait_ns &&
+	    task_prompted(flow->rx.key, read))
+		sender->flags |= SENDER_PROMPTED;
 }
 
 /* The task's entry, or with task 0 a vacant slot. */

@@ -212,7 +212,8 @@ static __always_inline bool tx_measure_message(struct bank *bank, const struct s
 	client = client_times(flow, sender->entry);
 	tx_answers(sk, flow, sender, key + 1 - start, now);
 	if (setting_waits && tx_is_answer(flow, sender))
-		attempts_count_service(sk, sender->service, weight);
+		attempts_count_service(sk, sender->service, weight,
+				       sender->flags & SENDER_PROMPTED);
 	if (flow->exchange.serves)
 		flow->exchange.answered = now;
 	account_measured(bank, group, DIRECTION_TX, weight);

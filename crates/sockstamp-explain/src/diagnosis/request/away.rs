@@ -139,6 +139,7 @@ mod tests {
             failed,
             sum_ns: u128::from(count * MS),
             min_ns: sockstamp_model::clock::Nanos(MS),
+            prompted: 0,
         }
     }
 

@@ -8,7 +8,7 @@ use sockstamp_model::wait::End;
 
 use crate::diagnosis::evidence::sleep::Sleep;
 use crate::diagnosis::slow::{Key, Slow};
-use crate::diagnosis::tally::most_at_once;
+use crate::diagnosis::tally::{Tried, most_at_once};
 use crate::diagnosis::tree::Node;
 
 /// Clients wait as long for news that may not come.
@@ -180,6 +180,29 @@ pub(in crate::diagnosis) fn polls(
         }
     }
     for of in polls {
+        open[of] = true;
+        waits[of].seen.for_news = true;
+    }
+}
+
+/// Mark and note what a service answers when another client's message has come, if three quarters
+/// of its slow answers are so: what people say in a chat, or news for subscribers. Who waits for a
+/// lock that another client gives back looks the same.
+pub(in crate::diagnosis) fn prompted(
+    waits: &mut [Slow],
+    open: &mut [bool],
+    tried: &BTreeMap<Key, Tried>,
+) {
+    let mut news = Vec::new();
+    for (key, mut found) in by_key(waits) {
+        found.retain(|&of| key.root == Node::Service && waits[of].how == End::Data);
+        let slow: u64 = found.iter().map(|&of| u64::from(waits[of].weight)).sum();
+        let prompted = tried.get(key).map_or(0, |tried| tried.prompted);
+        if prompted > 0 && prompted * 4 >= slow * 3 {
+            news.extend(found);
+        }
+    }
+    for of in news {
         open[of] = true;
         waits[of].seen.for_news = true;
     }

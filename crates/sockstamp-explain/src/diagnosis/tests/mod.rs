@@ -208,5 +208,6 @@ fn tried(kind: Kind, service: &str, count: u64, failed: u64) -> Attempts {
         failed,
         sum_ns: u128::from(count * MS),
         min_ns: Nanos(MS),
+        prompted: 0,
     }
 }

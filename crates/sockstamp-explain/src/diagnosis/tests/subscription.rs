@@ -311,6 +311,31 @@ fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polle
     assert!(told([501, 500, 502, 502], 8));
 }
 
+/// As of a chat, in which nobody answers, and others' lines come.
+#[test]
+fn what_other_clients_prompt_is_no_answer() {
+    let told = |prompted: u64| {
+        let lines = (0..8).map(|of| {
+            let mut line = wait(Kind::Service, End::Data, of * 900, 100 + of * 50);
+            line.opened = Some(Opened::Accepted);
+            line.flow = flow("10.0.0.1:6667", &format!("10.0.0.{}:4000", 2 + of % 4));
+            line
+        });
+        let counted = Attempts {
+            prompted,
+            ..tried(Kind::Service, "10.0.0.1:6667", 8, 0)
+        };
+        told_of(lines.collect(), vec![counted])
+    };
+    for prompted in [6, 8] {
+        let chat = told(prompted);
+        assert_eq!(chat.findings, []);
+        assert!(chat.notes[0].contains("it pushes"), "{chat:?}");
+    }
+    // A busy loop answers some when another client's question has just come.
+    assert_eq!(told(4).findings.len(), 1);
+}
+
 /// A program that asks a name server waits for the name.
 #[test]
 fn a_question_to_a_name_server_is_no_subscription() {
