@@ -4,7 +4,7 @@
  * A service reads nothing of them, and may say why; or it answers with an error that ends them. Who
  * opens one sees the end of what was said; or, if its question comes too late to be read, a reset
  * after that. A peer that closes first is none: a health check, or a client that has changed its
- * mind.
+ * mind. A client may also reject what the service shows of itself, in a handshake of TLS.
  *
  * TCP's own counters tell what a service has read of a connection that ended, so that no message
  * pays for it.
@@ -12,6 +12,7 @@
 #ifndef SOCKSTAMP_TCP_TURNED_AWAY_BPF_H
 #define SOCKSTAMP_TCP_TURNED_AWAY_BPF_H
 
+#include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/moved.bpf.h"
 #include "wait/attempts.bpf.h"
@@ -45,12 +46,12 @@ static __noinline int served_count(const struct sock *sk, const struct opening *
 
 /* A function of its own: describing a connection takes room on the stack. */
 static __noinline int turned_away_emit(const struct sock *sk, const struct opening *opening,
-				       enum wait kind, __u64 ago)
+				       enum wait kind, enum end end, __u64 ago)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
-	record = wait_new(kind, END_TURNED_AWAY, now - ago, now);
+	record = wait_new(kind, end, now - ago, now);
 	if (!record)
 		return 0;
 	flow_identify(&record->flow, sk);
@@ -74,7 +75,8 @@ static __noinline int service_turns_away(const struct sock *sk, bool counts)
 	comm_read(opening.comm);
 	if (counts)
 		served_count(sk, &opening, true);
-	return turned_away_emit(sk, &opening, WAIT_ACCEPT, established_ago(tcp_of(sk)));
+	return turned_away_emit(sk, &opening, WAIT_ACCEPT, END_TURNED_AWAY,
+				established_ago(tcp_of(sk)));
 }
 
 /* Return true if a program closes: an error is the peer's reset, or the kernel's. */
@@ -134,6 +136,33 @@ static __always_inline bool peer_turns_away(const struct sock *sk, int before, i
 	return before == TCP_ESTABLISHED && flow && !flow->exchange.open;
 }
 
+/*
+ * Return true if a client has rejected the service in a handshake of TLS: after the service's part
+ * of it, all that came was an alert. No other record of that place is as short: alone (RFC 5246,
+ * section 7.2), or encrypted (RFC 8446, section 5.2), also behind a change of the cipher (D.4). An
+ * alert behind the end of the handshake is a goodbye.
+ */
+static __always_inline bool tls_rejected(const struct flow *flow)
+{
+	const struct exchange *exchange = &flow->exchange;
+	__u32 length = exchange->length;
+
+	return exchange->handshake == 1 && exchange->open && exchange->asked &&
+	       question_began(flow) == exchange->asked &&
+	       (length == 7 || length == 24 || length == 30);
+}
+
+/* A connection ends, of which a client may have rejected the service. */
+static __always_inline void rejected_settles(const struct sock *sk, const struct mark *mark)
+{
+	enum wait kind = mark->opened_by == OPENED_BY_PEER ? WAIT_ACCEPT : WAIT_GREETING;
+	const struct flow *flow = flow_lookup(sk);
+
+	if (flow && tls_rejected(flow))
+		turned_away_emit(sk, &mark->opening, kind, END_REJECTED,
+				 established_ago(tcp_of(sk)));
+}
+
 /* The socket gets into another state, locked; before its question ends. */
 static __always_inline void turned_away_settles(const struct sock *sk, int before, int state)
 {
@@ -147,11 +176,13 @@ static __always_inline void turned_away_settles(const struct sock *sk, int befor
 		return;
 	if (mark->opened_by == OPENED_BY_PEER)
 		service_settles(sk, mark, before, state);
+	if (before == TCP_ESTABLISHED)
+		rejected_settles(sk, mark);
 	if (mark->opened_by != OPENED_BY_US || !peer_turns_away(sk, before, state))
 		return;
 	ago = wait_since_jiffy(tcp_of(sk)->lsndtime);
 	if (ago <= TURNED_AWAY_NS)
-		turned_away_emit(sk, &mark->opening, WAIT_GREETING, ago);
+		turned_away_emit(sk, &mark->opening, WAIT_GREETING, END_TURNED_AWAY, ago);
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "tcp/moved.bpf.h"
+#include "tcp/turned_away.bpf.h"
 #include "tcp/unserved.bpf.h"
 #include "tcp/until_close.bpf.h"
 #include "wait/attempts.bpf.h"
@@ -87,7 +88,7 @@ static __always_inline bool question_doubted(const struct question *question,
 {
 	if (question->end != END_GIVEN_UP && question->end != END_CLOSED_BY_PEER)
 		return false;
-	if (question_says_goodbye(question, flow))
+	if (question_says_goodbye(question, flow) || tls_rejected(flow))
 		return true;
 	return question->asked - question->began > question->now - question->asked ||
 	       flow->exchange.doubts >= DOUBTS;

@@ -14,6 +14,7 @@
 #include "stuck/watch.bpf.h"
 #include "tcp/answer.bpf.h"
 #include "tcp/flow.bpf.h"
+#include "tcp/turned_away.bpf.h"
 #include "wait/attempts.bpf.h"
 #include "wait/ending.bpf.h"
 #include "wait/wait.bpf.h"
@@ -92,7 +93,7 @@ static __always_inline bool request_doubted(const struct flow *flow, const struc
 
 	if (tcp_has_unread(sk, tcp_of(sk)) || (end == END_GIVEN_UP && exchange->usual))
 		return true;
-	return exchange->multiplexed || exchange->doubts >= DOUBTS ||
+	return exchange->multiplexed || exchange->doubts >= DOUBTS || tls_rejected(flow) ||
 	       exchange->asked - began > now - exchange->asked ||
 	       (exchange->usual && tls_ends(exchange->length));
 }

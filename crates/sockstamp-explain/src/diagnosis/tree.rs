@@ -244,6 +244,14 @@ tree! {
         cure: "A higher limit; fewer connections: a pool, idle ones closed; otherwise that of the program's log.",
         next: "stat --by peer,port --sort conn.accept",
     };
+    AcceptRejected in Some(Accept), "accept.rejected" = Words {
+        is: "clients do not accept the certificate, or the version or ciphers, that the service shows",
+        proof: "A handshake of TLS whose beginning was seen: the service sent its part, and all that the client sent then was as short as an alert alone, before the connection ended. No other record of that place is.",
+        alike: "A certificate that has expired, is of another name or of nobody whom the client trusts; a version, a cipher or a protocol (ALPN) that the client does not have; and a client that changes its mind. The alert itself may be encrypted.",
+        check: "`openssl s_client -connect HOST:PORT -servername NAME -verify_return_error`; the logs of both.",
+        cure: "A certificate of the right name, with its whole chain; the authority's certificate at the clients.",
+        next: "stat --by peer,port --sort conn.accept",
+    };
     Greeting in None, "greeting" = Words {
         is: "the peer speaks first, and is silent until then",
         proof: "Established, and no first byte; on a connection that has ended only where others to the port got one.",

@@ -60,6 +60,8 @@ named! {
         TimedOut = "timed-out";
         /// The service closed a new connection at once: it read nothing, or answered with an error.
         TurnedAway = "turned-away";
+        /// The client ended a handshake of TLS by an alert, after the service's part of it.
+        Rejected = "rejected";
     }
 }
 

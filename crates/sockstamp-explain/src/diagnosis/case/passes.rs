@@ -202,7 +202,7 @@ impl Case {
     fn compare(&self, accounts: &mut Accounts<'_>) {
         for ((key, _), account) in accounts {
             account.tried = match key.root {
-                Node::AcceptAway => away::tried(key, &self.tried),
+                Node::AcceptAway | Node::AcceptRejected => away::tried(key, &self.tried),
                 _ => self.tried.get(&attempts_of(key)).copied(),
             };
             account.try_again();

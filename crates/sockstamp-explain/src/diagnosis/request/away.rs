@@ -244,6 +244,31 @@ mod tests {
         }
     }
 
+    /// As of clients that do not trust a certificate.
+    #[test]
+    fn clients_reject_what_a_service_shows_in_a_handshake() {
+        let counted = attempts(Kind::Accept, SERVICE, 4, 0);
+        let here = ended(Kind::Accept, End::Rejected, served(), 1, 2);
+        assert_eq!(
+            told(here, vec![counted], vec![]),
+            [
+                "4 of 4 connections at app at :11211 ended in the TLS handshake: after its part of it, \
+                 the client sent an alert: clients do not accept the certificate, or the version or \
+                 ciphers, that the service shows"
+            ]
+        );
+        let to = flow("10.0.0.1:40000", "10.0.0.2:443");
+        let connects = attempts(Kind::Connect, "10.0.0.2:443", 9, 0);
+        let there = ended(Kind::Greeting, End::Rejected, to, 2, 1);
+        let said = told(there, vec![connects], vec![]);
+        assert!(
+            said[0].starts_with(
+                "4 of 9 connections of app to 10.0.0.2:443 ended in the TLS handshake"
+            ),
+            "{said:?}"
+        );
+    }
+
     /// As of a browser, which opens some for what may come.
     #[test]
     fn an_unused_connection_waits_for_no_greeting_of_who_never_greets() {

@@ -67,6 +67,7 @@ fn is_new(wait: &Wait) -> bool {
 fn root(wait: &Wait) -> Node {
     match wait.kind {
         Kind::Accept | Kind::Greeting if wait.end == End::TurnedAway => Node::AcceptAway,
+        Kind::Accept | Kind::Greeting if wait.end == End::Rejected => Node::AcceptRejected,
         Kind::Connect => Node::Connect,
         Kind::Accept => Node::Accept,
         Kind::Greeting => Node::Greeting,
@@ -153,6 +154,9 @@ fn parts(wait: &Wait) -> Parts {
         Kind::Acknowledgement => acknowledgement(whole, evidence),
         Kind::Accept | Kind::Greeting if wait.end == End::TurnedAway => {
             Parts::divide(whole, [], Node::AcceptAway)
+        }
+        Kind::Accept | Kind::Greeting if wait.end == End::Rejected => {
+            Parts::divide(whole, [], Node::AcceptRejected)
         }
         Kind::Accept => Parts::divide(whole, [], Node::Accept),
         Kind::Greeting => Parts::divide(whole, [], Node::Greeting),

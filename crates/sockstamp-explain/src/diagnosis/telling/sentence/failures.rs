@@ -52,6 +52,7 @@ pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) ->
     let befell = match (finding.node.root(), how) {
         (Node::Delivery, End::GivenUp) => "were not acknowledged and were given up",
         (_, End::TurnedAway) => turned_away(finding, account),
+        (_, End::Rejected) => rejected(finding),
         (Node::Delivery, End::ClosedByPeer) => "were not acknowledged when the peer closed",
         (Node::Connect, End::Refused) => "were refused",
         (Node::Delivery, End::Reset) => "were not acknowledged until a reset came",
@@ -65,7 +66,7 @@ pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) ->
         _ => failure(how),
     };
     let fate = match how {
-        End::TurnedAway => format!(": {}", finding.node.about().is),
+        End::TurnedAway | End::Rejected => format!(": {}", finding.node.about().is),
         _ => fate(finding, account, how),
     };
     let neighbour = neighbour(account);
@@ -98,6 +99,16 @@ fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
         }
         Role::Serves => "were closed by it at once, without a read",
         Role::Asks => "were closed by the peer at once, while it answers others",
+    }
+}
+
+/// Tell the end of connections whose clients do not want the service.
+const fn rejected(finding: &Finding) -> &'static str {
+    match finding.role {
+        Role::Serves => {
+            "ended in the TLS handshake: after its part of it, the client sent an alert"
+        }
+        Role::Asks => "ended in the TLS handshake: after the peer's part of it, an alert was sent",
     }
 }
 
@@ -185,6 +196,7 @@ const fn failure(how: End) -> &'static str {
         End::TimedOut => "were never answered (timed out)",
         End::AskedAgain => "got no answer and were asked again",
         End::TurnedAway => "met a service that does not want it",
+        End::Rejected => "ended in the TLS handshake",
         End::Open | End::Data => "went on",
     }
 }
