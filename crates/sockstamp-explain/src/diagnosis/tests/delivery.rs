@@ -27,6 +27,26 @@ fn data_that_a_send_keeps_in_the_backlog_waits_for_the_send() {
     assert_eq!(told(&apart.concat()).findings.len(), 2);
 }
 
+/// As of a camera whose socket is connected: nothing shows its calls.
+#[test]
+fn datagrams_whose_send_call_is_not_seen_wait_in_a_queue_all_the_same() {
+    let mut to = flow("10.0.0.1:40000", "10.0.0.2:5004");
+    to.protocol = Protocol::Udp;
+    let late = |of: u64| {
+        let mut sent = sent(to, 0, Part::Other, 0);
+        sent.stages[Stage::TxQdisc] = Some(Nanos(200 * MS));
+        sent.stages[Stage::TxNetwork] = None;
+        (sent.stamps.entry, sent.stamps.sched) = (None, at(of * 300));
+        sent
+    };
+    let sentence = sentence(&[late(1), late(2), late(3), late(4)]);
+    assert!(
+        sentence.starts_with("data of nginx for 10.0.0.2:5004 waits 200 ms until it leaves"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("packet scheduler"), "{sentence}");
+}
+
 #[test]
 fn each_cause_of_waiting_has_its_words() {
     let to = flow("10.0.0.1:80", "10.0.0.2:50000");
