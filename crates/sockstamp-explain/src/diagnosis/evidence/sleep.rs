@@ -19,6 +19,8 @@ pub enum Sleep {
     NetworkFiles,
     /// A disk, or another sleep that no signal ends.
     Disk,
+    /// Memory: its cgroup has as much as it may have.
+    Memory,
     /// A lock on a file.
     FileLock,
     /// A lock on a file: the program that holds it, and the file.
@@ -62,7 +64,7 @@ pub enum Sleep {
 
 /// Names of kernel functions in which tasks sleep, by what they begin with (`/proc/PID/wchan`;
 /// v5.4 to v6.18).
-const PLACES: [(&str, Sleep); 33] = [
+const PLACES: [(&str, Sleep); 36] = [
     ("do_signal_stop", Sleep::Stopped),
     ("ptrace_stop", Sleep::Stopped),
     ("do_freezer_trap", Sleep::Frozen),
@@ -72,6 +74,9 @@ const PLACES: [(&str, Sleep); 33] = [
     ("cifs", Sleep::NetworkFiles),
     ("wait_for_response", Sleep::NetworkFiles),
     ("request_wait_answer", Sleep::NetworkFiles),
+    ("mem_cgroup_handle_over_high", Sleep::Memory),
+    ("__mem_cgroup_handle_over_high", Sleep::Memory),
+    ("mem_cgroup_oom_synchronize", Sleep::Memory),
     ("flock_lock", Sleep::FileLock),
     ("locks_lock", Sleep::FileLock),
     ("fcntl_setlk", Sleep::FileLock),
@@ -107,6 +112,7 @@ impl Sleep {
                 | Self::Frozen
                 | Self::NetworkFiles
                 | Self::Disk
+                | Self::Memory
                 | Self::Fifo
                 | Self::FileLock
                 | Self::HeldFile(..)
@@ -142,7 +148,7 @@ impl Sleep {
         match (state, known) {
             ('R', _) => None,
             ('T' | 't', _) => Some(Self::Stopped),
-            ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen))) => Some(sleep),
+            ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen | Self::Memory))) => Some(sleep),
             // Signals end such a sleep, unless its task is frozen where it sleeps (TASK_FREEZABLE,
             // v6.1).
             ('D', Some(Self::Lock | Self::Timer | Self::Unix | Self::Accept)) => Some(Self::Frozen),
@@ -191,6 +197,9 @@ impl Sleep {
             Self::Fifo => "a FIFO that they open, and whose other end nobody has open (open)",
             Self::NetworkFiles => "a file system on the network",
             Self::Disk => "a disk or file system (state D)",
+            Self::Memory => {
+                "memory: their cgroup has as much as it may have (memory.high, memory.limit_in_bytes)"
+            }
             Self::FileLock => "a lock on a file",
             Self::SessionLock => "a lock that another session holds, by their titles (waiting)",
             Self::Lock => "a lock or condition of their program (futex)",
@@ -444,6 +453,10 @@ mod tests {
         assert_eq!(
             Sleep::of('D', "rpc_wait_bit_killable", ""),
             Some(Sleep::NetworkFiles)
+        );
+        assert_eq!(
+            Sleep::of('D', "__mem_cgroup_handle_over_high", ""),
+            Some(Sleep::Memory)
         );
         assert_eq!(Sleep::of('T', "do_signal_stop", ""), Some(Sleep::Stopped));
         assert_eq!(Sleep::of('D', "__refrigerator", ""), Some(Sleep::Frozen));
