@@ -105,6 +105,7 @@ impl Case {
         }
         lossy::give(waits, &self.links);
         drops::give(waits, &self.dropped, &self.sending);
+        drops::give_translated(waits, &self.dropped);
         full::give(waits, &self.full_queues);
         flips::note(waits, &self.flips);
         resolving::note(waits, &self.next_hops);

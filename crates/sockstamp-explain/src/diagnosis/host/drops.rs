@@ -113,6 +113,7 @@ fn find(waits: &[Slow], dropped: &[Dropped]) -> Vec<Found> {
             drops: Drops {
                 reason: reason.into(),
                 packets,
+                are_translated: false,
             },
             packets: reasons.values().sum(),
         });
@@ -191,6 +192,43 @@ fn give_one(wait: &mut Slow, drops: Drops) {
         }
     }
     wait.seen.dropped = Some(drops);
+}
+
+/// Give connects that nobody answers to a firewall in another namespace of this host which drops
+/// SYNs to the same service, as many as there are such connects, from an address that none of them
+/// has: on the way it was changed (NAT).
+pub(in crate::diagnosis) fn give_translated(waits: &mut [Slow], dropped: &[Dropped]) {
+    let is_lost = |wait: &Slow| {
+        let is_again = wait.parts.of(Node::ConnectAgain) > 0;
+        let is_silent = matches!(wait.how, End::GivenUp | End::TimedOut);
+        wait.key.root == Node::Connect && wait.seen.dropped.is_none() && (is_again || is_silent)
+    };
+    let lost = waits.iter().filter(|wait| is_lost(wait));
+    let own: BTreeSet<IpAddr> = lost
+        .clone()
+        .map(|wait| canonical(wait.flow.local).ip())
+        .collect();
+    let mut services = BTreeMap::<SocketAddr, (u64, u64)>::new();
+    for wait in lost {
+        let (connects, syns) = services.entry(canonical(wait.flow.remote)).or_default();
+        let is_behind = |one: &&Dropped| {
+            let is_elsewhere = one.netns != wait.flow.netns && !own.contains(&one.from.ip());
+            &*one.reason == FIREWALL && is_elsewhere && one.to == canonical(wait.flow.remote)
+        };
+        *connects += 1;
+        *syns = dropped.iter().filter(is_behind).map(|one| one.syns).sum();
+    }
+    services.retain(|_, (connects, syns)| syns >= connects);
+    for wait in waits.iter_mut().filter(|wait| is_lost(wait)) {
+        if let Some(&(_, packets)) = services.get(&canonical(wait.flow.remote)) {
+            let drops = Drops {
+                reason: FIREWALL.into(),
+                packets,
+                are_translated: true,
+            };
+            give_one(wait, drops);
+        }
+    }
 }
 
 /// SYNs of as many connections are no stray ones.
@@ -458,6 +496,27 @@ mod tests {
         );
         let elsewhere = told_of(End::Data, "10.0.0.3:6379");
         assert!(!elsewhere.contains("firewall"), "{elsewhere}");
+    }
+
+    /// As of a router of containers whose address has no port left.
+    #[test]
+    fn syns_that_a_firewall_drops_behind_nat_have_another_address() {
+        let told_of = |from: &str, packets| {
+            let to = "10.0.0.2:6379".parse().unwrap();
+            let drops = dropped(FIREWALL, from.parse().unwrap(), to, packets);
+            told_with(End::GivenUp, vec![drops]).findings[0]
+                .sentence
+                .clone()
+        };
+        let sentence = told_of("10.9.0.254:40000", 4);
+        assert!(
+            sentence.contains("4 SYNs to it were dropped after the address of their sender"),
+            "{sentence}"
+        );
+        for (from, packets) in [("10.9.0.254:40000", 2), ("10.0.0.1:49999", 4)] {
+            let other = told_of(from, packets);
+            assert!(!other.contains("NAT"), "{other}");
+        }
     }
 
     #[test]

@@ -305,7 +305,15 @@ pub(super) fn dropped(account: &Account<'_>, node: Node) -> Option<String> {
             sockets.insert(wait.socket(), drops);
         }
     }
-    let reason = &sockets.values().max_by_key(|drops| drops.packets)?.reason;
+    let most = sockets.values().max_by_key(|drops| drops.packets)?;
+    if most.are_translated {
+        return Some(format!(
+            "{} SYNs to it were dropped after the address of their sender had been changed (NAT): \
+             that may have no free port (conntrack -S, iptables -t nat -vnL)",
+            most.packets
+        ));
+    }
+    let reason = &most.reason;
     let for_it = sockets.values().filter(|drops| drops.reason == *reason);
     let packets = for_it.map(|drops| drops.packets).sum();
     let why = match node {
