@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::clock;
 use sockstamp_host::file_lock::{self, Held};
-use sockstamp_host::owner;
+use sockstamp_host::owner::{self, Ends};
 use sockstamp_host::sessions;
 use sockstamp_host::slept_for::{Awaited, Sockets};
 use sockstamp_host::unix::{Service, Unix};
@@ -183,6 +183,69 @@ struct Looks {
     asleep: HashMap<u32, Option<u64>>,
     /// Sessions at work, by the server whose processes they have, and when they were looked at.
     sessions: HashMap<u32, (Instant, Vec<Name>)>,
+    halted: Halted,
+}
+
+/// Stopped programs at the other ends of processes that wait for their clients.
+#[derive(Debug, Default)]
+struct Halted {
+    known: HashMap<u32, Search>,
+    searches: usize,
+    /// The CPU time of searches since it was taken: looks do not rest for it.
+    spent: Duration,
+}
+
+/// Searches for the stopped peer of a process.
+#[derive(Debug, Default)]
+struct Search {
+    /// Looks at the process until the next one.
+    looks: usize,
+    found: Option<Peer>,
+}
+
+/// A program at the other end of a connection.
+#[derive(Debug, Clone)]
+struct Peer {
+    pid: u32,
+    name: Name,
+}
+
+impl Halted {
+    /// Between two searches for one process.
+    const LOOKS: usize = 50;
+    /// Before the first one: who waits for clients for a moment needs none.
+    const FIRST: usize = 10;
+    /// Searches that are made. Each goes through the descriptors of all processes.
+    const MOST: usize = 2;
+
+    fn take_spent(&mut self) -> Duration {
+        std::mem::take(&mut self.spent)
+    }
+
+    /// Return such a program of a process, which has not read what it was sent, if it still is
+    /// stopped.
+    fn of(&mut self, pid: u32) -> Option<Name> {
+        let Self {
+            known,
+            searches,
+            spent,
+        } = self;
+        let first = || Search {
+            looks: Self::FIRST,
+            found: None,
+        };
+        let search = known.entry(pid).or_insert_with(first);
+        search.looks = search.looks.saturating_sub(1);
+        if search.found.is_none() && search.looks == 0 && *searches < Self::MOST {
+            let begin = self::spent();
+            search.found = halted_peer(pid, |process, ends| !owner::is_silent(process, ends));
+            search.looks = Self::LOOKS;
+            *searches += 1;
+            *spent += self::spent().saturating_sub(begin);
+        }
+        let peer = search.found.as_ref()?;
+        is_halted(peer.pid).then(|| peer.name.clone())
+    }
 }
 
 impl Looks {
@@ -193,6 +256,7 @@ impl Looks {
             clocks: HashMap::new(),
             asleep: HashMap::new(),
             sessions: HashMap::new(),
+            halted: Halted::default(),
         }
     }
 
@@ -210,9 +274,14 @@ impl Looks {
             let is_hidden = |pid: &&u32| is_hidden(&place(**pid));
             let (hidden, shown): (Vec<u32>, Vec<u32>) = processes.keys().partition(is_hidden);
             seen.hidden().extend(hidden);
-            let looks = shown.into_iter().filter_map(|pid| self.look(pid));
+            let looks = shown.into_iter().filter_map(|pid| {
+                let mut look = self.look(pid)?;
+                note_halted(&mut look, || self.halted.of(pid));
+                Some(look)
+            });
             seen.add(looks.collect());
-            rest = BETWEEN.max(self::spent().saturating_sub(spent) * SHARE);
+            let of_looks = self::spent().saturating_sub(spent + self.halted.take_spent());
+            rest = BETWEEN.max(of_looks * SHARE);
         }
     }
 
@@ -383,19 +452,38 @@ fn is_busy(service: &Service) -> bool {
     !states.iter().all(is_idle)
 }
 
-/// Return a stopped program at the other end of a process' connections. The search looks through
-/// the descriptors of all processes.
-fn halted_peer(pid: u32) -> Option<Name> {
+/// Return a stopped program at the other end of a process' connections, for which `counts` holds.
+/// The search looks through the descriptors of all processes.
+fn halted_peer(pid: u32, counts: impl Fn(u32, &Ends) -> bool) -> Option<Peer> {
     let connections = owner::connections(&place(pid));
     let peers = owner::of(&connections).into_iter();
-    let mut peers = peers.filter_map(|(ends, owner)| Some((ends.remote, owner.process?)));
-    let is_halted = |process: u32| {
-        let states = states(process);
-        let halted = |state: &Option<Sleep>| matches!(state, Some(Sleep::Stopped | Sleep::Frozen));
-        process != pid && !states.is_empty() && states.iter().all(halted)
+    let mut peers = peers.filter_map(|(ends, owner)| Some((ends, owner.process?)));
+    let is_it = |(ends, (process, _)): &(Ends, (u32, Name))| {
+        *process != pid && is_halted(*process) && counts(*process, ends)
     };
-    let (remote, (halted, name)) = peers.find(|(_, (process, _))| is_halted(*process))?;
-    Some(Name::from(format!("{name} (PID {halted}) at {remote}")))
+    let (ends, (halted, name)) = peers.find(is_it)?;
+    let remote = ends.remote;
+    Some(Peer {
+        pid: halted,
+        name: Name::from(format!("{name} (PID {halted}) at {remote}")),
+    })
+}
+
+/// Return true if all tasks of a process are stopped or frozen.
+fn is_halted(process: u32) -> bool {
+    let states = states(process);
+    let halted = |state: &Option<Sleep>| matches!(state, Some(Sleep::Stopped | Sleep::Frozen));
+    !states.is_empty() && states.iter().all(halted)
+}
+
+/// Note what a process may wait for whose tasks wait for its clients: a `halted` one.
+fn note_halted(look: &mut SleepLook, halted: impl FnOnce() -> Option<Name>) {
+    if let Some(task) = look.for_clients.first().copied()
+        && let Some(program) = halted()
+    {
+        look.for_clients.remove(&task);
+        look.tasks.insert(task, Some(Sleep::Halted(program)));
+    }
 }
 
 /// Looks at tasks of single processes, whenever they are asked for.
@@ -417,12 +505,7 @@ impl Tasks {
     pub fn look(&mut self, pid: u32) -> Option<SleepLook> {
         let looks = self.looks.get_or_insert_with(|| Looks::new(Unix::open()));
         let mut look = looks.look(pid).filter(|_| !is_hidden(&place(pid)))?;
-        if let Some(task) = look.for_clients.first().copied()
-            && let Some(program) = self.halted_peer(pid)
-        {
-            look.for_clients.remove(&task);
-            look.tasks.insert(task, Some(Sleep::Halted(program)));
-        }
+        note_halted(&mut look, || self.halted_peer(pid));
         Some(look)
     }
 
@@ -431,7 +514,11 @@ impl Tasks {
     fn halted_peer(&mut self, pid: u32) -> Option<Name> {
         const MOST: usize = 2;
         self.searches += 1;
-        (self.searches <= MOST).then(|| halted_peer(pid)).flatten()
+        let is_allowed = self.searches <= MOST;
+        let peer = is_allowed
+            .then(|| halted_peer(pid, |_, _| true))
+            .flatten()?;
+        Some(peer.name)
     }
 }
 

@@ -132,7 +132,9 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   by its title, other sessions in a transaction or at work are named, by theirs. The service at the other
   end of a Unix socket is named by sock_diag(7), with what its own tasks sleep in; an event loop,
   which watches its clients, too, waits for it if it has something to do, or if the connection was
-  opened less than 2 s ago. Of a process with more than 64 tasks, those are looked at that have run
+  opened less than 2 s ago. A program on this host at the other end of a connection, which is stopped
+  or frozen and has not read what it was sent, is named where the tasks of a service wait for its
+  clients alone; two searches are made for such programs. Of a process with more than 64 tasks, those are looked at that have run
   in the last second. Looks at tasks take 2 % of a CPU at most: `stat` needed 0.73 s of CPU time
   in 10 s for a service with 509 threads, and 0.63 s for the same one with 11.
 - *Timers*: an event wait that ends by itself (the time in the call of epoll, poll or select) when a

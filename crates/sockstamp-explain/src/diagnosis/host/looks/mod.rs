@@ -478,7 +478,8 @@ impl<'a> Usual<'a> {
             .tasks
             .iter()
             .filter(|(_, of)| of.as_ref() == Some(sleep));
-        if look.tasks.len() == 1 {
+        // Without such waits, a peer is stopped all the same.
+        if look.tasks.len() == 1 || matches!(sleep, Sleep::Halted(_)) {
             return tasks.count();
         }
         if self.without.len() >= LEAST {

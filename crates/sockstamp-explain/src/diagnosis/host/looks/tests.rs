@@ -50,6 +50,17 @@ fn a_task_that_is_alone_in_its_event_wait_is_kept_by_nothing_else() {
     assert_eq!(served(&looks).slept.unwrap().sleep, asks);
 }
 
+/// As of a replica that is stopped, which it is between the waits, too.
+#[test]
+fn a_peer_that_is_stopped_is_named_whatever_it_was_before() {
+    let halted = Sleep::Halted("redis-server (PID 9) at 10.0.0.7:40000".into());
+    let at = |of: u64, ms: u64| look(of * 100 + ms, Some(halted.clone()), Sleep::Lock);
+    let looks: Vec<_> = (0..10).flat_map(|of| [at(of, 25), at(of, 75)]).collect();
+    let seen = served(&looks);
+    assert_eq!(seen.slept.unwrap().sleep, halted);
+    assert!(seen.held_up && !seen.idle);
+}
+
 /// As of a server with a thread for each connection, whose client lost the rest of a body.
 /// Others may read the connections of other clients.
 #[test]
