@@ -11,7 +11,9 @@ const server = http2.createServer();
 server.on('stream', stream => {
 	stream.respond({':status': 200, 'content-type': 'application/grpc'});
 	people.add(stream);
-	stream.on('data', said => { for (const one of people) if (one !== stream) one.write(said); });
+	stream.on('data', said => {
+		for (const one of people) if (one !== stream) one.write(said);
+	});
 	stream.on('close', () => people.delete(stream));
 	stream.on('error', () => {});
 });
