@@ -472,7 +472,8 @@ impl<'a> Usual<'a> {
     }
 
     /// Return how many tasks more than otherwise sleep in it. Where no look shows otherwise, those
-    /// count that are not always so; nobody is stopped for want of something to do.
+    /// count that are not always so; nobody is stopped, or has no memory, for want of something to
+    /// do.
     fn beyond(&self, sleep: &Sleep, look: &SleepLook) -> usize {
         let tasks = look
             .tasks
@@ -489,7 +490,7 @@ impl<'a> Usual<'a> {
         let changes = |task: u32| self.changing.contains(&(look.pid, task));
         let changing = tasks.filter(|(task, _)| changes(**task)).count();
         match sleep {
-            Sleep::Stopped | Sleep::Frozen => stopped,
+            Sleep::Stopped | Sleep::Frozen | Sleep::Memory => stopped,
             Sleep::Lock => changing.min(self.unserved(look)),
             _ => changing,
         }

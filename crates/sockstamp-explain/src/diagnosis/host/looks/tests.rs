@@ -50,6 +50,17 @@ fn a_task_that_is_alone_in_its_event_wait_is_kept_by_nothing_else() {
     assert_eq!(served(&looks).slept.unwrap().sleep, asks);
 }
 
+/// As of a thread that has the lock of an interpreter, in a cgroup without room.
+#[test]
+fn a_task_without_memory_is_named_though_it_is_always_so() {
+    let looks: Vec<_> = (0..10)
+        .map(|of| look(of * 100 + 25, Some(Sleep::Memory), Sleep::Lock))
+        .collect();
+    let seen = served(&looks);
+    assert_eq!(seen.slept.unwrap().sleep, Sleep::Memory);
+    assert!(seen.held_up);
+}
+
 /// As of a replica that is stopped, which it is between the waits, too.
 #[test]
 fn a_peer_that_is_stopped_is_named_whatever_it_was_before() {
