@@ -37,9 +37,16 @@ const YOUNG: Duration = Duration::from_secs(2);
 pub struct Sockets {
     listed: HashMap<NetnsInode, Listed>,
     unix: Unix,
-    /// When Unix sockets were seen first, by namespace and inode.
-    first_seen: HashMap<(NetnsInode, u64), Instant>,
+    /// Unix sockets that were seen, by namespace and inode.
+    seen: HashMap<(NetnsInode, u64), Seen>,
     begun: Option<Instant>,
+}
+
+/// When a socket was seen first and last.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    first: Instant,
+    last: Instant,
 }
 
 /// The end of a wait in a call of a task.
@@ -164,11 +171,20 @@ impl Sockets {
 
     /// Return true for a socket that was opened after the first look, and not long ago.
     fn is_young(&mut self, netns: NetnsInode, inode: u64) -> bool {
-        let now = Instant::now();
-        self.first_seen.retain(|_, seen| seen.elapsed() < YOUNG * 4);
-        let seen = *self.first_seen.entry((netns, inode)).or_insert(now);
-        let is_new = self.begun.is_some_and(|begun| seen > begun + OLDEST);
-        is_new && seen.elapsed() < YOUNG
+        self.is_young_at(Instant::now(), (netns, inode))
+    }
+
+    fn is_young_at(&mut self, now: Instant, socket: (NetnsInode, u64)) -> bool {
+        // One that is still looked at stays known: it would be new again.
+        self.seen.retain(|_, seen| now < seen.last + YOUNG * 4);
+        let first_look = Seen {
+            first: now,
+            last: now,
+        };
+        let seen = self.seen.entry(socket).or_insert(first_look);
+        seen.last = now;
+        let is_new = self.begun.is_some_and(|begun| seen.first > begun + OLDEST);
+        is_new && now < seen.first + YOUNG
     }
 
     /// Return a socket, if it is one of TCP or UDP.
@@ -476,6 +492,19 @@ mod tests {
             }
         });
         (found, server)
+    }
+
+    #[test]
+    fn a_unix_socket_that_is_looked_at_grows_old_once() {
+        let begun = Instant::now();
+        let mut sockets = Sockets {
+            begun: Some(begun),
+            ..Sockets::default()
+        };
+        let mut is_young =
+            |seconds| sockets.is_young_at(begun + Duration::from_secs(seconds), (NetnsInode(1), 7));
+        assert!(is_young(1));
+        assert!((3..60).all(|seconds| !is_young(seconds)));
     }
 
     #[test]
