@@ -22,7 +22,8 @@ type Service = (NetnsInode, SocketAddr);
 pub(crate) struct FullQueues {
     sockets: AcceptQueues,
     full: BTreeMap<Service, Vec<FullQueue>>,
-    known: BTreeMap<Service, AcceptQueue>,
+    /// Queues at the last look, by the cookies of their listeners.
+    known: BTreeMap<(Service, u64), AcceptQueue>,
     last: Option<Instant>,
     looks: u32,
 }
@@ -57,13 +58,15 @@ impl FullQueues {
         self.last = Some(Instant::now());
         self.looks += 1;
         for (service, netns) in places {
-            let Some(found) = self.sockets.at(netns, service.1) else {
-                continue;
-            };
-            let before = self.known.insert(service, found);
-            let was_full = before.is_some_and(|before| found.was_full_since(before));
-            if found.is_full() || was_full {
-                let AcceptQueue { queue, limit, .. } = found;
+            let mut full = None;
+            for found in self.sockets.at(netns, service.1) {
+                let before = self.known.insert((service, found.cookie), found);
+                let was_full = before.is_some_and(|before| found.was_full_since(before));
+                if found.is_full() || was_full {
+                    full.get_or_insert(found);
+                }
+            }
+            if let Some(AcceptQueue { queue, limit, .. }) = full {
                 let look = FullQueue { at, queue, limit };
                 self.full.entry(service).or_default().push(look);
             }

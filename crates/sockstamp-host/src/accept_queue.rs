@@ -17,6 +17,8 @@ const MOST: usize = 256;
 /// An accept queue at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptQueue {
+    /// The listener that has it: several tasks may listen at one address.
+    pub cookie: u64,
     /// Connections that wait for accept().
     pub queue: u32,
     /// The most that may wait, less one.
@@ -37,7 +39,8 @@ impl AcceptQueue {
     /// two since, and more was dropped.
     #[must_use]
     pub const fn was_full_since(self, before: Self) -> bool {
-        self.queue > 0 && self.queue + 1 >= self.limit && self.drops != before.drops
+        let is_it = self.cookie == before.cookie;
+        is_it && self.queue > 0 && self.queue + 1 >= self.limit && self.drops != before.drops
     }
 }
 
@@ -59,18 +62,21 @@ impl AcceptQueues {
         )
     }
 
-    /// Return the queue of the service at an address of a namespace. Where several tasks listen
-    /// there with sockets of their own, that is the one with the least room.
+    /// Return the queues of the service at an address of a namespace, that with the least room
+    /// first: several tasks may listen there with sockets of their own.
     #[must_use]
-    pub fn at(&self, netns: NetnsInode, service: SocketAddr) -> Option<AcceptQueue> {
-        let socket = self.0.get(&netns)?;
+    pub fn at(&self, netns: NetnsInode, service: SocketAddr) -> Vec<AcceptQueue> {
         let mut found: Vec<AcceptQueue> = Vec::new();
+        let Some(socket) = self.0.get(&netns) else {
+            return found;
+        };
         // A namespace that has ended has no listeners.
         let _ = sock_diag::each_by(socket, &[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
             found.extend(queue(entry, canonical(service)));
         });
         let room = |queue: &AcceptQueue| i64::from(queue.limit) - i64::from(queue.queue);
-        found.into_iter().min_by_key(room)
+        found.sort_by_key(room);
+        found
     }
 }
 
@@ -79,6 +85,7 @@ fn queue(entry: Entry<'_>, service: SocketAddr) -> Option<AcceptQueue> {
     let local = canonical(entry.local()?);
     let is_it = local == service || local.ip().is_unspecified() && local.port() == service.port();
     let queue = AcceptQueue {
+        cookie: entry.cookie()?,
         queue: entry.receive_queue()?,
         limit: entry.send_queue()?,
         drops: entry
@@ -102,17 +109,23 @@ mod tests {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         nix::sys::socket::listen(&listening, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
         let service = listening.local_addr().unwrap();
-        let empty = queues.at(netns, service).unwrap();
+        let at = || queues.at(netns, service).first().copied();
+        let empty = at().unwrap();
         assert_eq!((empty.queue, empty.limit), (0, 1));
         let waiting = [(); 2].map(|()| TcpStream::connect(service).unwrap());
-        let queue = queues.at(netns, service).unwrap();
+        let queue = at().unwrap();
         assert!(queue.queue == 2 && queue.is_full(), "{queue:?}");
         assert!(!queue.was_full_since(empty));
         let dropped = AcceptQueue { drops: 1, ..queue };
         assert!(dropped.was_full_since(empty));
+        let other = AcceptQueue {
+            cookie: queue.cookie + 1,
+            ..dropped
+        };
+        assert!(!other.was_full_since(empty));
         drop(listening.accept().unwrap());
-        assert!(!queues.at(netns, service).unwrap().is_full());
+        assert!(!at().unwrap().is_full());
         drop((waiting, listening));
-        assert_eq!(queues.at(netns, service), None);
+        assert_eq!(at(), None);
     }
 }

@@ -231,7 +231,10 @@ impl Looks {
 }
 
 fn full(queues: &AcceptQueues, netns: NetnsInode, service: SocketAddr) -> Option<[u32; 2]> {
-    let found = queues.at(netns, service).filter(|queue| queue.is_full());
+    let found = queues
+        .at(netns, service)
+        .into_iter()
+        .find(|queue| queue.is_full());
     found.map(|AcceptQueue { queue, limit, .. }| [queue, limit])
 }
 
