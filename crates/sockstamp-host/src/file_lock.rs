@@ -1,9 +1,12 @@
 //! Who holds a lock on a file that a process waits for: proc(5)'s `/proc/locks`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sockstamp_model::name::Name;
+
+use crate::sessions::parent;
 
 /// Descriptors of a process that are looked at.
 const MOST: usize = 256;
@@ -25,6 +28,13 @@ struct Line {
     waits: bool,
     writes: bool,
     pid: u32,
+    file: File,
+}
+
+/// A file: its inode, and the file system that numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct File {
+    device: (u32, u32),
     inode: u64,
 }
 
@@ -37,25 +47,22 @@ pub fn awaited(pid: u32) -> Option<Held> {
 }
 
 /// Return a lock of another process on a file that a process has open: it may try again by a timer.
-/// A parent hands its own files on, such as that with its PID.
+/// A parent hands its own files on, such as that with its PID, or one by which its children take
+/// turns.
 #[must_use]
 pub fn tried(pid: u32) -> Option<Held> {
     let text = fs::read_to_string("/proc/locks").ok()?;
-    let own = [0, pid, parent(pid)?];
+    let parent = parent(pid)?;
+    let own = [0, pid, parent];
     let of_others = |line: &Line| !line.waits && line.writes && !own.contains(&line.pid);
     let locks: Vec<_> = lines(&text).filter(of_others).collect();
     if locks.is_empty() {
         return None;
     }
-    let open: Vec<_> = files(pid).map(|(inode, _)| inode).collect();
-    held(locks.into_iter().find(|lock| open.contains(&lock.inode))?)
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    let (_, after) = stat.rsplit_once(')')?;
-    after.split_ascii_whitespace().nth(1)?.parse().ok()
+    let open: Vec<_> = files(pid).map(|(file, _)| file).collect();
+    let lock = locks.into_iter().find(|lock| open.contains(&lock.file))?;
+    let is_handed_on = files(parent).any(|(file, _)| file == lock.file);
+    held(lock).filter(|_| !is_handed_on)
 }
 
 /// Return what keeps a process waiting.
@@ -83,43 +90,68 @@ fn lines(text: &str) -> impl Iterator<Item = Line> {
             writes,
             // Locks of an open file have no process: -1.
             pid: fields.next()?.parse().unwrap_or(0),
-            inode: fields.next()?.rsplit(':').next()?.parse().ok()?,
+            file: file(fields.next()?)?,
         })
     };
     text.lines().take(MOST_LOCKS).filter_map(line)
 }
 
+/// Read a file of the list: its device in hexadecimal, then its inode.
+fn file(text: &str) -> Option<File> {
+    let mut fields = text.split(':');
+    let mut number = || u32::from_str_radix(fields.next()?, 16).ok();
+    let device = (number()?, number()?);
+    let inode = fields.next()?.parse().ok()?;
+    Some(File { device, inode })
+}
+
 fn held(lock: Line) -> Option<Held> {
     let name = fs::read(format!("/proc/{}/comm", lock.pid)).ok()?;
     let name = name.strip_suffix(b"\n").unwrap_or(&name);
-    let path = files(lock.pid).find(|(inode, _)| *inode == lock.inode);
+    let path = files(lock.pid).find(|(file, _)| *file == lock.file);
     Some(Held {
         holder: Name::from(name),
         file: match path {
             Some((_, path)) => Name::from(path.as_os_str()),
-            None => Name::from(format!("inode {}", lock.inode)),
+            None => Name::from(format!("inode {}", lock.file.inode)),
         },
     })
 }
 
-/// Return the files that a process has open: inode and path. Nothing of that asks a file system,
+/// Return the files that a process has open, with their paths. Nothing of that asks a file system,
 /// which may not answer.
-fn files(pid: u32) -> impl Iterator<Item = (u64, PathBuf)> {
+fn files(pid: u32) -> impl Iterator<Item = (File, PathBuf)> {
     let process = Path::new("/proc").join(pid.to_string());
+    let devices = devices(&fs::read_to_string(process.join("mountinfo")).unwrap_or_default());
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
     open.flatten().take(MOST).filter_map(move |descriptor| {
         let path = fs::read_link(descriptor.path()).ok()?;
         let is_file = path.is_absolute() && !path.starts_with("/dev");
-        let inode = is_file.then(|| inode(&process, &descriptor.file_name()))??;
-        Some((inode, path))
+        let about = process.join("fdinfo").join(descriptor.file_name());
+        let about = is_file.then(|| fs::read_to_string(about).ok())??;
+        let field = |name| {
+            let line = about.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<u64>().ok()
+        };
+        let file = File {
+            device: *devices.get(&field("mnt_id:")?)?,
+            // The kernel tells it since v5.14.
+            inode: field("ino:")?,
+        };
+        Some((file, path))
     })
 }
 
-/// Return the inode of a descriptor; the kernel tells it since v5.14.
-fn inode(process: &Path, descriptor: &std::ffi::OsStr) -> Option<u64> {
-    let about = fs::read_to_string(process.join("fdinfo").join(descriptor)).ok()?;
-    let line = about.lines().find_map(|line| line.strip_prefix("ino:"))?;
-    line.trim().parse().ok()
+/// Return the devices of mounts by their numbers, from proc(5)'s `mountinfo`: there they are
+/// decimal.
+fn devices(mounts: &str) -> BTreeMap<u64, (u32, u32)> {
+    let device = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let mount = fields.next()?.parse().ok()?;
+        let (major, minor) = fields.nth(1)?.split_once(':')?;
+        Some((mount, (major.parse().ok()?, minor.parse().ok()?)))
+    };
+    mounts.lines().filter_map(device).collect()
 }
 
 #[cfg(test)]
@@ -135,8 +167,13 @@ mod tests {
 
     #[test]
     fn who_waits_stands_below_who_holds() {
-        let of = |pid| blocker(lines(LOCKS), pid).map(|lock| (lock.pid, lock.inode));
-        assert_eq!(of(2600), Some((2512, 5678)));
+        let of = |pid| blocker(lines(LOCKS), pid).map(|lock| (lock.pid, lock.file));
+        let device = (0xfd, 1);
+        let file = File {
+            device,
+            inode: 5678,
+        };
+        assert_eq!(of(2600), Some((2512, file)));
         assert_eq!(of(2512), None);
         let all: Vec<_> = lines(LOCKS).map(|lock| (lock.pid, lock.writes)).collect();
         assert_eq!(all, [(2512, true), (2600, true), (9, false), (0, true)]);
@@ -147,10 +184,29 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let inode = file.as_file().metadata().unwrap().ino();
         let open: Vec<_> = files(std::process::id()).collect();
-        assert!(open.contains(&(inode, file.path().to_owned())), "{open:?}");
-        assert_eq!(
-            parent(std::process::id()),
-            Some(std::os::unix::process::parent_id())
+        let found = open.iter().find(|(_, path)| path == file.path());
+        assert!(
+            found.is_some_and(|(found, _)| found.inode == inode),
+            "{open:?}"
         );
+    }
+
+    /// The witnesses are lock(2) and the kernel's list of such locks.
+    #[test]
+    fn a_lock_of_this_process_is_on_a_file_that_it_has_open() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().lock().unwrap();
+        let text = fs::read_to_string("/proc/locks").unwrap();
+        let own = std::process::id();
+        let locked = lines(&text).filter(|line| line.pid == own);
+        let locked: Vec<_> = locked.map(|line| line.file).collect();
+        let mut open = files(own).filter(|(open, _)| locked.contains(open));
+        assert!(open.any(|(_, path)| path == file.path()), "{locked:?}");
+    }
+
+    #[test]
+    fn a_device_is_decimal_in_the_list_of_mounts() {
+        let mounts = "36 35 253:1 / /data rw,noatime master:1 - ext4 /dev/vda rw\n";
+        assert_eq!(devices(mounts), BTreeMap::from([(36, (0xfd, 1))]));
     }
 }
