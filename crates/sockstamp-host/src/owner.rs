@@ -12,7 +12,7 @@ use crate::descriptors;
 use crate::netns;
 use crate::slept_for::{self, Line};
 
-/// Processes of a namespace that are asked for their sockets, at most.
+/// Processes of all these namespaces that are asked for their sockets, at most.
 const MOST: usize = 4096;
 /// Connections of a process that are listed, at most.
 const MOST_CONNECTIONS: usize = 64;
@@ -210,21 +210,43 @@ fn holders(wanted: &BTreeSet<(NetnsInode, u64)>) -> BTreeMap<(NetnsInode, u64), 
     if wanted.is_empty() {
         return holders;
     }
-    let mut pids: Vec<u32> = netns::pids().collect();
-    pids.sort_unstable();
-    for pid in pids.into_iter().rev().take(MOST).rev() {
+    let process = |pid: u32| {
         let process = PathBuf::from(format!("/proc/{pid}"));
-        let Some(netns) = netns::of_process(&process).filter(|netns| places.contains(netns)) else {
-            continue;
-        };
+        let netns = netns::of_process(&process).filter(|netns| places.contains(netns))?;
+        // Numbers begin anew at their limit.
+        Some((started(&process)?, pid, netns, process))
+    };
+    let processes = netns::pids().filter_map(process).collect();
+    for (_, pid, netns, process) in last_and_first(processes, MOST) {
+        if holders.len() == wanted.len() {
+            break;
+        }
         let name = fs::read(process.join("comm")).unwrap_or_default();
         let name = Name::from(String::from_utf8_lossy(&name).trim_end());
         let held = sockets_of(&process).map(|inode| (netns, inode));
         for socket in held.filter(|socket| wanted.contains(socket)) {
-            holders.insert(socket, (pid, name.clone()));
+            holders.entry(socket).or_insert_with(|| (pid, name.clone()));
         }
     }
     holders
+}
+
+/// Return these in the order from the last to the first. Of more than that, those in the middle are
+/// left out: services begin with the host, and workers come last.
+fn last_and_first<T: Ord>(mut all: Vec<T>, most: usize) -> impl Iterator<Item = T> {
+    all.sort_unstable();
+    if let Some(beyond) = all.len().checked_sub(most) {
+        all.drain(most / 2..most / 2 + beyond);
+    }
+    all.into_iter().rev()
+}
+
+/// Return when a process was started, in ticks: field 22 of proc(5)'s `/proc/PID/stat`.
+fn started(process: &Path) -> Option<u64> {
+    let stat = fs::read(process.join("stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 fn sockets_of(process: &Path) -> impl Iterator<Item = u64> {
@@ -281,6 +303,27 @@ mod tests {
         }
         assert_eq!(found.get(&elsewhere), None);
     }
+
+    #[test]
+    fn of_too_many_processes_the_first_and_the_last_are_asked() {
+        let asked = |all: &[u32], most| last_and_first(all.to_vec(), most).collect::<Vec<_>>();
+        assert_eq!(asked(&[3, 1, 2], 4), [3, 2, 1]);
+        assert_eq!(asked(&[5, 3, 1, 2, 4, 6], 4), [6, 5, 2, 1]);
+        assert!(asked(&[], 4).is_empty());
+    }
+
+    /// The witness is the order in which they were started.
+    #[test]
+    fn a_child_starts_after_its_parent() {
+        let child = std::process::Command::new("sleep").arg("60").spawn();
+        let mut child = child.unwrap();
+        let of_child = started(Path::new(&format!("/proc/{}", child.id())));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let own = started(Path::new("/proc/self"));
+        assert!(own.is_some() && own <= of_child, "{own:?} {of_child:?}");
+    }
+
     #[test]
     fn the_connections_of_a_process_are_those_that_it_holds() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
