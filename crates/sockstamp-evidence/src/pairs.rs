@@ -8,33 +8,45 @@ use sockstamp_model::flow::{Flow, NetnsInode, Protocol};
 
 /// Connections within this host that are looked at between two tellings of what was found.
 const MOST: usize = 32;
+/// Connections that were looked at, of which each is looked at once.
+const MOST_KNOWN: usize = 1024;
 
 /// One end of a connection, as its process has it.
 type End = (NetnsInode, SocketAddr, SocketAddr);
 
-/// Connections that were looked at, and whether they are such pairs.
+/// Connections that were looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Pairs(BTreeMap<End, bool>);
+pub(crate) struct Pairs {
+    /// Whether they are such pairs.
+    known: BTreeMap<End, bool>,
+    /// Looks since pairs were told.
+    looks: usize,
+}
 
 impl Pairs {
     /// Look at a connection of a process, once.
     pub(crate) fn look(&mut self, pid: u32, flow: &Flow) {
         let is_here = flow.protocol == Protocol::Tcp && flow.local.ip() == flow.remote.ip();
-        if pid == 0 || !is_here || self.0.len() >= MOST {
+        let end = (flow.netns, flow.local, flow.remote);
+        if pid == 0 || !is_here || self.looks >= MOST || self.known.contains_key(&end) {
             return;
         }
-        let end = (flow.netns, flow.local, flow.remote);
-        let is_pair = || listener::wakes_itself(pid, flow.local, flow.remote);
-        self.0.entry(end).or_insert_with(is_pair);
+        self.looks += 1;
+        let is_pair = listener::wakes_itself(pid, flow.local, flow.remote);
+        self.known.insert(end, is_pair);
     }
 
-    /// Return the pairs. They alone stay known, so that there is room for others, and none of them
-    /// where they fill it.
+    /// Return the pairs. Where too many connections are known, pairs alone stay so, and none of
+    /// them where they fill the room.
     pub(crate) fn found(&mut self) -> Vec<End> {
-        self.0.retain(|_, is_pair| *is_pair);
-        let found = self.0.keys().copied().collect();
-        if self.0.len() >= MOST {
-            self.0.clear();
+        self.looks = 0;
+        let pairs = self.known.iter().filter(|(_, is_pair)| **is_pair);
+        let found = pairs.map(|(end, _)| *end).collect();
+        if self.known.len() >= MOST_KNOWN {
+            self.known.retain(|_, is_pair| *is_pair);
+        }
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
         }
         found
     }
@@ -74,10 +86,23 @@ mod tests {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             ..own
         };
-        let ports = (1..).take(2 * MOST);
-        ports.for_each(|port| pairs.look(std::process::id(), &far(port)));
-        assert_eq!(pairs.0.len(), MOST);
+        let look = |pairs: &mut Pairs| {
+            let ports = (1..).take(2 * MOST);
+            ports.for_each(|port| pairs.look(std::process::id(), &far(port)));
+        };
+        look(&mut pairs);
+        // Both ends of the pair were looked at before.
+        assert_eq!((pairs.looks, pairs.known.len()), (MOST, MOST + 2));
         assert_eq!(pairs.found(), known);
-        assert_eq!(pairs.0.len(), 1);
+        look(&mut pairs);
+        // Those that were looked at are not looked at again.
+        assert_eq!((pairs.looks, pairs.known.len()), (MOST, 2 * MOST + 2));
+        pairs.found();
+        look(&mut pairs);
+        assert_eq!(pairs.looks, 0);
+        let others = (1..).map(|port| ((own.netns, far(port).local, own.remote), false));
+        pairs.known.extend(others.take(MOST_KNOWN));
+        assert_eq!(pairs.found(), known);
+        assert_eq!(pairs.known.len(), 1);
     }
 }
