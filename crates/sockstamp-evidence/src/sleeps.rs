@@ -25,7 +25,8 @@ const AFTER: Duration = Duration::from_secs(10);
 /// Processes that are looked at, at most, and tasks of each.
 const MOST: usize = 16;
 const MOST_TASKS: usize = 64;
-/// Looks that are kept. Beyond, every second one is left out: they are of the whole time.
+/// Looks that are kept. Beyond, every second round of them is left out: they are of the whole time,
+/// and of every process.
 const MOST_LOOKS: usize = 2000;
 /// The thread rests this many times as long as its looks take of a CPU.
 const SHARE: u32 = 50;
@@ -40,10 +41,13 @@ pub(crate) struct Sleeps {
     seen: Seen,
 }
 
+/// Looks of one moment, at one process each.
+type Round = Vec<SleepLook>;
+
 /// All looks.
 #[derive(Debug, Clone, Default)]
 struct Seen {
-    looks: Arc<Mutex<Vec<SleepLook>>>,
+    rounds: Arc<Mutex<Vec<Round>>>,
     /// Processes whose tasks may not be looked at.
     hidden: Arc<Mutex<BTreeSet<u32>>>,
 }
@@ -88,30 +92,46 @@ impl Sleeps {
 
     /// Return all looks until now.
     pub(crate) fn seen(&self) -> Vec<SleepLook> {
-        self.seen.all().clone()
+        self.seen.all().iter().flatten().cloned().collect()
     }
 }
 
 impl Seen {
-    fn add(&self, looks: Vec<SleepLook>) {
+    fn add(&self, round: Round) {
         let mut all = self.all();
-        all.extend(looks);
-        if all.len() > MOST_LOOKS {
-            let mut is_kept = false;
-            all.retain(|_| {
-                is_kept = !is_kept;
-                is_kept
-            });
+        all.push(round);
+        if all.iter().map(Vec::len).sum::<usize>() > MOST_LOOKS {
+            *all = thinned(std::mem::take(&mut all));
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<SleepLook>> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Vec<Round>> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hidden(&self) -> MutexGuard<'_, BTreeSet<u32>> {
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Leave out every second round. Tasks that had run until then have run until the next.
+fn thinned(rounds: Vec<Round>) -> Vec<Round> {
+    let mut kept = Vec::with_capacity(rounds.len() / 2 + 1);
+    let mut rounds = rounds.into_iter();
+    while let Some(left_out) = rounds.next() {
+        let Some(mut round) = rounds.next() else {
+            kept.push(left_out);
+            break;
+        };
+        for before in left_out {
+            let mut later = round.iter_mut();
+            if let Some(look) = later.find(|look| look.pid == before.pid) {
+                look.stirred.extend(before.stirred);
+            }
+        }
+        kept.push(round);
+    }
+    kept
 }
 
 /// Return the CPU time of this thread: a busy host makes looks last longer, not dearer.
@@ -605,6 +625,8 @@ fn name_and_state(stat: &str) -> Option<(&str, char)> {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::clock::Timestamp;
+
     use super::*;
 
     #[test]
@@ -642,11 +664,55 @@ mod tests {
         let waiting = thread::spawn(move || wait.recv());
         let mut sleeps = Sleeps::open();
         sleeps.add(std::process::id());
-        thread::sleep(BETWEEN * 5);
-        let looks = sleeps.seen();
+        let asleep = |look: &SleepLook| look.tasks.values().any(|task| *task == Some(Sleep::Lock));
+        let begin = Instant::now();
+        let is_seen = loop {
+            let looks = sleeps.seen();
+            if looks.iter().filter(|look| asleep(look)).count() >= 2 {
+                break true;
+            }
+            if begin.elapsed() > Duration::from_secs(30) {
+                break false;
+            }
+            thread::sleep(BETWEEN);
+        };
         drop(end);
         assert!(waiting.join().unwrap().is_err());
-        let asleep = |look: &SleepLook| look.tasks.values().any(|task| *task == Some(Sleep::Lock));
-        assert!(looks.len() >= 2 && looks.iter().all(asleep), "{looks:?}");
+        assert!(is_seen, "{:?}", sleeps.seen());
+    }
+
+    #[test]
+    fn of_too_many_looks_all_processes_keep_theirs() {
+        let look = |of: u64, pid: u32| SleepLook {
+            stirred: [pid * 10 + u32::from(of == 0)].into(),
+            ..SleepLook::new(pid, Timestamp::from_nanos(of))
+        };
+        let seen = Seen::default();
+        for of in 0..2 {
+            seen.add(vec![look(of, 1), look(of, 2)]);
+        }
+        let rounds = thinned(seen.all().clone());
+        let [round] = &rounds[..] else {
+            panic!("{rounds:?}");
+        };
+        let of = |look: &SleepLook| (look.pid, look.stirred.iter().copied().collect::<Vec<_>>());
+        let looks: Vec<_> = round.iter().map(of).collect();
+        assert_eq!(looks, [(1, vec![10, 11]), (2, vec![20, 21])]);
+        let most = MOST_LOOKS as u64;
+        (0..2 * most).for_each(|of| seen.add(vec![look(of, 1), look(of, 2)]));
+        let count = |pid| {
+            seen.all()
+                .iter()
+                .flatten()
+                .filter(|look| look.pid == pid)
+                .count()
+        };
+        assert!(count(1) == count(2) && count(1) * 2 <= MOST_LOOKS);
+        // The last look of all is kept.
+        let all = seen.all();
+        assert_eq!(
+            all.last().unwrap()[0].at,
+            Timestamp::from_nanos(2 * most - 1)
+        );
     }
 }
