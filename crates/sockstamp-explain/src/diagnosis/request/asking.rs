@@ -46,8 +46,12 @@ impl Sends {
         sent.until = sent.until.max(end.as_nanos());
     }
 
-    /// Return the longest gap within a wait; `None` where nothing is known of its sends.
+    /// Return the longest gap within a wait; `None` where nothing is known of its sends, or where
+    /// there were more gaps than are kept.
     fn longest(&self, wait: &Slow) -> Option<(Moment, Moment)> {
+        if self.gaps == MOST {
+            return None;
+        }
         let sent = self.sockets.get(&wait.socket())?;
         let inside = |(begin, end): &(Moment, Moment)| *begin >= wait.begin && *end <= wait.end;
         let gaps = sent.gaps.iter().copied().filter(inside);
@@ -59,7 +63,7 @@ impl Sends {
 /// Have questions that are sent in parts last as long as their only pause, which has half of their
 /// time. Others are sent at the pace of their program: take them out, and return notes of them.
 pub(in crate::diagnosis) fn pauses(waits: &mut Vec<Slow>, sends: &Sends) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut paced = BTreeMap::<Key, Vec<u64>>::new();
     waits.retain_mut(|wait| {
         if !is_sent_in_parts(wait) {
             return true;
@@ -68,14 +72,15 @@ pub(in crate::diagnosis) fn pauses(waits: &mut Vec<Slow>, sends: &Sends) -> Vec<
             return true;
         };
         if (end - begin) * 2 < wait.time() {
-            notes.push(paced(wait));
+            paced.entry(wait.key.clone()).or_default().push(wait.time());
             return false;
         }
         wait.parts = Parts::divide(end - begin, [], Node::Request);
         (wait.begin, wait.end) = (begin, end);
         true
     });
-    notes
+    let notes = paced.iter().map(|(key, times)| pace(key, times));
+    notes.collect()
 }
 
 /// Leave out questions that are sent in parts, unless each is on a connection of its own and all
@@ -104,12 +109,16 @@ fn is_sent_in_parts(wait: &Slow) -> bool {
     wait.key.root == Node::Request && wait.key.role == Role::Asks
 }
 
-fn paced(wait: &Slow) -> String {
-    let (program, time) = (&wait.key.program, Nanos(wait.time()));
-    let service = service(wait.key.service);
+fn pace(key: &Key, times: &[u64]) -> String {
+    let (program, service) = (&key.program, service(key.service));
+    let longest = Nanos(times.iter().copied().max().unwrap_or(0));
+    let requests = match times.len() {
+        1 => format!("a request to {service} for {longest}"),
+        count => format!("{count} requests to {service} for up to {longest} each"),
+    };
     format!(
-        "{program} sends parts of a request to {service} for {time}: it reads, waits for more to \
-         send, or has a rate of its own"
+        "{program} sends parts of {requests}: it reads, waits for more to send, or has a rate of its \
+         own"
     )
 }
 
@@ -119,6 +128,8 @@ mod tests {
     use sockstamp_model::part::Part;
     use sockstamp_model::wait::{End, Kind, Waits};
 
+    use super::*;
+    use crate::diagnosis::source::of_wait;
     use crate::diagnosis::tests::{at, flow, sent, summary, wait};
     use crate::diagnosis::{Case, Diagnosis, Scope};
 
@@ -193,5 +204,26 @@ mod tests {
             paced.notes[0].contains("sends parts of a request"),
             "{paced:?}"
         );
+    }
+
+    #[test]
+    fn requests_at_a_pace_are_one_note() {
+        let mut waits: Vec<_> = [2_000, 3_000, 1_000]
+            .map(|time| of_wait(&wait(Kind::Request, End::Data, 1_000, time)))
+            .into();
+        waits.iter_mut().for_each(|wait| wait.key.role = Role::Asks);
+        let mut sends = Sends::default();
+        sends.sockets.insert(waits[0].socket(), Sent::default());
+        let known = pauses(&mut waits.clone(), &sends);
+        assert_eq!(known.len(), 1);
+        assert!(
+            known[0].contains("sends parts of 3 requests")
+                && known[0].contains("up to 3.00 s each"),
+            "{known:?}"
+        );
+        // Gaps may have found no room.
+        sends.gaps = MOST;
+        assert_eq!(pauses(&mut waits, &sends), [""; 0]);
+        assert_eq!(waits.len(), 3);
     }
 }
