@@ -453,6 +453,9 @@ struct Usual<'a> {
     without: &'a [&'a SleepLook],
     /// Tasks that were seen in more than one state.
     changing: BTreeSet<(u32, u32)>,
+    /// How many tasks sleep in what is slept in during the waits, at most looks without: each look
+    /// is held against that.
+    medians: BTreeMap<Sleep, usize>,
 }
 
 impl<'a> Usual<'a> {
@@ -464,10 +467,14 @@ impl<'a> Usual<'a> {
             }
         }
         let changing = states.into_iter().filter(|(_, states)| states.len() > 1);
+        let sleeps = during.iter().flat_map(|look| look.tasks.values());
+        let sleeps: BTreeSet<_> = sleeps.flatten().collect();
+        let median = |sleep: &Sleep| (sleep.clone(), median(without, sleep));
         Self {
             waits,
             without,
             changing: changing.map(|(task, _)| task).collect(),
+            medians: sleeps.into_iter().map(median).collect(),
         }
     }
 
@@ -484,7 +491,8 @@ impl<'a> Usual<'a> {
             return tasks.count();
         }
         if self.without.len() >= LEAST {
-            return tasks.count().saturating_sub(self.median(sleep));
+            let usual = self.medians.get(sleep).copied().unwrap_or(0);
+            return tasks.count().saturating_sub(usual);
         }
         let stopped = tasks.clone().count();
         let changes = |task: u32| self.changing.contains(&(look.pid, task));
@@ -520,14 +528,15 @@ impl<'a> Usual<'a> {
                 }
             })
     }
+}
 
-    fn median(&self, sleep: &Sleep) -> usize {
-        let count = |look: &&SleepLook| {
-            let tasks = look.tasks.values();
-            tasks.filter(|task| task.as_ref() == Some(sleep)).count()
-        };
-        let mut counts: Vec<_> = self.without.iter().map(count).collect();
-        counts.sort_unstable();
-        counts.get(counts.len() / 2).copied().unwrap_or(0)
-    }
+/// Return how many tasks sleep in it at most looks.
+fn median(looks: &[&SleepLook], sleep: &Sleep) -> usize {
+    let count = |look: &&SleepLook| {
+        let tasks = look.tasks.values();
+        tasks.filter(|task| task.as_ref() == Some(sleep)).count()
+    };
+    let mut counts: Vec<_> = looks.iter().map(count).collect();
+    counts.sort_unstable();
+    counts.get(counts.len() / 2).copied().unwrap_or(0)
 }
