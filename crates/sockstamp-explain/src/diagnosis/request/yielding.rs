@@ -21,7 +21,7 @@ pub(in crate::diagnosis) fn between(waits: &[Slow]) -> Vec<Option<usize>> {
     let held: Vec<_> = (0..waits.len())
         .map(|of| index.longest_below(waits, of))
         .collect();
-    (0..waits.len()).map(|of| last(&held, of)).collect()
+    (0..waits.len()).map(|of| last(waits, &held, of)).collect()
 }
 
 /// Return what a CPU quota took of requests that hold for others' waits: those have not that time.
@@ -43,13 +43,20 @@ pub(in crate::diagnosis) fn throttled_besides(
     .collect()
 }
 
-/// Follow waits to the one that holds for none.
-fn last(held: &[Option<usize>], of: usize) -> Option<usize> {
+/// Follow waits to the one that holds for none. Of those that hold for each other in a circle, as
+/// in a deadlock over several connections, the oldest has the time of all.
+fn last(waits: &[Slow], held: &[Option<usize>], of: usize) -> Option<usize> {
+    let mut way = vec![of];
     let mut by = held[of]?;
-    for _ in 0..DEPTH {
+    while way.len() <= DEPTH {
+        if let Some(begin) = way.iter().position(|&known| known == by) {
+            let oldest = way[begin..].iter().min_by_key(|&&of| (waits[of].begin, of));
+            return oldest.copied().filter(|&oldest| oldest != of);
+        }
+        way.push(by);
         match held[by] {
-            Some(next) if next != of => by = next,
-            _ => break,
+            Some(next) => by = next,
+            None => break,
         }
     }
     Some(by)
@@ -171,5 +178,29 @@ fn is_below(lower: &Slow, upper: &Slow) -> bool {
                 && lower.parts.of(DeliveryRoom) + lower.parts.of(DeliveryWindow) > 0
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::wait::Kind;
+
+    use super::*;
+    use crate::diagnosis::source::of_wait;
+    use crate::diagnosis::tests::wait;
+
+    #[test]
+    fn of_a_circle_the_oldest_has_the_time() {
+        let begins = [30, 10, 20, 40, 50];
+        let waits = begins.map(|begin| of_wait(&wait(Kind::Answer, End::Data, begin, 100)));
+        let held_by = |held: [Option<usize>; 5]| {
+            let of = |of| last(&waits, &held, of);
+            [0, 1, 2, 3, 4].map(of)
+        };
+        // Three hold for each other, and one for them.
+        let circle = [Some(1), Some(2), Some(0), Some(0), None];
+        assert_eq!(held_by(circle), [Some(1), None, Some(1), Some(1), None]);
+        let chain = [Some(1), Some(2), None, Some(0), Some(3)];
+        assert_eq!(held_by(chain), [Some(2), Some(2), None, Some(2), Some(2)]);
     }
 }
