@@ -137,18 +137,22 @@ pub(in crate::diagnosis) fn by_clients(waits: &[Slow], open: &mut [bool]) {
     }
 }
 
-/// Mark what a service answers after the same long time, while it answers ten times as many others
-/// at once, and no look at its tasks shows why: polls that brought no news.
+/// Mark what a service answers after the same long time, three times at least, while it asks nobody
+/// and answers ten times as many others at once, and no look at its tasks shows why: polls that
+/// brought no news.
 pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTreeMap<Key, u64>) {
+    const LEAST: usize = 3;
+    let asks = asking(waits);
     for (key, found) in by_key(waits) {
         let times = || found.iter().map(|&of| waits[of].time());
         let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
         let is_unseen = |of: &usize| {
             let seen = &waits[*of].seen;
-            seen.slept.is_none() && seen.ran.is_none() && seen.asleep_in.is_empty()
+            let is_seen = seen.slept.is_some() || seen.ran.is_some() || !seen.asleep_in.is_empty();
+            !is_seen && !asks.contains(&waits[*of].pid)
         };
         let is_mostly_quick = quick.get(key).copied().unwrap_or(0) >= found.len() as u64 * 10;
-        let are_alike = least >= LONG && (most - least) * 100 <= most;
+        let are_alike = found.len() >= LEAST && least >= LONG && (most - least) * 100 <= most;
         if key.root == Node::Service && is_mostly_quick && are_alike && found.iter().all(is_unseen)
         {
             found.into_iter().for_each(|of| open[of] = true);
