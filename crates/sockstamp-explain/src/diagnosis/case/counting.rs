@@ -140,12 +140,20 @@ impl Case {
     pub(super) fn is_note(&self, account: &Account<'_>, finding: &Finding) -> bool {
         let is_work = finding.node == Node::ServiceRunning && !account.is_crowded();
         let is_own = telling::is_own_rate(account, finding)
-            || telling::may_be_cancelled(account, self.scope.slow);
+            || telling::may_be_cancelled(account, self.scope.slow, self.asked_by(account));
         let is_readers = pace::is_readers_own(account, finding)
             || pace::keeps_a_tick(account, finding)
             || (self.scope.is_command && pace::is_late_by_itself(finding))
             || pace::reads_when_it_likes(account, finding);
         is_own || is_readers || (is_work && !self.scope.is_program)
+    }
+
+    /// Return all questions of the programs of an account, where they were counted.
+    fn asked_by(&self, account: &Account<'_>) -> Option<Tried> {
+        let is_theirs =
+            |key: &Key| key.root == Node::Answer && account.programs.contains(&key.program);
+        let theirs = self.tried.iter().filter(|(key, _)| is_theirs(key));
+        theirs.map(|(_, tried)| *tried).reduce(Tried::and)
     }
 
     /// Return the services that have answered anything.

@@ -18,7 +18,7 @@ use super::descent::{Deepest, deepest};
 use super::finding::{Finding, Grade, Why};
 use super::slow::{Role, Slow};
 use super::source::of_wait;
-use super::tally::Account;
+use super::tally::{Account, Tried};
 use super::tree::Node;
 use super::words::{counted, service};
 
@@ -57,11 +57,14 @@ pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
 }
 
 /// Return true for requests that were given up sooner than programs lose patience: a few times what
-/// is slow.
-pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos) -> bool {
+/// is slow. Who asks several services at once has an answer of one of them, so that a third of all
+/// that it `asked` was answered.
+pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos, asked: Option<Tried>) -> bool {
     const SOON: u64 = 10;
     let longest = account.times().last().copied().unwrap_or(0);
     let is_given_up = account.failure == Some(End::GivenUp);
+    let fails = |asked: Tried| asked.count.saturating_sub(asked.failed) * 3 < asked.count;
+    let is_given_up = is_given_up && !asked.is_some_and(fails);
     is_given_up && account.root() == Some(Node::Answer) && longest < slow.0.saturating_mul(SOON)
 }
 

@@ -247,13 +247,14 @@ fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {
 /// As hedged requests: the slower one is closed.
 #[test]
 fn what_is_given_up_at_once_may_be_cancelled() {
-    let told = |lasted: u64| {
+    let told_of_all = |lasted: u64, all| {
         let waits = (0..6).map(|of| wait(Kind::Answer, End::GivenUp, of * 700, lasted));
         told_of(
             waits.collect(),
-            vec![tried(Kind::Answer, "10.0.0.2:6379", 20, 6)],
+            vec![tried(Kind::Answer, "10.0.0.2:6379", all, 6)],
         )
     };
+    let told = |lasted| told_of_all(lasted, 20);
     let cancelled = told(18);
     assert_eq!(cancelled.findings, []);
     assert!(
@@ -262,4 +263,6 @@ fn what_is_given_up_at_once_may_be_cancelled() {
         "{cancelled:?}"
     );
     assert_eq!(told(180).findings.len(), 1);
+    // No question was answered: a timeout that is short.
+    assert_eq!(told_of_all(18, 6).findings.len(), 1);
 }
