@@ -111,7 +111,7 @@ impl Case {
         resolving::note(waits, &self.next_hops);
         unheard::give(waits, &self.neighbours, |peer| self.has_answered(peer));
         readers::add(waits, &self.sending);
-        unscaled::give(waits, &self.sending);
+        unscaled::give(waits, &self.sending, |wait| self.round_trip(wait));
         theirs::note(waits, &self.theirs);
         large::compare(waits, &self.sending);
         pace::set(waits, &self.sending);

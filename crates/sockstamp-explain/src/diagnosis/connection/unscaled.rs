@@ -18,9 +18,22 @@ const fn is_full(sending: &Sending) -> bool {
     connection.unscaled && sending.window.0 > 0 && connection.peer_window >= LARGEST / 2
 }
 
+/// Return true for a wait that such a window accounts for, by the round trips that its bytes and
+/// those before them in a send buffer take: a reader that hangs closes any window for longer.
+const fn is_due(wait: &Slow, window: u64, rtt: u64) -> bool {
+    /// Windows that the buffer of a connection holds whose congestion window has no use to grow.
+    const BEFORE: u64 = 16;
+    let trips = wait.seen.bytes / (LARGEST as u64 / 2) + BEFORE;
+    window <= trips.saturating_mul(rtt)
+}
+
 /// Give the time of such windows to what keeps them small. A connection that was not looked at is
-/// as others to the same peer.
-pub(in crate::diagnosis) fn give(waits: &mut [Slow], sending: &BTreeMap<Socket, Sending>) {
+/// as others to the same peer. `rtt`: a wait's least round trip.
+pub(in crate::diagnosis) fn give(
+    waits: &mut [Slow],
+    sending: &BTreeMap<Socket, Sending>,
+    rtt: impl Fn(&Slow) -> u64,
+) {
     let full = sending.values().filter(|sending| is_full(sending));
     let peer = |sending: &Sending| (sending.flow.netns, canonical(sending.flow.remote).ip());
     let peers: BTreeSet<_> = full.map(peer).collect();
@@ -29,7 +42,8 @@ pub(in crate::diagnosis) fn give(waits: &mut [Slow], sending: &BTreeMap<Socket, 
             Some(sending) => is_full(sending),
             None => peers.contains(&(wait.flow.netns, wait.peer())),
         };
-        if is_unscaled {
+        let window = wait.parts.of(Node::DeliveryWindow);
+        if is_unscaled && is_due(wait, window, rtt(wait)) {
             wait.parts
                 .give(|node| node == Node::DeliveryWindow, Node::DeliveryUnscaled);
         }

@@ -138,10 +138,13 @@ fn a_rate_that_nobody_is_known_to_set_is_a_note() {
 #[test]
 fn a_window_that_is_not_scaled_is_told_from_a_slow_reader() {
     let to = flow("10.0.0.1:80", "10.0.0.2:50000");
-    let told = |unscaled, peer_window| {
+    let told_in = |unscaled, peer_window, time| {
         let mut case = Case::new(Scope::default());
-        let sends = (0..5).map(|of| sent(to, of * 900, Part::Rwnd, 80));
-        sends.for_each(|message| case.message(&message));
+        for of in 0..5 {
+            let mut message = sent(to, of * 900, Part::Rwnd, time);
+            message.min_rtt = Some(Nanos(20 * MS));
+            case.message(&message);
+        }
         let connection = Connection {
             unacknowledged: 1,
             unscaled,
@@ -162,9 +165,12 @@ fn a_window_that_is_not_scaled_is_told_from_a_slow_reader() {
         let sentence = findings.first().map(|finding| finding.sentence.clone());
         sentence.unwrap_or_else(|| notes[0].clone())
     };
+    let told = |unscaled, peer_window| told_in(unscaled, peer_window, 80);
     let small = told(true, 64_000);
     assert!(small.contains("did not agree on scaled windows"), "{small}");
-    for other in [told(true, 3_000), told(false, 64_000)] {
+    // The reader hung, and reads again.
+    let hung = told_in(true, 64_000, 700);
+    for other in [told(true, 3_000), told(false, 64_000), hung] {
         assert!(other.contains("reads too slowly"), "{other}");
     }
 }
