@@ -117,6 +117,20 @@ impl Case {
         slow.into_iter().map(quick).collect()
     }
 
+    /// Return the time of requests that services answered and that were not slow, by key.
+    pub(super) fn quick_times(&self, waits: &[Slow]) -> BTreeMap<Key, u64> {
+        let mut slow = BTreeMap::<&Key, u64>::new();
+        for wait in waits.iter().filter(|wait| wait.key.root == Node::Service) {
+            *slow.entry(&wait.key).or_default() += wait.time();
+        }
+        let quick = |(key, slow): (&Key, u64)| {
+            let all = self.tried.get(key).map_or(0, |tried| tried.sum_ns);
+            let quick = all.saturating_sub(u128::from(slow));
+            (key.clone(), u64::try_from(quick).unwrap_or(u64::MAX))
+        };
+        slow.into_iter().map(quick).collect()
+    }
+
     /// Siblings that are ten times faster show that it is slow.
     fn has_fast_siblings(&self, wait: &Slow) -> bool {
         let Some(mean) = self.tried.get(&wait.key).and_then(Tried::mean) else {

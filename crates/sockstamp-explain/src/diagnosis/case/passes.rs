@@ -131,7 +131,8 @@ impl Case {
         flows::work(&waits, &mut open);
         let served = flows::Served::new(&waits, &open);
         turn::divide(&mut waits, &served);
-        cpu::divide(&mut waits, &self.cpus);
+        let quick_times = self.quick_times(&waits);
+        cpu::divide(&mut waits, &self.cpus, &quick_times);
         workers::divide(&mut waits, &open);
         looks::note(&mut waits, &open, &self.sleeps);
         held::idle(&waits, &mut open, &quick);

@@ -1,10 +1,10 @@
 //! Bounds of the time that a process computed while it had requests open, by its own clocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
-use crate::diagnosis::slow::Slow;
+use crate::diagnosis::slow::{Key, Slow};
 use crate::diagnosis::tree::Node;
 
 /// The CPU time of a process since a moment.
@@ -21,7 +21,12 @@ pub struct Cpu {
 }
 
 /// Say what processes did in the part of their services that is not known, where a bound tells.
-pub(in crate::diagnosis) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32, Cpu>) {
+/// `quick`: the time of all their other requests, by key.
+pub(in crate::diagnosis) fn divide(
+    waits: &mut [Slow],
+    processes: &BTreeMap<u32, Cpu>,
+    quick: &BTreeMap<Key, u64>,
+) {
     for (&pid, cpu) in processes {
         let is_of = |wait: &Slow| {
             let is_service = wait.key.root == Node::Service && !wait.may_be_no_request();
@@ -31,8 +36,11 @@ pub(in crate::diagnosis) fn divide(waits: &mut [Slow], processes: &BTreeMap<u32,
         let held = waits.iter().filter(is_held).count();
         let spans = waits.iter().filter(|wait| is_of(wait));
         let open = union(spans.map(|wait| (wait.begin, wait.end)).collect());
+        let keys = waits.iter().filter(|wait| is_of(wait));
+        let keys: BTreeSet<_> = keys.map(|wait| &wait.key).collect();
+        let quick = keys.into_iter().filter_map(|key| quick.get(key)).sum();
         let bound = match held {
-            0 => cpu.bound(open),
+            0 => cpu.bound(open, quick),
             _ => cpu.quota(open),
         };
         if let Some(node) = bound {
@@ -54,11 +62,12 @@ impl Cpu {
     }
 
     /// Its tasks slept if all of their time is a quarter of the time with a request open; four
-    /// fifths are most of it.
-    fn bound(&self, open: u64) -> Option<Node> {
-        let is_most = |time: Nanos| open > 0 && time.0.saturating_mul(5) >= open.saturating_mul(4);
+    /// fifths are most of it. They may have run for the `quick` requests as long as these took.
+    fn bound(&self, open: u64, quick: u64) -> Option<Node> {
+        let ran = self.ran.0.saturating_sub(quick);
+        let is_most = open > 0 && ran.saturating_mul(5) >= open.saturating_mul(4);
         let busy = self.ran.0.saturating_add(self.waited.0);
-        match is_most(self.ran) {
+        match is_most {
             true => Some(Node::ServiceRunning),
             false => (busy.saturating_mul(4) <= open).then_some(Node::ServiceAsleep),
         }

@@ -58,8 +58,17 @@ fn the_parts_of_a_service_are_its_own_waits() {
 #[test]
 fn the_clock_of_a_process_bounds_what_it_did() {
     let here = flow("10.0.0.1:80", "10.0.0.2:50000");
-    let told = |ran, waited| {
+    let told_with = |ran, waited, quick: u64| {
         let mut case = Case::new(Scope::default());
+        let attempts = Attempts {
+            sum_ns: u128::from((5 * 100 + quick * 20) * MS),
+            comm: fixture::message(Direction::Tx).comm,
+            ..tried(Kind::Service, "0.0.0.0:80", 5 + quick, 0)
+        };
+        case.waits(&Waits {
+            attempts: vec![attempts],
+            ..Waits::default()
+        });
         for of in 0..5 {
             let mut service = sent(here, 200 + of * 900, Part::Other, 0);
             service.opened = Some(Opened::Accepted);
@@ -76,6 +85,7 @@ fn the_clock_of_a_process_bounds_what_it_did() {
         case.cpu(20, cpu);
         case.diagnose(&summary())
     };
+    let told = |ran, waited| told_with(ran, waited, 0);
     let node = |ran, waited| told(ran, waited).findings[0].node;
     assert_eq!(node(10, 20), Node::ServiceAsleep);
     assert_eq!(node(10, 480), Node::ServiceUnknown);
@@ -84,6 +94,9 @@ fn the_clock_of_a_process_bounds_what_it_did() {
     let work = told(450, 0);
     assert_eq!(work.findings, []);
     assert!(work.notes[0].contains("busy on the CPU"), "{work:?}");
+    // Other requests had that time.
+    let of_others = told_with(450, 0, 20);
+    assert_eq!(of_others.findings[0].node, Node::ServiceUnknown);
 }
 
 #[test]
