@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sockstamp_model::flow::{Opened, canonical};
+use sockstamp_model::flow::{NetnsInode, Opened, canonical};
 use sockstamp_model::wait::{Dropped, End, Sending};
 
 use crate::diagnosis::evidence::drop_reason::{Drops, FIREWALL, FULL_LISTENER, is_by_rule, words};
@@ -236,8 +236,8 @@ const LEAST: usize = 3;
 /// A client that is answered sends one SYN.
 const AGAIN: u64 = 2;
 
-/// Clients that a port of this host answers, by the port and their addresses.
-pub(in crate::diagnosis) struct Clients(BTreeSet<(u16, IpAddr)>);
+/// Clients that a port of this host answers, by its namespace, the port and their addresses.
+pub(in crate::diagnosis) struct Clients(BTreeSet<(NetnsInode, u16, IpAddr)>);
 
 impl Clients {
     /// Collect clients that a connection, a wait, or a connection that came late shows.
@@ -249,21 +249,25 @@ impl Clients {
         let asked = waits
             .iter()
             .filter(|wait| wait.key.root == Node::Service && wait.how == End::Data);
-        let asked = asked.map(|wait| (wait.flow.local.port(), wait.peer()));
+        let asked = asked.map(|wait| (wait.flow.netns, wait.flow.local.port(), wait.peer()));
         let came = dropped.iter().filter(|one| one.came);
-        let came = came.map(|one| (one.to.port(), one.from.ip()));
+        let came = came.map(|one| (one.netns, one.to.port(), one.from.ip()));
         let answered = sending.values().filter(|one| {
             let has_both = one.connection.sends > 0 && one.connection.receives > 0;
             one.opened == Opened::Accepted && has_both
         });
-        let client = |one: &Sending| (one.flow.local.port(), canonical(one.flow.remote).ip());
+        let client = |one: &Sending| {
+            let flow = &one.flow;
+            (flow.netns, flow.local.port(), canonical(flow.remote).ip())
+        };
         Self(answered.map(client).chain(asked).chain(came).collect())
     }
 
     /// Return true for SYNs that a firewall dropped though their sender is let in otherwise, and
     /// whose connection never came. A rule that keeps an address out lets nothing of it through.
+    /// Where a namespace forwards them, nobody sees there whether the connection came.
     fn are_held_back(&self, one: &Dropped) -> bool {
-        let client = (one.to.port(), one.from.ip());
+        let client = (one.netns, one.to.port(), one.from.ip());
         &*one.reason == FIREWALL && one.syns >= AGAIN && !one.came && self.0.contains(&client)
     }
 }
@@ -434,7 +438,7 @@ fn is_told(known: &[Finding], port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use sockstamp_model::clock::Timestamp;
-    use sockstamp_model::flow::{NetnsInode, Protocol};
+    use sockstamp_model::flow::Protocol;
     use sockstamp_model::wait::{Connection, Evidence, Kind, Waits};
 
     use super::*;
@@ -444,7 +448,7 @@ mod tests {
 
     fn dropped(reason: &str, from: SocketAddr, to: SocketAddr, packets: u64) -> Dropped {
         Dropped {
-            netns: NetnsInode(2),
+            netns: NetnsInode(1),
             protocol: Protocol::Tcp,
             from,
             to,
@@ -662,6 +666,17 @@ mod tests {
         };
         silent(&held, &served("10.0.0.8:50000", 4));
         silent(&held, &served("10.0.0.9:50000", 0));
+        // Another namespace forwards them to that of the service.
+        let forwarded = held.iter().map(|one| Dropped {
+            netns: NetnsInode(2),
+            ..one.clone()
+        });
+        let forwarded: Vec<_> = forwarded.collect();
+        silent(&forwarded, &served("10.0.0.9:50000", 4));
+        assert_eq!(
+            notes(&forwarded, &served("10.0.0.9:50000", 4), |_| true).len(),
+            1
+        );
         let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
         silent(&scan, &served("10.0.0.9:50000", 4));
         let late = Dropped {
