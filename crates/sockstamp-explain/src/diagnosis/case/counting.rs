@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
@@ -181,6 +182,19 @@ impl Case {
     pub(super) fn serves(&self, port: u16) -> bool {
         let is_it = |key: &Key| key.role == Role::Serves && key.service.port() == port;
         self.tried.keys().any(is_it) || self.waits.iter().any(|wait| is_it(&wait.key))
+    }
+
+    /// Return the number of connections that programs of this host accepted at a port; where they
+    /// were not counted, at all ports.
+    pub(super) fn accepted(&self, port: u16, summary: &Summary) -> u64 {
+        let is_it = |key: &Key| key.root == Node::AcceptAway && key.service.port() == port;
+        let of_port = self.tried.iter().filter(|(key, _)| is_it(key));
+        let of_port = of_port
+            .map(|(_, tried)| tried.count)
+            .reduce(u64::saturating_add);
+        let stage = Stage::ConnAccept;
+        let all = summary.direction(stage.direction()).stages[stage].as_ref();
+        of_port.unwrap_or_else(|| all.map_or(0, |all| all.count()))
     }
 
     /// Return the number of answers that came from the service of a key without such a wait.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
@@ -242,7 +241,8 @@ impl Case {
         notes.extend(tails.filter_map(|account| telling::rare(account, summary)));
         findings.extend(sums::findings(summary, self.scope, &self.waits));
         let serves = |port| self.serves(port);
-        let late = drops::findings(&self.dropped, accepted(summary), &findings, serves);
+        let accepted = |port| self.accepted(port, summary);
+        let late = drops::findings(&self.dropped, accepted, &findings, serves);
         findings.extend(late);
         let clients = drops::Clients::new(&self.sending, &self.waits, &self.dropped);
         let held_back = drops::held_back(&self.dropped, &clients, &findings, serves);
@@ -252,13 +252,6 @@ impl Case {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         (varied(findings), notes)
     }
-}
-
-/// Return the number of connections that programs of this host accepted.
-fn accepted(summary: &Summary) -> u64 {
-    let stage = Stage::ConnAccept;
-    let accepted = summary.direction(stage.direction()).stages[stage].as_ref();
-    accepted.map_or(0, |accepted| accepted.count())
 }
 
 /// Return the waits that carry the deepest node, where they are worth a finding alone.

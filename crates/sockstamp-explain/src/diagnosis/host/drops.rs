@@ -338,7 +338,7 @@ pub(in crate::diagnosis) fn kept_out(
 ) -> Vec<Finding> {
     let by_fault = dropped.iter().filter(|one| !is_by_rule(&one.reason));
     let again = dropped_again(by_fault, serves);
-    let again = again.filter(|(_, of)| !is_told(known, of.to.port()));
+    let again = again.filter(|(_, of)| !is_told(known, of.to));
     let found = again.map(|(reason, of)| {
         let connections = of.connections as u64;
         let sentence = format!(
@@ -358,10 +358,10 @@ pub(in crate::diagnosis) fn kept_out(
 
 /// Return findings of services of this host whose clients come through later than they might: the
 /// firewall drops their first SYNs. One that keeps somebody out lets none through. `accepted`: the
-/// connections of all services, by which a few of many are seldom.
+/// connections of a port, by which a few of many are seldom.
 pub(in crate::diagnosis) fn findings(
     dropped: &[Dropped],
-    accepted: u64,
+    accepted: impl Fn(u16) -> u64,
     known: &[Finding],
     serves: impl Fn(u16) -> bool,
 ) -> Vec<Finding> {
@@ -373,7 +373,8 @@ pub(in crate::diagnosis) fn findings(
         *syns += one.syns;
     }
     let many = services.into_iter().filter(|(to, (of, _))| {
-        *of >= LEAST as u64 && of.saturating_mul(20) >= accepted && !is_told(known, to.port())
+        let is_seldom = of.saturating_mul(20) < accepted(to.port());
+        *of >= LEAST as u64 && !is_seldom && !is_told(known, *to)
     });
     let found = many.map(|(to, (of, syns))| {
         let node = Node::AcceptFirewall;
@@ -411,7 +412,7 @@ pub(in crate::diagnosis) fn held_back(
     }
     let many = services
         .into_iter()
-        .filter(|(to, (of, _))| *of >= LEAST as u64 && !is_told(known, to.port()));
+        .filter(|(to, (of, _))| *of >= LEAST as u64 && !is_told(known, *to));
     let found = many.map(|(to, (of, syns))| {
         let sentence = format!(
             "{} to {} did not open: this host's own firewall (netfilter) dropped {} of them, from \
@@ -429,10 +430,10 @@ pub(in crate::diagnosis) fn held_back(
 }
 
 /// Return true if a client of this host that was measured has told it.
-fn is_told(known: &[Finding], port: u16) -> bool {
+fn is_told(known: &[Finding], service: SocketAddr) -> bool {
     let nodes = [Node::ConnectFirewall, Node::ConnectDropped];
     let mut told = known.iter().filter(|known| nodes.contains(&known.node));
-    told.any(|told| told.services.iter().any(|service| service.port() == port))
+    told.any(|told| told.services.contains(&service))
 }
 
 #[cfg(test)]
@@ -568,18 +569,30 @@ mod tests {
             )
         };
         let late: Vec<_> = [1, 2, 3].map(|port| one(port, true)).into();
-        let found = findings(&late, 20, &[], |_| true);
+        let found = findings(&late, |_| 20, &[], |_| true);
         assert_eq!(
             found[0].sentence,
             "3 connections to 10.0.0.1:80 came through late: this host's own firewall (netfilter) \
              drops first SYNs of clients that it lets in later: 3 SYNs of them; a client sends \
              the next one after 1 s or more"
         );
-        assert_eq!(findings(&late, 1_000, &[], |_| true), []);
+        assert_eq!(findings(&late, |_| 1_000, &[], |_| true), []);
+        let of_others = |port| if port == 80 { 20 } else { 1_000 };
+        assert_eq!(findings(&late, of_others, &[], |_| true).len(), 1);
+        // Clients of this host have told it, or of the same port of another address.
+        let told = |to: &str| {
+            let mut told = Finding {
+                node: Node::ConnectFirewall,
+                ..found[0].clone()
+            };
+            told.services = vec![to.parse().unwrap()];
+            findings(&late, |_| 20, &[told], |_| true).len()
+        };
+        assert_eq!((told("10.0.0.1:80"), told("10.0.0.7:80")), (0, 1));
         // Another program's port, beside what is measured.
-        assert_eq!(findings(&late, 20, &[], |port| port == 5432), []);
+        assert_eq!(findings(&late, |_| 20, &[], |port| port == 5432), []);
         let kept_out: Vec<_> = [1, 2, 3].map(|port| one(port, false)).into();
-        assert_eq!(findings(&kept_out, 20, &[], |_| true), []);
+        assert_eq!(findings(&kept_out, |_| 20, &[], |_| true), []);
     }
 
     #[test]
