@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::descriptors::Descriptors;
-use sockstamp_model::flow::{Flow, NetnsInode, canonical};
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Waits};
@@ -42,6 +42,36 @@ const MOST: usize = 1 << 15;
 /// Room for as many services and programs that ask them.
 const MOST_TRIED: usize = 1 << 14;
 
+/// What tells dropped packets apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct DroppedEnds {
+    netns: NetnsInode,
+    protocol: Protocol,
+    from: SocketAddr,
+    to: SocketAddr,
+    reason: Box<str>,
+}
+
+impl DroppedEnds {
+    fn of(one: &Dropped) -> Self {
+        let Dropped {
+            netns,
+            protocol,
+            from,
+            to,
+            ref reason,
+            ..
+        } = *one;
+        Self {
+            netns,
+            protocol,
+            from,
+            to,
+            reason: reason.clone(),
+        }
+    }
+}
+
 /// Collects slow waits.
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -49,8 +79,10 @@ pub struct Case {
     waits: Vec<Slow>,
     /// Room for as many of them.
     most: usize,
-    /// Slow waits, and attempts at other services, that found no room.
+    /// Slow waits that found no room.
     left_out: u64,
+    /// Attempts at other services, and dropped packets of other connections, that found no room.
+    untold: u64,
     tried: BTreeMap<Key, Tried>,
     /// The smallest round trip of each address.
     round_trips: BTreeMap<IpAddr, u64>,
@@ -67,6 +99,8 @@ pub struct Case {
     links: Links,
     /// Packets that the kernel of this host dropped.
     dropped: Vec<Dropped>,
+    /// The last place of each connection and reason there.
+    dropped_at: BTreeMap<DroppedEnds, usize>,
     /// Accept queues of services on this host that had no room.
     full_queues: full::Queues,
     /// Services on this host, in whatever namespace.
@@ -100,6 +134,7 @@ impl Case {
             waits: Vec::new(),
             most: MOST,
             left_out: 0,
+            untold: 0,
             tried: BTreeMap::new(),
             round_trips: BTreeMap::new(),
             sending: BTreeMap::new(),
@@ -109,6 +144,7 @@ impl Case {
             flips: flips::Changes::new(),
             links: Links::new(),
             dropped: Vec::new(),
+            dropped_at: BTreeMap::new(),
             full_queues: full::Queues::new(),
             theirs: theirs::Known::new(),
             own_pairs: BTreeSet::new(),
@@ -179,15 +215,38 @@ impl Case {
             }
         }
         self.left_out = self.left_out.saturating_add(waits.lost);
+        self.untold = self.untold.saturating_add(waits.untold);
         for attempts in &waits.attempts {
             self.attempts(attempts);
         }
-        let room = MOST.saturating_sub(self.dropped.len());
-        self.dropped
-            .extend(waits.dropped.iter().take(room).cloned());
+        waits.dropped.iter().for_each(|one| self.dropped(one));
         for sending in &waits.sending {
             let socket = slow::socket(&sending.flow);
             self.sending.insert(socket, sending.clone());
+        }
+    }
+
+    /// Add dropped packets of a connection: each telling has those since the last one. A client
+    /// that begins anew at the same port, a minute later at the earliest, is another connection.
+    fn dropped(&mut self, more: &Dropped) {
+        const MINUTE: u64 = 60_000_000_000;
+        let ends = DroppedEnds::of(more);
+        let known = self.dropped_at.get(&ends).copied();
+        let known = known.and_then(|place| self.dropped.get_mut(place));
+        let follows = |one: &&mut Dropped| {
+            more.first.as_nanos() <= one.last.as_nanos().saturating_add(MINUTE)
+        };
+        if let Some(one) = known.filter(follows) {
+            one.packets = one.packets.saturating_add(more.packets);
+            one.syns = one.syns.saturating_add(more.syns);
+            one.first = one.first.min(more.first);
+            one.last = one.last.max(more.last);
+            one.came |= more.came;
+        } else if self.dropped.len() < MOST {
+            self.dropped_at.insert(ends, self.dropped.len());
+            self.dropped.push(more.clone());
+        } else {
+            self.untold += 1;
         }
     }
 
@@ -377,7 +436,7 @@ impl Case {
         if self.tried.len() < MOST_TRIED || self.tried.contains_key(&key) {
             self.tried.entry(key).or_default().add(attempts);
         } else {
-            self.left_out += 1;
+            self.untold += 1;
         }
     }
 

@@ -70,6 +70,13 @@ impl Case {
                 "{left_out} slow waits found no room and are in no finding"
             ));
         }
+        if self.untold > 0 {
+            let untold = self.untold;
+            notes.push(format!(
+                "{untold} counts of quick waits or of dropped packets found no room, and are held \
+                 against nothing"
+            ));
+        }
         notes.extend(looks::unseen(&self.hidden));
         let clients = drops::Clients::new(&self.sending, &self.waits, &self.dropped);
         let serves = |port| self.serves(port);

@@ -444,7 +444,7 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::slow;
-    use crate::diagnosis::tests::{flow, sending, summary, wait};
+    use crate::diagnosis::tests::{flow, sending, summary, tried, wait};
     use crate::diagnosis::{Case, Diagnosis, Scope};
 
     fn dropped(reason: &str, from: SocketAddr, to: SocketAddr, packets: u64) -> Dropped {
@@ -642,6 +642,43 @@ mod tests {
         assert_eq!(kept_out_by(&kept_out[1..]), [""; 0]);
         let scan: Vec<_> = [1, 2, 3].map(|port| one(port, 1)).into();
         assert_eq!(kept_out_by(&scan), [""; 0]);
+    }
+
+    /// As of a client that sends its SYN again while the agent looks every few seconds.
+    #[test]
+    fn packets_of_one_connection_are_counted_together() {
+        let seen = |of: u64, port: u16| {
+            let from = SocketAddr::from(([10, 0, 0, 9], port));
+            let at = Timestamp::from_nanos(of * 1_000_000_000);
+            Dropped {
+                first: at,
+                last: at,
+                ..dropped("IP_RPFILTER", from, "10.0.0.1:80".parse().unwrap(), 1)
+            }
+        };
+        let told = |looks: [u64; 3]| {
+            let mut case = Case::new(Scope::default());
+            case.waits(&Waits {
+                attempts: vec![tried(Kind::Service, "0.0.0.0:80", 20, 0)],
+                ..Waits::default()
+            });
+            for look in looks {
+                case.waits(&Waits {
+                    dropped: [1, 2, 3].map(|port| seen(look, port)).into(),
+                    ..Waits::default()
+                });
+            }
+            let findings = case.diagnose(&summary()).findings;
+            findings.first().map(|found| found.sentence.clone())
+        };
+        let again = told([1, 2, 4]).unwrap();
+        assert!(
+            again.contains("3 connections to 10.0.0.1:80 did not open")
+                && again.contains("dropped 9 SYNs"),
+            "{again}"
+        );
+        // Others that came to have the same ports.
+        assert_eq!(told([1, 100, 200]), None);
     }
 
     /// As of a rule that limits the connections of each address.

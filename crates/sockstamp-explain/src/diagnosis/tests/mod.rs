@@ -194,7 +194,7 @@ fn answered(service: &str, count: u64) -> Waits {
     }
 }
 
-fn tried(kind: Kind, service: &str, count: u64, failed: u64) -> Attempts {
+pub(super) fn tried(kind: Kind, service: &str, count: u64, failed: u64) -> Attempts {
     Attempts {
         key: Key {
             kind,

@@ -140,3 +140,23 @@ fn rare_waits_that_have_half_of_the_time_of_all_are_a_note() {
     assert!(seldom.notes[0].ends_with(rare), "{seldom:?}");
     assert_eq!(told(20).notes, [""; 0]);
 }
+
+#[test]
+fn waits_and_counts_that_found_no_room_are_told_apart() {
+    let mut case = Case::new(Scope::default()).of_at_most(1);
+    case.waits(&Waits {
+        list: (0..3)
+            .map(|of| wait(Kind::Answer, End::Data, of * 900, 120))
+            .collect(),
+        lost: 4,
+        untold: 7,
+        ..Waits::default()
+    });
+    let told = case.diagnose(&summary()).notes;
+    let has = |note: &str| told.iter().any(|told| told.starts_with(note));
+    assert!(has("6 slow waits found no room"), "{told:?}");
+    assert!(
+        has("7 counts of quick waits or of dropped packets found no room"),
+        "{told:?}"
+    );
+}
