@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, JSON_VERSION, Scope};
+use sockstamp_host::clock;
 use sockstamp_metrics::catalogue::FINDING_LOST;
 use sockstamp_metrics::{Exposition, Value};
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::SocketCookie;
 use sockstamp_model::message::Message;
 use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
@@ -49,12 +51,15 @@ impl Watch {
         }
     }
 
-    fn add(&mut self, ended: &[Wait]) {
+    /// Add what has ended, with the sockets of requests that were owed an answer.
+    fn add(&mut self, ended: &[Wait], owed: &[SocketCookie]) {
         let room = MOST.saturating_sub(self.waits.list.len());
         let kept = ended.len().min(room);
         self.waits.list.extend_from_slice(&ended[..kept]);
         let lost = (ended.len() - kept) as u64;
         self.waits.lost = self.waits.lost.saturating_add(lost);
+        let room = MOST.saturating_sub(self.waits.owed.len());
+        self.waits.owed.extend(owed.iter().take(room));
     }
 }
 
@@ -97,7 +102,9 @@ impl Findings {
     /// Add a message, if it is slow for those whose it is.
     pub(crate) fn push(&mut self, message: &Message, owner: &Owner) {
         let slow = owner.slow(Some(self.slow)).unwrap_or(self.slow);
-        if !message.is_slow(slow) {
+        let mut cases = self.watches.iter().map(|watch| &watch.case);
+        let is_slow = message.is_slow(slow);
+        if !is_slow && (message.is_slow(self.slow) || !cases.any(|case| case.concerns(message))) {
             return;
         }
         let mut message = message.clone();
@@ -125,12 +132,13 @@ impl Findings {
             ..Waits::default()
         };
         for watch in &mut self.watches {
-            watch.add(&ended);
+            watch.add(&ended, &waits.owed);
             watch.case.waits(&attempts);
         }
         self.open = Waits {
             list: open,
             sending: waits.sending,
+            owed: waits.owed,
             ..Waits::default()
         };
     }
@@ -166,6 +174,9 @@ impl Findings {
             case.waits(&older.waits);
             // A wait that is open now goes on, or has ended at the next look.
             case.waits(&self.open);
+            if let Ok(end) = clock::now() {
+                case.ends(end);
+            }
             case.diagnose(&since)
         });
         Told {

@@ -9,7 +9,7 @@ use sockstamp_bpf::stuck::Look;
 use sockstamp_bpf::{Options, Stuck, probe};
 use sockstamp_evidence::Evidence;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
-use sockstamp_model::clock::Nanos;
+use sockstamp_host::clock;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -26,7 +26,6 @@ pub(super) struct Feed {
     stuck: Stuck,
     /// The waits that have ended since the start, and slow messages.
     case: Case,
-    slow: Nanos,
     names: ProcessNames,
     /// Looks at this host while somebody reads where time is lost.
     evidence: Evidence,
@@ -43,7 +42,6 @@ impl Feed {
             measuring,
             stuck,
             case: Case::new(scope),
-            slow: scope.slow,
             names: ProcessNames::default(),
             evidence,
         })
@@ -75,6 +73,7 @@ impl Feed {
             list: ended,
             attempts: waits.attempts,
             dropped: waits.dropped,
+            owed: waits.owed.clone(),
             ..Waits::default()
         });
         // A wait that is open now goes on, or has ended at the next look.
@@ -82,8 +81,15 @@ impl Feed {
         now.waits(&Waits {
             list: open,
             sending: waits.sending,
+            owed: waits.owed,
+            // Since the start, all of them.
+            lost: waits.lost,
+            untold: waits.untold,
             ..Waits::default()
         });
+        if let Ok(end) = clock::now() {
+            now.ends(end);
+        }
         self.evidence.look(&now);
         self.evidence.add_to(&mut now);
         Ok(now.diagnose(summary))
@@ -119,9 +125,9 @@ impl Feed {
         Ok(())
     }
 
-    /// Add a slow message to what findings are made of.
+    /// Add a message to what findings are made of.
     fn see(&mut self, message: &Message) {
-        if message.is_slow(self.slow) {
+        if self.case.concerns(message) {
             let mut message = message.clone();
             self.names.rename(&mut message);
             self.evidence.message(&message);

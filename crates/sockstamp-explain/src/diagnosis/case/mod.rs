@@ -165,6 +165,13 @@ impl Case {
         Self { most, ..self }
     }
 
+    /// Return true for a message that shows something: a slow wait, or a question that its program
+    /// did not ask at once.
+    #[must_use]
+    pub fn concerns(&self, message: &Message) -> bool {
+        message.is_slow(self.scope.slow) || Questions::are_of(message, self.scope.slow)
+    }
+
     /// Add the waits that a message shows, if they are slow. Its name should be the process'.
     pub fn message(&mut self, message: &Message) {
         if self.scope.is_command {

@@ -34,6 +34,13 @@ struct Question {
     asked: Moment,
 }
 
+/// Return the pause before a question, and when it was asked.
+fn question(message: &Message) -> Option<(Nanos, Moment)> {
+    let is_question = message.direction == Direction::Tx && !message.serves();
+    let pause = message.stages[Stage::AppService].filter(|_| is_question)?;
+    Some((pause, message.stamps.entry?.as_nanos()))
+}
+
 /// Rests of answers by connection, on which they follow each other.
 type Rests<'a> = BTreeMap<Socket, Vec<&'a Slow>>;
 
@@ -55,14 +62,16 @@ impl Question {
 }
 
 impl Questions {
+    /// Return true for such a question.
+    pub(in crate::diagnosis) fn are_of(message: &Message, slow: Nanos) -> bool {
+        question(message).is_some_and(|(pause, _)| pause >= slow)
+    }
+
     /// Take a message: a question that came at once after a read is none of these.
     pub(in crate::diagnosis) fn see(&mut self, message: &Message, slow: Nanos) {
-        let is_question = message.direction == Direction::Tx && !message.serves();
-        let pause = message.stages[Stage::AppService].filter(|_| is_question);
-        let (Some(pause), Some(asked)) = (pause, message.stamps.entry) else {
+        let Some((pause, asked)) = question(message) else {
             return;
         };
-        let asked = asked.as_nanos();
         if pause >= slow && self.count < MOST {
             let questions = self.sockets.entry(slow::socket(&message.flow)).or_default();
             questions.push(Question {
