@@ -258,7 +258,7 @@ impl Halted {
         search.looks = search.looks.saturating_sub(1);
         if search.found.is_none() && search.looks == 0 && *searches < Self::MOST {
             let begin = self::spent();
-            search.found = halted_peer(pid, |process, ends| !owner::is_silent(process, ends));
+            search.found = halted_peer(pid);
             search.looks = Self::LOOKS;
             *searches += 1;
             *spent += self::spent().saturating_sub(begin);
@@ -472,14 +472,15 @@ fn is_busy(service: &Service) -> bool {
     !states.iter().all(is_idle)
 }
 
-/// Return a stopped program at the other end of a process' connections, for which `counts` holds.
-/// The search looks through the descriptors of all processes.
-fn halted_peer(pid: u32, counts: impl Fn(u32, &Ends) -> bool) -> Option<Peer> {
+/// Return a stopped program at the other end of a process' connections that has not read what it
+/// was sent: anybody may have stopped another client. The search looks through the descriptors of
+/// all processes.
+fn halted_peer(pid: u32) -> Option<Peer> {
     let connections = owner::connections(&place(pid));
     let peers = owner::of(&connections).into_iter();
     let mut peers = peers.filter_map(|(ends, owner)| Some((ends, owner.process?)));
     let is_it = |(ends, (process, _)): &(Ends, (u32, Name))| {
-        *process != pid && is_halted(*process) && counts(*process, ends)
+        *process != pid && is_halted(*process) && !owner::is_silent(*process, ends)
     };
     let (ends, (halted, name)) = peers.find(is_it)?;
     let remote = ends.remote;
@@ -536,7 +537,7 @@ impl Tasks {
         self.searches += 1;
         let is_allowed = self.searches <= MOST;
         let peer = is_allowed
-            .then(|| halted_peer(pid, |_, _| true))
+            .then(|| halted_peer(pid))
             .flatten()?;
         Some(peer.name)
     }
@@ -625,6 +626,11 @@ fn name_and_state(stat: &str) -> Option<(&str, char)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+    use std::process::Command;
+
     use sockstamp_model::clock::Timestamp;
 
     use super::*;
@@ -636,6 +642,34 @@ mod tests {
             Some(("a b) c", 'D'))
         );
         assert_eq!(name_and_state("7 (a"), None);
+    }
+
+    /// The witnesses are kill(1), and this process, which has the other end.
+    #[test]
+    fn a_stopped_client_counts_if_it_has_not_read_what_it_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut served, _) = listener.accept().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .stdin(OwnedFd::from(client))
+            .spawn()
+            .unwrap();
+        let pid = child.id().to_string();
+        let stopped = Command::new("kill").args(["-STOP", &pid]).status();
+        assert!(stopped.unwrap().success());
+        let is_stopped = || states(child.id()) == [Some(Sleep::Stopped)];
+        let begin = Instant::now();
+        while !is_stopped() && begin.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let idle = halted_peer(std::process::id());
+        served.write_all(b"news").unwrap();
+        let sent = halted_peer(std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(idle, None);
+        assert!(sent.unwrap().to_string().contains(&pid));
     }
 
     /// Of more tasks than are looked at, the one that runs is among them.
