@@ -1,6 +1,6 @@
 //! Looks at accept queues of services on this host, while connections to them are slow to open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,10 @@ use sockstamp_model::flow::NetnsInode;
 use crate::theirs::{Asked, Theirs};
 
 const BETWEEN: Duration = Duration::from_millis(200);
-const MOST_LOOKS: u32 = 64;
+/// Looks at each full queue that are kept: of the last minute and a half.
+const MOST_LOOKS: usize = 512;
+/// Queues that are compared with what they were before.
+const MOST_KNOWN: usize = 1024;
 
 /// A service: the namespace that asks, and its address.
 type Service = (NetnsInode, SocketAddr);
@@ -21,11 +24,10 @@ type Service = (NetnsInode, SocketAddr);
 #[derive(Debug)]
 pub(crate) struct FullQueues {
     sockets: AcceptQueues,
-    full: BTreeMap<Service, Vec<FullQueue>>,
+    full: BTreeMap<Service, VecDeque<FullQueue>>,
     /// Queues at the last look, by the cookies of their listeners.
     known: BTreeMap<(Service, u64), AcceptQueue>,
     last: Option<Instant>,
-    looks: u32,
 }
 
 impl FullQueues {
@@ -36,14 +38,13 @@ impl FullQueues {
             full: BTreeMap::new(),
             known: BTreeMap::new(),
             last: None,
-            looks: 0,
         }
     }
 
     /// Do as [`find`](Self::find), unless the last look was just now.
     pub(crate) fn look(&mut self, asked: &BTreeSet<Asked>, theirs: &Theirs) {
         let is_soon = self.last.is_some_and(|last| last.elapsed() < BETWEEN);
-        if !is_soon && self.looks < MOST_LOOKS {
+        if !is_soon {
             self.find(asked, theirs);
         }
     }
@@ -56,7 +57,9 @@ impl FullQueues {
             return;
         };
         self.last = Some(Instant::now());
-        self.looks += 1;
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
         for (service, netns) in places {
             let mut full = None;
             for found in self.sockets.at(netns, service.1) {
@@ -67,8 +70,11 @@ impl FullQueues {
                 }
             }
             if let Some(AcceptQueue { queue, limit, .. }) = full {
-                let look = FullQueue { at, queue, limit };
-                self.full.entry(service).or_default().push(look);
+                let looks = self.full.entry(service).or_default();
+                if looks.len() == MOST_LOOKS {
+                    looks.pop_front();
+                }
+                looks.push_back(FullQueue { at, queue, limit });
             }
         }
     }
@@ -105,5 +111,9 @@ mod tests {
         queues.find(&asked, &theirs);
         let (found, look) = queues.found().next().unwrap();
         assert_eq!((found.1, look.queue, look.limit), (service, 2, 1));
+        // The last looks are kept, however many there are.
+        (0..=MOST_LOOKS).for_each(|_| queues.find(&asked, &theirs));
+        assert_eq!(queues.found().count(), MOST_LOOKS);
+        assert!(queues.found().next().unwrap().1.at > look.at);
     }
 }

@@ -51,7 +51,7 @@ pub struct Evidence {
     pressure: Option<Duration>,
     /// Somebody waited for a peer since the queues were looked at.
     waited: bool,
-    /// A connection was slow to open: accept queues are looked at.
+    /// A connection was slow to open since accept queues were looked at.
     connected: bool,
 }
 
@@ -103,7 +103,7 @@ impl Evidence {
             self.theirs.look(&case.asked());
             self.look_at_theirs();
         }
-        if self.connected {
+        if std::mem::take(&mut self.connected) {
             let connecting = case.connecting();
             self.theirs.look(&connecting);
             self.full_queues.look(&connecting, &self.theirs);
