@@ -270,15 +270,15 @@ fn a_full_accept_queue_of_a_service_on_this_host_is_named_if_it_was_full_meanwhi
     let open = told(End::Data, 700);
     assert!(
         open.contains(
-            "the accept queue of the service, on this host, is full (3 of 2, ss -lnt); web (PID 7), \
-             on this host, does not accept in time: its tasks sleep: they are stopped (SIGSTOP, a \
-             debugger), at 14 of 14 looks"
+            "the accept queue of the service, on this host, is full (Recv-Q 3, Send-Q 2, ss -lnt); \
+             web (PID 7), on this host, does not accept in time: its tasks sleep: they are stopped \
+             (SIGSTOP, a debugger), at 14 of 14 looks"
         ),
         "{open}"
     );
     let given_up = told(End::GivenUp, 700);
     assert!(
-        given_up.contains("is full (3 of 2, ss -lnt); web"),
+        given_up.contains("is full (Recv-Q 3, Send-Q 2, ss -lnt); web"),
         "{given_up}"
     );
     // A look between the waits.

@@ -119,7 +119,7 @@ pub(super) fn more(
                 time,
             } = backlog;
             Some(format!(
-                ": {device} had {} KB queued at each look, which take it {time}",
+                ": {device} had {} KB queued at most looks, which take it {time}",
                 bytes / 1000
             ))
         }
@@ -170,7 +170,7 @@ pub(super) fn full_queue(account: &Account<'_>) -> Option<String> {
     let looks = seen.filter_map(|seen| seen.full_queue);
     let FullQueue { queue, limit, .. } = looks.max_by_key(|look| look.queue)?;
     let queue = match queue > limit {
-        true => format!(" ({queue} of {limit}, ss -lnt)"),
+        true => format!(" (Recv-Q {queue}, Send-Q {limit}, ss -lnt)"),
         false => format!(" at times ({queue} of {limit} at a look, after drops; ss -lnt)"),
     };
     let who = there(account).map_or_else(String::new, |there| {
