@@ -76,7 +76,8 @@ impl Evidence {
 
     /// Take a message: its process is looked at if it is slow.
     pub fn message(&mut self, message: &Message) {
-        self.waited |= message.stages[Stage::PeerAnswer].is_some();
+        let answer = message.stages[Stage::PeerAnswer];
+        self.waited |= answer.is_some_and(|time| time >= self.slow);
         let handshake = message.stages[Stage::ConnHandshake];
         self.connected |= handshake.is_some_and(|time| time >= self.slow);
         if message.stages[Stage::AppService].is_some() {

@@ -1,22 +1,29 @@
 //! Looks at the queues of devices while somebody waits for a peer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use sockstamp_explain::diagnosis::{Backlog, Flips, Link, Neighbour, NextHop};
+use sockstamp_host::clock;
 use sockstamp_host::link_address::{self, LinkAddresses};
 use sockstamp_host::neighbour::Known;
-use sockstamp_host::queue::{Device, Queue, Queues as Sockets};
+use sockstamp_host::queue::{Carrier, Device, Queue, Queues as Sockets};
 use sockstamp_host::{netns, queue};
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
 /// Two packets of Ethernet wait in any queue.
 const LEAST: u32 = 3000;
-const BETWEEN: Duration = Duration::from_millis(200);
-const MOST_LOOKS: usize = 64;
+const BETWEEN: Nanos = Nanos(200_000_000);
+/// The next look is made after so many times the time of this one at the earliest.
+const SHARE: u64 = 50;
+/// Looks that are kept: of the last minute and a half.
+const MOST_LOOKS: usize = 512;
+/// Times of each link that are kept.
+const MOST_DOWNS: usize = 256;
+
+type Moment = Timestamp<Monotonic>;
 
 /// An address, as a namespace sees it.
 type Peer = (NetnsInode, IpAddr);
@@ -26,31 +33,83 @@ type Peer = (NetnsInode, IpAddr);
 pub(crate) struct Queues {
     sockets: Sockets,
     links: LinkAddresses,
-    looks: Vec<(Instant, BTreeMap<Device, Queue>)>,
-    /// The number of times that links had gone down before.
-    downs: BTreeMap<Device, u32>,
+    looks: VecDeque<(Moment, BTreeMap<Device, Queue>)>,
+    next: Option<Moment>,
+    carriers: Carriers,
+}
+
+/// Links that go down, as looks at them show.
+#[derive(Debug, Default)]
+struct Carriers {
+    at: Option<Moment>,
+    last: BTreeMap<Device, Carrier>,
+    /// How often each went down, and the times between looks in which it was down.
+    downs: BTreeMap<Device, (u32, Vec<(Moment, Moment)>)>,
+}
+
+impl Carriers {
+    fn see(&mut self, now: Moment, carriers: BTreeMap<Device, Carrier>) {
+        let since = self.at.replace(now).unwrap_or(now);
+        for (device, carrier) in &carriers {
+            let Some(before) = self.last.get(device) else {
+                continue;
+            };
+            let lost = carrier.lost.wrapping_sub(before.lost);
+            let known = self.downs.contains_key(device);
+            // A link that was never up has not gone down.
+            if lost == 0 && !(known && before.is_down) {
+                continue;
+            }
+            let (downs, times) = self.downs.entry(*device).or_default();
+            *downs += lost;
+            let is_full = times.len() >= MOST_DOWNS;
+            // Of too many, the last one has all the time.
+            match times.last_mut().filter(|(_, end)| *end == since || is_full) {
+                Some((_, end)) => *end = now,
+                None => times.push((since, now)),
+            }
+        }
+        self.last = carriers;
+    }
 }
 
 impl Queues {
     pub(crate) fn open() -> Self {
-        let sockets = queue::Queues::open();
-        let downs = sockets.carriers_lost();
-        Self {
-            sockets,
+        let mut queues = Self {
+            sockets: queue::Queues::open(),
             links: LinkAddresses::open(),
-            looks: Vec::new(),
-            downs,
-        }
+            looks: VecDeque::new(),
+            next: None,
+            carriers: Carriers::default(),
+        };
+        queues.look_at_links();
+        queues
     }
 
     /// Look, unless the last look was just now.
     pub(crate) fn look(&mut self) {
-        let now = Instant::now();
-        let is_soon = |(last, _): &(Instant, _)| now < *last + BETWEEN;
-        if self.looks.last().is_some_and(is_soon) || self.looks.len() == MOST_LOOKS {
+        let Ok(now) = clock::now() else {
+            return;
+        };
+        if self.next.is_some_and(|next| now < next) {
             return;
         }
-        self.looks.push((now, self.sockets.waiting(LEAST)));
+        if self.looks.len() == MOST_LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, self.sockets.waiting(LEAST)));
+        self.look_at_links();
+        let took = clock::now().map_or(0, |end| end.as_nanos().saturating_sub(now.as_nanos()));
+        let rest = BETWEEN.0.max(took.saturating_mul(SHARE));
+        self.next = Some(Timestamp::from_nanos(now.as_nanos().saturating_add(rest)));
+    }
+
+    /// Note which links went down, and which link addresses changed, since the last look.
+    fn look_at_links(&mut self) {
+        if let Ok(now) = clock::now() {
+            self.carriers.see(now, self.sockets.carriers());
+            self.links.read(now);
+        }
     }
 
     /// Return the longest queue on the way to each peer.
@@ -64,20 +123,18 @@ impl Queues {
             .into_iter()
             .filter_map(|device| Some((*device, self.usual(*device)?)))
             .collect();
-        queued.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
+        queued.sort_by_key(|(_, usual)| std::cmp::Reverse(usual.time));
         let on_the_way = |&(from, peer): &Peer| {
             let mut queued = queued.iter();
             let found = queued.find(|(device, _)| self.sockets.leads_to(*device, from, peer));
-            let &(device, (bytes, time)) = found?;
-            let device = self.name(device)?;
-            Some((
-                (from, peer),
-                Backlog {
-                    device,
-                    bytes,
-                    time,
-                },
-            ))
+            let (device, usual) = *found?;
+            let backlog = Backlog {
+                device: self.name(device)?,
+                bytes: usual.bytes,
+                time: usual.time,
+                seen: usual.seen,
+            };
+            Some(((from, peer), backlog))
         };
         peers.iter().filter_map(on_the_way).collect()
     }
@@ -107,17 +164,21 @@ impl Queues {
     }
 
     /// Return the links by which the way to each peer begins, and which went down.
-    pub(crate) fn links(&self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, Link> {
+    pub(crate) fn links(&mut self, peers: &BTreeSet<Peer>) -> BTreeMap<Peer, Link> {
         if peers.is_empty() {
             return BTreeMap::new();
         }
-        let now = self.sockets.carriers_lost();
+        self.look_at_links();
         let found = |&(from, peer): &Peer| {
             let device = self.sockets.first_to(from, peer)?;
-            let before = self.downs.get(&device).copied().unwrap_or(0);
-            let downs = now.get(&device)?.wrapping_sub(before);
-            let device = self.name(device).filter(|_| downs > 0)?;
-            Some(((from, peer), Link { device, downs }))
+            let (downs, times) = self.carriers.downs.get(&device)?.clone();
+            let device = self.name(device)?;
+            let link = Link {
+                device,
+                downs,
+                times,
+            };
+            Some(((from, peer), link))
         };
         peers.iter().filter_map(found).collect()
     }
@@ -127,16 +188,22 @@ impl Queues {
         if peers.is_empty() {
             return BTreeMap::new();
         }
+        self.look_at_links();
         let changed = self.links.flips();
         let found = |&(from, peer): &Peer| {
             let mut hops = self.sockets.hops(from, peer).into_iter();
             let (hop, flips) = hops.find_map(|hop| Some((hop, changed.get(&hop)?)))?;
-            let link_address::Flips { changes, between } = flips.clone();
+            let link_address::Flips {
+                changes,
+                between,
+                time,
+            } = flips.clone();
             let flips = Flips {
                 address: hop.1,
                 device: self.name(hop.0)?,
                 changes,
                 between,
+                time,
             };
             Some(((from, peer), flips))
         };
@@ -150,8 +217,8 @@ impl Queues {
         Some(Name::from(format!("{name}{place}")))
     }
 
-    /// Return the bytes that waited in a device at most looks, and the time that it needs for them.
-    fn usual(&self, device: Device) -> Option<(u64, Nanos)> {
+    /// Return the bytes that waited in a device at most looks.
+    fn usual(&self, device: Device) -> Option<Usual> {
         let seen = self
             .looks
             .iter()
@@ -166,8 +233,49 @@ impl Queues {
             .collect();
         backlogs.sort_unstable();
         let bytes = backlogs[backlogs.len() / 2];
-        let elapsed = (end - begin).as_nanos();
+        let elapsed = u128::from(end.as_nanos().checked_sub(begin.as_nanos())?);
         let time = (elapsed * u128::from(bytes)).checked_div(u128::from(sent))?;
-        Some((bytes, Nanos(u64::try_from(time).ok()?)))
+        Some(Usual {
+            bytes,
+            time: Nanos(u64::try_from(time).ok()?),
+            seen: (begin, end),
+        })
+    }
+}
+
+/// What waited in a device at most looks.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    bytes: u64,
+    /// The time that the device needs for them.
+    time: Nanos,
+    /// The first and the last of these looks.
+    seen: (Moment, Moment),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_down_between_the_looks_that_show_it() {
+        let device = *Sockets::open().carriers().keys().next().unwrap();
+        let mut carriers = Carriers::default();
+        let see = |carriers: &mut Carriers, at, lost, is_down| {
+            let carrier = Carrier { lost, is_down };
+            carriers.see(
+                Timestamp::from_nanos(at),
+                BTreeMap::from([(device, carrier)]),
+            );
+        };
+        see(&mut carriers, 1, 7, true);
+        see(&mut carriers, 2, 7, true);
+        assert!(carriers.downs.is_empty());
+        for (at, lost, is_down) in [(3, 7, false), (4, 8, true), (5, 8, false), (6, 8, false)] {
+            see(&mut carriers, at, lost, is_down);
+        }
+        see(&mut carriers, 9, 10, false);
+        let time = |begin, end| (Timestamp::from_nanos(begin), Timestamp::from_nanos(end));
+        assert_eq!(carriers.downs[&device], (3, vec![time(3, 5), time(6, 9)]));
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use nix::libc;
 use nix::sys::socket::SockProtocol;
+use sockstamp_model::clock::{Monotonic, Timestamp};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
@@ -33,8 +34,18 @@ pub type Neighbour = (Device, IpAddr);
 pub struct Flips {
     /// The number of changes that were seen.
     pub changes: u32,
-    /// Two of the link addresses.
+    /// The link address that came back, and the one before that.
     pub between: [Name; 2],
+    /// The changes were seen between these moments.
+    pub time: (Timestamp<Monotonic>, Timestamp<Monotonic>),
+}
+
+/// A link address of a neighbour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    link: Vec<u8>,
+    /// It came since the first moment, and was read at the second one.
+    seen: (Timestamp<Monotonic>, Timestamp<Monotonic>),
 }
 
 /// Sockets that the kernel of every namespace tells of its neighbours.
@@ -42,7 +53,9 @@ pub struct Flips {
 pub struct LinkAddresses {
     sockets: BTreeMap<NetnsInode, OwnedFd>,
     /// The link addresses of each neighbour, one after the other.
-    known: BTreeMap<Neighbour, Vec<Vec<u8>>>,
+    known: BTreeMap<Neighbour, Vec<Known>>,
+    /// When events were read last.
+    read: Option<Timestamp<Monotonic>>,
 }
 
 /// Neighbours whose changes are kept, and changes of each.
@@ -60,13 +73,14 @@ impl LinkAddresses {
                 .filter_map(|(netns, socket)| Some((netns, socket.ok()?.ok()?)))
                 .collect(),
             known: BTreeMap::new(),
+            read: None,
         }
     }
 
-    /// Return those that changed, and changed back, since they were opened.
-    #[must_use]
-    pub fn flips(&mut self) -> BTreeMap<Neighbour, Flips> {
-        let Self { sockets, known } = self;
+    /// Take the events until now.
+    pub fn read(&mut self, now: Timestamp<Monotonic>) {
+        let since = self.read.replace(now).unwrap_or(now);
+        let Self { sockets, known, .. } = self;
         for (&netns, socket) in &*sockets {
             netlink::events(socket, RTM_NEWNEIGH, &mut |body| {
                 let Some((index, address, link)) = neighbour(body) else {
@@ -78,12 +92,19 @@ impl LinkAddresses {
                     return;
                 }
                 let links = known.entry(neighbour).or_default();
-                if links.last() != Some(&link) && links.len() < MOST_KNOWN {
-                    links.push(link);
+                let is_same = links.last().is_some_and(|last| last.link == link);
+                if !is_same && links.len() < MOST_KNOWN {
+                    let seen = (since, now);
+                    links.push(Known { link, seen });
                 }
             });
         }
-        let flips = known.iter();
+    }
+
+    /// Return those that changed, and changed back, since they were opened.
+    #[must_use]
+    pub fn flips(&self) -> BTreeMap<Neighbour, Flips> {
+        let flips = self.known.iter();
         flips
             .filter_map(|(neighbour, links)| Some((*neighbour, flips_of(links)?)))
             .collect()
@@ -91,14 +112,15 @@ impl LinkAddresses {
 }
 
 /// Return the flips of a neighbour that had these link addresses, one after the other.
-fn flips_of(links: &[Vec<u8>]) -> Option<Flips> {
-    let several: BTreeSet<_> = links.iter().collect();
-    let [first, second, ..] = links else {
-        return None;
-    };
-    (several.len() < links.len()).then(|| Flips {
+fn flips_of(links: &[Known]) -> Option<Flips> {
+    let mut seen = BTreeSet::new();
+    let back = links.iter().find(|one| !seen.insert(&one.link))?;
+    let first = links.iter().position(|one| one.link == back.link)?;
+    let (after, last) = (links.get(first + 1)?, links.last()?);
+    Some(Flips {
         changes: u32::try_from(links.len() - 1).unwrap_or(u32::MAX),
-        between: [first, second].map(|link| written(link)),
+        between: [&back.link, &after.link].map(|link| written(link)),
+        time: (after.seen.0, last.seen.1),
     })
 }
 
@@ -133,13 +155,23 @@ mod tests {
 
     #[test]
     fn an_address_flips_if_it_comes_back() {
-        let links = |of: &[u8]| of.iter().map(|&of| vec![2, of]).collect::<Vec<_>>();
+        let at = Timestamp::from_nanos;
+        let known = |(place, &of): (u64, &u8)| Known {
+            link: vec![2, of],
+            seen: (at(place * 10), at(place * 10 + 9)),
+        };
+        let links = |of: &[u8]| (0..).zip(of).map(known).collect::<Vec<_>>();
         assert_eq!(flips_of(&links(&[1])), None);
         // Another host has taken the address over.
         assert_eq!(flips_of(&links(&[1, 2])), None);
         let flips = flips_of(&links(&[1, 2, 1, 2])).unwrap();
         assert_eq!(flips.changes, 3);
         assert_eq!(flips.between, [Name::from("02:01"), Name::from("02:02")]);
+        assert_eq!(flips.time, (at(10), at(39)));
+        // The first one was another host's.
+        let flips = flips_of(&links(&[1, 2, 3, 2])).unwrap();
+        assert_eq!(flips.between, [Name::from("02:02"), Name::from("02:03")]);
+        assert_eq!(flips.time, (at(20), at(39)));
     }
 
     #[test]
@@ -164,6 +196,7 @@ mod tests {
     fn a_socket_that_listens_waits_for_no_event() {
         let mut links = LinkAddresses::open();
         assert!(links.sockets.contains_key(&netns::own().unwrap()));
+        links.read(Timestamp::from_nanos(1));
         assert_eq!(links.flips(), BTreeMap::new());
     }
 }

@@ -25,6 +25,7 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTN_LOCAL: u8 = 2;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_CARRIER: u16 = 33;
 const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 /// Bytes of `struct tcmsg`, `struct rtmsg` and `struct ifinfomsg`.
 const TCMSG: usize = 20;
@@ -49,6 +50,15 @@ pub struct Queue {
     pub backlog: u32,
     /// Bytes that have left in its life.
     pub sent: u64,
+}
+
+/// The carrier of a device at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carrier {
+    /// How often the device has lost it.
+    pub lost: u32,
+    /// The device has none.
+    pub is_down: bool,
 }
 
 /// Sockets to the kernel of every namespace that could be entered.
@@ -108,17 +118,18 @@ impl Queues {
         leads && (device.netns == from || forwards())
     }
 
-    /// Return how often each device has lost its carrier; kernels before v4.16 do not tell.
+    /// Return the carriers of devices; kernels before v4.16 do not tell how often they were lost.
     #[must_use]
-    pub fn carriers_lost(&self) -> BTreeMap<Device, u32> {
-        let mut lost = BTreeMap::new();
+    pub fn carriers(&self) -> BTreeMap<Device, Carrier> {
+        let mut carriers = BTreeMap::new();
         for (&netns, socket) in &self.0 {
             // A namespace that has ended has no devices.
             let _ = netlink::dump(socket, RTM_GETLINK, &[0; IFINFOMSG], &mut |body| {
-                lost.extend(carrier(body).map(|(index, count)| (Device { netns, index }, count)));
+                let found = carrier(body);
+                carriers.extend(found.map(|(index, found)| (Device { netns, index }, found)));
             });
         }
-        lost
+        carriers
     }
 
     /// Return the device by which the way of a namespace to an address begins.
@@ -179,10 +190,14 @@ fn root(body: &[u8]) -> Option<(u32, Queue)> {
     Some((word(body, 4)?, queue))
 }
 
-/// Return a device of a `struct ifinfomsg`, and how often it has lost its carrier.
-fn carrier(body: &[u8]) -> Option<(u32, u32)> {
-    let count = value(body.get(IFINFOMSG..)?, IFLA_CARRIER_DOWN_COUNT)?;
-    Some((word(body, 4)?, word(count, 0)?))
+/// Return a device of a `struct ifinfomsg`, and its carrier.
+fn carrier(body: &[u8]) -> Option<(u32, Carrier)> {
+    let attributes = body.get(IFINFOMSG..)?;
+    let carrier = Carrier {
+        lost: word(value(attributes, IFLA_CARRIER_DOWN_COUNT)?, 0)?,
+        is_down: value(attributes, IFLA_CARRIER).is_some_and(|has| has.first() == Some(&0)),
+    };
+    Some((word(body, 4)?, carrier))
 }
 
 /// A `struct rtmsg` and the address.
@@ -220,7 +235,7 @@ mod tests {
         assert!(!queues.leads_to(device, NetnsInode(1), to));
         assert_eq!(queues.name(device), Some(Name::from("lo")));
         assert_eq!(queues.first_to(netns, to), Some(device));
-        assert!(queues.carriers_lost().contains_key(&device));
+        assert!(queues.carriers().contains_key(&device));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::Serialize;
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::name::Name;
@@ -233,6 +233,12 @@ impl Slow {
     /// Return the socket that it waits on.
     pub(super) fn socket(&self) -> Socket {
         socket(&self.flow)
+    }
+
+    /// Return true if it goes on at some time from a moment to another, up to which something of
+    /// this host was seen.
+    pub(super) fn meets(&self, (begin, end): (Timestamp<Monotonic>, Timestamp<Monotonic>)) -> bool {
+        self.begin <= end.as_nanos() && begin.as_nanos() <= self.end
     }
 
     /// Return the time for which both go on.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use sockstamp_model::clock::Timestamp;
 use sockstamp_model::flow::Protocol;
 use sockstamp_model::service::ANSWERING_EACH;
 use sockstamp_model::wait::{End, Sending};
 
 use super::Case;
+use crate::diagnosis::evidence::backlog::Backlog;
 use crate::diagnosis::slow::{Key, Role, Slow};
 use crate::diagnosis::source::limit_of;
 use crate::diagnosis::tally::Tried;
@@ -38,7 +40,8 @@ impl Case {
         };
         wait.parts.shift(Node::ConnectPath, node, late);
         self.limit_recovery(wait);
-        if let Some(backlog) = self.backlogs.get(&(wait.flow.netns, wait.peer())) {
+        let backlog = self.backlogs.get(&(wait.flow.netns, wait.peer()));
+        if let Some(backlog) = backlog.filter(|backlog| is_meanwhile(backlog, wait)) {
             wait.give_queue(backlog);
         }
     }
@@ -143,6 +146,15 @@ impl Case {
     }
 }
 
+/// Return true for a queue that was seen while a wait went on, or soon after: looks are made when
+/// waits have ended.
+fn is_meanwhile(backlog: &Backlog, wait: &Slow) -> bool {
+    const SOON: u64 = 1_000_000_000;
+    let (begin, end) = backlog.seen;
+    let begin = begin.as_nanos().saturating_sub(SOON);
+    wait.meets((Timestamp::from_nanos(begin), end))
+}
+
 /// Return true for a group of hosts, of which any or none may answer (mDNS, SSDP, DHCP).
 fn is_for_many(peer: IpAddr) -> bool {
     peer.is_multicast() || peer == IpAddr::V4(Ipv4Addr::BROADCAST)
@@ -151,4 +163,42 @@ fn is_for_many(peer: IpAddr) -> bool {
 /// Return true for what TCP's congestion control sets itself.
 const fn is_own_rate(node: Node) -> bool {
     matches!(node, Node::DeliveryPacing | Node::DeliveryCongestion)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Nanos;
+    use sockstamp_model::wait::{Kind, Waits};
+
+    use super::*;
+    use crate::diagnosis::Scope;
+    use crate::diagnosis::tests::{MS, at, summary, wait};
+
+    #[test]
+    fn a_queue_has_the_time_of_waits_that_go_on_while_it_is_seen() {
+        let told = |begin, end| {
+            let answer = |of: u64| wait(Kind::Answer, End::Data, of * 900, 120);
+            let mut case = Case::new(Scope::default());
+            case.waits(&Waits {
+                list: (0..4).map(answer).collect(),
+                ..Waits::default()
+            });
+            for (from, peer) in case.peers() {
+                let backlog = Backlog {
+                    device: "wan".into(),
+                    bytes: 90_000,
+                    time: Nanos(100 * MS),
+                    seen: (at(begin).unwrap(), at(end).unwrap()),
+                };
+                case.backlog(from, peer, backlog);
+            }
+            case.diagnose(&summary()).findings[0].sentence.clone()
+        };
+        let seen = told(500, 3_000);
+        assert!(
+            seen.contains("wan had 90 KB queued at most looks"),
+            "{seen}"
+        );
+        assert!(!told(20_000, 30_000).contains("wan"));
+    }
 }

@@ -1,6 +1,6 @@
 //! Queues of this host's devices on the way to a peer: what no event of the socket shows.
 
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::name::Name;
 
 /// The queue of a device through which the way to a peer leads.
@@ -12,4 +12,6 @@ pub struct Backlog {
     pub bytes: u64,
     /// The time that the device needs for them.
     pub time: Nanos,
+    /// The first and the last look at which bytes waited there.
+    pub seen: (Timestamp<Monotonic>, Timestamp<Monotonic>),
 }

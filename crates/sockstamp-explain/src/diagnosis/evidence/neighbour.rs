@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use sockstamp_model::clock::{Monotonic, Timestamp};
 use sockstamp_model::name::Name;
 
 /// A next hop that may not answer.
@@ -33,6 +34,8 @@ pub struct Flips {
     pub device: Name,
     /// The number of changes that were seen.
     pub changes: u32,
-    /// Two of the link addresses.
+    /// The link address that came back, and the one before that.
     pub between: [Name; 2],
+    /// The changes were seen between these moments.
+    pub time: (Timestamp<Monotonic>, Timestamp<Monotonic>),
 }

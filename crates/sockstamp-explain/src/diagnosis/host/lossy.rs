@@ -35,13 +35,14 @@ fn may_be_lossy(wait: &Slow) -> bool {
     wait.parts.of(Node::AnswerPeer) >= TIMEOUT
 }
 
-/// Give the time of losses to a link that went down.
+/// Give the time of losses to a link that was down meanwhile.
 pub(in crate::diagnosis) fn give(waits: &mut [Slow], links: &Links) {
     for wait in waits {
         let Some(link) = links.get(&(wait.flow.netns, wait.peer())) else {
             continue;
         };
-        if !is_lossy(wait) && !may_be_lossy(wait) {
+        let was_down = || link.times.iter().any(|time| wait.meets(*time));
+        if !is_lossy(wait) && !may_be_lossy(wait) || !was_down() {
             continue;
         }
         for (lost, down) in LOST {

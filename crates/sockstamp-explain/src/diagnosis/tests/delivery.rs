@@ -252,31 +252,39 @@ fn a_window_that_is_small_after_pauses_is_slow_start() {
 #[test]
 fn losses_are_those_of_a_link_that_went_down() {
     let to = flow("10.0.0.1:40000", "10.0.0.2:80");
-    let mut case = Case::new(Scope::default());
-    for of in 0..5 {
-        let mut message = sent(to, of * 900, Part::Retransmit, 300);
-        message.retransmits = 1;
-        case.message(&message);
-    }
-    assert_eq!(case.lossy().len(), 1);
-    let link = |downs| Link {
-        device: "eth0".into(),
-        downs,
+    let told = |times: &[(u64, u64)]| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..5 {
+            let mut message = sent(to, of * 900, Part::Retransmit, 300);
+            message.retransmits = 1;
+            case.message(&message);
+        }
+        assert_eq!(case.lossy().len(), 1);
+        let time = |(begin, end): &(u64, u64)| (at(*begin).unwrap(), at(*end).unwrap());
+        for (from, peer) in case.lossy() {
+            let link = Link {
+                device: "eth0".into(),
+                downs: 4,
+                times: times.iter().map(time).collect(),
+            };
+            case.link(from, peer, link);
+        }
+        let mut summary = summary();
+        // Acknowledgements were lost, too.
+        summary.tx.resent = Some(Resent {
+            timeouts: 5,
+            needless: 4,
+            ..Resent::default()
+        });
+        case.diagnose(&summary).findings[0].sentence.clone()
     };
-    for (from, peer) in case.lossy() {
-        case.link(from, peer, link(4));
-    }
-    let mut summary = summary();
-    // Acknowledgements were lost, too.
-    summary.tx.resent = Some(Resent {
-        timeouts: 5,
-        needless: 4,
-        ..Resent::default()
-    });
-    let finding = &case.diagnose(&summary).findings[0];
+    let while_down = told(&[(0, 600), (900, 3_900)]);
     let expected = "packets were lost while a link of this host was down: the link of eth0 went down \
                     4 times";
-    assert!(finding.sentence.contains(expected), "{finding:?}");
+    assert!(while_down.contains(expected), "{while_down}");
+    // The link went down between two losses.
+    let between = told(&[(600, 700)]);
+    assert!(!between.contains("link"), "{between}");
 }
 
 /// As a download over paths of which one is longer: its bytes leave once, and the last

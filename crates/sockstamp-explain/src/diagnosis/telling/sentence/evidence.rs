@@ -117,6 +117,7 @@ pub(super) fn more(
                 device,
                 bytes,
                 time,
+                ..
             } = backlog;
             Some(format!(
                 ": {device} had {} KB queued at most looks, which take it {time}",
@@ -329,7 +330,7 @@ pub(super) fn dropped(account: &Account<'_>, node: Node) -> Option<String> {
 /// The link that went down, where that was seen.
 pub(super) fn link(account: &Account<'_>) -> Option<String> {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
-    let Link { device, downs } = seen.find_map(|seen| seen.link.clone())?;
+    let Link { device, downs, .. } = seen.find_map(|seen| seen.link.clone())?;
     Some(match downs {
         1 => format!("the link of {device} went down once"),
         downs => format!("the link of {device} went down {downs} times"),

@@ -47,6 +47,7 @@ fn flips(account: &Account<'_>) -> Option<String> {
         device,
         changes,
         between: [one, other],
+        ..
     } = all?.into_iter().next()?;
     Some(format!(
         "; the link address of {address} on {device} changed {changes} times meanwhile, from {one} \
