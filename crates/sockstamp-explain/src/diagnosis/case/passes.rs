@@ -219,7 +219,7 @@ impl Case {
         }
     }
 
-    /// Return what is worth a sentence, the worst first, and notes of the rest.
+    /// Return what is worth a sentence, the worst of each service first, and notes of the rest.
     fn findings(&self, accounts: Accounts<'_>, summary: &Summary) -> (Vec<Finding>, Vec<String>) {
         let support = Support {
             scope: self.scope,
