@@ -1,9 +1,10 @@
 //! Values that an option does not take.
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Error};
 
 use super::taken::{self, end, is_taken, line as typed, replaced};
+use crate::command_line::Cli;
 
 /// Units of a time, which belong to its number.
 pub(super) const UNITS: [&str; 7] = ["us", "µs", "ms", "s", "sec", "m", "h"];
@@ -22,17 +23,17 @@ pub(super) fn for_time(subcommand: &str, time: &str) -> Vec<String> {
 const NUMBERS: [&str; 2] = ["--count", "--pid"];
 
 /// A value that is refused, where it stands.
-struct Value<'a> {
+pub(super) struct Value<'a> {
     words: &'a [String],
     /// The option, without a value.
     option: String,
-    text: String,
+    pub(super) text: String,
     /// The place of the value, or of the one word with its option.
     place: usize,
 }
 
 impl<'a> Value<'a> {
-    fn of(error: &Error, words: &'a [String]) -> Option<Self> {
+    pub(super) fn of(error: &Error, words: &'a [String]) -> Option<Self> {
         let context = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.clone()),
             _ => None,
@@ -40,9 +41,7 @@ impl<'a> Value<'a> {
         let text = context(ContextKind::InvalidValue)?;
         let option = context(ContextKind::InvalidArg)?;
         let option = option.split([' ', '=']).next()?.to_owned();
-        let joined = format!("{option}={text}");
-        let is_it = |word: &String| *word == text || *word == joined;
-        let place = words[..end(words)].iter().position(is_it)?;
+        let place = place_of(words, &option, &text)?;
         Some(Self {
             words,
             option,
@@ -59,13 +58,35 @@ impl<'a> Value<'a> {
     }
 
     /// Return the line with other words in the place of the value alone.
-    fn with(&self, with: &str) -> Vec<String> {
+    pub(super) fn with(&self, with: &str) -> Vec<String> {
         let with = match self.words[self.place] == self.text {
             true => taken::words(with),
             false => taken::words(&format!("{}={with}", self.option)),
         };
         replaced(self.words, self.place..self.place + 1, &with)
     }
+}
+
+/// Find the value of an option, which may stand elsewhere too: as the subcommand, or behind another
+/// option.
+fn place_of(words: &[String], option: &str, text: &str) -> Option<usize> {
+    let joined = format!("{option}={text}");
+    let short = short_of(words.first()?, option);
+    let behind_own = |&place: &usize| {
+        let before = &words[place - 1];
+        words[place] == joined || before == option || short.as_ref() == Some(before)
+    };
+    let places = (1..end(words)).filter(|&place| [text, &joined].contains(&&*words[place]));
+    places.clone().find(behind_own).or_else(|| places.min())
+}
+
+/// Return the short name of an option, as it is typed.
+fn short_of(subcommand: &str, option: &str) -> Option<String> {
+    let long = option.strip_prefix("--")?;
+    let root = Cli::command();
+    let mut arguments = root.find_subcommand(subcommand)?.get_arguments();
+    let found = arguments.find(|argument| argument.get_long() == Some(long))?;
+    found.get_short().map(|short| format!("-{short}"))
 }
 
 /// Return what is wrong with a value, and what to type where that is known.
@@ -140,6 +161,41 @@ fn of_name(value: &Value<'_>) -> Option<String> {
     let mut characters = value.text.chars();
     let is_name = characters.next().is_some_and(char::is_alphabetic)
         && NUMBERS.contains(&value.option.as_str());
+    if !is_name {
+        return None;
+    }
     let line = value.without_option(&format!("--comm {}", value.text));
-    (is_name && is_taken(&line)).then(|| typed(&line))
+    is_taken(&line).then(|| typed(&line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hints::refused;
+
+    fn of(words: &str) -> String {
+        let (error, _) = refused(words);
+        line(&error, "told", &taken::words(words))
+    }
+
+    #[test]
+    fn a_value_is_found_behind_its_option() {
+        for words in [
+            "trace -c trace",
+            "stat --slow stat",
+            "ping -c ping ::1",
+            "record --rotate-size record -o x",
+            "diff --fail-if diff a b",
+        ] {
+            assert!(of(words).starts_with("told"), "{words}");
+        }
+        assert_eq!(
+            of("trace -c trace"),
+            "told; for a process: sockstamp trace --comm trace"
+        );
+        assert_eq!(
+            of("record -o 5MB --max-size 5MB"),
+            "it is a number of megabytes: write --max-size 5"
+        );
+    }
 }
