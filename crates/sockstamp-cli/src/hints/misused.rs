@@ -91,7 +91,8 @@ fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String>
         return Some(format!("there is no subcommand {typed}: write {line}"));
     }
     if typed.ends_with(".parquet") {
-        return Some(format!("to read a recording: sockstamp report {rest}"));
+        let line = first_taken(&["report"], words);
+        return Some(format!("to read a recording: {line}"));
     }
     if FILTER_WORDS.contains(&typed.as_str()) {
         return Some(format!("a subcommand comes first: sockstamp stat {rest}"));
@@ -105,7 +106,8 @@ fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String>
         ));
     }
     if typed.parse::<u32>().is_ok() {
-        return Some(format!("for a process: sockstamp stat --pid {rest}"));
+        let line = first_taken(&["stat", "--pid"], words);
+        return Some(format!("for a process: {line}"));
     }
     if words.len() > 1 && is_program(&typed) {
         return Some(format!("to run a command: sockstamp stat -- {rest}"));
@@ -113,6 +115,16 @@ fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String>
     Some(format!(
         "there is no subcommand {typed}; for a process: sockstamp stat --comm {typed}"
     ))
+}
+
+/// Return the words behind a beginning if they are taken there, or else the first of them alone.
+fn first_taken(begin: &[&str], words: &[String]) -> String {
+    let begin: Vec<_> = begin.iter().map(|&word| word.to_owned()).collect();
+    let line = [&begin, words].concat();
+    match is_taken(&line) {
+        true => taken::line(&line),
+        false => taken::line(&line[..begin.len() + 1]),
+    }
 }
 
 /// Return words as a shell reads them.
@@ -287,6 +299,24 @@ mod tests {
         assert_eq!(
             of("port 80"),
             "a subcommand comes first: sockstamp stat port 80"
+        );
+    }
+
+    #[test]
+    fn words_that_would_be_refused_are_not_suggested() {
+        assert_eq!(of("5"), "for a process: sockstamp stat --pid 5");
+        assert_eq!(of("5 5"), "for a process: sockstamp stat --pid 5");
+        assert_eq!(
+            of("5 port 80"),
+            "for a process: sockstamp stat --pid 5 port 80"
+        );
+        assert_eq!(
+            of("a.parquet --by pid"),
+            "to read a recording: sockstamp report a.parquet --by pid"
+        );
+        assert_eq!(
+            of("a.parquet --nonsense"),
+            "to read a recording: sockstamp report a.parquet"
         );
     }
 

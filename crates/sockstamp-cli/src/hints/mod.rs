@@ -240,6 +240,12 @@ fn hint(
         let added: Vec<_> = added.iter().map(|&word| word.to_owned()).collect();
         typed(&[&begin[..], &added, behind].concat())
     };
+    // The words behind it may be wrong, too.
+    let rest_taken = |added: &[&str]| {
+        let added: Vec<_> = added.iter().map(|&word| word.to_owned()).collect();
+        let line = [&begin[..], &added, rest].concat();
+        if is_taken(&line) { rest } else { &[] }
+    };
     if let [.., before] = options
         && values::UNITS.contains(&word.as_str())
         && before.parse::<f64>().is_ok()
@@ -250,12 +256,19 @@ fn hint(
         return Some(format!("a time is one word: {line}"));
     }
     if subcommand == "record" && word.ends_with(".parquet") {
-        return Some(format!("to write to it: {}", with(&["-o", word], rest)));
+        let added = ["-o", word];
+        return Some(format!(
+            "to write to it: {}",
+            with(&added, rest_taken(&added))
+        ));
     }
     if word.ends_with(".parquet") || is_file(word) && READING.contains(&subcommand.as_str()) {
         let report = [&["report".to_owned()], words].concat();
         return Some(match READING.contains(&subcommand.as_str()) {
-            true => format!("to read recordings: {}", with(&["-r"], words)),
+            true => format!(
+                "to read recordings: {}",
+                with(&["-r", word], rest_taken(&["-r", word]))
+            ),
             false if is_taken(&report) => format!("to read a recording: {}", typed(&report)),
             false => format!("to read a recording: sockstamp report {}", quoted(word)),
         });
@@ -301,11 +314,7 @@ fn hint(
         };
         return Some(format!("for an interface: {}", with(&[option, word], rest)));
     }
-    // Words behind it may be wrong, too.
-    let rest = match is_taken(&[&begin[..], rest].concat()) {
-        true => rest,
-        false => &[],
-    };
+    let rest = rest_taken(&[]);
     // The kernel keeps the beginning of a program's name, without its folder.
     let name: String = (word.rsplit('/').next()?.chars())
         .take(LONGEST_NAME)
@@ -515,6 +524,18 @@ mod tests {
             (
                 "record out.parquet",
                 "to write to it: sockstamp record -o out.parquet",
+            ),
+            (
+                "record out.parquet other.parquet",
+                "to write to it: sockstamp record -o out.parquet",
+            ),
+            (
+                "record out.parquet port 80",
+                "to write to it: sockstamp record -o out.parquet port 80",
+            ),
+            (
+                "explain a.parquet --nonsense",
+                "to read recordings: sockstamp explain -r a.parquet",
             ),
         ] {
             assert_eq!(of(words).as_deref(), Some(hint));

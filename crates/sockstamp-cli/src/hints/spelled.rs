@@ -11,6 +11,7 @@ use super::misused;
 use super::program::is_program;
 use super::table::{Instead, OPTIONS, filled, has_word};
 use super::taken::{self, end, is_taken, line as line_of, quoted, read, replaced};
+use super::values::Value;
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
 use crate::options::wrong_filter;
@@ -252,13 +253,9 @@ fn step(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
 
 /// Return the line with the unit that a number lacks.
 fn with_unit(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
-    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else {
-        return None;
-    };
-    let place = words.iter().position(|word| word == value)?;
-    value.parse::<f64>().ok()?;
-    let with = [format!("{value}ms")];
-    Some(replaced(words, place..place + 1, &with))
+    let value = Value::of(error, words)?;
+    value.text.parse::<f64>().ok()?;
+    Some(value.with(&format!("{}ms", value.text)))
 }
 
 /// Return true if a program stands before the option, whose it is then.
@@ -402,6 +399,10 @@ mod tests {
             ("report -i a.parquet", "`sockstamp report a.parquet`"),
             ("stat -e cycles", "all stages are measured"),
             ("record -w a.parquet", "write -o a.parquet"),
+            (
+                "stat -p 100 --min 100",
+                "write sockstamp stat -p 100 --slow 100ms",
+            ),
             ("pcap a.parquet -o a.pcapng", "write -w a.pcapng"),
             ("record -g -o a", "in place of a call graph"),
             ("stuck -tnp", "`sockstamp stuck tcp`"),
