@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use sockstamp_run::escape::quoted_path;
 
 use crate::output::{create_beside, is_stdout};
 use crate::wrong_use::WrongUse;
@@ -58,7 +59,7 @@ impl Output {
             let told = format!(
                 "a page is written by `report` alone, from recordings: \
                  write sockstamp report --html {} FILE",
-                path.display()
+                quoted_path(path)
             );
             return Err(WrongUse(told).into());
         }

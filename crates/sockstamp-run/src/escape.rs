@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::Location;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -40,6 +41,24 @@ pub fn limit_lines() {
 
 fn limit() -> MutexGuard<'static, Option<Limit>> {
     LIMIT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Quote a word that a shell would read otherwise.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+^".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// Quote the name of a file in a command that somebody may paste.
+#[must_use]
+pub fn quoted_path(path: &Path) -> String {
+    // Quote first: what is escaped is not in quotes by accident.
+    let name = quoted(&path.to_string_lossy());
+    Escaped(name.as_bytes()).to_string()
 }
 
 /// Print one line on standard error, escaped: an error may quote a file name or an argument.

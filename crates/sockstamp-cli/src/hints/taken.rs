@@ -5,6 +5,8 @@ use std::iter;
 
 use clap::Error;
 
+pub(super) use sockstamp_run::escape::quoted;
+
 /// Read the words behind the program's name; nothing runs.
 pub(super) fn read(words: &[String]) -> Result<(), Error> {
     let words = words.iter().map(OsString::from);
@@ -23,15 +25,6 @@ pub(super) fn line(words: &[String]) -> String {
     format!("sockstamp {}", words.join(" "))
         .trim_end()
         .to_owned()
-}
-
-/// Quote a word that a shell would read otherwise.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+^".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// Return the place of the end of options: of `--`, or behind the last word.

@@ -7,7 +7,7 @@ use std::fs;
 use sockstamp_bpf::Sampling;
 
 use super::Options;
-use crate::hints::taken::quoted;
+use sockstamp_run::escape::quoted;
 use crate::recordings::provenance::{CLOCK_SOURCE, COMMAND, CPUS, KERNEL, SAMPLE};
 
 /// Characters of a command line that are kept: a filter may be as long as a line may be.

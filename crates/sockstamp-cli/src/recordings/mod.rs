@@ -343,7 +343,10 @@ fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<Path
 fn refuse_others(path: &Path) -> Result<()> {
     let text = path.to_string_lossy();
     if is_capture(path) {
-        bail!("{text} is a capture, and no recording: tcpdump -r {text}");
+        bail!(
+            "{text} is a capture, and no recording: tcpdump -r {}",
+            escape::quoted_path(path)
+        );
     }
     if path.exists() {
         return Ok(());
@@ -355,7 +358,7 @@ fn refuse_others(path: &Path) -> Result<()> {
     match folder {
         Some(folder) if text.contains(['*', '?']) => bail!(
             "no file is named {text}: write {}, which has all below it",
-            folder.display()
+            escape::quoted_path(folder)
         ),
         _ => Ok(()),
     }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use sockstamp_explain::diagnosis::Diagnosis;
-use sockstamp_model::name::Escaped;
+use sockstamp_run::escape::quoted_path;
 
 /// Let each finding name a command that reads these recordings, where one does. `only`: the file,
 /// if there is one.
 pub(super) fn in_recordings(diagnosis: &mut Diagnosis, only: Option<&Path>) {
     let file = match only {
-        Some(only) => Escaped(only.as_os_str().as_encoded_bytes()).to_string(),
+        Some(only) => quoted_path(only),
         None => "FILE".to_owned(),
     };
     diagnosis.more = in_recording(&diagnosis.more, &file);
@@ -50,5 +50,8 @@ mod tests {
         assert_eq!(diagnosis.more, "stat --by peer,port");
         in_recordings(&mut diagnosis, Some(Path::new("a.parquet")));
         assert_eq!(diagnosis.more, "report a.parquet --by peer,port");
+        let mut diagnosis = Diagnosis::default();
+        in_recordings(&mut diagnosis, Some(Path::new("a b;$(id)")));
+        assert_eq!(diagnosis.more, "report 'a b;$(id)' --by peer,port");
     }
 }
