@@ -12,11 +12,12 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::OFlag;
 use sockstamp_bpf::packets;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
@@ -374,9 +375,21 @@ fn is_capture(path: &Path) -> bool {
         [0x4d, 0x3c, 0xb2, 0xa1],
     ];
     let mut begin = [0; 4];
-    let read = |mut file: File| file.read_exact(&mut begin);
-    // A pipe would wait for its writer.
-    path.is_file() && File::open(path).and_then(read).is_ok() && BEGINS.contains(&begin)
+    let mut read = || {
+        let mut file = opened_at_once(path)?;
+        // A pipe would wait for its writer.
+        let is_file = file.metadata()?.is_file();
+        file.read_exact(&mut begin).map(|()| is_file)
+    };
+    read().unwrap_or(false) && BEGINS.contains(&begin)
+}
+
+/// Open a file; a pipe, too, without waiting for its writer.
+fn opened_at_once(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlag::O_NONBLOCK.bits();
+    (File::options().read(true))
+        .custom_flags(nonblocking)
+        .open(path)
 }
 
 /// Return the directories in a directory, and its wanted files. A link to a directory is
@@ -511,6 +524,19 @@ mod tests {
         fs::write(hour.join("notes"), "").unwrap();
         let found = every_file(&[directory.path().to_owned()]).unwrap();
         assert_eq!(found, wanted);
+    }
+
+    /// Opening it to read would wait for a writer, which never comes.
+    #[test]
+    fn a_pipe_is_no_capture_and_nobody_waits_for_its_writer() {
+        let directory = tempdir().unwrap();
+        let [pipe, capture] = ["pipe", "capture"].map(|name| directory.path().join(name));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let read = opened_at_once(&pipe).and_then(|mut file| file.read(&mut [0; 4]));
+        assert_eq!(read.unwrap(), 0);
+        assert!(!is_capture(&pipe));
+        fs::write(&capture, [0x0a, 0x0d, 0x0d, 0x0a]).unwrap();
+        assert!(is_capture(&capture));
     }
 
     #[test]
