@@ -316,7 +316,8 @@ fn input_and_output_are_the_commands() {
         match subcommand {
             "trace" => assert!(
                 told.starts_with("sockstamp: no message in ")
-                    && told.ends_with(": sh sent and read nothing over TCP or UDP\n"),
+                    && told
+                        .ends_with(": sh sent and read nothing over TCP or UDP that is measured\n"),
                 "{stderr}"
             ),
             _ => assert_eq!(told, ""),

@@ -536,9 +536,7 @@ impl Tasks {
         const MOST: usize = 2;
         self.searches += 1;
         let is_allowed = self.searches <= MOST;
-        let peer = is_allowed
-            .then(|| halted_peer(pid))
-            .flatten()?;
+        let peer = is_allowed.then(|| halted_peer(pid)).flatten()?;
         Some(peer.name)
     }
 }

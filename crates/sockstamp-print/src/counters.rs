@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sockstamp_model::summary::{Connections, NicReads, NicStamps, Summary};
+use sockstamp_model::summary::{Connections, Lost, NicReads, NicStamps, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
@@ -52,7 +52,28 @@ pub(super) fn connections(output: &mut dyn Write, connections: &Connections) -> 
 
 /// Print what was lost, or left out, by name.
 pub fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
-    let lost = &summary.lost;
+    let told = counted_losses(&summary.lost);
+    if told.is_empty() {
+        writeln!(output, " lost: nothing")?;
+    } else {
+        writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
+    }
+    if summary.lost.datagrams > 0 {
+        let told = unfollowed(summary.lost.datagrams);
+        let line = wrapped(" not followed:", told.split(' '), "");
+        writeln!(output, "{line}")?;
+    }
+    if let Some(stamps) = &summary.nic_stamps {
+        writeln!(output, "{}", nic_stamps(stamps))?;
+    }
+    if let Some(reads) = &summary.nic_reads {
+        writeln!(output, "{}", nic_reads(reads))?;
+    }
+    Ok(())
+}
+
+/// Return the losses that were counted, by their names.
+pub(crate) fn counted_losses(lost: &Lost) -> Vec<String> {
     let counters = [
         ("ring", lost.ring),
         ("evicted", lost.evicted),
@@ -65,32 +86,15 @@ pub fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Re
         ("groups", lost.groups),
         ("not adopted", lost.not_adopted),
     ];
-    let told: Vec<_> = counters
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
+    let counted = counters.into_iter().filter(|(_, count)| *count > 0);
+    counted
         .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    if told.is_empty() {
-        writeln!(output, " lost: nothing")?;
-    } else {
-        writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
-    }
-    if lost.datagrams > 0 {
-        let line = wrapped(" not followed:", unfollowed(lost.datagrams).split(' '), "");
-        writeln!(output, "{line}")?;
-    }
-    if let Some(stamps) = &summary.nic_stamps {
-        writeln!(output, "{}", nic_stamps(stamps))?;
-    }
-    if let Some(reads) = &summary.nic_reads {
-        writeln!(output, "{}", nic_reads(reads))?;
-    }
-    Ok(())
+        .collect()
 }
 
 /// Tell of calls of UDP sockets that came before their programs. No packet was lost by that, and
 /// whom they were for is not known. What a socket sends right after connect(2) is not counted.
-fn unfollowed(calls: u64) -> String {
+pub(crate) fn unfollowed(calls: u64) -> String {
     format!(
         "at least {} of UDP sockets, before programs were attached for them, whatever the filter",
         counted(calls, "call")

@@ -5,7 +5,7 @@ mod processes;
 mod program;
 mod spelled;
 mod table;
-pub(crate) mod taken;
+mod taken;
 mod values;
 
 use std::ffi::OsString;

@@ -189,8 +189,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         escape::complain(format_args!("{recorded}"));
     }
     if let (Ok(measured), true) = (&measured, ended.recorded.iter().all(Written::is_empty)) {
-        let slow = options.slow_only.slow;
-        silence::tell(&measured.summary, slow, &options.live.command);
+        let asked = silence::Asked {
+            slow: options.slow_only.slow,
+            filter: options.live.target.filter.0.as_ref(),
+            command: &options.live.command,
+        };
+        silence::tell(&measured.summary, asked);
     }
     tell_missing(ended.missing);
     let measured = match (measured, ended.failure) {

@@ -7,8 +7,8 @@ use std::fs;
 use sockstamp_bpf::Sampling;
 
 use super::Options;
-use sockstamp_run::escape::quoted;
 use crate::recordings::provenance::{CLOCK_SOURCE, COMMAND, CPUS, KERNEL, SAMPLE};
+use sockstamp_run::escape::quoted;
 
 /// Characters of a command line that are kept: a filter may be as long as a line may be.
 const LONGEST: usize = 4000;

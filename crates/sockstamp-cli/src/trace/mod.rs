@@ -39,8 +39,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let measured = measure::run(&measurement, &mut printer)?;
     printer.finish(measured.summary.lost.ring)?;
     if printer.has_printed_nothing() {
-        let slow = options.slow_only.slow;
-        silence::tell(&measured.summary, slow, &options.live.command);
+        let asked = silence::Asked {
+            slow: options.slow_only.slow,
+            filter: options.live.target.target.filter.0.as_ref(),
+            command: &options.live.command,
+        };
+        silence::tell(&measured.summary, asked);
     }
     Ok(measured
         .status
