@@ -138,6 +138,7 @@ fn fping_prints_and_exits_as_fping_does() {
             "Enough hosts reachable (required: 1, reachable: 1)\n".to_owned(),
         ),
         (&["-r0", "no.such.host.invalid"], 2, String::new()),
+        (&["-r0", "no.such.host.invalid:80"], 2, String::new()),
     ] {
         let run = text(fping(&prober, arguments));
         assert_eq!(
@@ -146,6 +147,10 @@ fn fping_prints_and_exits_as_fping_does() {
             "{}",
             run.stderr
         );
+        if status == 2 {
+            let name = format!("{}: ", arguments[1]);
+            assert!(run.stderr.starts_with(&name), "{}", run.stderr);
+        }
     }
     within_attempts(|| fping_prints_times(&prober, &alive, &dead));
 }

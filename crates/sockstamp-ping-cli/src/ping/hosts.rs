@@ -1,5 +1,6 @@
 //! Turn the user's hosts into targets, and refuse invalid ones before anything is sent.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
@@ -60,6 +61,7 @@ pub(crate) struct Hosts {
 /// If no name has one: the first error.
 pub(super) fn read(options: &Options) -> Result<Hosts> {
     let mut hosts = known(options)?;
+    hosts.unknown = hosts.unknown.into_iter().map(with_option).collect();
     match (hosts.probed.is_empty(), hosts.unknown.is_empty()) {
         (true, false) => Err(first(&mut hosts.unknown)),
         _ => Ok(hosts),
@@ -376,10 +378,7 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
         Some(address).filter(|address| fits(*address))
     } else {
         let addresses = (host, 0).to_socket_addrs();
-        if let (true, Some((host, port))) = (addresses.is_err(), with_port(name)) {
-            bail!("a port has an option: write --tcp {port} {host}");
-        }
-        let addresses = addresses.with_context(|| format!("cannot resolve {name}"))?;
+        let addresses = addresses.with_context(|| Unresolved(name.to_owned()))?;
         addresses
             .map(|found| found.ip())
             .find(|address| fits(*address))
@@ -394,6 +393,26 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
         "{name}: only link-local addresses of IPv6 have an interface"
     );
     Ok(Found { address, zone })
+}
+
+/// A name that led to no address.
+#[derive(Debug)]
+struct Unresolved(String);
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot resolve {}", self.0)
+    }
+}
+
+/// Name the option of a port that stands behind a name.
+fn with_option(error: Error) -> Error {
+    let name = error.downcast_ref::<Unresolved>();
+    let divided = name.and_then(|Unresolved(name)| with_port(name));
+    match divided {
+        Some((host, port)) => anyhow!("a port has an option: write --tcp {port} {host}"),
+        None => error,
+    }
 }
 
 /// Divide a name or an address of IPv4 from a port behind it.
@@ -530,6 +549,17 @@ mod tests {
         let (found, unknown) = resolve_all(&names, None).unwrap();
         assert_eq!(found[0].0, "127.0.0.1");
         assert_eq!((found.len(), unknown.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_port_behind_a_name_has_an_option_of_ping() {
+        let error = resolve("no-such-host.invalid:80", None).unwrap_err();
+        assert_eq!(error.to_string(), "cannot resolve no-such-host.invalid:80");
+        let told = "a port has an option: write --tcp 80 no-such-host.invalid";
+        assert_eq!(with_option(error).to_string(), told);
+        let error = resolve("no-such-host.invalid", None).unwrap_err();
+        let told = "cannot resolve no-such-host.invalid";
+        assert_eq!(with_option(error).to_string(), told);
     }
 
     #[test]
