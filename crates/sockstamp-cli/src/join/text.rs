@@ -83,9 +83,12 @@ pub(super) fn apart([first, second]: &[Recorded; 2]) -> Option<String> {
 
 fn times((first, last): (Timestamp<Realtime>, Timestamp<Realtime>)) -> String {
     let [first, last] = [first, last].map(Timestamp::as_nanos);
-    let [date, ..] = utc(first / 1_000_000_000);
+    let [[date, ..], [last_date, ..]] = [first, last].map(|time| utc(time / 1_000_000_000));
     let [begin, end] = [first, last].map(|time| time_of_day(time).as_str()[..8].to_owned());
-    format!("{date} {begin} to {end} UTC")
+    match date == last_date {
+        true => format!("{date} {begin} to {end} UTC"),
+        false => format!("{date} {begin} to {last_date} {end} UTC"),
+    }
 }
 
 fn clocks(joined: &Joined) -> String {
@@ -197,6 +200,9 @@ mod tests {
                  the second of 1970-01-01 01:01:40 to 01:01:50 UTC"
             )
         );
+        let over_night = apart(&[of(86_390, 86_410), of(200_000, 200_001)]).unwrap();
+        let times = "the first is of 1970-01-01 23:59:50 to 1970-01-02 00:00:10 UTC";
+        assert!(over_night.contains(times), "{over_night}");
         assert_eq!(apart(&[of(10, 20), Recorded::default()]), None);
     }
 
