@@ -1,7 +1,7 @@
 //! Errors of settings, in the words of their file.
 
 /// Types of values, as the parser of the file calls them, and as a user does.
-const TYPES: [(&str, &str); 6] = [
+const TYPES: [(&str, &str); 7] = [
     ("a boolean", "true or false, without quotes"),
     ("a sequence", "a list, as in [\"a\", \"b\"]"),
     (
@@ -9,7 +9,8 @@ const TYPES: [(&str, &str); 6] = [
         "text in quotes; a time has its unit there, as in \"300s\"",
     ),
     ("a map", "a table, as in { port = \"80\" }"),
-    ("struct ", "a table, as in { port = \"80\" }"),
+    ("struct Match", "a table, as in { port = \"80\" }"),
+    ("struct ", "a table, which begins with [NAME]"),
     ("path string", "a path in quotes"),
 ];
 
@@ -77,6 +78,7 @@ mod tests {
                 "[[rule]]\nmatch = \"port 80\"",
                 "a table, as in { port = \"80\" }",
             ),
+            ("target = \"port 80\"", "a table, which begins with [NAME]"),
             ("listen: 127.0.0.1:80", "settings are TOML: listen = VALUE"),
             (
                 "target:\n  filter: tcp",
