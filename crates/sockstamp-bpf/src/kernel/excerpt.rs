@@ -39,9 +39,21 @@ pub(crate) fn excerpt_path() -> Option<CString> {
 
 /// Return the names and values of an enumeration that the declarations have, as the kernel has it.
 pub(crate) fn values_of(enumeration: &str) -> Vec<(String, u32)> {
-    let read = || fs::read(OsStr::from_bytes(excerpt_path()?.as_bytes())).ok();
-    let bytes = read().unwrap_or_default();
-    let types = Types::parse(&bytes);
+    let kept = || fs::read(OsStr::from_bytes(excerpt_path()?.as_bytes())).ok();
+    kept().map_or_else(
+        || values_of_kernel(enumeration),
+        |bytes| values_in(&bytes, enumeration),
+    )
+}
+
+/// Do the same from all of the kernel's types, if there was no memory for the excerpt.
+fn values_of_kernel(enumeration: &str) -> Vec<(String, u32)> {
+    let bytes = of_kernel().unwrap_or_default();
+    values_in(&bytes, enumeration)
+}
+
+fn values_in(bytes: &[u8], enumeration: &str) -> Vec<(String, u32)> {
+    let types = Types::parse(bytes);
     types.map_or_else(Vec::new, |types| enumerated(&types, enumeration))
 }
 
@@ -237,6 +249,13 @@ impl<'a> Excerpt<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_the_same_without_an_excerpt() {
+        let values = values_of_kernel("skb_drop_reason");
+        assert!(values.len() > 50, "{values:?}");
+        assert_eq!(values_of("skb_drop_reason"), values);
+    }
 
     /// Return the types of a kernel as bytes: a structure with an array of flags between other
     /// things, one that it points to, one that nobody asks for, and an enumeration.
