@@ -141,6 +141,8 @@ static __noinline int request_emit(const struct flow *flow, const struct sock *s
 	record->flow.opened_by = OPENED_BY_PEER;
 	wait_describe_connection(record, sk);
 	record->owed = owed;
+	if (end_fails(end))
+		attempts_count_unserved(record, sk);
 	wait_emit(record);
 	return 0;
 }

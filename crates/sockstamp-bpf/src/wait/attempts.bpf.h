@@ -163,6 +163,20 @@ static __noinline int attempts_count_service(const struct sock *sk, __u64 ns, __
 	return attempts_answered(&key, ns, weight, prompted);
 }
 
+/* Count a request that was read and not answered, by its record. */
+static __noinline int attempts_count_unserved(const struct wait_record *record,
+					      const struct sock *sk)
+{
+	struct attempts_key key = {};
+	struct attempts *found;
+
+	attempts_at(&key, sk, WAIT_SERVICE, record->flow.pid);
+	found = attempts_find(&key, record->flow.comm);
+	if (found)
+		attempts_add(found, record->time - record->since, 1, true);
+	return 0;
+}
+
 /* Count a wait in vain, by its record. */
 static __noinline int attempts_count_unanswered(const struct wait_record *record)
 {
