@@ -121,6 +121,51 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
     });
 }
 
+/// Serves each connection until a lock is needed that nobody gives back; a client that asks as soon
+/// as it is answered prints how many of its requests were answered, and how many were not.
+const HANGS: &str = "
+import socket, threading
+held = threading.Lock(); held.acquire()
+def serve(c):
+    for _ in range(5): c.recv(99); c.sendall(b'answer')
+    c.recv(99); held.acquire()
+s = socket.create_server(('127.0.0.1', 8011))
+def loop():
+    while True:
+        threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+threading.Thread(target=loop, daemon=True).start()
+answered = given_up = 0
+for _ in range(4):
+    c = socket.create_connection(('127.0.0.1', 8011)); c.settimeout(0.3)
+    try:
+        while True: c.sendall(b'question'); c.recv(99); answered += 1
+    except TimeoutError: given_up += 1
+    c.close()
+print(answered, given_up)
+";
+
+/// The request that hangs comes within a tick of the answer before it.
+#[test]
+fn a_request_that_hangs_is_held_against_all_that_were_read() {
+    let host = Host::new("hangs").unwrap();
+    within_attempts(|| {
+        let measured = stat_command(&host, &["python3", "-c", HANGS]);
+        // A program that stands still for 300 ms gives up earlier.
+        if measured.stdout.trim() != "20 4" {
+            return Err(measured.stdout);
+        }
+        let findings = measured.report["diagnosis"]["findings"].as_array().unwrap();
+        let served = findings.iter().find(|finding| finding["role"] == "serves");
+        let served = served.unwrap_or_else(|| panic!("{}", measured.report["waits"]));
+        let counts = ["count", "tried"].map(|name| number(&served[name]));
+        assert_eq!(
+            (counts, &served["failure"]),
+            ([4, 24], &"closed-by-peer".into())
+        );
+        Ok(())
+    });
+}
+
 /// Return what a command prints about a recording.
 fn told(words: &[&str], file: &Path) -> String {
     let mut command = Command::new(sockstamp());

@@ -56,14 +56,20 @@ static __always_inline enum end request_end(const struct sock *sk, int state)
 #define WATCHED_FOR_DATA (STUCK_IN_CALL | STUCK_POLLS_IN | STUCK_EPOLL_IN | STUCK_URING)
 
 /*
- * Return true if the socket has sent since it heard, by a send that was passed over, or within a
- * tick before: what came then confirms that.
+ * Return true if the socket has sent since it heard. Where a send was passed over, TCP's own times
+ * tell, in ticks: what came within one after a send confirms that. Where all were seen, a client
+ * may ask as soon as it is answered.
  */
-static __always_inline bool request_met(const struct tcp_sock *tp)
+static __always_inline bool request_met(const struct flow *flow, const struct tcp_sock *tp)
 {
+	const struct exchange *exchange = &flow->exchange;
 	__s32 later = tp->inet_conn.icsk_ack.lrcvtime - tp->lsndtime;
 
-	return tp->data_segs_out && later <= 1;
+	if (!tp->data_segs_out)
+		return false;
+	if (exchange->serves && exchange->answered && flow->tx.seq == tp->write_seq)
+		return exchange->answered > exchange->asked;
+	return later <= 1;
 }
 
 /*
@@ -156,7 +162,7 @@ static __always_inline void request_settles(const struct flow *flow, const struc
 	__u64 now;
 
 	if (before != TCP_ESTABLISHED || end == END_OPEN || !flow->exchange.asked ||
-	    request_met(tcp_of(sk)))
+	    request_met(flow, tcp_of(sk)))
 		return;
 	now = bpf_ktime_get_ns();
 	if (now - flow->exchange.asked < setting_wait_ns || request_doubted(flow, sk, end, now))
