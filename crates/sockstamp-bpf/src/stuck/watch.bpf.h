@@ -44,6 +44,9 @@ __noinline __u32 entry_watch(__u64 link)
 	const struct wait_queue_entry *entry = entry_of((const struct list_head *)link);
 	__u64 function = (__u64)kernel_read(entry, struct wait_queue_entry, func);
 
+	/* An entry that left the queue meanwhile cannot be read. */
+	if (!function)
+		return 0;
 	if (function == setting_wake_epoll)
 		return watch_of_epoll(entry);
 	if (function == setting_wake_stream)
