@@ -56,21 +56,6 @@ __noinline __u32 entry_watch(__u64 link)
 	return function == setting_wake_uring ? STUCK_URING : STUCK_OTHERWISE;
 }
 
-/* Return how tasks watch a socket. The queue may change meanwhile: every read is safe. */
-static __always_inline __u32 sock_watch(const struct sock *sk)
-{
-	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
-	const struct list_head *head = &queue->wait.head;
-	__u64 link = word_at(&head->next);
-	__u32 watch = 0;
-
-	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
-		watch |= entry_watch(link);
-		link = word_at(&((const struct list_head *)link)->next);
-	}
-	return watch;
-}
-
 static __always_inline void watch_note_waiter(struct stuck_socket *found,
 					      const struct task_struct *task)
 {
@@ -83,20 +68,37 @@ static __always_inline void watch_note_waiter(struct stuck_socket *found,
 	bpf_probe_read_kernel_str(found->waiter_comm, sizeof(found->waiter_comm), leader->comm);
 }
 
-/* The queue may change meanwhile: every read is safe. */
-static __always_inline void watch_note(struct stuck_socket *found, const struct sock *sk)
+/*
+ * Return how tasks watch a socket; note the first of them in `found`, if there is one. The queue
+ * may change meanwhile: every read is safe.
+ */
+static __always_inline __u32 watch_walk(const struct sock *sk, struct stuck_socket *found)
 {
 	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
 	const struct list_head *head = &queue->wait.head;
 	__u64 link = word_at(&head->next);
+	__u32 watch = 0;
 	__u64 task;
 
 	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
-		found->watch |= entry_watch(link);
-		task = entry_waiter(link) & ~WAITER_READS;
-		watch_note_waiter(found, (const struct task_struct *)task);
+		watch |= entry_watch(link);
+		if (found) {
+			task = entry_waiter(link) & ~WAITER_READS;
+			watch_note_waiter(found, (const struct task_struct *)task);
+		}
 		link = word_at(&((const struct list_head *)link)->next);
 	}
+	return watch;
+}
+
+static __always_inline __u32 sock_watch(const struct sock *sk)
+{
+	return watch_walk(sk, NULL);
+}
+
+static __always_inline void watch_note(struct stuck_socket *found, const struct sock *sk)
+{
+	found->watch |= watch_walk(sk, found);
 }
 
 #endif
