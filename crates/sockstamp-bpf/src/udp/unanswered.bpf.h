@@ -97,9 +97,18 @@ struct udp_closed {
 	struct flow_identity flow;
 	__u64 asked;
 	__u64 closed;
+	__u64 started; /* the task: another one may have its number later */
 	__u32 length;
 	__u32 padding;
 };
+
+/* Return when the current task began. */
+static __always_inline __u64 udp_task_started(void)
+{
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+
+	return kernel_read(task, struct task_struct, start_time);
+}
 
 /* The last one of each task: as many as processes that ask. */
 struct {
@@ -115,6 +124,7 @@ static __noinline int udp_note_closed(const struct udp_flow *flow)
 	struct udp_closed closed = {.flow = flow->identity,
 				    .asked = flow->exchange.last,
 				    .closed = bpf_ktime_get_ns(),
+				    .started = udp_task_started(),
 				    .length = flow->exchange.length};
 	__u64 task = bpf_get_current_pid_tgid(), since = closed.closed - closed.asked;
 
@@ -237,7 +247,7 @@ static __noinline int udp_asked_anew(const struct udp_flow *flow)
 	closed = bpf_map_lookup_elem(&udp_closed_questions, &task);
 	if (!closed || closed->length != exchange->length ||
 	    !udp_soon_after(closed, exchange->last) ||
-	    !udp_same_peer(&closed->flow, &flow->identity))
+	    !udp_same_peer(&closed->flow, &flow->identity) || closed->started != udp_task_started())
 		return 0;
 	record = wait_new(WAIT_ANSWER, END_ASKED_AGAIN, closed->asked, exchange->last);
 	if (record) {
