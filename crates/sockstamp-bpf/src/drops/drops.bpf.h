@@ -12,6 +12,8 @@
 #include "select/select.bpf.h"
 #include "wait/wait.bpf.h"
 
+#define EEXIST 17 /* include/uapi/asm-generic/errno-base.h */
+
 #define TCP_SYN 0x02 /* RFC 9293, section 3.1 */
 #define TCP_ACK 0x10
 
@@ -21,9 +23,13 @@
 const volatile __u64 setting_drop_reasons[DROP_REASONS / 64];
 const volatile __u8 setting_drop_firewall; /* the number of netfilter's; 0: it has none */
 __u64 drops_untold; /* packets that found no room */
+bool drops_full; /* there is no room, until user space has taken some */
 bool dropped_syns; /* a firewall dropped some: their connections may come through later */
 
-/* Connections; user space takes them all each time it asks. One where nobody asks. */
+/*
+ * Connections; user space takes them once a second, but for those that a firewall keeps from being
+ * opened. One where nobody asks.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -129,23 +135,38 @@ static __always_inline __u32 drop_segments(const struct sk_buff *skb)
 }
 
 /* Return the element of a packet that is dropped; NULL if there is no room. */
-static __always_inline struct drop_count *drop_find(const struct drop_key *key, __u64 now)
+static __always_inline struct drop_count *drop_find(const struct drop_key *key)
 {
 	struct drop_count *found = bpf_map_lookup_elem(&drops, key);
-	struct drop_count none = {.first_ns = now};
+	struct drop_count none = {};
+	long failed;
 
-	if (found)
+	if (found || drops_full)
 		return found;
 	/* Another CPU may be first. */
-	bpf_map_update_elem(&drops, key, &none, BPF_NOEXIST);
+	failed = bpf_map_update_elem(&drops, key, &none, BPF_NOEXIST);
+	if (failed && failed != -EEXIST) {
+		drops_full = true;
+		return NULL;
+	}
 	return bpf_map_lookup_elem(&drops, key);
+}
+
+/* Count a packet that is dropped. */
+static __always_inline void drop_count(struct drop_count *found, __u32 segments)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!found->first_ns)
+		found->first_ns = now;
+	found->last_ns = now;
+	__sync_fetch_and_add(&found->packets, segments);
 }
 
 /* A packet is dropped. A function of its own, for its stack. */
 static __noinline int drop_packet(const struct sk_buff *skb, int reason)
 {
 	bool is_firewall = reason == setting_drop_firewall;
-	__u64 now = bpf_ktime_get_ns();
 	struct drop_key key = {};
 	struct drop_count *found;
 	bool syn = false;
@@ -156,13 +177,12 @@ static __noinline int drop_packet(const struct sk_buff *skb, int reason)
 	if (is_firewall)
 		key.netns = drop_netns(skb);
 	key.reason = reason;
-	found = drop_find(&key, now);
+	found = drop_find(&key);
 	if (!found) {
 		__sync_fetch_and_add(&drops_untold, drop_segments(skb));
 		return 0;
 	}
-	found->last_ns = now;
-	__sync_fetch_and_add(&found->packets, drop_segments(skb));
+	drop_count(found, drop_segments(skb));
 	if (syn) {
 		__sync_fetch_and_add(&found->syns, 1);
 		if (is_firewall)

@@ -3,13 +3,15 @@
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-use libbpf_rs::MapCore;
-use sockstamp_model::clock::Timestamp;
+use libbpf_rs::{MapCore, MapFlags};
+use rustc_hash::FxHashMap;
+use sockstamp_model::clock::{Monotonic, Timestamp};
 use sockstamp_model::flow::{NetnsInode, Protocol, canonical};
 use sockstamp_model::wait::Dropped;
 
 use crate::abi::raw::{drop_count as RawCount, drop_key as RawKey};
 use crate::abi::{self, field, raw};
+use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::kernel::excerpt::values_of;
 use crate::skeleton::sockstamp::SockstampMaps;
@@ -101,17 +103,70 @@ impl Reasons {
     }
 }
 
-/// Take those that were counted since the last time.
-pub(crate) fn take(maps: &SockstampMaps<'_>) -> Result<Vec<Dropped>, Error> {
-    let keys: Vec<_> = maps.drops.keys().collect();
-    let mut taken = Vec::with_capacity(keys.len());
-    for key in keys {
-        let count = maps.drops.lookup_and_delete(&key);
-        if let Some(count) = count.tried("read the drops of packets")? {
-            taken.extend(dropped(&key, &count, reasons()));
+/// Connections whose elements stay in the map, as many as leave room for others.
+const MOST_KEPT: usize = 1024;
+
+/// What was taken of the elements that stay in the map: a firewall has dropped SYNs, and while TCP
+/// sends them again, the connection may be opened all the same.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(FxHashMap<Vec<u8>, Dropped>);
+
+impl Kept {
+    /// Take what was counted since the last time.
+    pub(crate) fn take(&mut self, maps: &SockstampMaps<'_>) -> Result<Vec<Dropped>, Error> {
+        let keys: Vec<_> = maps.drops.keys().collect();
+        let now = Timestamp::from_nanos(monotonic_now());
+        let mut taken = Vec::with_capacity(keys.len());
+        for key in keys {
+            let read = maps.drops.lookup(&key, MapFlags::ANY);
+            let seen = read.tried("read the drops of packets")?;
+            let seen = seen.and_then(|count| dropped(&key, &count, reasons()));
+            if let Some(seen) = seen.filter(|seen| self.keeps(&key, seen, now)) {
+                taken.extend(self.meet(key, seen));
+                continue;
+            }
+            let count = maps.drops.lookup_and_delete(&key);
+            let count = count.tried("take the drops of packets")?;
+            let seen = count.and_then(|count| dropped(&key, &count, reasons()));
+            taken.extend(seen.and_then(|seen| self.meet_last(&key, seen)));
         }
+        Ok(taken)
     }
-    Ok(taken)
+
+    /// Return true if an element stays in the map.
+    fn keeps(&self, key: &[u8], seen: &Dropped, now: Timestamp<Monotonic>) -> bool {
+        let has_room = self.0.len() < MOST_KEPT || self.0.contains_key(key);
+        has_room && may_come(seen, now)
+    }
+
+    /// Return what is new of an element that stays.
+    fn meet(&mut self, key: Vec<u8>, seen: Dropped) -> Option<Dropped> {
+        let before = self.0.insert(key, seen.clone());
+        since(before.as_ref(), seen)
+    }
+
+    /// Return what is new of an element that was taken out.
+    fn meet_last(&mut self, key: &[u8], seen: Dropped) -> Option<Dropped> {
+        since(self.0.remove(key).as_ref(), seen)
+    }
+}
+
+/// Return true if TCP may send a SYN again that a firewall has dropped: it waits a second, and at
+/// most twice as long each time (RFC 6298, section 5.5), and gives up after two minutes
+/// (`tcp_syn_retries`).
+fn may_come(seen: &Dropped, now: Timestamp<Monotonic>) -> bool {
+    let most = 1 << seen.syns.min(6);
+    let waits = seen.netns.0 != 0 && seen.syns > 0 && !seen.came;
+    waits && now.as_nanos().saturating_sub(seen.last.as_nanos()) <= (1 + most) * 1_000_000_000
+}
+
+/// Return what is new of an element; `None` if nothing is.
+fn since(before: Option<&Dropped>, mut seen: Dropped) -> Option<Dropped> {
+    if let Some(before) = before {
+        seen.packets = seen.packets.saturating_sub(before.packets);
+        seen.syns = seen.syns.saturating_sub(before.syns);
+    }
+    (seen.packets > 0 || seen.came).then_some(seen)
 }
 
 /// The model's view of an element.
@@ -182,6 +237,74 @@ mod tests {
             ("IP_RPFILTER", Protocol::Tcp)
         );
         assert_eq!(dropped(&key[..8], &count, &reasons), None);
+    }
+
+    /// A connection to port 80, of which a firewall has dropped SYNs, the last one at a second.
+    fn firewalled(packets: u64, last: u64, came: bool) -> Dropped {
+        Dropped {
+            netns: NetnsInode(7),
+            protocol: Protocol::Tcp,
+            from: "10.0.0.1:40000".parse().unwrap(),
+            to: "10.0.0.2:80".parse().unwrap(),
+            reason: "NETFILTER_DROP".into(),
+            packets,
+            syns: packets,
+            first: Timestamp::from_nanos(1_000_000_000),
+            last: seconds(last),
+            came,
+        }
+    }
+
+    fn seconds(count: u64) -> Timestamp<Monotonic> {
+        Timestamp::from_nanos(count * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_connection_that_opens_after_a_look_is_known_to_have_come() {
+        let mut kept = Kept::default();
+        let key = vec![1];
+        let seen = firewalled(3, 4, false);
+        assert!(kept.keeps(&key, &seen, seconds(5)));
+        assert_eq!(kept.meet(key.clone(), seen.clone()), Some(seen));
+        // At the next look, one more was dropped.
+        let seen = firewalled(4, 8, false);
+        let new = kept.meet(key.clone(), seen).unwrap();
+        assert_eq!((new.packets, new.syns, new.came), (1, 1, false));
+        let same = firewalled(4, 8, false);
+        assert_eq!(kept.meet(key.clone(), same), None);
+        let came = firewalled(4, 8, true);
+        assert!(!kept.keeps(&key, &came, seconds(17)));
+        let new = kept.meet_last(&key, came).unwrap();
+        assert_eq!((new.packets, new.syns, new.came), (0, 0, true));
+        assert!(kept.0.is_empty());
+    }
+
+    #[test]
+    fn an_element_stays_while_tcp_may_send_a_syn_again() {
+        let kept = Kept::default();
+        let keeps = |seen: &Dropped, now| kept.keeps(&[], seen, seconds(now));
+        assert!(keeps(&firewalled(1, 1, false), 4));
+        assert!(!keeps(&firewalled(1, 1, false), 5));
+        assert!(keeps(&firewalled(7, 64, false), 120));
+        assert!(!keeps(&firewalled(7, 64, false), 130));
+        let mut others = firewalled(3, 1, false);
+        others.syns = 0;
+        assert!(!keeps(&others, 1));
+        others = firewalled(3, 1, false);
+        others.netns = NetnsInode(0);
+        assert!(!keeps(&others, 1));
+    }
+
+    #[test]
+    fn elements_that_stay_leave_room_for_others() {
+        let mut kept = Kept::default();
+        for key in 0..MOST_KEPT {
+            let key = key.to_ne_bytes().to_vec();
+            kept.meet(key, firewalled(1, 1, false));
+        }
+        let seen = firewalled(1, 1, false);
+        assert!(!kept.keeps(&[1], &seen, seconds(1)));
+        assert!(kept.keeps(&0_usize.to_ne_bytes(), &seen, seconds(1)));
     }
 
     #[test]

@@ -10,7 +10,14 @@ use super::open_waits::OpenWaits;
 
 impl Session {
     pub(super) fn fetch_waits(&mut self) -> Result<(), Error> {
-        self.waiting.as_mut().map_or(Ok(()), Waiting::fetch)
+        let Some(waiting) = &mut self.waiting else {
+            return Ok(());
+        };
+        let has_room = waiting.fetch(&self.skeleton.maps)?;
+        if let (true, Some(data)) = (has_room, self.skeleton.maps.bss_data.as_mut()) {
+            data.drops_full = false;
+        }
+        Ok(())
     }
 
     /// Return the waits that have ended since the last call of this or of [`waits`](Self::waits).
@@ -35,15 +42,15 @@ impl Session {
     pub fn waits(&mut self) -> Result<Waits, Error> {
         self.fetch_waits()?;
         let counted = self.skeleton.maps.bss_data.as_ref();
-        let (lost, untold) = counted.map_or((0, 0), |data| {
-            let untold = data.attempts_untold.saturating_add(data.drops_untold);
-            (data.waits_lost, untold)
+        let (lost, untold, untold_drops) = counted.map_or((0, 0, 0), |data| {
+            (data.waits_lost, data.attempts_untold, data.drops_untold)
         });
         let mut waits = match &mut self.waiting {
             Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
             None => Waits::default(),
         };
-        waits.untold = untold;
+        waits.untold += untold;
+        waits.untold_drops += untold_drops;
         let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
         // Everything else is known without the look.
         if let Some(Err(error)) = looked {

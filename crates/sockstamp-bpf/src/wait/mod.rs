@@ -2,6 +2,7 @@
 
 mod attempts;
 mod closing;
+mod counted;
 pub(crate) mod record;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::ring::Ring;
 use crate::skeleton::Constants;
 use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
 use closing::Closing;
+use counted::Counted;
 
 /// Waits that are kept until somebody takes them: some ten times as many as the ring has.
 const HELD: usize = 10_000;
@@ -68,6 +70,7 @@ pub(crate) struct Waiting {
     /// Sockets whose requests ended without an answer that was owed.
     owed: Vec<SocketCookie>,
     closing: Closing,
+    counted: Counted,
     /// Those that were not held for lack of room.
     dropped: u64,
     began: Timestamp<Monotonic>,
@@ -85,6 +88,7 @@ impl Waiting {
             shown: 0,
             owed: Vec::new(),
             closing: Closing::default(),
+            counted: Counted::new(),
             dropped: 0,
             began,
         })
@@ -92,11 +96,21 @@ impl Waiting {
 
     /// Return how long the ring has room, by its size: it wakes nobody.
     pub(crate) const fn until_fetch(&self) -> Duration {
-        Duration::from_secs(1)
+        counted::EACH
     }
 
-    /// Fetch the waits that are in the ring, so that it has room for others.
-    pub(crate) fn fetch(&mut self) -> Result<(), Error> {
+    /// Fetch the waits that are in the ring, and at times the counts in maps, so that these have
+    /// room for others. Return true if the maps have room.
+    pub(crate) fn fetch(&mut self, maps: &SockstampMaps<'_>) -> Result<bool, Error> {
+        self.fetch_ring()?;
+        let is_due = self.counted.is_due();
+        if is_due {
+            self.counted.fetch(maps)?;
+        }
+        Ok(is_due)
+    }
+
+    fn fetch_ring(&mut self) -> Result<(), Error> {
         let (began, held, closing) = (self.began, &mut self.held, &mut self.closing);
         let owed = &mut self.owed;
         let (mut unknown, mut dropped) = (0, 0);
@@ -138,13 +152,12 @@ impl Waiting {
         let mut list = self.take_ended();
         let now = Timestamp::from_nanos(monotonic_now());
         list.extend(self.closing.take(now, self.began));
+        self.counted.fetch(maps)?;
         Ok(Waits {
             list,
             lost: self.dropped + lost,
             owed: std::mem::take(&mut self.owed),
-            attempts: attempts::take(maps)?,
-            dropped: drops::take(maps)?,
-            ..Waits::default()
+            ..self.counted.take()
         })
     }
 }

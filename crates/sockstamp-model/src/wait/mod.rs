@@ -131,8 +131,10 @@ pub struct Waits {
     pub attempts: Vec<Attempts>,
     /// Waits that should be in `list` and found no room.
     pub lost: u64,
-    /// Attempts of keys, and dropped packets of connections, that found no room.
+    /// Attempts of keys that found no room.
     pub untold: u64,
+    /// Dropped packets of connections that found no room.
+    pub untold_drops: u64,
     /// Connections that sent data since the first look, or have a rate of their own.
     pub sending: Vec<Sending>,
     /// Packets that the kernel of this host dropped.
