@@ -152,8 +152,10 @@ impl Readings {
     fn read_waits(&mut self, session: &mut Session) -> Result<Waits> {
         let waits = session.waits()?;
         let lost = waits.lost.saturating_add(waits.untold);
-        self.counters
-            .add(vec![Count::new(&LOST, Some("waits"), lost)]);
+        self.counters.add(vec![
+            Count::new(&LOST, Some("waits"), lost),
+            Count::new(&LOST, Some("drops"), waits.untold_drops),
+        ]);
         self.waiting.read(&waits);
         Ok(waits)
     }
