@@ -415,7 +415,11 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             tell(observer, &mut containers, message);
         })?;
     }
-    observer.waits(&session.waits()?);
+    let waits = session.waits()?;
+    for told in untold(&waits) {
+        complain(format_args!("{told}"));
+    }
+    observer.waits(&waits);
     drop(dropped);
     if let Some(packets) = packets {
         let lost = packets.stop(&mut |packet| observer.packet(packet))?;
@@ -436,6 +440,19 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         began,
         ended,
     })
+}
+
+/// Name the counts of waits that are too small for lack of room.
+fn untold(waits: &Waits) -> impl Iterator<Item = String> {
+    let counts = [
+        (waits.untold, "waits are not counted by process and service"),
+        (
+            waits.untold_drops,
+            "packets that this host dropped are not told",
+        ),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, what)| format!("{count} {what}: there was no room for more"))
 }
 
 /// Tell somebody before a terminal that it measures, and how to end it.
@@ -490,6 +507,24 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_that_found_no_room_are_told() {
+        let waits = Waits {
+            untold: 2,
+            untold_drops: 30,
+            ..Waits::default()
+        };
+        let told: Vec<_> = untold(&waits).collect();
+        assert_eq!(
+            told,
+            [
+                "2 waits are not counted by process and service: there was no room for more",
+                "30 packets that this host dropped are not told: there was no room for more"
+            ]
+        );
+        assert_eq!(untold(&Waits::default()).count(), 0);
+    }
 
     #[test]
     fn packets_have_room_in_proportion_to_that_of_messages() {
