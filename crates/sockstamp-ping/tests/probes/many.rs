@@ -176,17 +176,26 @@ fn hosts_without_driver_stamps() -> (Host, Host, IpAddr) {
 fn a_flood_goes_on_where_stamps_never_come() {
     const COUNT: u64 = 1_000;
     let (near, _far, address) = hosts_without_driver_stamps();
-    let mut flood = target(&near, address, Protocol::Icmp, COUNT);
-    flood.settings.flood = true;
-    let start = Instant::now();
-    let story = probe([flood]);
-    let took = start.elapsed();
-    let answers = story.all_answered(COUNT);
-    assert_eq!((story.counters.lost, story.counters.evicted), (0, 0));
-    let by_scheduler = |answer: &Answer| answer.times.tx == TxKind::Sched;
-    assert!(answers.iter().all(by_scheduler), "{:?}", story.counters);
-    // With a wait for each it would take 10 s.
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    within_attempts(|| {
+        let mut flood = target(&near, address, Protocol::Icmp, COUNT);
+        flood.settings.flood = true;
+        let start = Instant::now();
+        let story = probe([flood]);
+        let took = start.elapsed();
+        // An answer that comes later than the timeout is lost.
+        if story.counters.lost > 0 {
+            return Err(format!("{:?}", story.counters));
+        }
+        let answers = story.all_answered(COUNT);
+        assert_eq!(story.counters.evicted, 0);
+        let by_scheduler = |answer: &Answer| answer.times.tx == TxKind::Sched;
+        assert!(answers.iter().all(by_scheduler), "{:?}", story.counters);
+        // With a wait for each it would take 10 s.
+        match took < Duration::from_secs(5) {
+            true => Ok(()),
+            false => Err(format!("{took:?}")),
+        }
+    });
 }
 
 /// The timeout is far longer than the interval: with each answer there are others in flight.
