@@ -301,7 +301,6 @@ fn the_ceiling_is_held_under_a_flood_and_said() {
     });
 }
 
-/// Ten times as many connections as there is memory for.
 /// Return the memory of a process that no file has: a host short of memory drops pages of programs,
 /// and reads them again.
 fn anonymous_bytes(pid: u32) -> u64 {
@@ -318,6 +317,7 @@ fn anonymous_bytes(pid: u32) -> u64 {
     kilobytes * 1024
 }
 
+/// Ten times as many connections as there is memory for.
 #[test]
 fn the_memory_is_held_under_a_flood_of_connections_and_said() {
     const CONNECTIONS: usize = 2000;
