@@ -666,8 +666,8 @@ mod tests {
         let sent = halted_peer(std::process::id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(idle, None);
-        assert!(sent.unwrap().to_string().contains(&pid));
+        assert!(idle.is_none());
+        assert_eq!(sent.unwrap().pid.to_string(), pid);
     }
 
     /// Of more tasks than are looked at, the one that runs is among them.

@@ -69,6 +69,7 @@ impl Counted {
                 held.count += new.count;
                 held.failed += new.failed;
                 held.sum_ns += new.sum_ns;
+                held.prompted += new.prompted;
                 held.min_ns = held.min_ns.min(new.min_ns);
             }
             Entry::Vacant(place) if has_room => {
@@ -135,6 +136,7 @@ mod tests {
             failed: 1,
             sum_ns: 10,
             min_ns: Nanos(min),
+            prompted: 1,
         }
     }
 
@@ -165,8 +167,14 @@ mod tests {
             panic!("{taken:?}");
         };
         assert_eq!(
-            (all.count, all.failed, all.sum_ns, all.min_ns.0),
-            (8, 2, 20, 2)
+            (
+                all.count,
+                all.failed,
+                all.prompted,
+                all.sum_ns,
+                all.min_ns.0
+            ),
+            (8, 2, 2, 20, 2)
         );
         let [all] = &taken.dropped[..] else {
             panic!("{taken:?}");
