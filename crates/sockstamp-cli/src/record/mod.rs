@@ -249,10 +249,11 @@ fn start(options: &Options) -> Result<Recorder> {
         all_bytes: options.max_size.map(megabytes),
         free_bytes: megabytes(options.min_free),
     };
+    let sampling = options.live.measuring.sampling(options.slow_only.slow);
     let choice = Choice {
         in_step: options.live.measuring.in_step(),
         slow_only: options.slow_only.slow,
-        provenance: provenance::facts(options),
+        provenance: provenance::facts(sampling, &options.live.command),
     };
     let place = Place::new(&options.output, options.packets, limits, choice)?;
     Ok(Recorder::start(place)?.up_to(options.count))

@@ -5,19 +5,17 @@ use std::ffi::OsString;
 use std::fs;
 
 use sockstamp_bpf::Sampling;
-
-use super::Options;
-use crate::recordings::provenance::{CLOCK_SOURCE, COMMAND, CPUS, KERNEL, SAMPLE};
 use sockstamp_run::escape::quoted;
+
+use crate::recordings::provenance::{CLOCK_SOURCE, COMMAND, CPUS, KERNEL, SAMPLE};
 
 /// Characters of a command line that are kept: a filter may be as long as a line may be.
 const LONGEST: usize = 4000;
 
-/// Return the facts of a recording that these options ask for. What cannot be read is left out:
-/// its readers say that it is not known.
-pub(super) fn facts(options: &Options) -> Vec<(&'static str, String)> {
+/// Return the facts of a recording of this program, of a `command` if there is one. What cannot be
+/// read is left out: its readers say that it is not known.
+pub(super) fn facts(sampling: Sampling, command: &[OsString]) -> Vec<(&'static str, String)> {
     let words: Vec<_> = env::args_os().skip(1).collect();
-    let sampling = options.live.measuring.sampling(options.slow_only.slow);
     let of_host = [
         (KERNEL, kernel()),
         (CPUS, line("/sys/devices/system/cpu/online")),
@@ -30,7 +28,7 @@ pub(super) fn facts(options: &Options) -> Vec<(&'static str, String)> {
         .into_iter()
         .filter_map(|(key, fact)| Some((key, fact?)));
     [
-        (COMMAND, command_line(&words, &options.live.command)),
+        (COMMAND, command_line(&words, command)),
         (SAMPLE, sample(sampling)),
     ]
     .into_iter()
