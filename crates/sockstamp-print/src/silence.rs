@@ -166,7 +166,7 @@ mod tests {
         nothing.lost.turned_away = 3;
         nothing.lost.not_adopted = 1;
         nothing.lost.datagrams = 2;
-        let lost = "; lost: turned-away 3, not adopted 1; not followed: 2 calls of UDP sockets, \
+        let lost = "; lost: turned-away 3, not adopted 1; not followed: at least 2 calls of UDP sockets, \
                     before programs were attached for them, whatever the filter";
         assert_eq!(told(&nothing, asked), format!("{matches}{lost}"));
     }

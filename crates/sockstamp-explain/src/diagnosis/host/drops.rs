@@ -508,8 +508,11 @@ mod tests {
     fn syns_that_a_firewall_drops_behind_nat_have_another_address() {
         let told_of = |from: &str, packets| {
             let to = "10.0.0.2:6379".parse().unwrap();
-            let drops = dropped(FIREWALL, from.parse().unwrap(), to, packets);
-            told_with(End::GivenUp, vec![drops]).findings[0]
+            let of_router = Dropped {
+                netns: NetnsInode(2),
+                ..dropped(FIREWALL, from.parse().unwrap(), to, packets)
+            };
+            told_with(End::GivenUp, vec![of_router]).findings[0]
                 .sentence
                 .clone()
         };
