@@ -407,7 +407,10 @@ const WRONG: &[(&str, &str)] = &[
     ("ping -N 10.77.1.2", "--netns NAME"),
     ("ping -n 4 ::1", "sockstamp ping -c 4 ::1"),
     ("ping ::1 3", "sockstamp ping ::1 -c 3"),
-    ("ping -c 2 -i 10 ms ::1", "sockstamp ping -c 2 -i 10ms ::1"),
+    (
+        "ping -c 2 -i 10 ms ::1",
+        "no host is named ms: the unit of a time belongs to its number",
+    ),
     (
         "ping --tcp 127.0.0.1:80",
         "sockstamp ping --tcp 80 127.0.0.1",
