@@ -41,12 +41,13 @@ impl FullQueues {
         }
     }
 
-    /// Do as [`find`](Self::find), unless the last look was just now.
-    pub(crate) fn look(&mut self, asked: &BTreeSet<Asked>, theirs: &Theirs) {
+    /// Do as [`find`](Self::find), and return true, unless the last look was just now.
+    pub(crate) fn look(&mut self, asked: &BTreeSet<Asked>, theirs: &Theirs) -> bool {
         let is_soon = self.last.is_some_and(|last| last.elapsed() < BETWEEN);
         if !is_soon {
             self.find(asked, theirs);
         }
+        !is_soon
     }
 
     /// Look at the queues of these services, if they are on this host.

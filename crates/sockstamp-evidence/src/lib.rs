@@ -104,10 +104,10 @@ impl Evidence {
             self.theirs.look(&case.asked());
             self.look_at_theirs();
         }
-        if std::mem::take(&mut self.connected) {
+        if self.connected {
             let connecting = case.connecting();
             self.theirs.look(&connecting);
-            self.full_queues.look(&connecting, &self.theirs);
+            self.connected = !self.full_queues.look(&connecting, &self.theirs);
             self.look_at_theirs();
         }
         self.used_up.look();

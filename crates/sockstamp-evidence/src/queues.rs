@@ -43,7 +43,7 @@ pub(crate) struct Queues {
 struct Carriers {
     at: Option<Moment>,
     last: BTreeMap<Device, Carrier>,
-    /// How often each went down, and the times between looks in which it was down.
+    /// The number of times that each went down, and the times between looks in which it was down.
     downs: BTreeMap<Device, (u32, Vec<(Moment, Moment)>)>,
 }
 
@@ -225,16 +225,15 @@ impl Queues {
             .filter_map(|(at, found)| Some((*at, *found.get(&device)?)));
         let seen: Vec<_> = seen.collect();
         let is_usual = seen.len() >= 2 && seen.len() * 4 >= self.looks.len() * 3;
-        let (&(begin, first), &(end, last)) = (seen.first()?, seen.last()?);
-        let sent = last.sent.checked_sub(first.sent).filter(|_| is_usual)?;
+        let (&(begin, _), &(end, _)) = (seen.first()?, seen.last()?);
+        let (elapsed, sent) = between(&seen).filter(|_| is_usual)?;
         let mut backlogs: Vec<_> = seen
             .iter()
             .map(|(_, queue)| u64::from(queue.backlog))
             .collect();
         backlogs.sort_unstable();
         let bytes = backlogs[backlogs.len() / 2];
-        let elapsed = u128::from(end.as_nanos().checked_sub(begin.as_nanos())?);
-        let time = (elapsed * u128::from(bytes)).checked_div(u128::from(sent))?;
+        let time = (elapsed * u128::from(bytes)).checked_div(sent)?;
         Some(Usual {
             bytes,
             time: Nanos(u64::try_from(time).ok()?),
@@ -243,7 +242,25 @@ impl Queues {
     }
 }
 
-/// What waited in a device at most looks.
+/// Return the nanoseconds between looks that came one soon after the other, and the bytes that the
+/// device has sent in them: between others it may have been idle.
+fn between(seen: &[(Moment, Queue)]) -> Option<(u128, u128)> {
+    const SOON: u64 = 1_000_000_000;
+    let (mut elapsed, mut sent) = (0, 0);
+    for pair in seen.windows(2) {
+        let [(begin, first), (end, last)] = pair else {
+            continue;
+        };
+        let time = end.as_nanos().checked_sub(begin.as_nanos())?;
+        if time <= SOON {
+            elapsed += u128::from(time);
+            sent += u128::from(last.sent.checked_sub(first.sent)?);
+        }
+    }
+    Some((elapsed, sent))
+}
+
+/// Bytes that waited in a device at most looks.
 #[derive(Debug, Clone, Copy)]
 struct Usual {
     bytes: u64,
