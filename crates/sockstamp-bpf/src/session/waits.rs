@@ -13,11 +13,17 @@ impl Session {
         let Some(waiting) = &mut self.waiting else {
             return Ok(());
         };
-        let has_room = waiting.fetch(&self.skeleton.maps)?;
-        if let (true, Some(data)) = (has_room, self.skeleton.maps.bss_data.as_mut()) {
-            data.drops_full = false;
+        if waiting.fetch(&self.skeleton.maps)? {
+            self.drops_have_room();
         }
         Ok(())
+    }
+
+    /// Let the programs count packets that are dropped again: the map was emptied.
+    fn drops_have_room(&mut self) {
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            data.drops_full = false;
+        }
     }
 
     /// Return the waits that have ended since the last call of this or of [`waits`](Self::waits).
@@ -49,6 +55,7 @@ impl Session {
             Some(waiting) => waiting.take(&self.skeleton.maps, lost)?,
             None => Waits::default(),
         };
+        self.drops_have_room();
         waits.untold += untold;
         waits.untold_drops += untold_drops;
         let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
