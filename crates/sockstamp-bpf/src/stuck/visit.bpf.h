@@ -234,7 +234,9 @@ static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 		return;
 	if (!stuck_of_target(task, sk))
 		return;
-	stuck_visited++;
+	/* Connections of MPTCP are not looked at. */
+	if (sk->sk_protocol == IPPROTO_TCP || sk->__sk_common.skc_state == TCP_LISTEN)
+		stuck_visited++;
 	__builtin_memset(&stuck_found, 0, sizeof(stuck_found));
 	waits = sk->sk_protocol == IPPROTO_TCP ? stuck_tcp(task, sk) :
 						 stuck_mptcp_listener(task, sk);
