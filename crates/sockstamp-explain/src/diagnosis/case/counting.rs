@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::Opened;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::End;
+use sockstamp_model::wait::{End, Sending};
 
 use super::Case;
 use crate::diagnosis::connection::pace;
@@ -118,16 +119,17 @@ impl Case {
         slow.into_iter().map(quick).collect()
     }
 
-    /// Return the time of requests that services answered and that were not slow, by key.
-    pub(super) fn quick_times(&self, waits: &[Slow]) -> BTreeMap<Key, u64> {
-        let mut slow = BTreeMap::<&Key, u64>::new();
+    /// Return the time of requests that processes answered and that were not slow.
+    pub(super) fn quick_times(&self, waits: &[Slow]) -> BTreeMap<u32, u64> {
+        let mut slow = BTreeMap::<u32, u128>::new();
         for wait in waits.iter().filter(|wait| wait.key.root == Node::Service) {
-            *slow.entry(&wait.key).or_default() += wait.time();
+            let time = u128::from(wait.time()) * u128::from(wait.weight);
+            *slow.entry(wait.pid).or_default() += time;
         }
-        let quick = |(key, slow): (&Key, u64)| {
-            let all = self.tried.get(key).map_or(0, |tried| tried.sum_ns);
-            let quick = all.saturating_sub(u128::from(slow));
-            (key.clone(), u64::try_from(quick).unwrap_or(u64::MAX))
+        let quick = |(pid, slow): (u32, u128)| {
+            let all = self.served.get(&pid).copied().unwrap_or(0);
+            let quick = all.saturating_sub(slow);
+            (pid, u64::try_from(quick).unwrap_or(u64::MAX))
         };
         slow.into_iter().map(quick).collect()
     }
@@ -184,17 +186,21 @@ impl Case {
         self.tried.keys().any(is_it) || self.waits.iter().any(|wait| is_it(&wait.key))
     }
 
-    /// Return the number of connections that programs of this host accepted at a port; where they
-    /// were not counted, at all ports.
+    /// Return the number of connections that programs of this host accepted at a port: those that
+    /// have ended, and those that are open. Where they were not counted, at all ports.
     pub(super) fn accepted(&self, port: u16, summary: &Summary) -> u64 {
         let is_it = |key: &Key| key.root == Node::AcceptAway && key.service.port() == port;
         let of_port = self.tried.iter().filter(|(key, _)| is_it(key));
         let of_port = of_port
             .map(|(_, tried)| tried.count)
             .reduce(u64::saturating_add);
+        let is_open =
+            |one: &&Sending| one.opened == Opened::Accepted && one.flow.local.port() == port;
+        let open = self.sending.values().filter(is_open).count() as u64;
         let stage = Stage::ConnAccept;
         let all = summary.direction(stage.direction()).stages[stage].as_ref();
-        of_port.unwrap_or_else(|| all.map_or(0, |all| all.count()))
+        let of_all = || all.map_or(0, |all| all.count());
+        of_port.map_or_else(of_all, |ended| ended.saturating_add(open))
     }
 
     /// Return the number of answers that came from the service of a key without such a wait.

@@ -42,7 +42,7 @@ const MOST: usize = 1 << 15;
 /// Room for as many services and programs that ask them.
 const MOST_TRIED: usize = 1 << 14;
 
-/// What tells dropped packets apart.
+/// The key of dropped packets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct DroppedEnds {
     netns: NetnsInode,
@@ -84,6 +84,8 @@ pub struct Case {
     /// Attempts at other services, and dropped packets of other connections, that found no room.
     untold: u64,
     tried: BTreeMap<Key, Tried>,
+    /// The time of the requests that each process has answered.
+    served: BTreeMap<u32, u128>,
     /// The smallest round trip of each address.
     round_trips: BTreeMap<IpAddr, u64>,
     /// Connections that send, as TCP's own clocks have them.
@@ -136,6 +138,7 @@ impl Case {
             left_out: 0,
             untold: 0,
             tried: BTreeMap::new(),
+            served: BTreeMap::new(),
             round_trips: BTreeMap::new(),
             sending: BTreeMap::new(),
             backlogs: BTreeMap::new(),
@@ -223,6 +226,7 @@ impl Case {
         }
         self.left_out = self.left_out.saturating_add(waits.lost);
         self.untold = self.untold.saturating_add(waits.untold);
+        self.untold = self.untold.saturating_add(waits.untold_drops);
         for attempts in &waits.attempts {
             self.attempts(attempts);
         }
@@ -233,8 +237,9 @@ impl Case {
         }
     }
 
-    /// Add dropped packets of a connection: each telling has those since the last one. A client
-    /// that begins anew at the same port, a minute later at the earliest, is another connection.
+    /// Add dropped packets of a connection: each look of a measurement that goes on has those since
+    /// the last one. A client that begins anew at the same port, a minute later at the earliest, is
+    /// another connection.
     fn dropped(&mut self, more: &Dropped) {
         const MINUTE: u64 = 60_000_000_000;
         let ends = DroppedEnds::of(more);
@@ -249,11 +254,19 @@ impl Case {
             one.first = one.first.min(more.first);
             one.last = one.last.max(more.last);
             one.came |= more.came;
-        } else if self.dropped.len() < MOST {
+        } else if more.packets > 0 {
+            self.drops_anew(ends, more);
+        }
+    }
+
+    /// Add a connection whose packets were dropped. One of no packets came late, and had told of
+    /// these before anybody listened.
+    fn drops_anew(&mut self, ends: DroppedEnds, one: &Dropped) {
+        if self.dropped.len() < MOST {
             self.dropped_at.insert(ends, self.dropped.len());
-            self.dropped.push(more.clone());
+            self.dropped.push(one.clone());
         } else {
-            self.untold += 1;
+            self.untold = self.untold.saturating_add(one.packets);
         }
     }
 
@@ -435,6 +448,11 @@ impl Case {
 
     fn attempts(&mut self, attempts: &Attempts) {
         let key = attempts_key(attempts);
+        if key.root == Node::Service
+            && (self.served.len() < MOST_TRIED || self.served.contains_key(&attempts.key.pid))
+        {
+            *self.served.entry(attempts.key.pid).or_default() += attempts.sum_ns;
+        }
         if key.root == Node::Connect && attempts.failed == 0 && attempts.count > 0 {
             let known = self.round_trips.entry(key.service.ip());
             let known = known.or_insert(attempts.min_ns.0);
@@ -443,7 +461,7 @@ impl Case {
         if self.tried.len() < MOST_TRIED || self.tried.contains_key(&key) {
             self.tried.entry(key).or_default().add(attempts);
         } else {
-            self.untold += 1;
+            self.untold = self.untold.saturating_add(attempts.count);
         }
     }
 

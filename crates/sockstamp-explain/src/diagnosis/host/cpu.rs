@@ -1,10 +1,10 @@
 //! Bounds of the time that a process computed while it had requests open, by its own clocks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
-use crate::diagnosis::slow::{Key, Slow};
+use crate::diagnosis::slow::Slow;
 use crate::diagnosis::tree::Node;
 
 /// The CPU time of a process since a moment.
@@ -21,11 +21,11 @@ pub struct Cpu {
 }
 
 /// Say what processes did in the part of their services that is not known, where a bound tells.
-/// `quick`: the time of all their other requests, by key.
+/// `quick`: the time of all other requests of each.
 pub(in crate::diagnosis) fn divide(
     waits: &mut [Slow],
     processes: &BTreeMap<u32, Cpu>,
-    quick: &BTreeMap<Key, u64>,
+    quick: &BTreeMap<u32, u64>,
 ) {
     for (&pid, cpu) in processes {
         let is_of = |wait: &Slow| {
@@ -36,9 +36,7 @@ pub(in crate::diagnosis) fn divide(
         let held = waits.iter().filter(is_held).count();
         let spans = waits.iter().filter(|wait| is_of(wait));
         let open = union(spans.map(|wait| (wait.begin, wait.end)).collect());
-        let keys = waits.iter().filter(|wait| is_of(wait));
-        let keys: BTreeSet<_> = keys.map(|wait| &wait.key).collect();
-        let quick = keys.into_iter().filter_map(|key| quick.get(key)).sum();
+        let quick = quick.get(&pid).copied().unwrap_or(0);
         let bound = match held {
             0 => cpu.bound(open, quick),
             _ => cpu.quota(open),

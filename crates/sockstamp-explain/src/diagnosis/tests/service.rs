@@ -60,11 +60,12 @@ fn the_clock_of_a_process_bounds_what_it_did() {
     let here = flow("10.0.0.1:80", "10.0.0.2:50000");
     let told_with = |ran, waited, quick: u64| {
         let mut case = Case::new(Scope::default());
-        let attempts = Attempts {
+        let mut attempts = Attempts {
             sum_ns: u128::from((5 * 100 + quick * 20) * MS),
             comm: fixture::message(Direction::Tx).comm,
             ..tried(Kind::Service, "0.0.0.0:80", 5 + quick, 0)
         };
+        attempts.key.pid = 20;
         case.waits(&Waits {
             attempts: vec![attempts],
             ..Waits::default()
