@@ -184,7 +184,8 @@ fn service(message: &Message) -> Option<Slow> {
 /// A message that was sent again is delivered when it is acknowledged, any other when it left. Of
 /// datagrams the send call may not be seen, and the packet scheduler is.
 fn delivery(message: &Message) -> Option<Slow> {
-    let begin = at(message.stamps.entry.or(message.stamps.sched))?;
+    let stamps = &message.stamps;
+    let begin = at(stamps.entry.or(stamps.queued).or(stamps.sched))?;
     let network = nanos(message.stages[Stage::TxNetwork]);
     let left = message.time().0;
     let again = message.was_sent_again();
