@@ -191,7 +191,8 @@ pub(in crate::diagnosis) fn polls(
 
 /// Mark and note what a service answers when another client's message has come, if three quarters
 /// of its slow answers are so: what people say in a chat, or news for subscribers. Who waits for a
-/// lock that another client gives back looks the same.
+/// lock that another client gives back looks the same. More than the slow ones were counted with
+/// another limit, and say nothing of these.
 pub(in crate::diagnosis) fn prompted(
     waits: &mut [Slow],
     open: &mut [bool],
@@ -202,7 +203,7 @@ pub(in crate::diagnosis) fn prompted(
         found.retain(|&of| key.root == Node::Service && waits[of].how == End::Data);
         let slow: u64 = found.iter().map(|&of| u64::from(waits[of].weight)).sum();
         let prompted = tried.get(key).map_or(0, |tried| tried.prompted);
-        if prompted > 0 && prompted * 4 >= slow * 3 {
+        if prompted > 0 && prompted * 4 >= slow * 3 && prompted * 3 <= slow * 4 {
             news.extend(found);
         }
     }
