@@ -203,24 +203,30 @@ pub(in crate::diagnosis) fn give_translated(waits: &mut [Slow], dropped: &[Dropp
         let is_silent = matches!(wait.how, End::GivenUp | End::TimedOut);
         wait.key.root == Node::Connect && wait.seen.dropped.is_none() && (is_again || is_silent)
     };
+    let asked = |wait: &Slow| (wait.flow.netns, canonical(wait.flow.remote));
     let lost = waits.iter().filter(|wait| is_lost(wait));
     let own: BTreeSet<IpAddr> = lost
         .clone()
         .map(|wait| canonical(wait.flow.local).ip())
         .collect();
-    let mut services = BTreeMap::<SocketAddr, (u64, u64)>::new();
+    let mut services = BTreeMap::<(NetnsInode, SocketAddr), u64>::new();
     for wait in lost {
-        let (connects, syns) = services.entry(canonical(wait.flow.remote)).or_default();
-        let is_behind = |one: &&Dropped| {
-            let is_elsewhere = one.netns != wait.flow.netns && !own.contains(&one.from.ip());
-            &*one.reason == FIREWALL && is_elsewhere && one.to == canonical(wait.flow.remote)
-        };
-        *connects += 1;
-        *syns = dropped.iter().filter(is_behind).map(|one| one.syns).sum();
+        *services.entry(asked(wait)).or_default() += 1;
     }
-    services.retain(|_, (connects, syns)| syns >= connects);
+    let behind = |(netns, service): (NetnsInode, SocketAddr)| {
+        let of_service = dropped.iter().filter(|one| one.to == service);
+        let elsewhere = of_service.filter(|one| {
+            one.netns != netns && !own.contains(&one.from.ip()) && &*one.reason == FIREWALL
+        });
+        elsewhere.map(|one| one.syns).sum::<u64>()
+    };
+    let enough = |(of, connects)| {
+        let syns = behind(of);
+        (syns >= connects).then_some((of, syns))
+    };
+    let services: BTreeMap<_, _> = services.into_iter().filter_map(enough).collect();
     for wait in waits.iter_mut().filter(|wait| is_lost(wait)) {
-        if let Some(&(_, packets)) = services.get(&canonical(wait.flow.remote)) {
+        if let Some(&packets) = services.get(&asked(wait)) {
             let drops = Drops {
                 reason: FIREWALL.into(),
                 packets,
