@@ -201,6 +201,8 @@ pub(super) const STEPS: &[Step] = &[
         run: &[BUILD, Run::Tests(&[Group::Browser])],
         inputs: &[
             "crates/sockstamp-cli/src/report",
+            "crates/sockstamp-cli/src/recordings",
+            "crates/sockstamp-print",
             "crates/sockstamp-agent/src/http",
             "crates/sockstamp-agent/tests/agent/page.rs",
             "crates/sockstamp-cli/tests/html",
