@@ -17,7 +17,7 @@ over_both_families!(check);
 
 /// The next hop does not answer for this long.
 const SILENT: Duration = Duration::from_millis(500);
-/// What a packet then waits at least: the program needs some of the time until it sends.
+/// The time that a packet then waits at least: the program needs some of the time until it sends.
 const LEAST: u64 = ms(300);
 /// Longest time of the kernel before and after that wait, on a busy machine.
 const SLACK: u64 = ms(3);
@@ -37,7 +37,7 @@ struct Hosts {
     family: Family,
 }
 
-/// What the program and tcpdump saw of a send or a connect.
+/// A send or a connect as the program and tcpdump saw it.
 #[derive(Debug)]
 struct Seen {
     begun: u64,

@@ -44,7 +44,7 @@ pub struct Flips {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     link: Vec<u8>,
-    /// It came since the first moment, and was read at the second one.
+    /// The address came since the first moment, and was read at the second one.
     seen: (Timestamp<Monotonic>, Timestamp<Monotonic>),
 }
 

@@ -55,7 +55,7 @@ pub struct Queue {
 /// The carrier of a device at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carrier {
-    /// How often the device has lost it.
+    /// The number of times that the device has lost it.
     pub lost: u32,
     /// The device has none.
     pub is_down: bool,

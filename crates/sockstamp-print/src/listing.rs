@@ -8,7 +8,7 @@ use crate::numbers::counted;
 use crate::open_waits::{self, Places};
 use crate::peers::{Peer, Peers};
 
-/// What no look can know.
+/// The waits that no look can know.
 const UNSEEN: &str = "open questions over UDP and waits on Unix sockets leave nothing to see";
 
 /// Return what waits long enough, the oldest first.

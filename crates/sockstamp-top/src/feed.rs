@@ -85,6 +85,7 @@ impl Feed {
             // Since the start, all of them.
             lost: waits.lost,
             untold: waits.untold,
+            untold_drops: waits.untold_drops,
             ..Waits::default()
         });
         if let Ok(end) = clock::now() {

@@ -57,12 +57,12 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// The size of a terminal that does not report its size.
 const USUAL: Size = Size::new(80, 24);
 
-/// What is measured, and how it is shown.
+/// The measurement, and how it is shown.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The measurement. Its groups are those of `by`.
     pub wanted: Options,
-    /// What is slow, and whose time is asked about.
+    /// The time that is slow, and whose time is asked about.
     pub scope: Scope,
     /// The dimensions of the first screen.
     pub by: Grouping,

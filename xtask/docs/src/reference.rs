@@ -35,7 +35,7 @@ const DIAGNOSIS: &str = "\
 
 # Diagnosis
 
-`sockstamp stat` ends with what it found, the worst first, at most three. Each begins with
+`sockstamp stat` ends with what it found, the worst of each service first, at most three. Each begins with
 ` diagnosis: ` and ends with the command that tells more. ` note: ` is for what may be a fault or
 not. The same findings are objects in `--format json`, with every figure of their sentences.
 

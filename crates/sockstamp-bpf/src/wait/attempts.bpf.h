@@ -8,7 +8,7 @@
 #include "record/identity.bpf.h"
 #include "select/mark.bpf.h"
 
-/* Processes and services; user space takes them all each time it asks. One where nobody asks. */
+/* Processes and services; user space takes them all once a second. One where nobody asks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -19,7 +19,7 @@ const HELD: usize = 50_000;
 /// The time after which the maps are emptied.
 pub(super) const EACH: Duration = Duration::from_secs(1);
 
-/// What tells dropped packets apart.
+/// The key of dropped packets.
 type Ends = (NetnsInode, Protocol, SocketAddr, SocketAddr, Box<str>);
 
 #[derive(Debug)]

@@ -94,7 +94,7 @@ impl Waiting {
         })
     }
 
-    /// Return how long the ring has room, by its size: it wakes nobody.
+    /// Return how long the ring and the maps have room, by their size: they wake nobody.
     pub(crate) const fn until_fetch(&self) -> Duration {
         counted::EACH
     }

@@ -107,7 +107,7 @@ pub struct Options {
     /// Print what the recordings say of their making instead: host, kernel, CPUs, clock, command
     /// line, sampling, begin, end, losses and names of network namespaces
     ///
-    /// Its lines are text, for each recording; files of one recording are one. What a file does not
+    /// The lines are text, for each recording; files of one recording are one. What a file does not
     /// say is "not known": older programs noted less, and one that was killed noted no end.
     #[arg(
         long,

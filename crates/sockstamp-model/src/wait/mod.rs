@@ -117,7 +117,7 @@ pub struct Attempts {
     pub sum_ns: u128,
     /// The shortest.
     pub min_ns: Nanos,
-    /// Those of a service that were slow, and ended when another client's message was read: they
+    /// Answers of a service that were slow, and came when another client's message was read: they
     /// may be no answers.
     pub prompted: u64,
 }
