@@ -23,6 +23,7 @@
 const volatile __u64 setting_drop_reasons[DROP_REASONS / 64];
 const volatile __u8 setting_drop_firewall; /* the number of netfilter's; 0: it has none */
 __u64 drops_untold; /* packets that found no room */
+__u64 drops_added; /* elements that were made */
 bool drops_full; /* there is no room, until user space has taken some */
 bool dropped_syns; /* a firewall dropped some: their connections may come through later */
 
@@ -149,6 +150,7 @@ static __always_inline struct drop_count *drop_find(const struct drop_key *key)
 		drops_full = true;
 		return NULL;
 	}
+	__sync_fetch_and_add(&drops_added, 1);
 	return bpf_map_lookup_elem(&drops, key);
 }
 

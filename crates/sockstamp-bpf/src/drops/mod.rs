@@ -106,8 +106,8 @@ impl Reasons {
 /// Connections whose elements stay in the map, as many as leave room for others.
 const MOST_KEPT: usize = 1024;
 
-/// Counts taken so far of the elements that stay in the map: a firewall has dropped SYNs, and while TCP
-/// sends them again, the connection may be opened all the same.
+/// Counts taken so far of the elements that stay in the map: a firewall has dropped SYNs, and while
+/// TCP sends them again, the connection may be opened all the same.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(FxHashMap<Vec<u8>, Dropped>);
 

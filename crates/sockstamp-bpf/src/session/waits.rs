@@ -13,7 +13,9 @@ impl Session {
         let Some(waiting) = &mut self.waiting else {
             return Ok(());
         };
-        if waiting.fetch(&self.skeleton.maps)? {
+        let data = self.skeleton.maps.bss_data.as_ref();
+        let added = data.map_or(0, |data| data.attempts_added + data.drops_added);
+        if waiting.fetch(&self.skeleton.maps, added)? {
             self.drops_have_room();
         }
         Ok(())

@@ -18,6 +18,7 @@ struct {
 } attempts SEC(".maps");
 
 __u64 attempts_untold; /* found no room */
+__u64 attempts_added; /* elements that were made */
 
 /* Note whose waits these are, but for the address of the service. */
 static __always_inline void attempts_among(struct attempts_key *key, const struct sock *sk,
@@ -81,6 +82,7 @@ static __always_inline struct attempts *attempts_find(const struct attempts_key 
 		return found;
 	/* Another CPU may be first. */
 	bpf_map_update_elem(&attempts, key, &attempts_none, BPF_NOEXIST);
+	__sync_fetch_and_add(&attempts_added, 1);
 	found = bpf_map_lookup_elem(&attempts, key);
 	if (!found)
 		__sync_fetch_and_add(&attempts_untold, 1);

@@ -28,6 +28,8 @@ pub(super) struct Counted {
     dropped: FxHashMap<Ends, Dropped>,
     kept: Kept,
     fetched: Instant,
+    /// Elements of the maps that had been made by then.
+    added: u64,
     untold: u64,
     untold_drops: u64,
 }
@@ -39,14 +41,20 @@ impl Counted {
             dropped: FxHashMap::default(),
             kept: Kept::default(),
             fetched: Instant::now(),
+            added: 0,
             untold: 0,
             untold_drops: 0,
         }
     }
 
-    /// Return true if the maps are to be emptied.
-    pub(super) fn is_due(&self) -> bool {
-        self.fetched.elapsed() >= EACH
+    /// Return true if the maps are to be emptied. The kernel looks through all of their buckets for
+    /// that, so they are left alone while no element is made. `added`: those that were made.
+    pub(super) fn is_due(&mut self, added: u64) -> bool {
+        let is_due = added != self.added && self.fetched.elapsed() >= EACH;
+        if is_due {
+            self.added = added;
+        }
+        is_due
     }
 
     /// Empty the maps.

@@ -100,10 +100,11 @@ impl Waiting {
     }
 
     /// Fetch the waits that are in the ring, and at times the counts in maps, so that these have
-    /// room for others. Return true if the maps have room.
-    pub(crate) fn fetch(&mut self, maps: &SockstampMaps<'_>) -> Result<bool, Error> {
+    /// room for others. `added`: the elements that were made there until now. Return true if the
+    /// maps have room.
+    pub(crate) fn fetch(&mut self, maps: &SockstampMaps<'_>, added: u64) -> Result<bool, Error> {
         self.fetch_ring()?;
-        let is_due = self.counted.is_due();
+        let is_due = self.counted.is_due(added);
         if is_due {
             self.counted.fetch(maps)?;
         }

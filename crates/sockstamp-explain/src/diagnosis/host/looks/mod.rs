@@ -453,8 +453,8 @@ struct Usual<'a> {
     without: &'a [&'a SleepLook],
     /// Tasks that were seen in more than one state.
     changing: BTreeSet<(u32, u32)>,
-    /// The number of tasks that sleep in what is slept in during the waits, at most looks without: each look
-    /// is held against that.
+    /// The number of tasks that sleep in what is slept in during the waits, at most looks without:
+    /// each look is held against that.
     medians: BTreeMap<Sleep, usize>,
 }
 
