@@ -428,6 +428,8 @@ impl Evidence {
 
     fn compare(&self, direction: &str, message: &Value, calls: &[Call]) -> Result<(), String> {
         let (stamp, compare): (_, fn(&Evidence, &Value, &Call) -> _) = match direction {
+            // It left its socket during the call, and the address of its next hop came later.
+            "tx" if !message["stages"]["tx.queue"].is_null() => ("queued", Evidence::compare_send),
             "tx" => ("sched", Evidence::compare_send),
             _ => ("read", Evidence::compare_read),
         };
@@ -436,8 +438,9 @@ impl Evidence {
     }
 
     /// The last packet of the datagram has left when tcpdump saw it leave, and entered the packet
-    /// scheduler during the call. tcpdump sees it just before the driver takes it, and the CPU may
-    /// stand still in between: the driver took it before it came to the other end.
+    /// scheduler, or the queue of its neighbour, during the call. tcpdump sees it just before the
+    /// driver takes it, and the CPU may stand still in between: the driver took it before it came
+    /// to the other end.
     fn compare_send(&self, message: &Value, call: &Call) -> Result<(), String> {
         let left = parts(&self.at_a, call.packet)
             .last()
@@ -447,9 +450,10 @@ impl Evidence {
         let came = came.last().map(|packet| packet.time);
         let came = came.filter(|time| *time >= left);
         let taken = came.unwrap_or(left.max(call.ended));
-        let qdisc = number(&message["stages"]["tx.qdisc"]);
+        let for_neighbour = message["stages"]["tx.queue"].as_u64().unwrap_or(0);
+        let waited = for_neighbour + number(&message["stages"]["tx.qdisc"]);
         let witness = left.saturating_sub(call.ended)..=taken - call.begun;
-        about("tx.qdisc", qdisc, witness)?;
+        about("tx.queue and tx.qdisc", waited, witness)?;
         about(
             "snd_last",
             number(&message["stamps"]["snd_last"]),
