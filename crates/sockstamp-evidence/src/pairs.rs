@@ -17,7 +17,7 @@ type End = (NetnsInode, SocketAddr, SocketAddr);
 /// Connections that were looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
-    /// Whether they are such pairs.
+    /// True for such a pair, by its ends.
     known: BTreeMap<End, bool>,
     /// Looks since pairs were told.
     looks: usize,
@@ -91,11 +91,11 @@ mod tests {
             ports.for_each(|port| pairs.look(std::process::id(), &far(port)));
         };
         look(&mut pairs);
-        // Both ends of the pair were looked at before.
+        // The ends of the pair were looked at before.
         assert_eq!((pairs.looks, pairs.known.len()), (MOST, MOST + 2));
         assert_eq!(pairs.found(), known);
         look(&mut pairs);
-        // Those that were looked at are not looked at again.
+        // Connections that were looked at are not looked at again.
         assert_eq!((pairs.looks, pairs.known.len()), (MOST, 2 * MOST + 2));
         pairs.found();
         look(&mut pairs);

@@ -14,7 +14,7 @@ use crate::paragraph::wrapped;
 /// Findings as they are printed.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
-    /// What was found.
+    /// The findings.
     pub diagnosis: &'a Diagnosis,
     /// Also what stands behind each, how to check it, and its usual cure.
     pub why: bool,

@@ -1,4 +1,4 @@
-//! What the subcommands of sockstamp print: messages, waits, groups and findings as lines, tables
+//! Print for the subcommands of sockstamp: messages, waits, groups and findings as lines, tables
 //! and JSON, the words for them, and where all that goes.
 //!
 //! | module | has |

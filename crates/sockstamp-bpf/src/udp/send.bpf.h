@@ -266,7 +266,7 @@ static __always_inline void udp_sendmsg_ends(const struct sock *sk, int result)
 		return;
 	}
 	/*
-	 * Its packet was not seen, and does not wait for its neighbour: all slots were taken when
+	 * The packet was not seen, and does not wait for its neighbour: all slots were taken when
 	 * it was queued. Nothing that comes later can be told to be its.
 	 */
 	if (!send->sched && !udp_waits_for_neighbour(sk, send, task)) {

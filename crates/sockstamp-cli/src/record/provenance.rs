@@ -1,4 +1,4 @@
-//! What the files of a recording say of its making.
+//! The facts that the files of a recording keep of its making.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What recordings say of their own making: by whom, where, how and when.
+//! The facts that recordings keep of their own making: by whom, where, how and when.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What `explain` and `diff` find in recordings.
+//! Find stages and changes in recordings by `explain` and `diff`.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -116,7 +116,7 @@ fn report_counts_messages_as_stat_does() {
             .iter()
             .filter(|(_, figures)| number(&figures["count"]) > 0);
         for (stage, figures) in stages {
-            // Its presence depends on a task that waits, which each measurement sees for itself.
+            // The presence depends on a task that waits, which each measurement sees for itself.
             if !["rx.wakeup", "rx.app"].contains(&stage.as_str()) {
                 assert_eq!(
                     figures["count"], recorded["stages"][stage]["count"],

@@ -141,7 +141,7 @@ impl Why {
 /// The findings of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// Those worth saying: the worst of each service first, then others of the same services.
+    /// Findings worth saying: the worst of each service first, then others of the same services.
     pub findings: Vec<Finding>,
     /// What may be a fault or not, in words.
     pub notes: Vec<String>,

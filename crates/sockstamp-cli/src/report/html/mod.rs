@@ -87,7 +87,7 @@ struct Page {
     connections: u64,
     slow_only: Option<SlowOnly>,
     diagnosis: Diagnosis,
-    /// How each recording was made.
+    /// The making of each recording.
     made: Vec<Provenance>,
 }
 

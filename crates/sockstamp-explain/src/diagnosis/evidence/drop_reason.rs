@@ -6,7 +6,7 @@ pub(in crate::diagnosis) struct Drops {
     /// The kernel's name of it.
     pub(in crate::diagnosis) reason: Box<str>,
     pub(in crate::diagnosis) packets: u64,
-    /// These are SYNs to the same service whose senders' address had been changed (NAT).
+    /// The packets are SYNs to the same service whose senders' address had been changed (NAT).
     pub(in crate::diagnosis) are_translated: bool,
 }
 

@@ -87,7 +87,7 @@ fn a_next_hop_whose_address_is_waited_for_is_named() {
     }
     let sentence = case.diagnose(&summary()).findings[0].sentence.clone();
     assert!(sentence.ends_with(": 10.0.0.254 on eth0"), "{sentence}");
-    // What is paced waits for no address.
+    // Paced data waits for no address.
     let mut paced = Case::new(Scope::default());
     paced.message(&sent(to, 0, Part::Pacing, 500));
     assert!(paced.resolving().is_empty());
