@@ -112,7 +112,10 @@ fn closed_window() -> Result<(), String> {
     let resents = kernel_counter(client, "TcpRetransSegs");
     assert!(resents > 0, "the window closed on no data");
     assert_eq!(number(&report["tx"]["retransmits"]), resents, "{report}");
-    assert_eq!(resent(&report, "window"), resents, "{report}");
+    // A tail loss probe follows where the machine stands still for longer than TCP expects an answer.
+    let by_window = resent(&report, "window");
+    assert!(by_window > 0, "{report}");
+    assert_eq!(by_window + resent(&report, "probes"), resents, "{report}");
     let part = |name: &str| number(&report["tx"]["parts"]["tx.queue"][name]["sum_ns"]);
     let waited = number(&report["tx"]["stages"]["tx.queue"]["sum_ns"]);
     assert_eq!(part("retransmit"), 0, "{report}");
