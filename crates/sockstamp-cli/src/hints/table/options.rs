@@ -1,34 +1,10 @@
-//! Words that users of other programs type, or typed before, and the ones to type instead.
-//!
-//! `{NAME}` stands for the value that was typed, or for its name where there is none. What an
-//! option is written as ends before the first comma or semicolon; the rest explains it.
+//! Options of other programs, and former ones.
 
-/// The answer to a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Instead {
-    /// An option that had this name before.
-    Renamed(&'static str),
-    /// The long name of an option, and how it is written.
-    Option(&'static str, &'static str),
-    /// A filter that is written without an option.
-    Filter(&'static str),
-    /// A recording, which is named without an option.
-    Recording,
-    /// Nothing: what the option does is always so, or not done.
-    Nothing(&'static str),
-    /// The purpose, and the command line for it.
-    Line(&'static str, &'static str),
-}
-
-use Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
-
-/// Subcommands, all if none is named; options of theirs, with a value where that matters, with #
-/// for numbers, or with * for what is no file; and the answer. The first entry that fits a
-/// subcommand is the answer.
-pub(super) type Entry = (&'static str, &'static str, Instead);
+use super::Entry;
+use super::Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
 
 /// Options, and values of options.
-pub(super) const OPTIONS: &[Entry] = &[
+pub(in crate::hints) const OPTIONS: &[Entry] = &[
     // Former names.
     ("", "--slower-than --worse-than", Renamed("--slow")),
     ("", "--no-color --no-colour", Renamed("--color never")),
@@ -616,78 +592,3 @@ pub(super) const OPTIONS: &[Entry] = &[
         Nothing("messages of TCP and UDP alone are measured"),
     ),
 ];
-
-/// Names that other programs give a subcommand, and what to type.
-pub(super) const SUBCOMMANDS: &[(&str, &str)] = &[
-    (
-        "tcpdump tshark wireshark dump capture sniff",
-        "pcap -w FILE",
-    ),
-    ("watch live htop monitor", "top"),
-    (
-        "list ls ss netstat ps lsof conns connections sockets flows waits pending",
-        "stuck",
-    ),
-    ("mtr traceroute tracepath", "ping --path HOST"),
-    ("compare", "diff BEFORE AFTER"),
-    (
-        "merge",
-        "report FILE FILE, or join FIRST SECOND for two hosts",
-    ),
-    ("convert perfetto", "export --perfetto -o OUT FILE"),
-    (
-        "read show view open cat print summary script",
-        "report FILE",
-    ),
-    ("html page plot graph", "report --html OUT FILE"),
-    ("repair fix", "recover FILE"),
-    (
-        "check test self-test selftest features probe info status config",
-        "doctor",
-    ),
-    ("daemon serve server exporter metrics start", "agent"),
-    ("run exec", "stat -- COMMAND"),
-    ("attach", "stat -p PID"),
-    ("perf measure latency histogram", "stat"),
-    ("replay play", "trace -r FILE"),
-    ("strace bpftrace log logs tail follow events", "trace"),
-    ("why analyze analyse slow diagnose", "explain"),
-    (
-        "kubectl docker crictl podman pod container",
-        "stat --container NAME",
-    ),
-    ("version", "--version"),
-];
-
-/// Words that begin no filter, with the option for what follows them.
-pub(super) const WORDS: &[(&str, &str)] = &[
-    ("pid process", "--pid {PID}"),
-    ("comm name", "--comm {NAME}"),
-    ("container pod service", "--container {NAME}"),
-    ("cgroup", "--cgroup {PATH}"),
-    ("netns namespace", "--netns {NAME}"),
-    ("interface iface dev nic on", "--interface {IFACE}"),
-    ("from", "src host {ADDRESS}"),
-    ("to", "dst host {ADDRESS}"),
-    ("by", "--by {DIMENSION}"),
-    ("for", "--duration {TIME}"),
-    ("slow", "--slow {TIME}"),
-];
-
-/// Put the value that was typed, if there is one, in the places of its name.
-pub(super) fn filled(written: &str, value: std::option::Option<&str>) -> String {
-    let Some((before, from)) = written.split_once('{') else {
-        return written.to_owned();
-    };
-    match from.split_once('}') {
-        Some((name, behind)) => {
-            format!("{before}{}{}", value.unwrap_or(name), filled(behind, value))
-        }
-        None => written.to_owned(),
-    }
-}
-
-/// Return true if one of these words is the one that was typed.
-pub(super) fn has_word(words: &str, typed: &str) -> bool {
-    words.split(' ').any(|word| word == typed)
-}

@@ -1,0 +1,58 @@
+//! Words that are typed in the place of a subcommand or of a filter.
+
+/// Names that other programs give a subcommand, and what to type.
+pub(in crate::hints) const SUBCOMMANDS: &[(&str, &str)] = &[
+    (
+        "tcpdump tshark wireshark dump capture sniff",
+        "pcap -w FILE",
+    ),
+    ("watch live htop monitor", "top"),
+    (
+        "list ls ss netstat ps lsof conns connections sockets flows waits pending",
+        "stuck",
+    ),
+    ("mtr traceroute tracepath", "ping --path HOST"),
+    ("compare", "diff BEFORE AFTER"),
+    (
+        "merge",
+        "report FILE FILE, or join FIRST SECOND for two hosts",
+    ),
+    ("convert perfetto", "export --perfetto -o OUT FILE"),
+    (
+        "read show view open cat print summary script",
+        "report FILE",
+    ),
+    ("html page plot graph", "report --html OUT FILE"),
+    ("repair fix", "recover FILE"),
+    (
+        "check test self-test selftest features probe info status config",
+        "doctor",
+    ),
+    ("daemon serve server exporter metrics start", "agent"),
+    ("run exec", "stat -- COMMAND"),
+    ("attach", "stat -p PID"),
+    ("perf measure latency histogram", "stat"),
+    ("replay play", "trace -r FILE"),
+    ("strace bpftrace log logs tail follow events", "trace"),
+    ("why analyze analyse slow diagnose", "explain"),
+    (
+        "kubectl docker crictl podman pod container",
+        "stat --container NAME",
+    ),
+    ("version", "--version"),
+];
+
+/// Words that begin no filter, with the option for what follows them.
+pub(in crate::hints) const WORDS: &[(&str, &str)] = &[
+    ("pid process", "--pid {PID}"),
+    ("comm name", "--comm {NAME}"),
+    ("container pod service", "--container {NAME}"),
+    ("cgroup", "--cgroup {PATH}"),
+    ("netns namespace", "--netns {NAME}"),
+    ("interface iface dev nic on", "--interface {IFACE}"),
+    ("from", "src host {ADDRESS}"),
+    ("to", "dst host {ADDRESS}"),
+    ("by", "--by {DIMENSION}"),
+    ("for", "--duration {TIME}"),
+    ("slow", "--slow {TIME}"),
+];
