@@ -1,7 +1,7 @@
 //! The eBPF programs of sockstamp and their loader. No other crate of the product knows libbpf.
 //!
 //! Facts first ([`facts`], gathered by [`probe`]), then rules ([`plan`]), then action
-//! ([`Session`]). A feature is a folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has
+//! ([`Session`]). A feature is a folder that holds its C and its Rust; the headers of `bpf/` have
 //! the programs, each a thin wrapper.
 
 #![deny(unsafe_code)]
