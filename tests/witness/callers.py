@@ -2,9 +2,11 @@
 process and name. Arguments: the protocol, the address, the port."""
 
 import ctypes
+import fcntl
 import os
 import socket
 import sys
+import termios
 import time
 
 prctl = ctypes.CDLL(None).prctl
@@ -35,5 +37,6 @@ if child:
     os.wait()
     send(401, named("before"))
     send(402, named("after"))
-    # Until the last one is acknowledged.
-    time.sleep(0.2)
+    # SIOCOUTQ of tcp(7) and udp(7): the last one is acknowledged, or has left.
+    while fcntl.ioctl(shared, termios.TIOCOUTQ, bytes(4)) != bytes(4):
+        time.sleep(0.01)

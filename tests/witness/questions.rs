@@ -192,12 +192,14 @@ fn sent_by_itself_or_to_another_question() -> Result<(), String> {
         let asking = [
             scope.spawn(|| {
                 // A server that has not spoken yet cannot be known to.
+                pushed.peek(&mut [0]).unwrap();
                 thread::sleep(5 * PACE);
                 let took = ask(&pushed, &[b"question", b"another", b"a third one"]);
                 assert!(took.iter().all(|took| *took >= THINKING), "{took:?}");
             }),
             scope.spawn(|| {
                 (&streamed).write_all(b"first").unwrap();
+                streamed.peek(&mut [0]).unwrap();
                 thread::sleep(15 * PACE);
                 ask(&streamed, &[b"the second one"]);
             }),

@@ -3,12 +3,14 @@ streams_in_step.py OWN PORT PEER PORT SEND_AT RECEIVE_AT SEED FOLDER. Once the f
 folder, it sends and reads messages whose lengths the seed chooses, and more of them once `go_on` is.
 It prints the lengths of its sends and reads of both halves."""
 
+import fcntl
 import json
 import os
 import random
 import socket
 import struct
 import sys
+import termios
 import threading
 import time
 
@@ -75,6 +77,7 @@ halves = [half(HALVES[0])]
 print("half", flush=True)
 wait_for("go_on")
 halves.append(half(HALVES[1]))
-# The last bytes are acknowledged.
-time.sleep(0.5)
+# SIOCOUTQ of tcp(7): the last bytes are acknowledged.
+while fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)) != bytes(4):
+    time.sleep(0.01)
 print(json.dumps(halves), flush=True)
