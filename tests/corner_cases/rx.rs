@@ -424,13 +424,13 @@ fn assert_unseen(report: &serde_json::Value) {
 /// `getsockopt(TCP_ZEROCOPY_RECEIVE)` with room to copy to: `receive_fallback_to_copy()` in
 /// net/ipv4/tcp.c, the one part of it that does not depend on how the data lies in pages.
 const ZEROCOPY: &str = "
-import ctypes, socket, struct, time
+import ctypes, select, socket, struct
 c = ctypes.CDLL(None, use_errno=True)
 listener = socket.create_server(('127.0.0.1', 0))
 client = socket.create_connection(listener.getsockname())
 server, _ = listener.accept()
 client.sendall(b'x' * 1000)
-time.sleep(0.01)
+select.select([server], [], [])
 buffer = ctypes.create_string_buffer(4096)
 argument = ctypes.create_string_buffer(struct.pack('=QIIIiQiIQQII',
     0, 4096, 0, 0, 0, ctypes.addressof(buffer), 4096, 0, 0, 0, 0, 0), 64)
