@@ -129,17 +129,26 @@ fn a_full_queue_on_the_way_back_is_diagnosed() {
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     let expected = format!("{} takes ", redis.address);
     let folder = tempfile::tempdir().unwrap();
-    let begun = folder.path().join("begun");
+    let [begun, full] = ["begun", "full"].map(|name| folder.path().join(name));
     // The first round trip shows how short the path is.
     let ping = redis.client("ping");
     let pings = redis.client("-r 10 ping");
-    let script = format!("{ping}; touch {}; sleep 0.5; {pings}", begun.display());
+    let script = format!(
+        "{ping}; touch {}; until [ -e {} ]; do sleep 0.01; done; {pings}",
+        begun.display(),
+        full.display()
+    );
     within_attempts(|| {
-        let _ = fs::remove_file(&begun);
+        for file in [&begun, &full] {
+            let _ = fs::remove_file(file);
+        }
         let line = thread::scope(|scope| {
             scope.spawn(|| {
                 wait_until("the queue is due", || begun.exists());
-                with_full_queue(&sender, || thread::sleep(Duration::from_secs(3)));
+                with_full_queue(&sender, || {
+                    fs::write(&full, "").unwrap();
+                    thread::sleep(Duration::from_secs(3));
+                });
             });
             last_line_on(&pair.client, &["sh", "-c", &script])
         });

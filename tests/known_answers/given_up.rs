@@ -39,15 +39,17 @@ for port, fate in [(1, silent), (2, resets), (3, closes), (5, answers), (6, answ
     serve(8000 + port, fate)
 ";
 
-/// Meets each fate three times, and prints the counts of its errors and the seconds of its waits.
+/// Meets each fate three times, and prints the counts of its errors and the seconds of its waits. It
+/// gives up where nothing else ends its wait, so that however slow it is its counts are the same.
 const ASKS: &str = "
 import collections, errno
 met = collections.Counter(); spent = 0.0
 for port in [1, 2, 3, 4]:
     for _ in range(3):
-        c = socket.socket(); c.settimeout(0.3); begun = time.monotonic()
+        c = socket.socket(); c.settimeout(30); begun = time.monotonic()
         try:
             c.connect(('127.0.0.1', 8000 + port)); c.sendall(b'question')
+            if port == 1: c.settimeout(0.3)
             met['eof' if c.recv(99) == b'' else 'answer'] += 1
         except TimeoutError: met['timeout'] += 1; spent += time.monotonic() - begun
         except OSError as e: met[errno.errorcode[e.errno]] += 1
@@ -97,10 +99,7 @@ fn waits_that_end_without_an_answer_are_named_by_their_ends() {
         let [given_up, reset, closed, refused, waited] = met[..] else {
             panic!("{} {}", measured.stdout, measured.stderr);
         };
-        // A program that stands still for 300 ms gives up whatever it waits for.
-        if [given_up, reset, closed, refused] != [3; 4] {
-            return Err(measured.stdout);
-        }
+        assert_eq!([given_up, reset, closed, refused], [3; 4]);
         let expected = [
             ("closed-by-peer", "127.0.0.1:8003", closed),
             ("given-up", "127.0.0.1:8001", given_up),
@@ -136,9 +135,10 @@ def loop():
 threading.Thread(target=loop, daemon=True).start()
 answered = given_up = 0
 for _ in range(4):
-    c = socket.create_connection(('127.0.0.1', 8011)); c.settimeout(0.3)
+    c = socket.create_connection(('127.0.0.1', 8011))
     try:
-        while True: c.sendall(b'question'); c.recv(99); answered += 1
+        for patience in [30] * 5 + [0.3]:
+            c.settimeout(patience); c.sendall(b'question'); c.recv(99); answered += 1
     except TimeoutError: given_up += 1
     c.close()
 print(answered, given_up)
@@ -148,22 +148,16 @@ print(answered, given_up)
 #[test]
 fn a_request_that_hangs_is_held_against_all_that_were_read() {
     let host = Host::new("hangs").unwrap();
-    within_attempts(|| {
-        let measured = stat_command(&host, &["python3", "-c", HANGS]);
-        // A program that stands still for 300 ms gives up earlier.
-        if measured.stdout.trim() != "20 4" {
-            return Err(measured.stdout);
-        }
-        let findings = measured.report["diagnosis"]["findings"].as_array().unwrap();
-        let served = findings.iter().find(|finding| finding["role"] == "serves");
-        let served = served.unwrap_or_else(|| panic!("{}", measured.report["waits"]));
-        let counts = ["count", "tried"].map(|name| number(&served[name]));
-        assert_eq!(
-            (counts, &served["failure"]),
-            ([4, 24], &"closed-by-peer".into())
-        );
-        Ok(())
-    });
+    let measured = stat_command(&host, &["python3", "-c", HANGS]);
+    assert_eq!(measured.stdout.trim(), "20 4");
+    let findings = measured.report["diagnosis"]["findings"].as_array().unwrap();
+    let served = findings.iter().find(|finding| finding["role"] == "serves");
+    let served = served.unwrap_or_else(|| panic!("{}", measured.report["waits"]));
+    let counts = ["count", "tried"].map(|name| number(&served[name]));
+    assert_eq!(
+        (counts, &served["failure"]),
+        ([4, 24], &"closed-by-peer".into())
+    );
 }
 
 /// Return what a command prints about a recording.

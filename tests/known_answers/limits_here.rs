@@ -12,9 +12,10 @@ use with::last_line::{last_line_while, room_for_a_page, tells};
 use with::pair::Pair;
 use with::programs::{nginx_with_page, run, serve_files, start_script, wait_read};
 
-/// Leave datagrams unread for a second, with room for all of them.
+/// Leave datagrams unread for a second, and until a signal, with room for all of them.
 const SLEEPING_DATAGRAMS: &str = "
-import socket, sys, time
+import signal, socket, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 SO_RCVBUFFORCE = 33
 server.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
@@ -22,6 +23,7 @@ server.bind(('127.0.0.1', 5000))
 open(sys.argv[1], 'w').close()
 server.recv(2000)
 time.sleep(1)
+signal.sigwait({signal.SIGUSR1})
 while True:
     server.recv(2000)
 ";
@@ -29,13 +31,14 @@ while True:
 #[test]
 fn a_reader_too_far_behind_is_diagnosed() {
     let host = Host::new("behind").unwrap();
-    let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
+    let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done; kill -USR1";
     within_attempts(|| {
         // The server sleeps once.
         let server = start_script(&host, SLEEPING_DATAGRAMS);
         let process = server.id().to_string();
         let line = last_line_while(&["-p", &process, "--expert=attach=all"], || {
-            host.run("bash", &["-c", send]).unwrap();
+            host.run("bash", &["-c", &format!("{send} {process}")])
+                .unwrap();
             wait_read(&host, 5000);
         });
         tells(line, "the reader falls behind: ")

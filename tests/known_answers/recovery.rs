@@ -8,7 +8,7 @@ use serde_json::Value;
 use testbed::{Direction, Family, LinkConfig, PATIENCE, Process, within_attempts};
 use with::expected::explains_stage;
 use with::pair::Pair;
-use with::{Stat, in_short, number, over_both_families, peer};
+use with::{Stat, in_short, number, over_both_families, peer, wait_until};
 
 over_both_families!(check);
 
@@ -28,7 +28,7 @@ fn waits_through_an_outage_of_a_second_are_explained() {
     within_attempts(|| {
         let stat = Stat::start(&["--netns", pair.client.netns_name()]);
         let blast = start_blast(&pair, "--sends 300 --size 1400 --interval-ms 3");
-        thread::sleep(Duration::from_millis(200));
+        wait_until_passed(&pair, 70_000);
         let link = LinkConfig::default().delay(Duration::from_millis(10));
         pair.link.set_config(link.clone().loss(1.0)).unwrap();
         thread::sleep(Duration::from_secs(1));
@@ -70,11 +70,18 @@ fn start_blast(pair: &Pair, words: &str) -> Process {
     pair.client.spawn(peer(), &words).unwrap()
 }
 
+/// Wait until so many bytes more have passed the link.
+fn wait_until_passed(pair: &Pair, bytes: u64) {
+    let passed = || pair.link.statistics().a_to_b.bytes;
+    let before = passed();
+    wait_until("messages flow", || passed() >= before + bytes);
+}
+
 /// A message every 10 ms for one second; `lost` of them are lost on the way.
 fn blast(pair: &Pair, lost: u64) -> Value {
     let stat = Stat::start(&["--netns", pair.client.netns_name()]);
     let blast = start_blast(pair, "--sends 100 --size 1000 --interval-ms 10");
-    thread::sleep(Duration::from_millis(200));
+    wait_until_passed(pair, 20_000);
     pair.link.lose_next_data(Direction::AToB, lost).unwrap();
     blast.wait(PATIENCE).unwrap();
     let report = stat.finish();

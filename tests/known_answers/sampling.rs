@@ -2,7 +2,7 @@
 //! totals are those of all, except for the error of a sample of that size.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed::{Family, LinkConfig, within_attempts};
@@ -147,7 +147,8 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let host = pair.address.ip().to_string();
     let to = ["--tcp", "-i", &host, "-p", "7000"];
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
-    let rate = ["--reply-every", "1", "-t", "8", "--mps", "1500"];
+    // Longer than the third measurement takes until it is refused.
+    let rate = ["--reply-every", "1", "-t", "60", "--mps", "1500"];
     let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
     let target = ["--netns", pair.client.netns_name()];
     let every = [&["--every"], &target[..]].concat();
@@ -155,11 +156,12 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let capped = [&["--sample=100000/s"], &target[..]].concat();
     let [low, high] =
         ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
-    let refused = thread::scope(|scope| {
-        scope.spawn(|| pair.client.run("env", &client).unwrap());
-        thread::sleep(Duration::from_secs(3));
-        Stat::try_start("--max-cost=0.01%", &every).unwrap_err()
-    });
+    let begun = Instant::now();
+    let load = pair.client.spawn("env", &client).unwrap();
+    thread::sleep(Duration::from_secs(3));
+    let refused = Stat::try_start("--max-cost=0.01%", &every).unwrap_err();
+    thread::sleep(Duration::from_secs(8).saturating_sub(begun.elapsed()));
+    drop(load);
     assert!(
         refused.contains("measuring every message takes"),
         "{refused}"
