@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_getres};
 use serde_json::Value;
 use testbed::{Host, Process, within_attempts};
-use with::sockstamp;
+use with::{sockstamp, wait_until};
 
 mod claims;
 mod ordinary;
@@ -45,17 +45,21 @@ impl Programs {
         stuck(&self.host, options)
     }
 
-    /// Return the waits when they are the expected ones: a busy machine lets some begin late.
-    fn listed(&self, expected: &[Value]) -> Vec<Value> {
-        let mut expected: Vec<_> = expected.iter().map(expected_key).collect();
-        expected.sort();
+    /// Return the announced waits, in their order, and those that are listed, when they are the
+    /// same: a busy machine lets some begin late, and be announced late.
+    fn agreed(&self) -> (Vec<Value>, Vec<Value>) {
         let begin = Instant::now();
         loop {
             let listed = listed(&self.host, &[]);
             let mut keys: Vec<_> = listed.iter().map(key).collect();
             keys.sort();
-            if keys == expected {
-                return listed;
+            let mut expected = self.expected();
+            expected.sort_by_key(expected_key);
+            if keys
+                .iter()
+                .eq(&expected.iter().map(expected_key).collect::<Vec<_>>())
+            {
+                return (expected, listed);
             }
             assert!(begin.elapsed() < PATIENCE, "{listed:#?}\n{expected:#?}");
         }
@@ -133,9 +137,7 @@ fn check(listed: &Value, expected: &Value) -> Result<(), String> {
 fn whoever_waits_is_listed_with_the_right_age_and_nobody_else_is() {
     within_attempts(|| {
         let programs = Programs::start("stuck");
-        let mut expected = programs.expected();
-        expected.sort_by_key(expected_key);
-        let listed = programs.listed(&expected);
+        let (expected, listed) = programs.agreed();
         for wait in &listed {
             let place = expected.binary_search_by_key(&key(wait), expected_key);
             check(wait, &expected[place.unwrap()])?;
@@ -318,10 +320,12 @@ fn nobody_waits_on_a_pair_by_which_a_process_wakes_itself() {
     process.wait_for_stdout("ready", PATIENCE).unwrap();
     let told = process.stdout();
     let service: u64 = told.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let waits = listed(&host, &[]);
+    let mut waits = Vec::new();
+    wait_until("its threads wait", || {
+        waits = listed(&host, &[]);
+        !waits.is_empty()
+    });
     let ports = |wait: &Value| [port(&wait["local"]), port(&wait["remote"])];
-    assert!(!waits.is_empty());
     assert!(
         waits.iter().all(|wait| ports(wait).contains(&service)),
         "{waits:?}"

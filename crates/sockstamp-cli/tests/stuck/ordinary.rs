@@ -10,6 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use testbed::{Host, PATIENCE, Process};
 use with::programs::{LOCALHOST, Redis};
+use with::wait_until;
 
 use crate::{SLACK, listed, port};
 
@@ -193,7 +194,16 @@ fn ordinary_programs_that_hang_are_listed_and_those_that_wait_for_nobody_are_not
     let redis = Redis::start(&hung.host, LOCALHOST, &[]);
     hung.start(&redis.client("SUBSCRIBE news"));
     hung.asks(&redis.client("BLPOP queue 0"), 6379, "redis-server");
-    std::thread::sleep(Duration::from_secs(1));
+    let told = |words: &str| hung.host.run("sh", &["-c", &redis.client(words)]).unwrap();
+    wait_until("both wait for redis, and the file is read", || {
+        let unsent = hung.host.run("ss", &["-Htn", "sport = 8081"]).unwrap();
+        told("INFO clients").contains("blocked_clients:1")
+            && told("PUBSUB NUMSUB news").trim_end().ends_with('1')
+            && unsent
+                .split_whitespace()
+                .nth(2)
+                .is_some_and(|bytes| bytes != "0")
+    });
 
     // A server that is stopped has not accepted, and one whose reader is has no room.
     hung.stop(reader);
