@@ -4,22 +4,7 @@
 # Needs: openssl
 . ./lib.sh || exit 1
 pair
-openssl req -x509 -newkey rsa:2048 -nodes -keyout "$WORK/key" -out "$WORK/pem" -days 2 -subj /CN=shop 2>/dev/null
-program shop.py <<'PY'
-import socket, ssl, sys, threading
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1] + "/pem", sys.argv[1] + "/key")
-def serve(client):
-    try:
-        with context.wrap_socket(client, server_side=True) as client:
-            client.recv(1000)
-    except OSError:
-        client.close()
-listener = socket.create_server(("10.77.0.2", 443))
-while True:
-    threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
-PY
-start there python3 "$WORK/shop.py" "$WORK"; listening there 443
+tls there 10.77.0.2 443
 program check.py <<'PY'
 import socket, ssl, time
 context = ssl.create_default_context()

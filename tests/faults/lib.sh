@@ -45,6 +45,12 @@ listening() {
 # server HOST ADDRESS PORT [peer.py's words]; client HOST ADDRESS PORT [peer.py's words]
 server() { start "$1" python3 "$HERE/peer.py" serve "${@:2}"; listening "$1" "$3"; }
 client() { start "$1" python3 "$HERE/peer.py" ask "${@:2}"; }
+# tls HOST ADDRESS PORT: answer requests by TLS, with a certificate that nobody trusts
+tls() {
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$WORK/key" -out "$WORK/pem" -days 2 \
+		-subj /CN=shop 2>/dev/null
+	start "$1" python3 "$HERE/tls.py" "$2" "$3" "$WORK/pem" "$WORK/key"; listening "$1" "$3"
+}
 # program NAME: keep the text of standard input as $WORK/NAME, which can be run under that name
 program() { cat >"$WORK/$1" && chmod +x "$WORK/$1"; }
 # lines HOST ADDRESS PORT: serve lines; the text of standard input says what answer(peer) does
