@@ -8,8 +8,8 @@ use sockstamp_bpf::stuck::Open;
 use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::diagnosis::{self, Why};
 use sockstamp_host::{netns, places};
-use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
-use sockstamp_model::flow::{NetnsInode, Opened, canonical};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::{NetnsInode, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
 
@@ -18,6 +18,7 @@ use crate::findings::reasons;
 use crate::interfaces::own_namespace;
 use crate::paragraph::wrapped;
 use crate::peers::Peer;
+use crate::waits::Waiting;
 
 /// The other reading of a request that an event loop has not answered.
 const PUSHES: &str = ", or pushes when it has something";
@@ -201,23 +202,13 @@ impl fmt::Display for Bytes {
 /// A wait in JSON.
 #[derive(Debug, Serialize)]
 pub struct Json<'a> {
-    kind: Kind,
-    pid: u32,
-    comm: &'a Name,
-    protocol: &'static str,
-    local: String,
-    remote: String,
-    netns: u32,
-    cookie: u64,
+    #[serde(flatten)]
+    waiting: Waiting<'a>,
     cgroup: u64,
-    opened: Option<Opened>,
-    since_ns: Timestamp<Monotonic>,
     age_ns: Nanos,
     at_least: bool,
     or_pushed_to: bool,
     count: u32,
-    bytes: u64,
-    evidence: &'a Evidence,
     /// The program at the other end, on this host, if its state keeps the wait from ending.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<&'a Peer>,
@@ -233,23 +224,12 @@ impl<'a> Json<'a> {
         let wait = &open.wait;
         let (node, why) = why.then(|| diagnosis::why(wait)).unzip();
         Self {
-            kind: wait.kind,
-            pid: wait.pid,
-            comm: &wait.comm,
-            protocol: wait.flow.protocol.name(),
-            local: canonical(wait.flow.local).to_string(),
-            remote: canonical(wait.flow.remote).to_string(),
-            netns: wait.flow.netns.0,
-            cookie: wait.flow.cookie.0,
+            waiting: wait.into(),
             cgroup: wait.cgroup.0,
-            opened: wait.opened,
-            since_ns: wait.since,
             age_ns: wait.lasted,
             at_least: open.at_least,
             or_pushed_to: open.or_pushed_to,
             count: wait.members,
-            bytes: wait.bytes,
-            evidence: &wait.evidence,
             peer,
             node,
             why,
@@ -259,6 +239,7 @@ impl<'a> Json<'a> {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::clock::Timestamp;
     use sockstamp_model::flow::{CgroupId, Flow, Protocol, SocketCookie};
     use sockstamp_model::wait::End;
 

@@ -6,11 +6,10 @@ use sockstamp_model::flow::{Opened, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{End, Evidence, Kind, Wait};
 
-/// One wait.
+/// A wait, whether it ended or not.
 #[derive(Debug, Serialize)]
-pub struct Json<'a> {
+pub(crate) struct Waiting<'a> {
     kind: Kind,
-    end: End,
     pid: u32,
     comm: &'a Name,
     protocol: &'static str,
@@ -20,16 +19,14 @@ pub struct Json<'a> {
     cookie: u64,
     opened: Option<Opened>,
     since_ns: Timestamp<Monotonic>,
-    lasted_ns: Nanos,
     bytes: u64,
     evidence: &'a Evidence,
 }
 
-impl<'a> From<&'a Wait> for Json<'a> {
+impl<'a> From<&'a Wait> for Waiting<'a> {
     fn from(wait: &'a Wait) -> Self {
         Self {
             kind: wait.kind,
-            end: wait.end,
             pid: wait.pid,
             comm: &wait.comm,
             protocol: wait.flow.protocol.name(),
@@ -39,9 +36,27 @@ impl<'a> From<&'a Wait> for Json<'a> {
             cookie: wait.flow.cookie.0,
             opened: wait.opened,
             since_ns: wait.since,
-            lasted_ns: wait.lasted,
             bytes: wait.bytes,
             evidence: &wait.evidence,
+        }
+    }
+}
+
+/// One wait that did not end by data.
+#[derive(Debug, Serialize)]
+pub struct Json<'a> {
+    #[serde(flatten)]
+    waiting: Waiting<'a>,
+    end: End,
+    lasted_ns: Nanos,
+}
+
+impl<'a> From<&'a Wait> for Json<'a> {
+    fn from(wait: &'a Wait) -> Self {
+        Self {
+            waiting: wait.into(),
+            end: wait.end,
+            lasted_ns: wait.lasted,
         }
     }
 }
