@@ -392,17 +392,14 @@ fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
     let mut seen = BTreeSet::new();
     let start = Instant::now();
     let mut registered = 0;
-    while start.elapsed() < Duration::from_secs(1) {
+    while registered < 12 || start.elapsed() < Duration::from_secs(1) {
         until(|| service.connect().register(&sender, true).is_ok());
         registered += 1;
         seen.extend(cgroup_links(&service));
     }
     // One of setsockopt(2) and one of the callbacks, and those that came once if it took longer
     // than they are kept.
-    assert!(
-        registered > 10 && seen.len() <= 4,
-        "{registered} by {seen:?}"
-    );
+    assert!(seen.len() <= 4, "{registered} by {seen:?}");
     until(|| cgroup_links(&service).is_empty());
 }
 
