@@ -13,8 +13,8 @@ use with::{Stat, number};
 /// Bytes of an answer: some segments.
 const ANSWER: usize = 20_000;
 /// The client gives up after this time, or long after the measurement has ended. The wait is known
-/// from the second timeout on, 3 s after the answer at the latest (RFC 6298: a first timeout of 1 s,
-/// then of 2 s, where a slow handshake was taken for a lost one).
+/// from the second timeout on, 3 s after the answer at the latest (RFC 6298: a first timeout of
+/// 1 s, then of 2 s, where a slow handshake was taken for a lost one).
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGER: Duration = Duration::from_secs(10);
 /// The measurement of the wait that stays open.
