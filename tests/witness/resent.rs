@@ -114,7 +114,8 @@ fn closed_window() -> Result<(), String> {
     nothing_lost(&pair);
     let resents = kernel_counter(client, "TcpRetransSegs");
     assert_eq!(number(&report["tx"]["retransmits"]), resents, "{report}");
-    // A tail loss probe follows where the machine stands still for longer than TCP expects an answer.
+    // A tail loss probe follows where the machine stands still for longer than TCP expects an
+    // answer.
     let by_window = resent(&report, "window");
     assert!(by_window > 0, "{report}");
     assert_eq!(by_window + resent(&report, "probes"), resents, "{report}");
