@@ -59,7 +59,7 @@ except TimeoutError: pass
 other = socket.socket(2, 2); other.connect(('127.0.0.1', 8005)); other.send(b'who')
 named = now() - begun; other.recv(99); first.close()
 both = socket.socket(2, 2); both.connect(('127.0.0.1', 8006)); both.settimeout(30)
-both.send(b'A'); begun = now(); both.send(b'AAAA'); both.recv(99); both.settimeout(0.2)
+begun = now(); both.send(b'A'); both.send(b'AAAA'); both.recv(99); both.settimeout(0.2)
 try: both.recv(99)
 except TimeoutError: pass
 both.send(b'AAAA'); second = now() - begun
