@@ -1,7 +1,7 @@
 //! Options of other programs, and former ones.
 
-use super::Entry;
-use super::Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
+use super::instead::Entry;
+use super::instead::Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
 
 /// Options, and values of options.
 pub(in crate::hints) const OPTIONS: &[Entry] = &[
