@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -129,6 +130,8 @@ fn diff_finds_a_server_that_works_longer() {
         let recording = record(&file, &[], &["tcp", "port", &port]);
         for _ in 0..FLOWS {
             ask_slow(&listener, 10, Duration::ZERO, [work; 2]);
+            // All answers of one moment would not tell what chance makes of moments.
+            thread::sleep(Duration::from_millis(50));
         }
         end(recording);
         file
