@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::{HolView, Options, Session, Target};
+use sockstamp_bpf::{HolView, Options, ProgramCost, Session, Target};
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig};
 
 use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, to_float, values};
-use crate::program_statistics::{self, Accounting, Runs};
+use crate::program_statistics::{self, Runs};
 use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(500);
@@ -134,13 +134,13 @@ fn on_top(added: &[f64], reads: &[f64]) -> Vec<f64> {
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     let hosts = LossyHosts::new()?;
-    let accounting = Accounting::start()?;
+    let account = ProgramCost::keep_account()?;
     let [unseen, split] = in_turn(
         effort.rounds(12),
         [HolView::Unseen, HolView::Split],
-        |hol| accounting.during(|| hosts.round(hol)),
+        |hol| hosts.round(hol),
     )?;
-    drop(accounting);
+    drop(account);
     let reads = values(&unseen, Sample::of_reads);
     let seen = values(&split, Sample::with_arrivals);
     let added = seen.iter().zip(values(&unseen, Sample::with_arrivals));

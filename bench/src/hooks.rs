@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use sockstamp_bpf::ProgramCost;
 
 use crate::condition::{Condition, State};
 use crate::effort::Effort;
 use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
-use crate::program_statistics::{self, Accounting, Runs};
+use crate::program_statistics::{self, Runs};
 use crate::report::{Budget, HookCost, PerMessage, Report};
 
 const ROUND: Duration = Duration::from_millis(250);
@@ -116,7 +117,7 @@ impl Sample {
 }
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let accounting = Accounting::start()?;
+    let account = ProgramCost::keep_account()?;
     let conditions = [
         Condition::EmptySelected,
         Condition::Selected,
@@ -130,12 +131,12 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     ];
     let [floor, selected, unselected, others @ ..] =
         in_turn(effort.rounds(6), conditions, |condition| {
-            accounting.during(|| Sample::take(load, condition, Traffic::RequestResponse))
+            Sample::take(load, condition, Traffic::RequestResponse)
         })?;
     let bulk = in_turn(effort.rounds(6), conditions, |condition| {
-        accounting.during(|| Sample::take(load, condition, Traffic::Bulk))
+        Sample::take(load, condition, Traffic::Bulk)
     })?;
-    drop(accounting);
+    drop(account);
     total(
         report,
         "hooks.send",

@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
+use sockstamp_bpf::ProgramCost;
 
 use crate::condition::{Condition, State};
 use crate::effort::Effort;
 use crate::hooks::Sample;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
-use crate::program_statistics::Accounting;
 use crate::report::{Budget, Report};
 
 /// Both ends are selected: 100 000 sockets.
@@ -44,11 +44,11 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         (Condition::Selected, 0),
         (Condition::Selected, count),
     ];
-    let accounting = Accounting::start()?;
+    let account = ProgramCost::keep_account()?;
     let [off, off_with, without, with] = in_turn(effort.rounds(3), sides, |(condition, idle)| {
-        accounting.during(|| beside(load, condition, idle))
+        beside(load, condition, idle)
     })?;
-    drop(accounting);
+    drop(account);
     let hooks = |side: &Side| side.hooks_ns;
     let p50 = |side: &Side| side.p50_ns;
     let ratios = |with: &[Side], without: &[Side], value: fn(&Side) -> f64| {

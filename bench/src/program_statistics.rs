@@ -3,43 +3,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use anyhow::{Context, Result, bail};
-
-const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-const ATTEMPTS: usize = 5;
-
-/// Keeps the kernel's accounting of programs on while it lives, and then restores the former state.
-#[derive(Debug)]
-pub(crate) struct Accounting {
-    before: String,
-}
-
-impl Accounting {
-    pub(crate) fn start() -> Result<Self> {
-        let before = fs::read_to_string(SWITCH).with_context(|| format!("cannot read {SWITCH}"))?;
-        Ok(Self { before })
-    }
-
-    /// Repeat a round if another process ended the accounting during it.
-    pub(crate) fn during<T>(&self, mut round: impl FnMut() -> Result<T>) -> Result<T> {
-        for _ in 0..ATTEMPTS {
-            fs::write(SWITCH, "1").with_context(|| format!("cannot write {SWITCH}"))?;
-            let result = round()?;
-            if fs::read_to_string(SWITCH)?.trim() == "1" {
-                return Ok(result);
-            }
-        }
-        bail!("another process keeps setting {SWITCH} to 0")
-    }
-}
-
-impl Drop for Accounting {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(SWITCH, &self.before) {
-            eprintln!("sockstamp-bench: {SWITCH} could not be set back: {error}");
-        }
-    }
-}
+use anyhow::{Context, Result};
 
 /// Runs and time of one program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

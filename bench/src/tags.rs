@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use sockstamp_bpf::ProgramCost;
 
 use crate::condition::Condition;
 use crate::effort::Effort;
 use crate::hooks::Sample;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, values};
-use crate::program_statistics::Accounting;
 use crate::report::{Budget, Report};
 
 /// A bulk flow has no room for the tag, and the kernel asks for it in each of its first 64
@@ -29,16 +29,16 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         ("request", Traffic::RequestResponse),
         ("bulk", Traffic::Bulk),
     ] {
-        let accounting = Accounting::start()?;
+        let account = ProgramCost::keep_account()?;
         let round = if effort == Effort::Smoke {
             ROUND / 12
         } else {
             ROUND
         };
         let [off, naive, untagged, tagged] = in_turn(effort.rounds(4), CONDITIONS, |condition| {
-            accounting.during(|| Sample::over(load, condition, traffic, round))
+            Sample::over(load, condition, traffic, round)
         })?;
-        drop(accounting);
+        drop(account);
         let of_sockets =
             |samples: &[Sample]| values(samples, |sample| sample.runs(|hook| hook == "sockops"));
         let time = |samples: &[Sample]| {

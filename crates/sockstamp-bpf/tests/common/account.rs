@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use sockstamp_bpf::Session;
+use sockstamp_bpf::{ProgramCost, Session};
 
-/// Keeps the kernel's count of program runs on while it lives, then restores the former state.
+/// Keeps the kernel's count of program runs on while it lives.
 pub(crate) struct Account {
-    before: String,
+    _kept: OwnedFd,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -20,12 +20,10 @@ pub(crate) struct Runs {
 }
 
 impl Account {
-    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-
     pub(crate) fn open() -> Account {
-        let before = fs::read_to_string(Account::SWITCH).unwrap();
-        fs::write(Account::SWITCH, "1").unwrap();
-        Account { before }
+        Account {
+            _kept: ProgramCost::keep_account().unwrap(),
+        }
     }
 
     /// Return how often each program runs for this traffic, if it does.
@@ -61,11 +59,5 @@ impl Account {
                 (name, runs)
             })
             .collect()
-    }
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        fs::write(Account::SWITCH, &self.before).unwrap();
     }
 }
