@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sockstamp_model::flow::{NetnsInode, canonical};
 use sockstamp_model::name::Name;
@@ -35,6 +36,55 @@ pub struct Owner {
     pub netns: NetnsInode,
     /// The process that has its socket, and that one's name, where that is known.
     pub process: Option<(u32, Name)>,
+}
+
+/// Owners by connection, for looks that come again and again: to find one, all processes are asked.
+#[derive(Debug, Default)]
+pub struct Owners(BTreeMap<Ends, Known>);
+
+/// What was found of a connection, and when.
+#[derive(Debug)]
+struct Known {
+    owner: Option<Owner>,
+    at: Instant,
+}
+
+impl Known {
+    /// A socket may be handed over, and a service may begin: look again after this time.
+    const OLDEST: Duration = Duration::from_secs(10);
+
+    fn holds(&self, now: Instant) -> bool {
+        let process = self.owner.as_ref().and_then(|owner| owner.process.as_ref());
+        let goes_on = |(pid, _): &(u32, Name)| Path::new(&format!("/proc/{pid}")).exists();
+        now.duration_since(self.at) < Self::OLDEST && process.is_none_or(goes_on)
+    }
+}
+
+impl Owners {
+    /// Do the same as [`of`], but look only for what is not known, or too old.
+    pub fn of(&mut self, asked: &BTreeSet<Ends>) -> BTreeMap<Ends, Owner> {
+        self.at(Instant::now(), asked, of)
+    }
+
+    fn at(
+        &mut self,
+        now: Instant,
+        asked: &BTreeSet<Ends>,
+        find: impl FnOnce(&BTreeSet<Ends>) -> BTreeMap<Ends, Owner>,
+    ) -> BTreeMap<Ends, Owner> {
+        self.0.retain(|_, known| known.holds(now));
+        let is_unknown = |ends: &&Ends| !self.0.contains_key(ends);
+        let unknown: BTreeSet<Ends> = asked.iter().filter(is_unknown).copied().collect();
+        if !unknown.is_empty() {
+            let mut found = find(&unknown);
+            self.0.extend(unknown.into_iter().map(|ends| {
+                let owner = found.remove(&ends);
+                (ends, Known { owner, at: now })
+            }));
+        }
+        let owner = |ends: &Ends| Some((*ends, self.0.get(ends)?.owner.clone()?));
+        asked.iter().filter_map(owner).collect()
+    }
 }
 
 /// A namespace with a socket of the service, and that socket's inode.
@@ -302,6 +352,46 @@ mod tests {
             assert_eq!((owner.netns, pid), (home, Some(std::process::id())));
         }
         assert_eq!(found.get(&elsewhere), None);
+    }
+
+    #[test]
+    fn owners_are_found_again_when_they_are_old_or_gone() {
+        let own = std::process::id();
+        let ends = |port| Ends {
+            netns: NetnsInode(1),
+            local: ([127, 0, 0, 1], port).into(),
+            remote: ([127, 0, 0, 1], 80).into(),
+        };
+        let begun = Instant::now();
+        let mut owners = Owners::default();
+        let mut look = |after: u64, ports: &[u16], pid: u32| {
+            let mut searched = Vec::new();
+            let asked = ports.iter().map(|port| ends(*port)).collect();
+            let now = begun + Duration::from_secs(after);
+            let found = owners.at(now, &asked, |unknown| {
+                searched = unknown.iter().map(|ends| ends.local.port()).collect();
+                let process = Some((pid, Name::from("service")));
+                let netns = NetnsInode(1);
+                let here = unknown.iter().filter(|ends| ends.local.port() != 9);
+                here.map(|ends| {
+                    (
+                        *ends,
+                        Owner {
+                            netns,
+                            process: process.clone(),
+                        },
+                    )
+                })
+                .collect()
+            });
+            let found: Vec<u16> = found.keys().map(|ends| ends.local.port()).collect();
+            (searched, found)
+        };
+        assert_eq!(look(0, &[1, 9], own), (vec![1, 9], vec![1]));
+        assert_eq!(look(9, &[1, 9, 2], own), (vec![2], vec![1, 2]));
+        assert_eq!(look(10, &[1, 2], u32::MAX), (vec![1], vec![1, 2]));
+        // A process of this number never was.
+        assert_eq!(look(11, &[1, 2], own), (vec![1], vec![1, 2]));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sockstamp_bpf::stuck::Open;
 use sockstamp_evidence::Tasks;
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::accept_queue::{AcceptQueue, AcceptQueues};
-use sockstamp_host::owner::{self, Ends, Owner};
+use sockstamp_host::owner::{self, Ends, Owner, Owners};
 use sockstamp_model::flow::{NetnsInode, SocketCookie, canonical};
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::{Kind, Wait};
@@ -85,22 +85,20 @@ impl Peers {
     /// left in between: of those that are not `unmoved` afterwards, they tell nothing.
     pub fn of(
         listed: &[&Open],
+        owners: &mut Owners,
         unmoved: impl FnOnce() -> Result<BTreeSet<SocketCookie>>,
     ) -> Result<Self> {
-        let mut peers = Self::looked_at(listed);
+        let mut peers = Self::looked_at(listed, owners);
         if peers.0.values().any(|peer| peer.tasks.is_some()) {
             peers.without_tasks_of_moved(listed, &unmoved()?);
         }
         Ok(peers)
     }
 
-    fn looked_at(listed: &[&Open]) -> Self {
+    fn looked_at(listed: &[&Open], owners: &mut Owners) -> Self {
         let waits = || listed.iter().map(|open| &open.wait);
         let asked: BTreeSet<Ends> = waits().filter(|wait| asks(wait)).map(ends).collect();
-        let owners = match asked.is_empty() {
-            true => BTreeMap::new(),
-            false => owner::of(&asked),
-        };
+        let owners = owners.of(&asked);
         let mut looks = Looks::new(waits());
         let found = waits().filter_map(|wait| match wait.kind {
             Kind::Service => Some((ends(wait), looks.served(wait)?)),

@@ -54,9 +54,12 @@ pub struct Look {
     pub sending: Vec<Sending>,
     /// TCP sockets of the target that were seen, once for each of its processes that holds one.
     pub visited: u64,
-    /// Requests are not read, and no field tells since when, or no task watches their connections,
-    /// as one that polls does not while it is busy: a second look, some time later, shows more.
-    pub is_doubtful: bool,
+    /// Waits are older than is known, as no field tells since when: a second look, some time later,
+    /// shows more.
+    pub has_least_ages: bool,
+    /// Requests were read, and no task watches their connections, as one that polls does not while
+    /// it is busy: a second look shows whether it still is.
+    pub has_unwatched_requests: bool,
 }
 
 /// Looks at sockets. Dropping it leaves nothing behind.
@@ -147,7 +150,8 @@ impl Stuck {
             look.sending.extend(history.sending(socket, opened));
             let verdict = seen.verdict().and_then(|verdict| history.judge(verdict));
             if let Some(verdict) = verdict.or_else(|| history.unsent()) {
-                look.is_doubtful |= verdict.at_least || verdict.is_owed();
+                look.has_least_ages |= verdict.at_least;
+                look.has_unwatched_requests |= verdict.is_owed();
                 look.open
                     .push(wait::open(socket, opened, verdict, &history));
             }

@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use sockstamp_bpf::Stuck;
 use sockstamp_bpf::stuck::{Look, Open};
+use sockstamp_host::owner::Owners;
 use sockstamp_model::clock::Nanos;
 use sockstamp_print::destination::Stream;
 use sockstamp_print::listing::{doubtful, lines, listed};
@@ -51,7 +52,8 @@ fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<
         Some(time) => look_for(time, stuck)?,
         None => look_now(options.slow, stuck)?,
     };
-    let (listed, peers) = with_peers(&look, options.slow.into(), stuck)?;
+    let mut owners = Owners::default();
+    let (listed, peers) = with_peers(&look, options.slow.into(), stuck, &mut owners)?;
     tell(options, &look, &listed, &peers, output)?;
     Ok(match listed[..] {
         [_, ..] if options.fail => ExitCode::from(WAITING),
@@ -64,7 +66,7 @@ fn look_now(slow: Duration, stuck: &mut Stuck) -> Result<Look> {
     /// Longest delay before the list.
     const PATIENCE: Duration = Duration::from_millis(100);
     let look = stuck.look()?;
-    if !look.is_doubtful {
+    if !look.has_least_ages && !look.has_unwatched_requests {
         return Ok(look);
     }
     thread::sleep(slow.min(PATIENCE));
@@ -89,12 +91,13 @@ fn watch(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result
     let clears = options.format == Format::Text && is_terminal;
     let mut life = Life::new(None)?;
     let mut next = Instant::now();
+    let mut owners = Owners::default();
     life.last(|_, signal| {
         let look = stuck.look()?;
         if clears {
             write!(output, "{CLEAR}").context("cannot print")?;
         }
-        let (listed, peers) = with_peers(&look, options.slow.into(), stuck)?;
+        let (listed, peers) = with_peers(&look, options.slow.into(), stuck, &mut owners)?;
         tell(options, &look, &listed, &peers, output)?;
         next += options.interval;
         wait(next, signal)?;
@@ -115,9 +118,14 @@ fn wait(until: Instant, signal: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// Return what waits long enough, and the programs that are waited for.
-fn with_peers<'a>(look: &'a Look, slow: Nanos, stuck: &Stuck) -> Result<(Vec<&'a Open>, Peers)> {
+fn with_peers<'a>(
+    look: &'a Look,
+    slow: Nanos,
+    stuck: &Stuck,
+    owners: &mut Owners,
+) -> Result<(Vec<&'a Open>, Peers)> {
     let listed = listed(look, slow);
-    let peers = Peers::of(&listed, || Ok(stuck.unmoved()?))?;
+    let peers = Peers::of(&listed, owners, || Ok(stuck.unmoved()?))?;
     Ok((listed, peers))
 }
 
