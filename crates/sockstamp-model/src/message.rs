@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 use crate::container::Container;
-use crate::flow::{CgroupId, Flow, Opened, canonical};
+use crate::flow::{CgroupId, Flow, Opened, Protocol, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::{PartMap, PartSummary};
@@ -273,6 +273,17 @@ impl Message {
     pub fn is_connection(&self) -> bool {
         let stages = [Stage::ConnHandshake, Stage::ConnAccept];
         stages.into_iter().any(|stage| self.stages[stage].is_some())
+    }
+
+    /// Return true for a valid send of UDP whose begin no hook has shown: one of a connected
+    /// socket, where functions are not traced. Its times begin when its packets were queued.
+    #[must_use]
+    pub fn is_begin_unseen(&self) -> bool {
+        self.direction == Direction::Tx
+            && self.flow.protocol == Protocol::Udp
+            && self.verdict.is_valid()
+            && !self.is_connection()
+            && self.stages[Stage::TxCopy].is_none()
     }
 
     /// Return true if the service is at this end: of accepted connections, and where it is unknown

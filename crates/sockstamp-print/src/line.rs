@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::digits::{Digits, append_number, three_digits};
-use sockstamp_model::flow::{Protocol, canonical};
+use sockstamp_model::flow::canonical;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
@@ -118,7 +118,7 @@ impl Line {
     /// Add what the stages come to, and what is out of the ordinary.
     fn result(&mut self, message: &Message) {
         if message.verdict.is_valid() {
-            let (sent, total) = match is_begin_unseen(message) {
+            let (sent, total) = match message.is_begin_unseen() {
                 true => (&SENT_LEAST, &TOTAL_LEAST),
                 false => (&SENT, &TOTAL),
             };
@@ -264,14 +264,6 @@ impl Line {
     }
 }
 
-/// Return true for a send of UDP whose begin no hook has shown: one of a connected socket, where
-/// functions are not traced. Its times begin when its packets were queued.
-fn is_begin_unseen(message: &Message) -> bool {
-    message.direction == Direction::Tx
-        && message.flow.protocol == Protocol::Udp
-        && message.stages[Stage::TxCopy].is_none()
-}
-
 /// Break a line between its items if it is wider than the terminal, and indent the rest.
 pub fn folded(line: &[u8], width: usize) -> String {
     const INDENT: &str = "                ";
@@ -308,6 +300,7 @@ pub fn time_of_day(nanos: u64) -> Digits<15> {
 #[cfg(test)]
 mod tests {
     use sockstamp_model::fixture;
+    use sockstamp_model::flow::Protocol;
 
     use super::*;
 

@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 
 use sockstamp_host::places::Places;
-use sockstamp_model::histogram::Histogram;
-use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 
 use crate::colour::Brush;
@@ -55,15 +53,8 @@ pub fn table(
 
 /// Tell of how many sends the begin was not seen, where that of others was.
 fn begins_unseen(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    let count = |stage| {
-        summary.tx.stages[stage]
-            .as_ref()
-            .map_or(0, Histogram::count)
-    };
-    let (begun, sent) = (count(Stage::TxCopy), summary.tx.sent.count());
-    let unseen = sent.saturating_sub(begun);
-    let is_told = summary.absent.contains_key(&Stage::TxCopy) || are_lives(summary);
-    if unseen == 0 || is_told {
+    let (unseen, sent) = (summary.tx.begins_unseen, summary.tx.sent.count());
+    if unseen == 0 || are_lives(summary) {
         return Ok(());
     }
     let words = format!(
@@ -271,6 +262,17 @@ mod tests {
                 line.chars().count()
             );
         }
+    }
+
+    #[test]
+    fn begins_are_unseen_of_udp_alone() {
+        let mut summary = Summary::default();
+        // Of TCP, recorded without the hooks on the entry.
+        summary.tx.sent.record(Nanos(4_000), 3);
+        assert!(!printed(&summary).contains("begin not seen"));
+        summary.tx.begins_unseen = 2;
+        let text = printed(&summary);
+        assert!(text.contains(" begin not seen: 2 of 3 sends,"), "{text}");
     }
 
     #[test]

@@ -125,6 +125,12 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
             cumulative.udp = Some(udp);
         }
     }
+    let sent = match direction {
+        Direction::Tx => distribution(banks, SENT),
+        Direction::Rx => Histogram::new(),
+    };
+    // Where hooks show the begin of sends at all, they do of each one of TCP.
+    let begun = stages[Stage::TxCopy].as_ref().map(Histogram::count);
     let only = |of: Direction, value: u64| if direction == of { value } else { 0 };
     let mut summary = DirectionSummary {
         messages: sum(banks, |bank| bank.messages[index]),
@@ -141,10 +147,8 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,
-        sent: match direction {
-            Direction::Tx => distribution(banks, SENT),
-            Direction::Rx => Histogram::new(),
-        },
+        begins_unseen: begun.map_or(0, |begun| sent.count().saturating_sub(begun)),
+        sent,
         total,
         cumulative,
     };

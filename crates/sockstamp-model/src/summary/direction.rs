@@ -165,6 +165,9 @@ pub struct DirectionSummary {
     pub parts: PartMap<Option<PartSummary>>,
     /// TX: the distribution of the time until a message left the host; empty for RX.
     pub sent: Histogram,
+    /// Valid sends of UDP whose begin no hook has shown, by weight: their times are lower bounds.
+    /// Not in the JSON of a summary.
+    pub begins_unseen: u64,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
     /// RX: the same reads for `--cumulative`, which separates the protocols. Not in the JSON of a
@@ -213,6 +216,9 @@ impl DirectionSummary {
         if message.direction == Direction::Tx {
             self.sent.record(message.time(), weight);
         }
+        if message.is_begin_unseen() {
+            self.begins_unseen = self.begins_unseen.saturating_add(weight);
+        }
         self.total.record(message.total(), weight);
     }
 
@@ -253,6 +259,7 @@ impl DirectionSummary {
             }
         }
         self.sent.merge(&other.sent);
+        self.begins_unseen = self.begins_unseen.saturating_add(other.begins_unseen);
         self.total.merge(&other.total);
         self.cumulative.merge(&other.cumulative);
     }

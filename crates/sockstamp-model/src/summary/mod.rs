@@ -277,6 +277,25 @@ mod tests {
     use crate::part::{Part, PartSummary};
 
     #[test]
+    fn begins_are_unseen_of_sends_of_udp_without_an_entry() {
+        use crate::fixture;
+        use crate::flow::Protocol;
+
+        let unseen = |protocol, copy| {
+            let mut message = fixture::message(Direction::Tx);
+            message.flow.protocol = protocol;
+            message.stages[Stage::TxCopy] = copy;
+            message.weight = 3;
+            let mut tx = DirectionSummary::default();
+            tx.record(&message);
+            tx.begins_unseen
+        };
+        assert_eq!(unseen(Protocol::Udp, None), 3);
+        assert_eq!(unseen(Protocol::Udp, Some(Nanos(9))), 0);
+        assert_eq!(unseen(Protocol::Tcp, None), 0);
+    }
+
+    #[test]
     fn a_quota_that_was_used_up_is_in_the_json() {
         let mut summary = Summary::default();
         let json = |summary: &Summary| serde_json::to_value(summary).unwrap();

@@ -61,6 +61,7 @@ fn direction(now: &DirectionSummary, then: &DirectionSummary) -> DirectionSummar
             })
         }),
         sent: now.sent.since(&then.sent),
+        begins_unseen: now.begins_unseen.saturating_sub(then.begins_unseen),
         total: now.total.since(&then.total),
         ..DirectionSummary::default()
     }
