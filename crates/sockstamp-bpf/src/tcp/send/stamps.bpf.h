@@ -331,8 +331,20 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 }
 
 /*
+ * Return true if packets leave the host by a device, or come back to it. The further path of a part
+ * without a key, behind another device, is unknown.
+ */
+static __always_inline bool tx_path_ends(const struct net_device *device)
+{
+	const struct interface *interface = interface_at(interface_slot(device));
+
+	return interface &&
+	       (interface->medium == MEDIUM_PHYSICAL || interface->medium == MEDIUM_LOOPBACK);
+}
+
+/*
  * Handle net_dev_start_xmit(): the driver of a device takes a packet, or a part of it, without a
- * key and so without a callback. Its further path after it leaves its socket is unknown.
+ * key and so without a callback.
  */
 static __always_inline void tx_part_to_driver(const struct sock *sk, const struct sk_buff *skb,
 					      const struct net_device *device)
@@ -340,10 +352,12 @@ static __always_inline void tx_part_to_driver(const struct sock *sk, const struc
 	struct flow *flow;
 	struct packet packet;
 
-	if (setting_host_path || skb_shared(skb)->tx_flags & SKBTX_BPF)
+	if (skb_shared(skb)->tx_flags & SKBTX_BPF)
 		return;
 	flow = flow_lookup(sk);
-	if (flow && flow->tx.head != flow->tx.tail && packet_of_flow(sk, skb, &packet))
+	if (!flow || flow->tx.head == flow->tx.tail || !packet_of_flow(sk, skb, &packet))
+		return;
+	if (!setting_host_path || tx_path_ends(device))
 		tx_snd(skb, device, flow, &packet);
 }
 
