@@ -3,10 +3,9 @@
 #ifndef SOCKSTAMP_STUCK_WATCH_BPF_H
 #define SOCKSTAMP_STUCK_WATCH_BPF_H
 
-#include "sched/sched.bpf.h"
+#include "sched/queue.bpf.h"
 #include "stuck/stuck.h"
 
-#define EPOLLIN	 1 /* include/uapi/linux/eventpoll.h; those of poll(2) are the same */
 #define EPOLLOUT 4
 
 /* The entry whose wait queue entry this is. */
@@ -83,7 +82,7 @@ static __always_inline __u32 watch_walk(const struct sock *sk, struct stuck_sock
 	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
 		watch |= entry_watch(link);
 		if (found) {
-			task = entry_waiter(link) & ~WAITER_READS;
+			task = entry_waiter(link, ~0U) & ~WAITER_FLAGS;
 			watch_note_waiter(found, (const struct task_struct *)task);
 		}
 		link = word_at(&((const struct list_head *)link)->next);

@@ -305,6 +305,7 @@ static __noinline int udp_measure_read(struct udp_flow *flow, const struct sock 
 		return 0;
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID) {
+		read->spent.queue = word_at(&sk->sk_wq);
 		udp_account_read(bank, flow, read);
 		udp_count_answer(sk, read);
 	} else {

@@ -437,6 +437,7 @@ static __always_inline void rx_measure_read(const struct sock *sk, struct bank *
 	/* tcp_rcv_space_adjust() has read the clock after the copy (net/ipv4/tcp_input.c, v6.18).
 	 */
 	read->spent.copied = tcp_of(sk)->tcp_clock_cache;
+	read->spent.queue = word_at(&sk->sk_wq);
 	read->weight = stream_take(&flow->rx.sampler, read->end - read->start) * window_weight();
 	if (flow_in_gap(flow))
 		verdict = VERDICT_WINDOW;
