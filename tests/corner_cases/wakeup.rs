@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -316,6 +316,73 @@ fn a_second_wait_for_a_cpu_after_one_wake_up_is_in_rx_app() {
         let taken = ran + read[0].stage("rx.app");
         is_within("reading", taken, second_end, second_end + SLACK)
     });
+}
+
+/// Two threads wait for the same sockets. The data of the first socket wakes the one that waited
+/// last, which gets no CPU. That of the second wakes the other one, which takes both: it had waited
+/// for the first data, too.
+#[test]
+fn a_read_by_another_of_several_that_waited_has_its_wake_up() {
+    if too_few_processors("a_read_by_another_of_several_that_waited_has_its_wake_up") {
+        return;
+    }
+    within_attempts(|| {
+        let setup = Loopback::new();
+        let (first, second) = (setup.connect(), setup.connect());
+        let mut sockets = [server(&first), server(&second)];
+        let epoll = Arc::new(epoll_of(&[&sockets[0], &sockets[1]], EpollFlags::empty()));
+        let same = Arc::clone(&epoll);
+        let taker = start(move || {
+            run_first_on(SENDERS).unwrap();
+            wait_on(&same);
+            for socket in &mut sockets {
+                socket.read_exact(&mut [0; 100]).unwrap();
+            }
+        });
+        let other = start(move || {
+            let patience = EpollTimeout::try_from(1000).unwrap();
+            epoll.wait(&mut [EpollEvent::empty()], patience).unwrap();
+        });
+        send_while_held(&first, &second);
+        taker.join().unwrap();
+        other.join().unwrap();
+
+        let messages = setup.finish();
+        let [read, later] = [&first, &second].map(|connection| {
+            let read = messages.read_at(connection.server_address);
+            assert_eq!(outline(&read), [(100, "valid")]);
+            (read[0].stamp("ready"), read[0].stage("rx.wakeup"))
+        });
+        let ran = read.0 + read.1;
+        is_within("running", ran, later.0, later.0 + SLACK)
+    });
+}
+
+/// A socket that was reported once (EPOLLONESHOT) wakes nobody until a task asks for it again:
+/// until then nobody waits for its data.
+#[test]
+fn data_of_a_socket_that_nobody_asked_for_again_wakes_nobody() {
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
+    let mut socket = server(&connection);
+    let epoll = Arc::new(Epoll::new(EpollCreateFlags::empty()).unwrap());
+    let asked = |events| EpollEvent::new(EpollFlags::EPOLLONESHOT | events, 0);
+    epoll
+        .add(&connection.server, asked(EpollFlags::empty()))
+        .unwrap();
+    let same = Arc::clone(&epoll);
+    let reader = start(move || {
+        wait_on(&same);
+        socket.read_exact(&mut [0; 100]).unwrap();
+    });
+    connection.client.write_all(&[0; 100]).unwrap();
+    pause();
+    epoll
+        .modify(&connection.server, &mut asked(EpollFlags::EPOLLIN))
+        .unwrap();
+    reader.join().unwrap();
+
+    assert_not_woken(setup, &connection);
 }
 
 fn assert_not_woken(setup: Loopback, connection: &Connection) {
