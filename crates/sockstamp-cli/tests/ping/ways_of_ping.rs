@@ -73,6 +73,37 @@ fn a_flood_by_several_threads_sends_as_many_as_it_should_each_with_its_number() 
     assert_eq!(capture.finish().len() as u64, COUNT);
 }
 
+/// Each byte as ping(8) prints it, and its line of times.
+#[test]
+fn a_flood_prints_a_dot_for_each_probe_and_takes_it_back_with_the_answer() {
+    let host = Host::new("dots").unwrap();
+    let run = text(ping(&host, &["-f", "-c", "20", "127.0.0.1"]));
+    let (head, rest) = run.stdout.split_once('\n').unwrap();
+    assert!(head.starts_with("PING 127.0.0.1 "), "{head}");
+    let dots = ".\u{8} \u{8}".repeat(20);
+    assert!(rest.starts_with(&format!("{dots}\n")), "{:?}", run.stdout);
+    let times = run.stdout.lines().last().unwrap();
+    let averages = times.split_once(" ms, ipg/ewma ").unwrap().1;
+    let averages = averages.strip_suffix(" ms").unwrap().split('/');
+    let averages: Vec<f64> = averages.map(|time| time.parse().unwrap()).collect();
+    assert_eq!(averages.len(), 2, "{times}");
+    assert!(
+        run.stdout
+            .contains("\n20 packets transmitted, 20 received, 0% packet loss, ")
+    );
+}
+
+#[test]
+fn dots_of_a_flood_stay_for_probes_without_an_answer() {
+    let (prober, target, link) = delayed_hosts(Duration::ZERO);
+    target
+        .set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
+        .unwrap();
+    let address = link.address_b(Family::V4).to_string();
+    let run = text(ping(&prober, &["-f", "-c", "5", "-W", "0.2", &address]));
+    assert_eq!(run.stdout.lines().nth(1), Some("....."), "{}", run.stdout);
+}
+
 #[test]
 fn a_host_is_done_with_its_first_answer_or_its_retries() {
     let (prober, _target, link) = delayed_hosts(DELAY);

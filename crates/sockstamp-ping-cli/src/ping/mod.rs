@@ -2,6 +2,7 @@
 
 mod chains;
 mod chart;
+mod dots;
 pub(crate) mod follow;
 pub(crate) mod hosts;
 pub(crate) mod icmp;
@@ -187,6 +188,7 @@ impl<'a> Report<'a> {
             } => {
                 self.statistics
                     .count(Some(index(*target)), |counts| counts.late += 1);
+                self.signs(dots::ANSWERED)?;
                 self.remarkable(
                     index(*target),
                     of_host(*target, *seq),
@@ -240,6 +242,9 @@ impl<'a> Report<'a> {
             let object = json::Line::outcome(&self.hosts[target], seq, outcome).at(time);
             let printed = write_object(&mut self.output, &object);
             return printed.context("cannot write");
+        }
+        if self.options.flood {
+            return self.signs(dots::of(outcome));
         }
         if let Outcome::Answered(answer) = outcome {
             self.tell_stamps(answer)?;
@@ -303,6 +308,7 @@ impl<'a> Report<'a> {
             let printed = write_object(&mut self.output, &object);
             return printed.context("cannot write");
         }
+        self.signs(dots::REFUSED)?;
         self.text(|output, hosts| line::refused(output, &hosts[target], seq, refusal, " (late)"))
     }
 
@@ -327,11 +333,13 @@ impl<'a> Report<'a> {
         if self.output.is_unread() {
             return Ok(());
         }
+        self.signs("\n")?;
         let (lateness, counters) = (engine.lateness(), engine.counters());
         let summary = Summary {
             hosts: &self.hosts,
             statistics: &self.statistics,
             duration,
+            has_gaps: self.options.flood || self.options.adaptive,
             lateness: &lateness,
             counters: &counters,
         };
@@ -372,11 +380,21 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Print signs of a flood, and nothing elsewhere.
+    fn signs(&mut self, signs: &str) -> Result<()> {
+        if !self.options.flood || self.options.is_json() || self.is_silent() {
+            return Ok(());
+        }
+        let printed = self.output.write_all(signs.as_bytes());
+        printed.context("cannot write")
+    }
+
+    /// Print a line, but not between the dots of a flood.
     fn text(
         &mut self,
         print: impl FnOnce(&mut dyn Write, &[Host]) -> io::Result<()>,
     ) -> Result<()> {
-        if self.is_silent() {
+        if self.options.flood || self.is_silent() {
             return Ok(());
         }
         let stamped = match self.time() {

@@ -138,7 +138,8 @@ pub struct Options {
     /// Print the addresses that did not answer, one per line, and nothing else
     #[arg(long, conflicts_with_all = ["format", "quiet"])]
     pub dead: bool,
-    /// Send the next probe when the last is answered, or after 10 ms; needs root
+    /// Send the next probe when the last is answered, or after 10 ms, and print a dot for each
+    /// that is not answered; needs root
     #[arg(short, long, conflicts_with = "interval")]
     pub flood: bool,
     /// Send the next probe when the last is answered, at the latest after the interval

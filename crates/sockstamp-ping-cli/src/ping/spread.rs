@@ -77,6 +77,26 @@ impl fmt::Display for Spread {
     }
 }
 
+/// A moving average of round trips: each one moves it by an eighth of its distance, as in ping(8).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MovingAverage(Option<f64>);
+
+impl MovingAverage {
+    pub(super) fn record(&mut self, rtt: Nanos) {
+        let rtt = rtt.0 as f64;
+        self.0 = Some(
+            self.0
+                .map_or(rtt, |average| average + (rtt - average) / 8.0),
+        );
+    }
+}
+
+impl fmt::Display for MovingAverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.0.unwrap_or_default() / 1e6)
+    }
+}
+
 /// A time in milliseconds with three digits after the point, as ping(8) prints times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Milliseconds(pub(super) Nanos);
@@ -100,6 +120,15 @@ mod tests {
             spread.record(Nanos::from_micros(micros));
         }
         assert_eq!(spread.to_string(), "10.000/11.000/13.000/1.414 ms");
+    }
+
+    #[test]
+    fn a_round_trip_moves_the_average_by_an_eighth() {
+        let mut average = MovingAverage::default();
+        for micros in [8_000, 16_000, 9_000] {
+            average.record(Nanos::from_micros(micros));
+        }
+        assert_eq!(average.to_string(), "9.000");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_ping::{AnswerKind, Fallback, Outcome, RxKind, Times, TxKind};
 
 use super::jitter::Jitter;
-use super::spread::Spread;
+use super::spread::{MovingAverage, Spread};
 
 /// Counts of probes by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +79,7 @@ pub(super) struct OfTarget {
     pub(super) rtt: GroupHistogram,
     pub(super) jitter: Jitter,
     pub(super) spread: Spread,
+    pub(super) average: MovingAverage,
 }
 
 /// The sources of a round trip's stamps.
@@ -186,6 +187,7 @@ impl Statistics {
             target.rtt.record(answer.times.rtt, 1);
             target.jitter.record(answer.times.rtt);
             target.spread.record(answer.times.rtt);
+            target.average.record(answer.times.rtt);
         }
         self.all.take_times(&answer.times);
     }

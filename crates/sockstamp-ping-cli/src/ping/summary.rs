@@ -10,6 +10,7 @@ use sockstamp_ping::Counters;
 use sockstamp_print::row;
 
 use super::hosts::Host;
+use super::spread::Milliseconds;
 use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
 
@@ -23,6 +24,8 @@ pub(super) struct Summary<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) statistics: &'a Statistics,
     pub(super) duration: Nanos,
+    /// The times between probes are the answers', not the user's.
+    pub(super) has_gaps: bool,
     /// The delays of probes against their schedule.
     pub(super) lateness: &'a Histogram,
     pub(super) counters: &'a Counters,
@@ -85,7 +88,25 @@ impl Summary<'_> {
         writeln!(output, ", {loss} packet loss, time {milliseconds}ms")?;
         match counts.answered {
             0 => writeln!(output),
-            _ => writeln!(output, "rtt min/avg/max/mdev = {}", of.spread),
+            _ => writeln!(
+                output,
+                "rtt min/avg/max/mdev = {}{}",
+                of.spread,
+                self.gaps(of)
+            ),
+        }
+    }
+
+    /// Return the mean time between probes, and a moving average of round trips, as ping(8) has
+    /// them where probes follow answers.
+    fn gaps(&self, of: &OfTarget) -> String {
+        let gap = self
+            .duration
+            .0
+            .checked_div(of.counts.sent.saturating_sub(1));
+        match gap.filter(|_| self.has_gaps) {
+            Some(gap) => format!(", ipg/ewma {}/{} ms", Milliseconds(Nanos(gap)), of.average),
+            None => String::new(),
         }
     }
 
@@ -264,6 +285,7 @@ mod tests {
             hosts,
             statistics,
             duration: Nanos::from_secs(3),
+            has_gaps: false,
             lateness: &lateness,
             counters,
         };
