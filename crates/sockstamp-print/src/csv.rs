@@ -7,24 +7,26 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
 
+use crate::columns::Column;
 use crate::directions::DIRECTIONS;
-use crate::row::figures;
 
 /// The table of `stat` as comma-separated values.
-pub fn summary(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub fn summary(output: &mut dyn Write, summary: &Summary, columns: &[Column]) -> io::Result<()> {
+    let titles = columns.iter().map(|column| format!(",{}", column.key()));
     writeln!(
         output,
-        "direction,stage,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns"
+        "direction,stage,count{},sum_ns",
+        titles.collect::<String>()
     )?;
     for direction in DIRECTIONS {
         let part = summary.direction(direction);
         for (stage, histogram) in part.stages.present() {
-            row(output, direction, stage.name(), histogram)?;
+            row(output, direction, stage.name(), histogram, columns)?;
         }
         if direction == Direction::Tx {
-            row(output, direction, "sent", &part.sent)?;
+            row(output, direction, "sent", &part.sent, columns)?;
         }
-        row(output, direction, "total", &part.total)?;
+        row(output, direction, "total", &part.total, columns)?;
     }
     Ok(())
 }
@@ -34,10 +36,11 @@ fn row(
     direction: Direction,
     name: &str,
     histogram: &Histogram,
+    columns: &[Column],
 ) -> io::Result<()> {
     write!(output, "{},{name},{}", direction.name(), histogram.count())?;
-    for value in figures(histogram) {
-        match value {
+    for column in columns {
+        match column.of(histogram) {
             Some(Nanos(value)) => write!(output, ",{value}")?,
             None => write!(output, ",")?,
         }

@@ -10,7 +10,7 @@
 //! | [`listeners`], [`interfaces`] | listeners of a target, and interfaces by their names |
 //! | [`words`] | every word of the output and what it means |
 //! | [`output`], [`destination`], [`colour`], [`progress`], [`wrong_use`] | formats, files and streams, colours, the progress of a long read, options that do not fit together |
-//! | [`row`], [`bar`], [`numbers`], [`paragraph`] | the pieces of a table and of a page of text |
+//! | [`row`], [`columns`], [`bar`], [`numbers`], [`paragraph`] | the pieces of a table and of a page of text |
 
 #![forbid(unsafe_code)]
 // Names that others chose must not reach a terminal as they are: `sockstamp_run::escape` has the
@@ -20,6 +20,7 @@
 pub mod bar;
 mod coalescing;
 pub mod colour;
+pub mod columns;
 pub mod counters;
 pub mod csv;
 pub mod destination;

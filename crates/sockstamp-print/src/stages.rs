@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use sockstamp_model::histogram::mean;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::percent::share;
 use sockstamp_model::stage::{Direction, Stage};
@@ -9,21 +10,21 @@ use sockstamp_model::summary::{DirectionSummary, Summary};
 
 use crate::bar::share_and_bar;
 use crate::colour::Brush;
+use crate::columns::{Column, titles};
 use crate::directions::{are_lives, directions};
 use crate::row::{NAME_AND_COUNT, row};
 
 pub(super) fn all_stages(
     output: &mut dyn Write,
     summary: &Summary,
+    columns: &[Column],
     brush: Brush,
 ) -> io::Result<()> {
-    let heads = format!(
-        " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
-        "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
-    );
+    let titles = titles(columns);
+    let heads = format!(" {:<12}{:>9}{titles}{:>8}", "stage", "count", "share");
     writeln!(output, "\n{}", brush.bold(&heads))?;
     for direction in directions(summary) {
-        stages(output, direction, summary, brush)?;
+        stages(output, direction, summary, columns, brush)?;
     }
     Ok(())
 }
@@ -34,6 +35,7 @@ fn stages(
     output: &mut dyn Write,
     direction: Direction,
     summary: &Summary,
+    columns: &[Column],
     brush: Brush,
 ) -> io::Result<()> {
     let part = summary.direction(direction);
@@ -45,7 +47,7 @@ fn stages(
         shared = Stage::WAY.into();
     }
     for stage in shared {
-        stage_rows(output, direction, stage, summary, brush)?;
+        stage_rows(output, stage, summary, columns, brush)?;
     }
     let name = match direction {
         Direction::Tx if are_lives(summary) => "life",
@@ -57,22 +59,24 @@ fn stages(
         output,
         name,
         time,
+        columns,
         &format!("{:>8}", share(time.sum_ns(), time.sum_ns())),
     )?;
     for stage in others {
-        stage_rows(output, direction, stage, summary, brush)?;
+        stage_rows(output, stage, summary, columns, brush)?;
     }
     Ok(())
 }
 
-/// Print a stage of messages of a direction, and its parts.
+/// Print a stage, and its parts.
 fn stage_rows(
     output: &mut dyn Write,
-    direction: Direction,
     stage: Stage,
     summary: &Summary,
+    columns: &[Column],
     brush: Brush,
 ) -> io::Result<()> {
+    let direction = stage.direction();
     let part = summary.direction(direction);
     match (&part.stages[stage], summary.absent.get(&stage)) {
         (Some(histogram), _) if stage.is_of_connection() && histogram.count() == 0 => Ok(()),
@@ -85,8 +89,8 @@ fn stage_rows(
                     share_and_bar(histogram.sum_ns(), whole, "", brush)
                 }
             };
-            row(output, stage.name(), histogram, &share)?;
-            parts(output, stage, part, brush)
+            row(output, stage.name(), histogram, columns, &share)?;
+            parts(output, stage, part, columns, brush)
         }
         (None, Some(reason)) => writeln!(
             output,
@@ -105,6 +109,7 @@ fn parts(
     output: &mut dyn Write,
     stage: Stage,
     whole: &DirectionSummary,
+    columns: &[Column],
     brush: Brush,
 ) -> io::Result<()> {
     let took_time = |sum: &PartSummary| sum.sum_ns > 0;
@@ -120,9 +125,6 @@ fn parts(
         _ => whole.time(stage.direction()).sum_ns(),
     };
     for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
-        let max = sum
-            .max_ns
-            .map_or_else(|| "-".to_owned(), |max| max.to_string());
         // An upper bound.
         let sign = if part == Part::DelayedAck { "≤" } else { "" };
         // Such stages lie outside the messages' time: large ones make nothing slow.
@@ -132,10 +134,27 @@ fn parts(
         };
         writeln!(
             output,
-            "   {:<12}{:>7}{max:>45}{share}",
+            "   {:<12}{:>7}{}{share}",
             part.name(),
-            sum.count
+            sum.count,
+            part_cells(sum, columns)
         )?;
     }
     Ok(())
+}
+
+/// Return the columns of a part, which has a mean and may have a longest time, and no distribution.
+fn part_cells(sum: &PartSummary, columns: &[Column]) -> String {
+    let cell = |column: &Column| {
+        let figure = match column {
+            Column::Mean => mean(sum.sum_ns, sum.count),
+            Column::Max => sum.max_ns,
+            _ => return format!("{:9}", ""),
+        };
+        format!(
+            "{:>9}",
+            figure.map_or("-".to_owned(), |figure| figure.to_string())
+        )
+    };
+    columns.iter().map(cell).collect()
 }

@@ -6,6 +6,7 @@ use sockstamp_host::places::Places;
 use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 
 use crate::colour::Brush;
+use crate::columns::Column;
 use crate::counters::{connections, losses, verdicts};
 use crate::directions::{DIRECTIONS, are_lives, directions};
 use crate::findings::Shown;
@@ -19,6 +20,7 @@ use crate::{coalescing, interfaces, listeners};
 pub fn table(
     output: &mut dyn Write,
     summary: &Summary,
+    columns: &[Column],
     findings: &Shown<'_>,
     places: &Places,
     brush: Brush,
@@ -37,7 +39,7 @@ pub fn table(
     windows(output, summary)?;
     cost(output, summary)?;
     if has_times(summary) {
-        all_stages(output, summary, brush)?;
+        all_stages(output, summary, columns, brush)?;
     }
     writeln!(output)?;
     connections(output, &summary.connections)?;
@@ -240,6 +242,7 @@ mod tests {
         table(
             &mut text,
             summary,
+            &Column::USUAL,
             &Shown {
                 diagnosis: &Case::new(Scope::default()).diagnose(summary),
                 why,

@@ -6,6 +6,7 @@ use sockstamp_join::{Host, Quality, Reason};
 use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::percent::share;
 use sockstamp_print::colour::Brush;
+use sockstamp_print::columns::{Column, titles};
 use sockstamp_print::line::time_of_day;
 use sockstamp_print::numbers::counted;
 use sockstamp_print::paragraph::wrapped;
@@ -153,26 +154,44 @@ fn direction(output: &mut dyn Write, joined: &Joined, from: Host, brush: Brush) 
         return writeln!(output, "\n {way}: no message was joined");
     }
     writeln!(output, "\n {way}")?;
-    let heads = format!(
-        " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
-        "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
-    );
+    let columns = &Column::USUAL;
+    let titles = titles(columns);
+    let heads = format!(" {:<12}{:>9}{titles}{:>8}", "stage", "count", "share");
     writeln!(output, "{}", brush.bold(&heads))?;
     let whole = sums.total.sum_ns();
     for (stage, histogram) in sums.stages() {
         let share = share(histogram.sum_ns(), whole);
-        row(output, stage.name(), histogram, &format!("{share:>8}"))?;
+        row(
+            output,
+            stage.name(),
+            histogram,
+            columns,
+            &format!("{share:>8}"),
+        )?;
     }
     row(
         output,
         "total",
         &sums.total,
+        columns,
         &format!("{:>8}", share(whole, whole)),
     )?;
     if !sums.back.is_empty() {
-        row(output, "net.back", &sums.back, &format!("{:>8}", "after"))?;
+        row(
+            output,
+            "net.back",
+            &sums.back,
+            columns,
+            &format!("{:>8}", "after"),
+        )?;
     }
-    row(output, "± clocks", &sums.error, &format!("{:>8}", "-"))?;
+    row(
+        output,
+        "± clocks",
+        &sums.error,
+        columns,
+        &format!("{:>8}", "-"),
+    )?;
     for life in sums.slowest() {
         waterfall::one(output, life)?;
     }

@@ -32,6 +32,7 @@ use crate::recordings::findings::Findings;
 use crate::recordings::{MESSAGES, Recordings, SlowOnly, all_files};
 use crate::stat::Format;
 use sockstamp_print::colour::{Brush, Colours};
+use sockstamp_print::columns::Column;
 use sockstamp_print::destination::{Output, Stream};
 use sockstamp_print::findings::{self, Shown};
 use sockstamp_print::groups::{Sort, dimension, order, sort};
@@ -85,6 +86,18 @@ pub struct Options {
         hide_possible_values = true,
     )]
     pub sort: Sort,
+    /// Columns of the table of stages, as text and CSV
+    ///
+    /// min, mean, p50, p90, p99, p99.9, max: JSON has them all. A part of a stage has a mean and a
+    /// max alone.
+    #[arg(
+        long,
+        value_name = "FIGURE",
+        value_delimiter = ',',
+        default_value = "p50,p90,p99,p99.9,max",
+        hide_possible_values = true
+    )]
+    pub columns: Vec<Column>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -101,7 +114,7 @@ pub struct Options {
         long,
         value_name = "OUT",
         value_parser = OsStringValueParser::new().try_map(page),
-        conflicts_with_all = ["format", "interval", "top", "sort", "output"],
+        conflicts_with_all = ["format", "interval", "top", "sort", "columns", "output"],
     )]
     pub html: Option<PathBuf>,
     /// Print what the recordings say of their making instead: host, kernel, CPUs, clock, command
@@ -111,7 +124,7 @@ pub struct Options {
     /// say is "not known": older programs noted less, and one that was killed noted no end.
     #[arg(
         long,
-        conflicts_with_all = ["by", "interval", "top", "sort", "format", "html"],
+        conflicts_with_all = ["by", "interval", "top", "sort", "columns", "format", "html"],
     )]
     pub header: bool,
     /// Where it is printed.
@@ -204,6 +217,7 @@ fn print(
         places,
         is_part,
     } = report;
+    let columns = &options.columns;
     let shown = Shown {
         diagnosis,
         why: false,
@@ -219,7 +233,7 @@ fn print(
             shown.print(output, brush)?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, &shown, places, brush)?;
+            text::table(output, summary, columns, &shown, places, brush)?;
             if let Some(groups) = &summary.groups {
                 sockstamp_print::groups::table(output, groups, options.top)?;
             }
@@ -230,7 +244,7 @@ fn print(
         (Format::Csv, Some(series)) => series::csv(output, series)?,
         (Format::Csv, None) => match &summary.groups {
             Some(groups) => sockstamp_print::groups::csv(output, groups)?,
-            None => csv::summary(output, summary)?,
+            None => csv::summary(output, summary, columns)?,
         },
         (Format::Json, series) => {
             let series = series.as_ref().map(series::Json::from);

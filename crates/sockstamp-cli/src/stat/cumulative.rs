@@ -62,20 +62,13 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
 
 fn row(output: &mut dyn Write, hook: Hook, histogram: &Histogram) -> io::Result<()> {
     write!(output, " {hook:<19}{:>9}", histogram.count())?;
-    for value in figures(histogram).chain([mean(histogram)]) {
+    for value in figures(histogram).chain([histogram.mean()]) {
         match value {
             Some(value) => write!(output, "{value:>8}")?,
             None => write!(output, "{:>8}", "-")?,
         }
     }
     writeln!(output)
-}
-
-fn mean(histogram: &Histogram) -> Option<Nanos> {
-    let mean = histogram
-        .sum_ns()
-        .checked_div(u128::from(histogram.count()))?;
-    Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
 }
 
 /// Print comma-separated values.

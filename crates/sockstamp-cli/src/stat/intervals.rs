@@ -63,7 +63,14 @@ impl<'a> Intervals<'a> {
                     diagnosis: &Diagnosis::default(),
                     why: false,
                 };
-                text::table(self.output, &since, &shown, &Places::default(), self.brush)?;
+                text::table(
+                    self.output,
+                    &since,
+                    &self.options.columns,
+                    &shown,
+                    &Places::default(),
+                    self.brush,
+                )?;
                 if let Some(groups) = &since.groups {
                     groups::table(self.output, groups, self.options.top)?;
                 }

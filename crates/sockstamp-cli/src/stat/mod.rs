@@ -105,6 +105,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         waits,
     } = results;
     let brush = brush_of(options);
+    let columns = &options.columns;
     let shown = Shown {
         diagnosis,
         why: options.why,
@@ -120,13 +121,14 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
             shown.print(output, brush)?;
             writeln!(output, " note: {}", text::OTHER_TRAFFIC)?;
         }
-        (Format::Text, None) => text::table(output, summary, &shown, &Places::here(), brush)?,
-        (Format::Text, Some(groups)) => {
-            text::table(output, summary, &shown, &Places::here(), brush)?;
-            groups::table(output, groups, options.top)?;
-            groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
+        (Format::Text, groups) => {
+            text::table(output, summary, columns, &shown, &Places::here(), brush)?;
+            if let Some(groups) = groups {
+                groups::table(output, groups, options.top)?;
+                groups::diagnoses(output, groups, options.slow.slow.into(), brush)?;
+            }
         }
-        (Format::Csv, None) => csv::summary(output, summary)?,
+        (Format::Csv, None) => csv::summary(output, summary, columns)?,
         (Format::Csv, Some(groups)) => groups::csv(output, groups)?,
         (Format::Json, _) => {
             let json = Json {

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_print::colour::{Brush, Colours};
+use sockstamp_print::columns::Column;
 use sockstamp_print::destination::{Output, Stream};
 use sockstamp_print::groups;
 use sockstamp_run::duration::duration;
@@ -54,6 +55,19 @@ pub struct Options {
         hide_possible_values = true,
     )]
     pub sort: groups::Sort,
+    /// Columns of the table of stages, as text and CSV
+    ///
+    /// min, mean, p50, p90, p99, p99.9, max: JSON has them all. A part of a stage has a mean and a
+    /// max alone.
+    #[arg(
+        long,
+        value_name = "FIGURE",
+        value_delimiter = ',',
+        default_value = "p50,p90,p99,p99.9,max",
+        hide_possible_values = true,
+        conflicts_with_all = ["cumulative", "repeat"],
+    )]
+    pub columns: Vec<Column>,
     /// Measure N times, and print the mean of each figure with its standard error, as perf stat -r
     ///
     /// A run is that of the COMMAND, or --duration long.

@@ -378,6 +378,19 @@ impl Histogram {
             .fold(0, |sum, bucket| sum.saturating_add(bucket.sum_ns))
     }
 
+    /// The shortest latency, exact; `None` if nothing was counted.
+    #[must_use]
+    pub fn min(&self) -> Option<Nanos> {
+        let lowest = self.buckets.iter().find(|bucket| bucket.count > 0)?;
+        Some(Nanos(lowest.min_ns))
+    }
+
+    /// The weighted mean, rounded down; `None` if nothing was counted.
+    #[must_use]
+    pub fn mean(&self) -> Option<Nanos> {
+        mean(self.sum_ns(), self.count())
+    }
+
     /// The largest latency, exact; `None` if nothing was counted.
     #[must_use]
     pub fn max(&self) -> Option<Nanos> {
@@ -410,6 +423,13 @@ impl Histogram {
         }
         self.max()
     }
+}
+
+/// Return the mean of `count` latencies, rounded down; `None` of none.
+#[must_use]
+pub fn mean(sum_ns: u128, count: u64) -> Option<Nanos> {
+    let mean = sum_ns.checked_div(count.into())?;
+    Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
 }
 
 /// ceil(q × count), from 1 to count.

@@ -17,6 +17,10 @@ use crate::unpaired::{Unpaired, UnpairedCounts};
 pub struct StageSummary {
     /// Messages, by weight.
     pub count: u64,
+    /// The shortest, exact.
+    pub min: Option<Nanos>,
+    /// The sum divided by the count, rounded down.
+    pub mean: Option<Nanos>,
     /// Median; this and the other quantiles are `None` (JSON `null`) if there were no messages.
     pub p50: Option<Nanos>,
     /// 90 % of the messages took at most this long.
@@ -35,6 +39,8 @@ impl From<&Histogram> for StageSummary {
     fn from(histogram: &Histogram) -> Self {
         Self {
             count: histogram.count(),
+            min: histogram.min(),
+            mean: histogram.mean(),
             p50: histogram.quantile(0.5),
             p90: histogram.quantile(0.9),
             p99: histogram.quantile(0.99),
@@ -47,8 +53,10 @@ impl From<&Histogram> for StageSummary {
 
 impl Serialize for StageSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("StageSummary", 7)?;
+        let mut object = serializer.serialize_struct("StageSummary", 9)?;
         object.serialize_field("count", &self.count)?;
+        object.serialize_field("min_ns", &self.min)?;
+        object.serialize_field("mean_ns", &self.mean)?;
         object.serialize_field("p50_ns", &self.p50)?;
         object.serialize_field("p90_ns", &self.p90)?;
         object.serialize_field("p99_ns", &self.p99)?;
