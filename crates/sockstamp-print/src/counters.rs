@@ -1,5 +1,7 @@
 //! Counters of messages, connections and requests for stamps, and of losses.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use sockstamp_model::summary::{Connections, Lost, NicReads, NicStamps, Summary};
@@ -12,9 +14,13 @@ use crate::paragraph::wrapped;
 /// Print how many messages are valid, and the reasons of the others.
 pub fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let valid = format!("valid {}", summary.verdict(Verdict::Valid));
-    let refused = summary
-        .refusals()
-        .map(|(verdict, count)| format!("{} {count}", verdict.name()));
+    let refused = summary.refusals().map(|(verdict, count)| {
+        let why = match verdict {
+            Verdict::Dropped => why(&summary.tx.drop_reasons),
+            _ => String::new(),
+        };
+        format!("{} {count}{why}", verdict.name())
+    });
     let in_flight = (summary.in_flight > 0).then(|| format!("in-flight {}", summary.in_flight));
     let all: Vec<_> = [valid]
         .into_iter()
@@ -26,6 +32,29 @@ pub fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::
         0 => writeln!(output, "{line}"),
         _ => writeln!(output, "{}", brush.alarm(&line)),
     }
+}
+
+/// Reasons of drops that are printed.
+const REASONS: usize = 3;
+
+/// Return why datagrams were dropped, by the kernel's names: the most frequent reasons, with their
+/// counts if there are several.
+pub(super) fn why(reasons: &BTreeMap<Box<str>, u64>) -> String {
+    let mut all: Vec<_> = reasons.iter().collect();
+    all.sort_by_key(|(_, count)| Reverse(**count));
+    let (told, others) = all.split_at(all.len().min(REASONS));
+    let mut told: Vec<_> = match told {
+        [] => return String::new(),
+        [(only, _)] => vec![only.to_string()],
+        several => several
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect(),
+    };
+    if !others.is_empty() {
+        told.push("others".to_owned());
+    }
+    format!(" ({})", told.join(", "))
 }
 
 pub(super) fn connections(output: &mut dyn Write, connections: &Connections) -> io::Result<()> {

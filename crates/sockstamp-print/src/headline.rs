@@ -6,6 +6,7 @@ use sockstamp_model::percent::share;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::{DirectionSummary, Resent, Summary};
 
+use crate::counters::why;
 use crate::directions::are_lives;
 use crate::numbers::{counted, estimated};
 use crate::paragraph::wrapped;
@@ -48,10 +49,11 @@ pub(super) fn headline(
         .unpaired
         .iter()
         .map(|(reason, count)| (count, reason.name()));
-    for (count, what) in unpaired.chain([(part.drops, "dropped")]) {
-        if count > 0 {
-            figures.push(format!("{count} {what}"));
-        }
+    for (count, what) in unpaired.filter(|(count, _)| *count > 0) {
+        figures.push(format!("{count} {what}"));
+    }
+    if part.drops > 0 {
+        figures.push(format!("{} dropped{}", part.drops, why(&part.drop_reasons)));
     }
     writeln!(output, "{}", wrapped(&format!(" {name}:"), figures, ","))
 }

@@ -153,7 +153,7 @@ fn part_cells(sum: &PartSummary, columns: &[Column]) -> String {
         };
         format!(
             "{:>9}",
-            figure.map_or("-".to_owned(), |figure| figure.to_string())
+            figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string())
         )
     };
     columns.iter().map(cell).collect()

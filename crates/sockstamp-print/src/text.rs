@@ -238,11 +238,15 @@ mod tests {
     }
 
     fn printed_with(summary: &Summary, why: bool) -> String {
+        printed_as(summary, why, &Column::USUAL)
+    }
+
+    fn printed_as(summary: &Summary, why: bool, columns: &[Column]) -> String {
         let mut text = Vec::new();
         table(
             &mut text,
             summary,
-            &Column::USUAL,
+            columns,
             &Shown {
                 diagnosis: &Case::new(Scope::default()).diagnose(summary),
                 why,
@@ -294,6 +298,52 @@ mod tests {
         assert!(line(" tx sent ").ends_with(" 100.0 %"), "{text}");
         assert!(line(" tx.network ").ends_with(" after"), "{text}");
         assert!(!text.contains("tx total"), "{text}");
+    }
+
+    #[test]
+    fn the_table_has_the_columns_that_were_chosen() {
+        let mut summary = Summary::default();
+        let copy = summary.tx.stages[Stage::TxCopy].get_or_insert_default();
+        copy.record(Nanos(1_000), 3);
+        copy.record(Nanos(5_000), 1);
+        summary.tx.parts[Part::Sndbuf] = Some(PartSummary {
+            count: 2,
+            sum_ns: 4_000,
+            max_ns: Some(Nanos(3_000)),
+        });
+        summary.tx.sent.record(Nanos(8_000), 1);
+        let text = printed_as(&summary, false, &[Column::Min, Column::Mean, Column::Max]);
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert_eq!(
+            line(" stage "),
+            " stage           count      min     mean      max   share"
+        );
+        let [stage, part] = [" tx.copy ", "   sndbuf "].map(line);
+        assert!(
+            stage.starts_with(" tx.copy             4  1.00 µs  2.00 µs  5.00 µs "),
+            "{text}"
+        );
+        assert!(
+            part.starts_with("   sndbuf            2           2.00 µs  3.00 µs "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn drops_have_the_kernels_reasons_beside_them() {
+        let mut summary = Summary::default();
+        summary.rx.drops = 42;
+        summary.rx.drop_reasons = [("SOCKET_RCVBUFF", 40), ("UDP_CSUM", 2)]
+            .map(|(reason, count)| (reason.into(), count))
+            .into();
+        summary.tx.drop_reasons.insert("QDISC_DROP".into(), 3);
+        summary.verdicts.insert(Verdict::Dropped, 3);
+        let text = printed(&summary);
+        assert!(
+            text.contains(" 42 dropped (SOCKET_RCVBUFF 40, UDP_CSUM 2)\n"),
+            "{text}"
+        );
+        assert!(text.contains(" dropped 3 (QDISC_DROP)\n"), "{text}");
     }
 
     #[test]

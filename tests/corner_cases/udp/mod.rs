@@ -5,8 +5,9 @@ mod reads;
 mod scheduler;
 
 use serde_json::Value;
+use sockstamp_bpf::plan::Stamps;
 use testbed::{Host, PATIENCE};
-use with::{Trace, number, of_direction};
+use with::{Trace, number, of_direction, plan};
 
 /// The beginning of all programs: a receiver, and a sender that is connected to it.
 const PRELUDE: &str = r"
@@ -56,4 +57,10 @@ fn outline<'a>(messages: &'a [Value], direction: &str) -> Vec<(u64, &'a str)> {
 
 fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
     bytes.map(|bytes| (bytes, "valid")).into()
+}
+
+/// Return true if the kernel's reasons of drops are counted. Callbacks are younger (Linux 6.15)
+/// than the receiver beside them (6.11).
+fn tells_reasons() -> bool {
+    plan().tx == Some(Stamps::Callbacks)
 }

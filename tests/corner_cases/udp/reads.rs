@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
+use serde_json::json;
 use testbed::{Host, within_attempts};
 use with::{Stat, Trace, number, of_direction, plan, skip};
 
-use super::{outline, run, trace, valid};
+use super::{outline, run, tells_reasons, trace, valid};
 
 /// Forty are always in the queue, so each waits for 400 ms: hooks are attached 250 ms before a
 /// window.
@@ -166,6 +167,36 @@ fn waits_at_the_start() -> Result<(), String> {
     }
 }
 
+/// The socket's own filter takes none of ten; the witness is the count of drops of the socket.
+#[test]
+fn datagrams_that_the_sockets_own_filter_refuses_are_counted_by_that_reason() {
+    if !tells_reasons() {
+        skip("drop reasons", "the kernel tells no receiver of drops");
+        return;
+    }
+    let host = Host::new("udp").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
+    let printed = run(
+        &host,
+        r"
+import ctypes, struct
+# BPF_RET | BPF_K: a packet of 0 bytes is left (linux/filter.h)
+program = ctypes.create_string_buffer(struct.pack('HBBI', 0x06, 0, 0, 0))
+sender.send(b'x')
+receiver.recv(10)
+receiver.setsockopt(socket.SOL_SOCKET, 26, struct.pack('HL', 1, ctypes.addressof(program)))
+for _ in range(10):
+    sender.send(b'x')
+drops = [line.split()[-1] for line in open('/proc/thread-self/net/udp') if ':' in line]
+print(max(map(int, drops)))
+",
+    );
+    let report = stat.finish();
+    assert_eq!(printed.trim(), "10");
+    let reasons = json!({"SOCKET_FILTER": 10});
+    assert_eq!(report["rx"]["drop_reasons"], reasons, "{report}");
+}
+
 /// `Udp: RcvbufErrors` of /proc/net/snmp counts the same.
 #[test]
 fn datagrams_dropped_by_a_full_receive_buffer_are_counted() {
@@ -196,6 +227,10 @@ print(read, dict(zip(names, values))['RcvbufErrors'])
     assert!(counts[1] > 0, "nothing was dropped: {printed}");
     assert_eq!(counts[0] + counts[1], 50);
     assert_eq!(number(&report["rx"]["drops"]), counts[1], "{report}");
+    if tells_reasons() {
+        let reasons = json!({"SOCKET_RCVBUFF": counts[1]});
+        assert_eq!(report["rx"]["drop_reasons"], reasons, "{report}");
+    }
     assert_eq!(number(&report["rx"]["messages"]), counts[0], "{report}");
     assert_eq!(
         number(&report["rx"]["total"]["count"]),

@@ -1,9 +1,52 @@
 //! Datagrams that wait in the packet scheduler, are dropped there, or leave unseen.
 
+use serde_json::Value;
 use testbed::{Family, Host, Link, within_attempts};
-use with::{Stat, Trace, in_short, number, of_direction, stage};
+use with::{Stat, Trace, in_short, number, of_direction, skip, stage};
 
-use super::run;
+use super::{run, tells_reasons};
+
+/// The short queue of a token bucket drops; the witness is its own count.
+#[test]
+fn datagrams_that_the_packet_scheduler_drops_are_counted_by_that_reason() {
+    if !tells_reasons() {
+        skip("drop reasons", "the kernel tells no receiver of drops");
+        return;
+    }
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::veth(&a, &b).unwrap();
+    let (to, device) = (link.address_b(Family::V4), link.interface_a());
+    let stat = Stat::start(&["--netns", a.netns_name(), "udp"]);
+    let printed = run(
+        &a,
+        &format!(
+            r"
+import subprocess
+subprocess.run('tc qdisc replace dev {device} root tbf burst 2kb rate 100kbit limit 4kb', shell=True, check=True)
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(20):
+    sender.sendto(b'x' * 1207, ('{to}', 9))
+time.sleep(.6)
+print(subprocess.run('tc -s -j qdisc show dev {device}', shell=True, check=True, capture_output=True).stdout.decode())
+"
+        ),
+    );
+    let report = stat.finish();
+    let queues: Value = serde_json::from_str(&printed).unwrap();
+    let dropped = number(&queues[0]["drops"]);
+    assert!(dropped >= 10, "{printed}");
+    let reasons: Vec<_> = report["tx"]["drop_reasons"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .collect();
+    let &[(reason, count)] = reasons.as_slice() else {
+        panic!("{reasons:?}");
+    };
+    assert!(reason.starts_with("QDISC_"), "{reason}");
+    let refused = number(&report["verdicts"]["dropped"]);
+    assert_eq!((number(count), refused), (dropped, dropped), "{report}");
+}
 
 /// In a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
 #[test]

@@ -58,7 +58,7 @@ SEC("fexit/__udp_enqueue_schedule_skb")
 int BPF_PROG(on_datagram_queued, const struct sock *sk, const struct sk_buff *skb, int result)
 {
 	if (result < 0 && udp_selectable(sk))
-		udp_datagram_dropped(sk, skb);
+		udp_datagram_dropped(sk, skb, UDP_NO_REASON);
 	return 0;
 }
 

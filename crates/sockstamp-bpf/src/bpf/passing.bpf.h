@@ -147,9 +147,11 @@ int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason
 	if (drop_has_reason(reason))
 		drop_packet(skb, reason);
 	if (receiver && udp_selectable(receiver))
-		udp_datagram_dropped(receiver, skb);
+		udp_datagram_dropped(receiver, skb, reason);
 	else if (!followed)
-		udp_packet_dropped(skb);
+		udp_packet_dropped(skb, reason);
+	else if (!receiver)
+		udp_count_reason(DIRECTION_TX, reason);
 	return 0;
 }
 
@@ -158,7 +160,7 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_packet_dropped, const struct sk_buff *skb)
 {
 	if (!setting_hops || !hop_packet_freed(skb, true))
-		udp_packet_dropped(skb);
+		udp_packet_dropped(skb, UDP_NO_REASON);
 	return 0;
 }
 

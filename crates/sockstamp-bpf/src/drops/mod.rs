@@ -1,5 +1,6 @@
 //! Packets that the kernel of this host dropped, by connection and reason.
 
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
@@ -101,6 +102,32 @@ impl Reasons {
         let found = self.0.iter().find(|(_, of)| *of == number);
         found.map(|(name, _)| name.as_str())
     }
+}
+
+/// Return how often each reason was counted, by its name: `counts` are by the kernel's number.
+pub(crate) fn by_name(counts: &[u64]) -> BTreeMap<Box<str>, u64> {
+    static NAMES: OnceLock<Vec<(String, u32)>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| values_of("skb_drop_reason"));
+    named(counts, names)
+}
+
+/// Reasons of the kernel's subsystems, such as Open vSwitch, whose numbers are not in `enum
+/// skb_drop_reason`; programs count them together.
+const OF_SUBSYSTEMS: &str = "subsystem";
+
+fn named(counts: &[u64], names: &[(String, u32)]) -> BTreeMap<Box<str>, u64> {
+    let name = |number: u32| {
+        let found = names.iter().find(|(_, of)| *of == number);
+        match (number, found) {
+            (0, _) => OF_SUBSYSTEMS.into(),
+            (_, Some((name, _))) => name.strip_prefix(PREFIX).unwrap_or(name).into(),
+            (number, None) => format!("#{number}").into(),
+        }
+    };
+    let counted = (0..).zip(counts).filter(|(_, count)| **count > 0);
+    counted
+        .map(|(number, count)| (name(number), *count))
+        .collect()
 }
 
 /// Connections whose elements stay in the map, as many as leave room for others.
@@ -305,6 +332,33 @@ mod tests {
         let seen = firewalled(1, 1, false);
         assert!(!kept.keeps(&[1], &seen, seconds(1)));
         assert!(kept.keeps(&0_usize.to_ne_bytes(), &seen, seconds(1)));
+    }
+
+    #[test]
+    fn reasons_have_the_names_of_the_kernel_where_it_has_one() {
+        let names = [
+            ("SKB_NOT_DROPPED_YET".to_owned(), 0),
+            ("SKB_CONSUMED".to_owned(), 1),
+            ("SKB_DROP_REASON_SOCKET_RCVBUFF".to_owned(), 6),
+        ];
+        let mut counts = [0; raw::DROP_REASONS as usize];
+        for (number, count) in [(0, 2), (1, 1), (6, 40), (255, 3)] {
+            counts[number] = count;
+        }
+        let counted = named(&counts, &names);
+        let counted: Vec<_> = counted
+            .iter()
+            .map(|(name, count)| (&**name, *count))
+            .collect();
+        assert_eq!(
+            counted,
+            [
+                ("#255", 3),
+                ("SKB_CONSUMED", 1),
+                ("SOCKET_RCVBUFF", 40),
+                ("subsystem", 2)
+            ]
+        );
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
             sum(banks, |bank| bank.unpaired[index][reason as usize])
         }),
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
+        drop_reasons: BTreeMap::new(),
         parts: parts(banks, &stages),
         stages,
         begins_unseen: begun.map_or(0, |begun| sent.count().saturating_sub(begun)),

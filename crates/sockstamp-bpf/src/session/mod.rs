@@ -25,6 +25,7 @@ use crate::abi::{self, Record};
 use crate::clock;
 use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
+use crate::drops;
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::flow::{self, Place};
@@ -399,6 +400,11 @@ impl Session {
         summary.tags = self.tags.then(|| histogram::tags(&banks));
         if let Some(nics) = &self.nics {
             nics.add_to(&mut summary, &banks);
+        }
+        if let Some(data) = &self.skeleton.maps.bss_data {
+            let [tx, rx] = &data.udp_drop_reasons;
+            summary.tx.drop_reasons = drops::by_name(tx);
+            summary.rx.drop_reasons = drops::by_name(rx);
         }
         summary.duration = Nanos::from(self.started.elapsed());
         if let Some(windows) = &self.windows {

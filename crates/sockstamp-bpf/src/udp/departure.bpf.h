@@ -11,6 +11,7 @@
 
 #include "neighbour/neighbour.bpf.h"
 #include "udp/answer.bpf.h"
+#include "udp/drop_reason.bpf.h"
 #include "udp/end.bpf.h"
 #include "udp/hops.bpf.h"
 #include "udp/in_step.bpf.h"
@@ -338,14 +339,17 @@ static long udp_part_step(__u32 slot, struct udp_opened *opened)
 
 	if (!udp_taken(opened->flow, slot))
 		return 0;
-	if ((opened->slot == UDP_NO_SLOT || opened->slot == slot) && send->flags & UDP_SPLIT)
-		udp_set_flag(send, UDP_DROPPED);
+	if ((opened->slot != UDP_NO_SLOT && opened->slot != slot) || !(send->flags & UDP_SPLIT))
+		return 0;
+	udp_set_flag(send, UDP_DROPPED);
+	opened->dropped++;
 	return 0;
 }
 
 /*
  * A packet is dropped that no message ends with: a part of the datagram that is being sent, or,
- * since a packet scheduler may drop what it has, of any that was split.
+ * since a packet scheduler may drop what it has, of any that was split. Return true if there is
+ * one.
  */
 __noinline int udp_drop_split(struct udp_flow *flow, __u32 tid)
 {
@@ -353,7 +357,7 @@ __noinline int udp_drop_split(struct udp_flow *flow, __u32 tid)
 
 	if (flow)
 		udp_each_slot(flow, udp_part_step, &opened);
-	return 0;
+	return !!opened.dropped;
 }
 
 /* A queued packet that the driver takes, or that is dropped on the way. */
@@ -439,9 +443,9 @@ static long udp_left_step(__u32 slot, struct udp_packet_left *left)
 
 /*
  * Handle the fate of a queued packet: the driver takes it, or it is dropped on the way. Calls that
- * were corked together share one.
+ * were corked together share one. Return true if it is a message's.
  */
-static __always_inline void udp_packet_left(const struct sock *sk, const struct sk_buff *skb,
+static __always_inline bool udp_packet_left(const struct sock *sk, const struct sk_buff *skb,
 					    bool dropped)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
@@ -452,7 +456,7 @@ static __always_inline void udp_packet_left(const struct sock *sk, const struct 
 	};
 
 	if (!flow || !left.bank || !flow->tx_used || window_detached())
-		return;
+		return false;
 	udp_reset_sending_if_after_gap(flow);
 	udp_name_packet(sk, skb, &left.leaving.name);
 	left.leaving.now = bpf_ktime_get_ns();
@@ -460,7 +464,8 @@ static __always_inline void udp_packet_left(const struct sock *sk, const struct 
 		udp_follow_hops(flow, skb, &left.leaving);
 	udp_each_slot(flow, udp_left_step, &left);
 	if (dropped && !left.known)
-		udp_drop_split(flow, bpf_get_current_pid_tgid());
+		return udp_drop_split(flow, bpf_get_current_pid_tgid());
+	return left.known;
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
@@ -472,13 +477,13 @@ static __always_inline void udp_packet_to_driver(const struct sock *sk, const st
 }
 
 /* A packet is dropped that has no receiver here. */
-static __always_inline void udp_packet_dropped(const struct sk_buff *skb)
+static __always_inline void udp_packet_dropped(const struct sk_buff *skb, int reason)
 {
 	const struct sock *sender = skb->sk;
 
 	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
-	if (sender && !skb->skb_iif && udp_selectable(sender))
-		udp_packet_left(sender, skb, true);
+	if (sender && !skb->skb_iif && udp_selectable(sender) && udp_packet_left(sender, skb, true))
+		udp_count_reason(DIRECTION_TX, reason);
 }
 
 #endif

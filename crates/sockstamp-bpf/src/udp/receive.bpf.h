@@ -21,6 +21,7 @@
 #include "record/record.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/arrivals.bpf.h"
+#include "udp/drop_reason.bpf.h"
 #include "udp/in_step.bpf.h"
 #include "udp/matching.bpf.h"
 #include "udp/peer.bpf.h"
@@ -111,7 +112,8 @@ static long udp_datagram_dropped_step(__u32 index, struct udp_dropping *dropping
  * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11). Where
  * kfree_skb does not tell, __udp_enqueue_schedule_skb() fails.
  */
-static __always_inline void udp_datagram_dropped(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline void udp_datagram_dropped(const struct sock *sk, const struct sk_buff *skb,
+						 int reason)
 {
 	struct udp_dropping dropping = {.range = {.flow = udp_flow_lookup_or_create(sk)}};
 	struct bank *bank = this_bank();
@@ -119,6 +121,7 @@ static __always_inline void udp_datagram_dropped(const struct sock *sk, const st
 	if (!dropping.range.flow || !bank)
 		return;
 	count(&bank->drops, 1);
+	udp_count_reason(DIRECTION_RX, reason);
 	if (window_detached())
 		return;
 	dropping.range.counter = dropping.range.flow->rx_head;

@@ -38,6 +38,7 @@ struct udp_opened {
 	struct udp_flow *flow;
 	__u32 tid;
 	__u32 slot;
+	__u64 dropped; /* sends whose part was dropped */
 };
 
 static long udp_opened_step(__u32 slot, struct udp_opened *opened)

@@ -1,5 +1,7 @@
 //! The figures of sends, or of reads.
 
+use std::collections::BTreeMap;
+
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -167,6 +169,9 @@ pub struct DirectionSummary {
     /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
     /// their receive buffer was full (UDP); always 0 for TX.
     pub drops: u64,
+    /// Why datagrams were dropped, by the kernel's name of the reason (`enum skb_drop_reason`,
+    /// since Linux 6.11): TX: packets of messages that are refused for it; RX: those of `drops`.
+    pub drop_reasons: BTreeMap<Box<str>, u64>,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<Histogram>>,
     /// The parts of the stages; `None` where the stage is absent.
@@ -258,6 +263,10 @@ impl DirectionSummary {
             self.unpaired.add(reason, count);
         }
         self.drops = self.drops.saturating_add(other.drops);
+        for (reason, count) in &other.drop_reasons {
+            let mine = self.drop_reasons.entry(reason.clone()).or_default();
+            *mine = mine.saturating_add(*count);
+        }
         for (stage, histogram) in other.stages.present() {
             self.stages[stage].get_or_insert_default().merge(histogram);
         }
@@ -308,7 +317,7 @@ impl Serialize for DirectionSummary {
         }
 
         let errors = if self.estimate.is_some() { 2 } else { 0 };
-        let mut object = serializer.serialize_struct("DirectionSummary", 14 + errors)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 15 + errors)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
@@ -323,6 +332,7 @@ impl Serialize for DirectionSummary {
         object.serialize_field("pipelined", &self.unpaired[Unpaired::Pipelined])?;
         object.serialize_field("unpaired", &self.unpaired)?;
         object.serialize_field("drops", &self.drops)?;
+        object.serialize_field("drop_reasons", &self.drop_reasons)?;
         object.serialize_field("stages", &Stages(&self.stages))?;
         object.serialize_field("parts", &self.parts)?;
         object.serialize_field("sent", &StageSummary::from(&self.sent))?;

@@ -349,6 +349,7 @@ mod tests {
         summary.tx.bytes = 5_792;
         summary.tx.retransmits = 1;
         summary.rx.drops = 2;
+        summary.rx.drop_reasons.insert("SOCKET_RCVBUFF".into(), 2);
         summary.tx.total = copy.clone();
         summary.tx.stages[Stage::TxCopy] = Some(copy);
         summary.tx.parts[Part::Sndbuf] = Some(PartSummary {
@@ -381,7 +382,7 @@ mod tests {
             serde_json::to_string(&summary).unwrap(),
             concat!(
                 r#"{"version":1,"duration_ns":10000000000,"adopted":2,"#,
-                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"resent":null,"segments":null,"out_of_order":0,"pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":0,"#,
+                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"resent":null,"segments":null,"out_of_order":0,"pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":0,"drop_reasons":{},"#,
                 r#""stages":{"#,
                 r#""tx.copy":{"count":4,"min_ns":1000,"mean_ns":5750,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000},"#,
@@ -394,7 +395,7 @@ mod tests {
                 r#""total":{"count":4,"min_ns":1000,"mean_ns":5750,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000}},"#,
                 r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"resent":null,"segments":null,"out_of_order":0,"#,
-                r#""pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":2,"#,
+                r#""pipelined":0,"unpaired":{"pipelined":0,"stream":0,"pushed":0,"asked-again":0,"multiplexed":0},"drops":2,"drop_reasons":{"SOCKET_RCVBUFF":2},"#,
                 r#""stages":{},"parts":{},"#,
                 r#""sent":{"count":0,"min_ns":null,"mean_ns":null,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0},"#,

@@ -47,6 +47,7 @@ fn direction(now: &DirectionSummary, then: &DirectionSummary) -> DirectionSummar
             now.unpaired[why].saturating_sub(then.unpaired[why])
         }),
         drops: now.drops.saturating_sub(then.drops),
+        drop_reasons: reasons(&now.drop_reasons, &then.drop_reasons),
         stages: StageMap::from_fn(|stage| {
             let nothing = Histogram::new();
             let then = then.stages[stage].as_ref().unwrap_or(&nothing);
@@ -65,6 +66,17 @@ fn direction(now: &DirectionSummary, then: &DirectionSummary) -> DirectionSummar
         total: now.total.since(&then.total),
         ..DirectionSummary::default()
     }
+}
+
+fn reasons(
+    now: &BTreeMap<Box<str>, u64>,
+    then: &BTreeMap<Box<str>, u64>,
+) -> BTreeMap<Box<str>, u64> {
+    let since = now.iter().map(|(reason, count)| {
+        let earlier = then.get(reason).copied().unwrap_or(0);
+        (reason.clone(), count.saturating_sub(earlier))
+    });
+    since.filter(|(_, count)| *count > 0).collect()
 }
 
 fn resent(now: Resent, then: Resent) -> Resent {

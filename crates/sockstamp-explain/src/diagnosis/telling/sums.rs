@@ -8,6 +8,7 @@ use sockstamp_model::verdict::Verdict;
 use sockstamp_model::wait::End;
 
 use crate::diagnosis::descent::deepest;
+use crate::diagnosis::evidence::drop_reason;
 use crate::diagnosis::finding::{Finding, Grade};
 use crate::diagnosis::scope::Scope;
 use crate::diagnosis::slow::{Key, Role, Slow};
@@ -104,7 +105,8 @@ fn dropped(summary: &Summary) -> Option<Finding> {
     }
     let of = drops.saturating_add(read);
     let sentence = format!(
-        "{drops} of {of} datagrams were dropped at their socket: its receive buffer is too small or its reader too slow"
+        "{drops} of {of} datagrams were dropped at their socket{}",
+        why_dropped(summary)
     );
     let lost = failures(drops);
     Some(Finding::of_counts(
@@ -114,6 +116,19 @@ fn dropped(summary: &Summary) -> Option<Finding> {
         lost,
         sentence,
     ))
+}
+
+/// The reason of a full receive buffer, which nearly all drops at sockets have.
+const FULL_BUFFER: &str = "SOCKET_RCVBUFF";
+
+/// Return what follows on the number of datagrams that sockets dropped. Before Linux 6.11 the
+/// kernel tells no reason.
+fn why_dropped(summary: &Summary) -> String {
+    let reasons = summary.rx.drop_reasons.iter();
+    match reasons.max_by_key(|(_, count)| **count) {
+        Some((reason, _)) if &**reason != FULL_BUFFER => drop_reason::words(reason),
+        _ => ": its receive buffer is too small or its reader too slow".to_owned(),
+    }
 }
 
 /// A reader so far behind that the places of its arrivals were needed again.
