@@ -34,6 +34,7 @@ tree=$work/$name
 install -D -m 755 "$work/sockstamp" "$tree/sockstamp"
 install -D -m 644 -t "$tree/man" docs/man/*.1
 install -D -m 644 -t "$tree/completions" docs/completions/*
+install -D -m 644 -t "$tree/docs" docs/*.md
 install -D -m 644 -t "$tree/agent" packaging/systemd/* packaging/prometheus/sockstamp.rules.yml \
 	packaging/grafana/sockstamp.json
 install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT LICENSES/* "$tree"

@@ -15,6 +15,8 @@ install -D -m 644 "$here/systemd/agent.toml" "$root/etc/sockstamp/agent.toml"
 documents=$root/usr/share/doc/sockstamp
 install -D -m 644 "$here/prometheus/sockstamp.rules.yml" "$documents/sockstamp.rules.yml"
 install -D -m 644 "$here/grafana/sockstamp.json" "$documents/grafana.json"
+# Help, settings and alerts name pages by docs/PAGE.
+install -D -m 644 -t "$documents/docs" "$here"/../docs/*.md
 add_documents "$root" sockstamp
 add_manual "$root" "$here"/../docs/man/*.1
 
