@@ -22,7 +22,7 @@ pub struct Options {
     /// Send this request to the running agent, at the address of --listen or of the file
     #[arg(value_enum, conflicts_with = "check")]
     pub action: Option<Action>,
-    /// Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them
+    /// Read settings from this file, and reload it on SIGHUP; --print-settings lists them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the file of --config, and exit

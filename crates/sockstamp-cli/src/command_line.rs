@@ -42,8 +42,7 @@ pub enum Subcommand {
     ///
     /// One line for each wait: how long, whose, for whom and for what. One look at the sockets of
     /// all network namespaces shows also what began to wait long before. One-way senders,
-    /// subscribers and idle connections wait for nobody. docs/stuck.md describes how waits are told
-    /// from them.
+    /// subscribers and idle connections wait for nobody.
     ///
     /// Exit status: 0 done, 3 if --fail is given and something waits.
     Stuck(stuck::Options),
@@ -66,21 +65,20 @@ pub enum Subcommand {
     /// Write the packets that tcpdump would show, of existing and new connections and sockets, with
     /// their process and container in a comment. Each is written once, where it is seen first: at
     /// the driver if it is sent, after GRO if it is received. With --all-stages it is written at
-    /// each stage, on a separate interface. docs/pcap.md shows how to use it in Wireshark.
+    /// each stage, on a separate interface.
     Pcap(pcap::Options),
     /// Find the stages that make slow messages slow
     ///
     /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads, answers,
     /// connects and accepts: which stage or part carries how much of the excess, how sure that is,
     /// and what usually cures it. Measure a target, or read recordings. A conclusion needs slow
-    /// messages in 20 flows or 20 seconds. docs/explain.md describes the method.
+    /// messages in 20 flows or 20 seconds.
     Explain(explain::Options),
     /// Record messages in Parquet files, one row each
     ///
-    /// docs/recordings.md describes the columns. A file is readable up to its last row group
-    /// whenever the recording is killed: at most the last 10 seconds are lost, or 2 seconds if 4096
-    /// messages came in them; of a single file 1/256 of its time, if that is longer. `sockstamp
-    /// recover` cuts the rest, for other readers.
+    /// A file is readable up to its last row group whenever the recording is killed: at most the
+    /// last 10 seconds are lost, or 2 seconds if 4096 messages came in them; of a single file 1/256
+    /// of its time, if that is longer. `sockstamp recover` cuts the rest, for other readers.
     Record(record::Options),
     /// Print the table of `stat` from recordings
     ///
@@ -92,7 +90,7 @@ pub enum Subcommand {
     /// Find the stages that changed from one recording to another
     ///
     /// Compare quantiles of each stage, with 95 % intervals that hold for all together. A star
-    /// marks a significant change. docs/diff.md describes the method.
+    /// marks a significant change.
     ///
     /// Exit status: 0 done, 3 if a condition of --fail-if holds.
     Diff(diff::Options),
@@ -100,7 +98,7 @@ pub enum Subcommand {
     ///
     /// TCP messages are matched by sequence numbers. `net.forward`, the path between the hosts,
     /// needs the offset of their clocks, which is computed from the messages, with its uncertainty
-    /// (± clocks). docs/join.md describes the method.
+    /// (± clocks).
     Join(join::Options),
     /// Convert recordings for other programs
     ///
@@ -144,7 +142,8 @@ pub enum Subcommand {
     ///
     /// Serve /metrics over HTTP until Ctrl-C or SIGTERM: distributions of the stages by container,
     /// messages, bytes, verdicts, losses and the agent's own cost, as counters that only grow.
-    /// It also serves /healthz, /readyz and /config. docs/agent.md lists metrics and settings.
+    /// It also serves /healthz, /readyz and /config. /metrics says what each metric counts, and
+    /// --print-settings lists the settings.
     Agent(agent::Options),
     /// Publish zerocopy completions and stamps in memory of the applications that register
     ///

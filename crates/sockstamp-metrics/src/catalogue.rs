@@ -117,7 +117,7 @@ macro_rules! metrics {
 metrics! {
     STAGE = histogram(
         "sockstamp_stage_seconds",
-        "Time of messages in a stage; docs/stages.md lists the stages.",
+        "Time of messages in a stage; sockstamp --explain-words defines the stages.",
     ).by(&["direction", "stage"]).grouped();
     MESSAGE = histogram(
         "sockstamp_message_seconds",
@@ -177,11 +177,11 @@ metrics! {
     ).seconds().by(&["kind", "peer"]);
     FINDING_LOST = gauge(
         "sockstamp_finding_lost_seconds",
-        "Time that the worst three findings of the last two to four minutes have cost, by the node of docs/diagnosis.md that they name and the service; a failure counts as a second. /findings has their sentences.",
+        "Time that the worst three findings of the last two to four minutes have cost, by the node of the diagnosis that they name and the service; a failure counts as a second. /findings has their sentences.",
     ).seconds().by(&["cause", "service"]);
     ENDED_WAITS = histogram(
         "sockstamp_ended_wait_seconds",
-        "Time of waits that no data ended, by what was waited for and how they ended; docs/recordings.md explains both.",
+        "Time of waits that no data ended, by what was waited for and how they ended.",
     ).by(&["kind", "end"]);
     ATTEMPTS = counter(
         "sockstamp_attempts",
@@ -209,11 +209,11 @@ metrics! {
     ).by(&["direction"]);
     UNPAIRED = counter(
         "sockstamp_unpaired_messages",
-        "Messages by weight that belong to no single request or answer, by the reason; docs/causes.md explains them.",
+        "Messages by weight that belong to no single request or answer, by the reason; sockstamp --explain-words explains them.",
     ).by(&["direction", "reason"]);
     LOST = counter(
         "sockstamp_losses",
-        "Losses by reason; docs/output.md explains them.",
+        "Losses by reason.",
     ).by(&["reason"]);
     ABSENT = gauge(
         "sockstamp_absent_stage",
@@ -277,7 +277,7 @@ metrics! {
     ).by(&["result"]);
     OTLP_ITEMS = counter(
         "sockstamp_otlp_items",
-        "Series and spans for the OpenTelemetry receiver, by result; docs/agent.md describes the results.",
+        "Series and spans for the OpenTelemetry receiver, by result.",
     ).by(&["signal", "result"]);
     CONTAINER_LATENCY = gauge(
         "container_net_latency_seconds",
@@ -293,7 +293,7 @@ metrics! {
     ).by(&["container_id", "destination_ip", "method", "result"]);
     PROBED_PEERS = gauge(
         "sockstamp_probed_peers",
-        "Peers of containers by the method of probing them; docs/agent.md explains the methods.",
+        "Peers of containers by the method of probing them.",
     ).by(&["method"]);
     UNPROBED_PEERS = gauge(
         "sockstamp_unprobed_peers",

@@ -1,4 +1,4 @@
-//! Choices of experts about measuring: one option, a key each. docs/expert.md is its help.
+//! Choices of experts about measuring: one option, a key each.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use super::heading::MEASURING;
 const ID: &str = "expert";
 /// The place in `--help`, behind those that everybody uses.
 const LAST: usize = 900;
-const HELP: &str = "Change how it measures: keys of docs/expert.md, such as entry=callback";
+const HELP: &str = "Change how it measures, by keys such as entry=callback (--help lists them)";
 
 /// The values of all keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,10 @@ impl Default for Expert {
     }
 }
 
-/// A key, its values, and what they set; none: it is no value.
+/// A key, what it is about, its values, and what they set; none: it is no value.
 struct Key {
     name: &'static str,
+    about: &'static str,
     values: &'static str,
     set: fn(&mut Expert, &str) -> Option<()>,
 }
@@ -57,6 +58,7 @@ struct Key {
 const KEYS: [Key; 7] = [
     Key {
         name: "entry",
+        about: "the hook for the entry of send calls",
         values: "auto, tracepoint, callback or off",
         set: |expert, value| {
             expert.entry = match value {
@@ -71,6 +73,7 @@ const KEYS: [Key; 7] = [
     },
     Key {
         name: "hooks",
+        about: "the hooks for stamps; older are those for kernels before Linux 6.15",
         values: "best or older",
         set: |expert, value| {
             expert.hooks = match value {
@@ -83,21 +86,25 @@ const KEYS: [Key; 7] = [
     },
     Key {
         name: "causes",
+        about: "examine arriving segments, for the causes in tx.queue",
         values: "on or off",
         set: |expert, value| switch(value, ["on", "off"]).map(|is_on| expert.causes = is_on),
     },
     Key {
         name: "sched",
+        about: "separate a woken reader's wait for a CPU (rx.wakeup) from rx.app",
         values: "on or off",
         set: |expert, value| switch(value, ["on", "off"]).map(|is_on| expert.sched = is_on),
     },
     Key {
         name: "attach",
-        values: "all or needed",
+        about: "when hooks are attached that few messages need",
+        values: "needed or all",
         set: |expert, value| switch(value, ["all", "needed"]).map(|all| expert.attach_all = all),
     },
     Key {
         name: "hol",
+        about: "a read's wait for a missing segment: rx.hol, a part of rx.stack, or no such reads",
         values: "split, include or exclude",
         set: |expert, value| {
             expert.hol = match value {
@@ -111,6 +118,7 @@ const KEYS: [Key; 7] = [
     },
     Key {
         name: "windows",
+        about: "measure one Nth of the time, in windows of 250 ms",
         values: "from 1/4 to 1/1000",
         set: |expert, value| {
             // Programs come before a window, and stay a while: less would leave no gap.
@@ -137,6 +145,24 @@ fn read(expert: &mut Expert, setting: &str) -> Result<&'static str, String> {
     let key = key.ok_or_else(|| format!("there is no key {name:?}; keys are {}", names()))?;
     (key.set)(expert, value).ok_or_else(|| format!("{name} is {}", key.values))?;
     Ok(key.name)
+}
+
+/// Return the help, with a paragraph for each key: none of them is for everyday use.
+fn long_help() -> String {
+    let keys = KEYS.iter().map(|key| {
+        let Key {
+            name,
+            about,
+            values,
+            ..
+        } = key;
+        format!("\n\n{name}: {about} ({values})")
+    });
+    let keys: String = keys.collect();
+    format!(
+        "Change how it measures, by keys such as entry=callback\n\nSeveral are separated by \
+         commas. The first value is the default, but there are no windows without the key:{keys}"
+    )
 }
 
 impl Expert {
@@ -188,6 +214,7 @@ impl Args for Expert {
         let expert = Arg::new(ID).long(ID).value_name("KEY=VALUE").help(HELP);
         command.arg(
             expert
+                .long_help(long_help())
                 .action(ArgAction::Append)
                 .value_delimiter(',')
                 .value_parser(setting)

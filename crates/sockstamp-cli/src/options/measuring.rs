@@ -37,7 +37,7 @@ pub struct Measuring {
     ///
     /// The cost is that of sockstamp's process and of its programs, which the kernel accounts in
     /// short samples. Above this ceiling, the rate of --sample N/s is lowered, to no less than a
-    /// sixteenth; if that does not suffice, it measures in windows (docs/expert.md). Without this
+    /// sixteenth; if that does not suffice, it measures in windows (--expert windows). Without this
     /// option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
     /// cost of --every, and of --slow where only slow messages are kept: if they start above the
     /// ceiling, they are refused. The kernel reports the cost only with CAP_SYS_ADMIN: without it

@@ -207,7 +207,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "-F --freq --frequency",
+        "-F=# --freq=# --frequency=#",
         Option("sample", "--sample {N}/s"),
     ),
     (
@@ -552,9 +552,14 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         Nothing("a message has stages in place of a call graph"),
     ),
     (
+        "stat report",
+        "--mean --avg --average",
+        Option("columns", "--columns min,mean,p50,p99,max"),
+    ),
+    (
         "",
         "-n --numeric",
-        Nothing("addresses and ports are never turned into names"),
+        Nothing("addresses and ports are never turned into names: leave it out"),
     ),
     (
         "",
