@@ -37,6 +37,8 @@ pub enum Place {
     Namespace(NetnsInode),
     /// All network namespaces of a user, who can make any number.
     User(u32),
+    /// All network namespaces in a user namespace that root made for a container.
+    UserNamespace(u32),
 }
 
 impl Place {
@@ -45,8 +47,9 @@ impl Place {
         let (kind, number) = match self {
             Self::Namespace(netns) => (0, netns.0),
             Self::User(user) => (1, user),
+            Self::UserNamespace(inode) => (2, inode),
         };
-        i64::from(turn) << 33 | kind << 32 | i64::from(number)
+        i64::from(turn) << 34 | kind << 32 | i64::from(number)
     }
 }
 
@@ -55,6 +58,9 @@ impl fmt::Display for Place {
         match self {
             Self::Namespace(netns) => write!(f, "network namespace {netns}"),
             Self::User(user) => write!(f, "network namespaces of the user {user}"),
+            Self::UserNamespace(inode) => {
+                write!(f, "network namespaces in the user namespace {inode}")
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// include/uapi/linux/nsfs.h
 const NS_GET_USERNS: libc::Ioctl = 0xb701;
+const NS_GET_PARENT: libc::Ioctl = 0xb702;
 const NS_GET_OWNER_UID: libc::Ioctl = 0xb704;
 
 /// Interval between looks at a walk's progress.
@@ -84,25 +85,50 @@ pub(super) fn open(link: &Link) -> io::Result<Sockets> {
 
 /// Return the place that the calling thread's network namespace is.
 fn here() -> io::Result<Place> {
-    let namespace = File::open("/proc/thread-self/ns/net")?;
-    let inode = u32::try_from(namespace.metadata()?.ino()).map_err(io::Error::other)?;
-    let owner = owner(&namespace).filter(|owner| *owner != 0);
-    Ok(owner.map_or(Place::Namespace(NetnsInode(inode)), Place::User))
+    place_of(File::open("/proc/thread-self/ns/net")?)
 }
 
-/// Return the user whose user namespace a network namespace belongs to (ioctl_nsfs(2)), if it is
-/// ours or below it.
-fn owner(namespace: &File) -> Option<u32> {
-    // SAFETY: the call takes a number, and returns a new descriptor or an error.
-    let user = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS) };
-    if user < 0 {
-        return None;
+/// Return the place that a network namespace is, by who could have made it.
+fn place_of(namespace: File) -> io::Result<Place> {
+    let Some(users) = outermost(namespace.as_fd()) else {
+        return Ok(Place::Namespace(NetnsInode(inode_of(namespace)?)));
+    };
+    Ok(match owner(&users).filter(|user| *user != 0) {
+        Some(user) => Place::User(user),
+        // A container that root made, whose users may nest others in it.
+        None => Place::UserNamespace(inode_of(users.into())?),
+    })
+}
+
+fn inode_of(namespace: File) -> io::Result<u32> {
+    u32::try_from(namespace.metadata()?.ino()).map_err(io::Error::other)
+}
+
+/// Return the outermost of the user namespaces that a network namespace is in, below the first one
+/// or ours. A user with subordinate ids (subuid(5)) may nest any number in its own, each of another
+/// id: only the outermost tells who is behind them.
+fn outermost(namespace: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let mut outermost = None;
+    let mut at = related(namespace, NS_GET_USERNS)?;
+    while let Some(parent) = related(at.as_fd(), NS_GET_PARENT) {
+        outermost = Some(mem::replace(&mut at, parent));
     }
-    // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
-    let user = unsafe { OwnedFd::from_raw_fd(user) };
+    outermost
+}
+
+/// Return a namespace that has to do with this one (ioctl_nsfs(2)), if it is ours or below it.
+fn related(namespace: BorrowedFd<'_>, how: libc::Ioctl) -> Option<OwnedFd> {
+    // SAFETY: the call takes a number, and returns a new descriptor or an error.
+    let other = unsafe { libc::ioctl(namespace.as_raw_fd(), how) };
+    // SAFETY: where the call succeeded, this is a new descriptor that nothing else refers to.
+    (other >= 0).then(|| unsafe { OwnedFd::from_raw_fd(other) })
+}
+
+/// Return the user that made a user namespace.
+fn owner(users: &OwnedFd) -> Option<u32> {
     let mut owner: libc::uid_t = 0;
     // SAFETY: the kernel writes to `owner`, which lives as long as the call.
-    let told = unsafe { libc::ioctl(user.as_raw_fd(), NS_GET_OWNER_UID, &raw mut owner) };
+    let told = unsafe { libc::ioctl(users.as_raw_fd(), NS_GET_OWNER_UID, &raw mut owner) };
     (told == 0).then_some(owner)
 }
 
@@ -258,6 +284,64 @@ fn read_to_the_end(iterator: RawFd, turn: RawFd) -> ! {
                     errno => libc::_exit(errno),
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// Make a user namespace by one user, and in it another one by another user, with a network
+    /// namespace. The process stays there.
+    fn nested(outer: u32) -> Child {
+        const INSIDE: &str = "echo; read go; exec setpriv --reuid=7 --regid=7 --clear-groups \
+            unshare --user --net sh -c 'echo; exec cat'";
+        let by_user = format!("--reuid={outer}");
+        let words = ["--clear-groups", "unshare", "--user", "sh", "-c", INSIDE];
+        let mut child = Command::new("setpriv")
+            .arg(by_user)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut entered = || said.read_line(&mut String::new()).unwrap();
+        entered();
+        for (map, owner) in [("uid_map", outer), ("gid_map", 0)] {
+            let map = format!("/proc/{}/{map}", child.id());
+            fs::write(map, format!("0 {owner} 1\n7 100007 1\n")).unwrap();
+        }
+        child.stdin.as_ref().unwrap().write_all(b"go\n").unwrap();
+        entered();
+        child
+    }
+
+    fn place(of: &Child) -> Place {
+        place_of(File::open(format!("/proc/{}/ns/net", of.id())).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn nested_namespaces_are_one_place_whichever_ids_made_them() {
+        let ours = here().unwrap();
+        assert!(matches!(ours, Place::Namespace(_)), "{ours:?}");
+        for (outer, is_it) in [
+            (
+                54_321,
+                (|place| place == Place::User(54_321)) as fn(Place) -> bool,
+            ),
+            (0, |place| matches!(place, Place::UserNamespace(_))),
+        ] {
+            let mut child = nested(outer);
+            let place = place(&child);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(is_it(place), "{outer}: {place:?}");
         }
     }
 }
