@@ -1,6 +1,7 @@
 //! Corner cases: what becomes of a message that is not sent or read in the ordinary way, and what
 //! must not be disturbed.
 
+mod absent_page;
 mod adoption;
 mod asked_bits;
 mod clock;

@@ -155,4 +155,7 @@ pub enum Subcommand {
     /// Remove a command's cgroup once standard input ends
     #[command(hide = true)]
     Janitor(janitor::Options),
+    /// Read memory of processes for the parent, until standard input ends
+    #[command(hide = true)]
+    Reader,
 }

@@ -21,6 +21,7 @@ mod notifications;
 mod offered;
 mod options;
 mod pcap;
+mod reader;
 mod record;
 mod recordings;
 mod recover;
@@ -68,6 +69,7 @@ pub fn run() -> ExitCode {
         Subcommand::Fping(_) => fping::FAILED,
         _ => 1,
     };
+    sockstamp_host::memory::read_apart(reader::command);
     let result = match subcommand {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Stuck(options) => stuck::run(&options),
@@ -88,6 +90,7 @@ pub fn run() -> ExitCode {
         Subcommand::Agent(options) => agent::run(&options),
         Subcommand::Notifications(options) => notifications::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
+        Subcommand::Reader => reader::run(),
     };
     result.unwrap_or_else(|error| {
         escape::fail(format_args!("{error:#}"));

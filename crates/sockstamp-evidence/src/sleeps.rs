@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::clock;
 use sockstamp_host::file_lock::{self, Held};
+use sockstamp_host::memory;
 use sockstamp_host::owner::{self, Ends};
 use sockstamp_host::sessions;
 use sockstamp_host::slept_for::{Awaited, Sockets};
@@ -134,9 +135,11 @@ fn thinned(rounds: Vec<Round>) -> Vec<Round> {
     kept
 }
 
-/// Return the CPU time of this thread: a busy host makes looks last longer, not dearer.
+/// Return the CPU time of this thread, and of what reads memory for it: a busy host makes looks
+/// last longer, not dearer.
 fn spent() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+    let own = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    own.map_or(Duration::ZERO, Duration::from) + memory::spent()
 }
 
 /// Return the processes that were slow while this thread rested, or the first one if it `waits` for
@@ -313,7 +316,7 @@ impl Looks {
         let tasks = self.tasks(pid)?;
         let is_alone = tasks.len() == 1;
         let title = match is_alone {
-            true => title(&place(pid)),
+            true => memory::title(pid),
             false => String::new(),
         };
         let mut tried = None;
@@ -341,7 +344,7 @@ impl Looks {
                     Some(tried.map_or(sleep, of))
                 }
                 Some(sleep @ (Sleep::Idle | Sleep::Unix)) => {
-                    Some(match self.awaited(sleep, number, &path, &mut look) {
+                    Some(match self.awaited(sleep, number, &mut look) {
                         // Other tasks serve other clients.
                         Sleep::Client(_) if !is_alone => Sleep::Idle,
                         sleep => sleep,
@@ -390,8 +393,8 @@ impl Looks {
     }
 
     /// Return what a task waits for that waits for events or data.
-    fn awaited(&mut self, sleep: Sleep, task: u32, path: &Path, look: &mut SleepLook) -> Sleep {
-        let (awaited, ends_after) = self.sockets.slept_for(&place(look.pid), path);
+    fn awaited(&mut self, sleep: Sleep, task: u32, look: &mut SleepLook) -> Sleep {
+        let (awaited, ends_after) = self.sockets.slept_for(look.pid, task);
         let ends_after = ends_after.map(|after| (task, after.into()));
         look.ends_after.extend(ends_after);
         match awaited {
@@ -544,7 +547,7 @@ impl Tasks {
 /// Return what the first tasks of a process do.
 fn states(pid: u32) -> Vec<Option<Sleep>> {
     const MOST: usize = 8;
-    let title = title(&place(pid));
+    let title = memory::title(pid);
     let tasks = numbers(pid).unwrap_or_default().into_iter().take(MOST);
     let tasks = tasks.filter_map(|task| Task::read(&of_task(pid, task), &title));
     tasks.map(|task| task.sleep).collect()
@@ -606,13 +609,6 @@ fn tracer(pid: u32) -> Option<Name> {
     let tracer = tracer.trim().parse().ok().filter(|tracer| *tracer != 0)?;
     let name = fs::read(place(tracer).join("comm")).ok()?;
     Some(Name::from(name.trim_ascii_end()))
-}
-
-/// Return the title of a process: its first argument, which some change while they work.
-fn title(process: &Path) -> String {
-    let line = fs::read(process.join("cmdline")).unwrap_or_default();
-    let title = line.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(title).into_owned()
 }
 
 /// Return the second and the third field of proc(5)'s `/proc/PID/stat`; a name may have blanks.

@@ -12,6 +12,7 @@ pub mod descriptors;
 pub mod file_lock;
 pub mod link_address;
 pub mod listener;
+pub mod memory;
 mod mounts;
 pub mod neighbour;
 mod netlink;

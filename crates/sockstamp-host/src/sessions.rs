@@ -2,9 +2,10 @@
 //! `update_process_title`.
 
 use std::fs;
-use std::path::Path;
 
 use sockstamp_model::name::Name;
+
+use crate::memory;
 
 /// Sessions that are looked at, at most.
 const MOST: usize = 1024;
@@ -26,9 +27,8 @@ pub fn at_work(server: u32) -> Vec<Name> {
     let children = fs::read_to_string(place).unwrap_or_default();
     let children = children.split_ascii_whitespace().take(MOST);
     let session = |pid: &str| {
-        let title = fs::read(Path::new("/proc").join(pid).join("cmdline")).ok()?;
-        let title = String::from_utf8_lossy(&title);
-        let (client, state) = session(title.trim_matches('\0').trim_end())?;
+        let title = memory::title(pid.parse().ok()?);
+        let (client, state) = session(title.trim_end())?;
         Some(Name::from(format!("PID {pid} of {client}, {state}")))
     };
     children.filter_map(session).collect()

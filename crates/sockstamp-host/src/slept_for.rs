@@ -9,13 +9,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::libc;
+use serde::{Deserialize, Serialize};
 use sockstamp_model::flow::{NetnsInode, canonical};
 
 use crate::descriptors;
+use crate::memory;
 use crate::netns;
 use crate::unix::{Service, Unix};
 
@@ -100,34 +102,32 @@ impl Sockets {
 
     /// Return what a task of a process waits for in its call, and the time after which the call
     /// ends by itself.
-    pub fn slept_for(
-        &mut self,
-        process: &Path,
-        task: &Path,
-    ) -> (Option<Awaited>, Option<Duration>) {
-        let text = fs::read_to_string(task.join("syscall")).unwrap_or_default();
-        match Call::read(&text) {
-            Some(call) => {
-                let awaited = self.awaited(process, call);
-                let is_alone = call.is_of_events() && !has_children(task);
-                let awaited = match awaited {
-                    Some(Awaited::Clients) if !is_alone => Some(Awaited::Any(Vec::new())),
-                    awaited => awaited,
-                };
-                (awaited, call.ends_after(process, &text))
-            }
-            None => (None, None),
-        }
+    pub fn slept_for(&mut self, pid: u32, task: u32) -> (Option<Awaited>, Option<Duration>) {
+        let Some(asleep) = memory::call(pid, task) else {
+            return (None, None);
+        };
+        let (call, ends_after) = (asleep.call, asleep.ends_after);
+        let process = Path::new("/proc").join(pid.to_string());
+        let awaited = self.awaited(&process, asleep);
+        let is_alone = call.is_of_events() && !has_children(&of_task(pid, task));
+        let awaited = match awaited {
+            Some(Awaited::Clients) if !is_alone => Some(Awaited::Any(Vec::new())),
+            awaited => awaited,
+        };
+        (awaited, ends_after)
     }
 
-    fn awaited(&mut self, process: &Path, call: Call) -> Option<Awaited> {
+    fn awaited(&mut self, process: &Path, asleep: Asleep) -> Option<Awaited> {
+        let Asleep {
+            call, descriptors, ..
+        } = asleep;
         let netns = netns::of_process(process)?;
         if let Call::Send { fd } = call {
             let inode = descriptors::socket(process, fd)?;
             let peer = self.socket(process, netns, inode)?.remote?;
             return Some(Awaited::Room(peer));
         }
-        let descriptors = call.descriptors(process)?;
+        let descriptors = descriptors?;
         let inodes = descriptors
             .iter()
             .filter_map(|fd| descriptors::socket(process, *fd));
@@ -294,8 +294,35 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(canonical(SocketAddr::new(ip, port)))
 }
 
+/// The call that a task sleeps in, as far as its arguments are in memory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asleep {
+    call: Call,
+    /// The descriptors that it waits on to read; `None` if they are too many.
+    descriptors: Option<Vec<u64>>,
+    ends_after: Option<Duration>,
+}
+
+impl Asleep {
+    /// Read it. That waits for pages that may not come.
+    pub(crate) fn of(pid: u32, task: u32) -> Option<Self> {
+        let text = fs::read_to_string(of_task(pid, task).join("syscall")).ok()?;
+        let process = Path::new("/proc").join(pid.to_string());
+        let call = Call::read(&text)?;
+        Some(Self {
+            call,
+            descriptors: call.descriptors(&process),
+            ends_after: call.ends_after(&process, &text),
+        })
+    }
+}
+
+fn of_task(pid: u32, task: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/task/{task}"))
+}
+
 /// A system call that waits for data or room, and its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Call {
     /// Of one descriptor.
     Read { fd: u64 },
@@ -459,12 +486,20 @@ fn memory(process: &Path, address: u64, length: u64) -> Option<Vec<u8>> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::process;
     use std::sync::mpsc;
     use std::thread::{self, sleep};
 
     use rustix::event::{PollFd, PollFlags, poll};
 
     use super::*;
+
+    /// Return the number of the calling thread.
+    fn own_task() -> u32 {
+        // `PID/task/TID`, proc(5).
+        let link = fs::read_link("/proc/thread-self").unwrap();
+        link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+    }
 
     /// A thread does this on a connection; what is seen of it then.
     fn seen(waits: impl FnOnce(&TcpStream) + Send) -> (Option<SocketAddr>, SocketAddr) {
@@ -475,16 +510,12 @@ mod tests {
         let (known, task) = mpsc::channel();
         let found = thread::scope(|scope| {
             scope.spawn(|| {
-                // `PID/task/TID`, proc(5).
-                known
-                    .send(fs::read_link("/proc/thread-self").unwrap())
-                    .unwrap();
+                known.send(own_task()).unwrap();
                 waits(&client);
             });
             let task = task.recv().unwrap();
             sleep(Duration::from_millis(100));
-            let task = Path::new("/proc").join(task);
-            let found = Sockets::default().slept_for(Path::new("/proc/self"), &task);
+            let found = Sockets::default().slept_for(process::id(), task);
             drop(listener);
             match found {
                 (Some(Awaited::Peer(peer)), _) => Some(peer),
@@ -527,13 +558,12 @@ mod tests {
         let (known, task) = mpsc::channel();
         let found = thread::scope(|scope| {
             scope.spawn(|| {
-                let own = fs::read_link("/proc/thread-self").unwrap();
-                known.send(own).unwrap();
+                known.send(own_task()).unwrap();
                 // More than both buffers hold, until the peer is reset.
                 let _ = (&client).write_all(&vec![0; 64 << 20]);
             });
-            let task = Path::new("/proc").join(task.recv().unwrap());
-            let look = || Sockets::default().slept_for(Path::new("/proc/self"), &task);
+            let task = task.recv().unwrap();
+            let look = || Sockets::default().slept_for(process::id(), task);
             let began = Instant::now();
             let mut found = look();
             while found.0.is_none() && began.elapsed() < Duration::from_secs(30) {

@@ -5,10 +5,11 @@ use std::fs;
 use super::taken::{end, is_taken, line, replaced};
 use crate::options::filter::FILTER_WORDS;
 
-/// Return true for a process with a command line, which the kernel's own tasks lack.
+/// Return true for a process with memory of its own, which the kernel's tasks lack (proc(5)).
 pub(super) fn is_process(number: &str) -> bool {
-    let command = fs::read(format!("/proc/{number}/cmdline"));
-    command.is_ok_and(|command| !command.is_empty())
+    let status = fs::read(format!("/proc/{number}/status")).unwrap_or_default();
+    let mut lines = status.split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(b"VmSize:"))
 }
 
 /// Return what to type for `-p` without a number, as of $(pgrep NAME) where none has that name.
