@@ -20,6 +20,10 @@ const BETWEEN: Nanos = Nanos(200_000_000);
 const SHARE: u64 = 50;
 /// Looks that are kept: of the last minute and a half.
 const MOST_LOOKS: usize = 512;
+/// Queues that are kept, of all looks: users may make any number of devices, each with a queue.
+const MOST_QUEUES: usize = 1 << 16;
+/// Links that went down.
+const MOST_LINKS: usize = 1024;
 /// Times of each link that are kept.
 const MOST_DOWNS: usize = 256;
 
@@ -60,6 +64,9 @@ impl Carriers {
             if lost == 0 && !(known && before.is_down) {
                 continue;
             }
+            if !known && self.downs.len() >= MOST_LINKS {
+                continue;
+            }
             let (downs, times) = self.downs.entry(*device).or_default();
             *downs += lost;
             let is_full = times.len() >= MOST_DOWNS;
@@ -94,14 +101,20 @@ impl Queues {
         if self.next.is_some_and(|next| now < next) {
             return;
         }
-        if self.looks.len() == MOST_LOOKS {
-            self.looks.pop_front();
-        }
-        self.looks.push_back((now, self.sockets.waiting(LEAST)));
+        self.keep((now, self.sockets.waiting(LEAST)));
         self.look_at_links();
         let took = clock::now().map_or(0, |end| end.as_nanos().saturating_sub(now.as_nanos()));
         let rest = BETWEEN.0.max(took.saturating_mul(SHARE));
         self.next = Some(Timestamp::from_nanos(now.as_nanos().saturating_add(rest)));
+    }
+
+    fn keep(&mut self, look: (Moment, BTreeMap<Device, Queue>)) {
+        self.looks.push_back(look);
+        let mut queues: usize = self.looks.iter().map(|(_, found)| found.len()).sum();
+        while self.looks.len() > MOST_LOOKS || queues > MOST_QUEUES && self.looks.len() > 1 {
+            let oldest = self.looks.pop_front();
+            queues -= oldest.map_or(0, |(_, found)| found.len());
+        }
     }
 
     /// Note which links went down, and which link addresses changed, since the last look.
@@ -273,6 +286,24 @@ struct Usual {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_very_many_queues_the_last_looks_are_kept() {
+        let devices = Sockets::open().carriers();
+        let of = |number| (Timestamp::from_nanos(number), Queue::default());
+        let mut queues = Queues::open();
+        let all: BTreeMap<_, _> = devices
+            .into_keys()
+            .map(|device| (device, of(0).1))
+            .collect();
+        let most = MOST_QUEUES / all.len();
+        for number in 0..MOST_LOOKS as u64 + 5 {
+            queues.keep((of(number).0, all.clone()));
+        }
+        assert_eq!(queues.looks.len(), MOST_LOOKS.min(most));
+        let last = queues.looks.back().map(|(at, _)| at.as_nanos());
+        assert_eq!(last, Some(MOST_LOOKS as u64 + 4));
+    }
 
     #[test]
     fn a_link_is_down_between_the_looks_that_show_it() {

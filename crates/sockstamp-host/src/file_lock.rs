@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sockstamp_model::name::Name;
 
 use crate::sessions::parent;
+use crate::slept_for::bounded;
 
 /// Descriptors of a process that are looked at.
 const MOST: usize = 256;
-/// Of more locks, nobody can tell in time.
+/// Of more locks, nobody can tell in time. A line has some 60 bytes.
 const MOST_LOCKS: usize = 4096;
+const MOST_BYTES: u64 = 64 * MOST_LOCKS as u64;
 
 /// A lock, and who has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +44,7 @@ struct File {
 /// Return the lock for which a task of a process sleeps.
 #[must_use]
 pub fn awaited(pid: u32) -> Option<Held> {
-    let text = fs::read_to_string("/proc/locks").ok()?;
+    let text = first_lines(Path::new("/proc/locks"));
     let lock = blocker(lines(&text), pid)?;
     held(lock)
 }
@@ -51,7 +54,7 @@ pub fn awaited(pid: u32) -> Option<Held> {
 /// turns.
 #[must_use]
 pub fn tried(pid: u32) -> Option<Held> {
-    let text = fs::read_to_string("/proc/locks").ok()?;
+    let text = first_lines(Path::new("/proc/locks"));
     let parent = parent(pid)?;
     let own = [0, pid, parent];
     let of_others = |line: &Line| !line.waits && line.writes && !own.contains(&line.pid);
@@ -63,6 +66,16 @@ pub fn tried(pid: u32) -> Option<Held> {
     let lock = locks.into_iter().find(|lock| open.contains(&lock.file))?;
     let is_handed_on = files(parent).any(|(file, _)| file == lock.file);
     held(lock).filter(|_| !is_handed_on)
+}
+
+/// Read whole lines from the beginning of a list, which users may make any length.
+fn first_lines(path: &Path) -> String {
+    let mut text = String::new();
+    let list = fs::File::open(path);
+    // A list that is not there has no lines.
+    let _ = list.and_then(|list| list.take(MOST_BYTES).read_to_string(&mut text));
+    text.truncate(text.rfind('\n').map_or(0, |last| last + 1));
+    text
 }
 
 /// Return what keeps a process waiting.
@@ -122,7 +135,7 @@ fn held(lock: Line) -> Option<Held> {
 /// which may not answer.
 fn files(pid: u32) -> impl Iterator<Item = (File, PathBuf)> {
     let process = Path::new("/proc").join(pid.to_string());
-    let devices = devices(&fs::read_to_string(process.join("mountinfo")).unwrap_or_default());
+    let devices = devices(&bounded(&process.join("mountinfo")));
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
     open.flatten().take(MOST).filter_map(move |descriptor| {
         let path = fs::read_link(descriptor.path()).ok()?;
@@ -156,6 +169,7 @@ fn devices(mounts: &str) -> BTreeMap<u64, (u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
@@ -202,6 +216,17 @@ mod tests {
         let locked: Vec<_> = locked.map(|line| line.file).collect();
         let mut open = files(own).filter(|(open, _)| locked.contains(open));
         assert!(open.any(|(_, path)| path == file.path()), "{locked:?}");
+    }
+
+    #[test]
+    fn a_list_without_end_is_read_in_part() {
+        let line = "1: POSIX  ADVISORY  WRITE 2512 fd:01:5678 0 EOF\n";
+        let mut list = tempfile::NamedTempFile::new().unwrap();
+        list.write_all(line.repeat(100_000).as_bytes()).unwrap();
+        let text = first_lines(list.path());
+        assert!(text.len() as u64 <= MOST_BYTES && text.ends_with(line));
+        assert_eq!(lines(&text).count(), MOST_LOCKS);
+        assert_eq!(first_lines(Path::new("/nowhere")), "");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whose a service is that has an address of this host, in any network namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +15,10 @@ use crate::slept_for::{self, Line};
 
 /// Processes of all these namespaces that are asked for their sockets, at most.
 const MOST: usize = 4096;
+/// Descriptors that are looked at for that, at most: of a process, and of all. A user may give its
+/// processes half a million each.
+const MOST_OF_ONE: usize = 1 << 16;
+const MOST_OF_ALL: usize = 1 << 18;
 /// Connections of a process that are listed, at most.
 const MOST_CONNECTIONS: usize = 64;
 
@@ -231,8 +235,8 @@ fn matching(asked: &[Ends], line: Line) -> impl Iterator<Item = Ends> {
 
 /// Return the addresses of a process' namespace, from proc(5)'s `fib_trie` and `if_inet6`.
 fn addresses(process: &Path) -> BTreeSet<IpAddr> {
-    let trie = fs::read_to_string(process.join("net/fib_trie")).unwrap_or_default();
-    let v6 = fs::read_to_string(process.join("net/if_inet6")).unwrap_or_default();
+    let trie = slept_for::bounded(&process.join("net/fib_trie"));
+    let v6 = slept_for::bounded(&process.join("net/if_inet6"));
     let v6 = v6.lines().filter_map(|line| {
         let bits = u128::from_str_radix(line.get(..32)?, 16).ok()?;
         Some(IpAddr::from(Ipv6Addr::from(bits)))
@@ -267,13 +271,14 @@ fn holders(wanted: &BTreeSet<(NetnsInode, u64)>) -> BTreeMap<(NetnsInode, u64), 
         Some((started(&process)?, pid, netns, process))
     };
     let processes = netns::pids().filter_map(process).collect();
+    let mut left = MOST_OF_ALL;
     for (_, pid, netns, process) in last_and_first(processes, MOST) {
-        if holders.len() == wanted.len() {
+        if holders.len() == wanted.len() || left == 0 {
             break;
         }
         let name = fs::read(process.join("comm")).unwrap_or_default();
         let name = Name::from(String::from_utf8_lossy(&name).trim_end());
-        let held = sockets_of(&process).map(|inode| (netns, inode));
+        let held = sockets_of(&process, &mut left).map(|inode| (netns, inode));
         for socket in held.filter(|socket| wanted.contains(socket)) {
             holders.entry(socket).or_insert_with(|| (pid, name.clone()));
         }
@@ -299,13 +304,19 @@ fn started(process: &Path) -> Option<u64> {
     after.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-fn sockets_of(process: &Path) -> impl Iterator<Item = u64> {
+/// Return the inodes of the sockets that a process has open, of as many descriptors as are `left`.
+fn sockets_of(process: &Path, left: &mut usize) -> impl Iterator<Item = u64> {
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
-    open.flatten().filter_map(|file| {
-        let link = fs::read_link(file.path()).ok()?;
-        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-        inode.parse().ok()
-    })
+    let open = open.flatten().take(MOST_OF_ONE.min(*left));
+    open.inspect(|_| *left -= 1)
+        .filter_map(|file| socket(&file))
+}
+
+/// Return the inode of a socket.
+fn socket(descriptor: &DirEntry) -> Option<u64> {
+    let link = fs::read_link(descriptor.path()).ok()?;
+    let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
 }
 
 #[cfg(test)]
@@ -321,6 +332,17 @@ mod tests {
                     BROADCAST\n";
         let found: Vec<IpAddr> = v4_of(trie).collect();
         assert_eq!(found, ["10.77.0.2".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn few_descriptors_are_looked_at_where_few_are_left() {
+        let _open = [(); 20].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let own = Path::new("/proc/self");
+        let mut left = 10;
+        assert!(sockets_of(own, &mut left).count() <= 10);
+        assert_eq!(sockets_of(own, &mut left).count(), 0);
+        let mut left = 10_000;
+        assert!(sockets_of(own, &mut left).count() >= 20 && left <= 10_000 - 20);
     }
 
     /// The witness is this process, which has both ends.

@@ -34,6 +34,8 @@ const IFINFOMSG: usize = 16;
 
 /// Ask the kernel of this many namespaces at most.
 const MOST: usize = 256;
+/// Devices of a namespace whose queues are told: users may make any number in theirs.
+const MOST_DEVICES: usize = 256;
 
 /// A device, in its namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,12 +86,14 @@ impl Queues {
     pub fn waiting(&self, least: u32) -> BTreeMap<Device, Queue> {
         let mut waiting = BTreeMap::new();
         for (&netns, socket) in &self.0 {
+            let mut found = 0;
             // A namespace that has ended has no queues.
             let _ = netlink::dump(socket, RTM_GETQDISC, &[0; TCMSG], &mut |body| {
                 let Some((index, queue)) = root(body) else {
                     return;
                 };
-                if queue.backlog >= least {
+                if queue.backlog >= least && found < MOST_DEVICES {
+                    found += 1;
                     waiting.insert(Device { netns, index }, queue);
                 }
             });
