@@ -1,12 +1,13 @@
 //! Read the files that the settings name.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
 use sockstamp_run::escape::complain;
 
 /// Bytes of a file that has a token: far more than any needs.
@@ -21,6 +22,42 @@ const SETTINGS: u64 = 1 << 20;
 /// Read a file of at most so many bytes. Refuse all but regular files: a pipe would block the
 /// measuring thread for ever, and some devices have no end.
 pub(crate) fn content(path: &Path, most: u64) -> Result<Vec<u8>> {
+    inspected(path, most).map(|(content, _)| content)
+}
+
+/// Read a file that has a secret. Refuse one that others can write, and warn where others have the
+/// secret as well.
+pub(crate) fn secret(path: &Path, most: u64, what: &str) -> Result<Vec<u8>> {
+    let (content, file) = inspected(path, most)?;
+    if file.mode() & 0o002 != 0 {
+        bail!(
+            "{} can be written by others, so that they choose {what}: chmod 600 it",
+            path.display()
+        );
+    }
+    if let Some(why) = shared(file.mode(), file.uid(), what) {
+        complain(format_args!("{} {why}", path.display()));
+    }
+    Ok(content)
+}
+
+/// Return who else has a secret by the mode and the owner of its file, and what to do.
+fn shared(mode: u32, owner: u32, what: &str) -> Option<String> {
+    let trusted = [0, geteuid().as_raw()];
+    if mode & 0o004 != 0 {
+        Some(format!(
+            "can be read by others, so that they have {what}: chmod 600 it"
+        ))
+    } else if !trusted.contains(&owner) {
+        Some(format!(
+            "belongs to user {owner}, who has and chooses {what}: chown it to root"
+        ))
+    } else {
+        None
+    }
+}
+
+fn inspected(path: &Path, most: u64) -> Result<(Vec<u8>, Metadata)> {
     let failed = || format!("cannot read {}", path.display());
     // Without O_NONBLOCK, open() would wait until somebody writes to the pipe.
     let file = OpenOptions::new()
@@ -28,7 +65,8 @@ pub(crate) fn content(path: &Path, most: u64) -> Result<Vec<u8>> {
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)
         .with_context(failed)?;
-    if !file.metadata().with_context(failed)?.is_file() {
+    let about = file.metadata().with_context(failed)?;
+    if !about.is_file() {
         bail!(
             "{} is not a regular file: name one that is, instead of a directory, pipe or device",
             path.display()
@@ -44,7 +82,7 @@ pub(crate) fn content(path: &Path, most: u64) -> Result<Vec<u8>> {
             path.display()
         );
     }
-    Ok(content)
+    Ok((content, about))
 }
 
 /// Read a file of settings.
@@ -53,26 +91,12 @@ pub(crate) fn settings(path: &Path) -> Result<String> {
     String::from_utf8(content).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Read the token in a file. Refuse a file that others can write, and warn about one that they can
-/// read.
+/// Read the token in a file.
 pub(crate) fn token(path: Option<&Path>) -> Result<Option<String>> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let content = content(path, TOKEN)?;
-    let mode = path.metadata().map_or(0, |file| file.mode());
-    if mode & 0o002 != 0 {
-        bail!(
-            "{} can be written by others, so that they choose the token: chmod 600 it",
-            path.display()
-        );
-    }
-    if mode & 0o004 != 0 {
-        complain(format_args!(
-            "{} can be read by others, so that they have the token: chmod 600 it",
-            path.display()
-        ));
-    }
+    let content = secret(path, TOKEN, "the token")?;
     let token = str::from_utf8(&content).unwrap_or_default().trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         bail!(
@@ -126,6 +150,15 @@ mod tests {
             let read = token(Some(&file));
             assert_eq!(read.is_ok(), is_good, "{mode:o}: {read:?}");
         }
+    }
+
+    #[test]
+    fn who_else_has_a_secret_is_told() {
+        let why = |mode, owner| shared(mode, owner, "the key").unwrap_or_default();
+        assert_eq!(why(0o100_600, 0), "");
+        assert_eq!(why(0o100_440, 0), "");
+        assert!(why(0o100_644, 0).contains("read by others, so that they have the key"));
+        assert!(why(0o100_600, 54_321).starts_with("belongs to user 54321, who has"));
     }
 
     #[test]

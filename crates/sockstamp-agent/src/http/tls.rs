@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{
 };
 
 use crate::config::TlsTable;
-use crate::files::{PEM, content};
+use crate::files::{PEM, content, secret};
 
 /// The agent's certificate and key, which may be replaced while it serves.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl ResolvesServerCert for Identity {
 /// Read certificate and key; they must belong together.
 pub(crate) fn certified(table: &TlsTable) -> Result<CertifiedKey> {
     let chain = certificates(&table.certificate_file)?;
-    let key = PrivateKeyDer::from_pem_slice(&content(&table.key_file, PEM)?)
+    let key = PrivateKeyDer::from_pem_slice(&secret(&table.key_file, PEM, "the key")?)
         .map_err(|error| anyhow!("{} has no key: {error}", table.key_file.display()))?;
     CertifiedKey::from_der(chain, key, &provider()).with_context(|| {
         let [certificate, key] =
