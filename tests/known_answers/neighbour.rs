@@ -2,12 +2,12 @@
 //! neither paced nor in the network. tcpdump shows when each packet left.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use socket2::Socket;
+use socket2::{Domain, SockRef, Socket, Type};
 use testbed::{Family, Host, Link, within_attempts};
 use with::capture::{Capture, Packet, TCP, UDP};
 use with::expected::{ms, within};
@@ -28,6 +28,44 @@ fn check(family: Family) {
     within_attempts(|| hosts.tcp("cubic"));
     within_attempts(|| hosts.tcp("bbr"));
     within_attempts(|| hosts.udp());
+}
+
+/// Waits that have room: NEIGHBOUR_SOCKETS.
+const ROOM: u16 = 1024;
+/// Connections that wait at the same time.
+const MANY: u16 = 1500;
+/// Next hops of theirs: each keeps some hundred packets (`unres_qlen_bytes`).
+const HOPS: u8 = 50;
+
+/// The wait of each connection that opens is told, or counted as lost.
+#[test]
+fn waits_without_room_are_counted() {
+    within_attempts(|| {
+        let hosts = Hosts::new(Family::V4);
+        let hops = hosts.further_hops();
+        let any = SocketAddr::from(([0; 4], PORT));
+        let listener = hosts.server.tcp_listen(any).unwrap();
+        // Nobody accepts.
+        SockRef::from(&listener).listen(i32::from(MANY)).unwrap();
+        let stat = Stat::start(&["--netns", hosts.client.netns_name()]);
+        let opening = hosts.while_mute(|| hosts.connect_to(&hops));
+        thread::sleep(SILENT);
+        let report = stat.finish();
+        drop(opening);
+        // After a second, a connection may open by another SYN than the one that waited.
+        if number(&report["connections"]["syns_again"]) > 0 {
+            return Err("SYNs were sent again".to_owned());
+        }
+        let waited = number(&report["tx"]["parts"]["conn.handshake"]["neighbour"]["count"]);
+        let lost = number(&report["lost"]["neighbours"]);
+        // The server takes no more than a thousand packets at once (netdev_max_backlog): some
+        // connections are not opened in time.
+        let opened = number(&report["connections"]["opened"]);
+        let known = waited + lost;
+        assert!((opened..=MANY.into()).contains(&known), "{report}");
+        assert!(lost >= u64::from(MANY - ROOM), "{report}");
+        Ok(())
+    });
 }
 
 struct Hosts {
@@ -93,6 +131,46 @@ impl Hosts {
         })
     }
 
+    /// Give the server more addresses, and return them.
+    fn further_hops(&self) -> Vec<SocketAddr> {
+        let IpAddr::V4(first) = self.link.address_b(Family::V4) else {
+            unreachable!("it was asked for one of IPv4")
+        };
+        let [a, b, c, _] = first.octets();
+        (0..HOPS)
+            .map(|number| {
+                let hop = IpAddr::from([a, b, c, 100 + number]);
+                let words = ["address", "add", &format!("{hop}/24"), "dev"];
+                let words = [&words[..], &[self.link.interface_b()]].concat();
+                self.server.run("ip", &words).unwrap();
+                SocketAddr::new(hop, PORT)
+            })
+            .collect()
+    }
+
+    /// Do something while the server answers to none of its addresses.
+    fn while_mute<T>(&self, work: impl FnOnce() -> T) -> T {
+        let ignore = format!("net.ipv4.conf.{}.arp_ignore", self.link.interface_b());
+        self.server.set_sysctl(&ignore, "8").unwrap();
+        let done = work();
+        thread::sleep(SILENT / 2);
+        self.server.set_sysctl(&ignore, "0").unwrap();
+        done
+    }
+
+    /// Begin to connect to each of these in turn.
+    fn connect_to(&self, hops: &[SocketAddr]) -> Vec<Socket> {
+        let connect = |hop: &SocketAddr| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let begun = socket.connect(&(*hop).into()).unwrap_err();
+            assert_eq!(begun.raw_os_error(), Some(libc::EINPROGRESS), "{begun}");
+            socket
+        };
+        let all = hops.iter().cycle().take(MANY.into());
+        self.client.enter(|| all.map(connect).collect())
+    }
+
     /// A connect and a message wait for the address; a message after each does not.
     fn tcp(&self, congestion: &str) -> Result<(), String> {
         let listener = self.server.tcp_listen(self.address()).unwrap();
@@ -134,8 +212,8 @@ impl Hosts {
     /// Connect, and return when that began.
     fn connect(&self, congestion: &str) -> (TcpStream, u64) {
         self.client.enter(|| {
-            let domain = socket2::Domain::for_address(self.address());
-            let socket = Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+            let domain = Domain::for_address(self.address());
+            let socket = Socket::new(domain, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(congestion.as_bytes()).unwrap();
             let begun = clock::now();
             socket.connect(&self.address().into()).unwrap();

@@ -75,7 +75,7 @@ pub fn host_counters(summary: &Summary) -> Vec<Count> {
 }
 
 /// Return every loss under the name that it has in JSON.
-fn losses(lost: &Lost) -> [(&'static str, u64); 11] {
+fn losses(lost: &Lost) -> [(&'static str, u64); 12] {
     // A new kind of loss does not compile until it is here.
     let Lost {
         ring,
@@ -84,6 +84,7 @@ fn losses(lost: &Lost) -> [(&'static str, u64); 11] {
         flows,
         mptcp,
         host_path,
+        neighbours,
         turned_away,
         groups,
         skipped,
@@ -97,6 +98,7 @@ fn losses(lost: &Lost) -> [(&'static str, u64); 11] {
         ("flows", flows),
         ("mptcp", mptcp),
         ("host_path", host_path),
+        ("neighbours", neighbours),
         ("turned_away", turned_away),
         ("groups", groups),
         ("skipped", skipped),

@@ -111,6 +111,7 @@ pub(crate) fn counted_losses(lost: &Lost) -> Vec<String> {
         ("turned-away", lost.turned_away),
         ("mptcp", lost.mptcp),
         ("host-path", lost.host_path),
+        ("neighbours", lost.neighbours),
         ("skipped", lost.skipped),
         ("groups", lost.groups),
         ("not adopted", lost.not_adopted),

@@ -118,6 +118,10 @@ const LOST: &[(&str, &str)] = &[
         "Packets without room in the table of followed packets.",
     ),
     (
+        "neighbours",
+        "Packets whose wait for a link address found no room.",
+    ),
+    (
         "skipped",
         "Times that the kernel skipped a program that had interrupted itself.",
     ),

@@ -36,6 +36,7 @@ enum loss {
 	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
 	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
 	LOSS_HOST_PATH, /* packets that could not be followed through the host for lack of room */
+	LOSS_NEIGHBOUR, /* packets whose wait for a link address found no room */
 	LOSS_TURNED_AWAY, /* connections and UDP sockets beyond --max-flows or --max-memory */
 	LOSS_GROUP, /* looks for a group that found no room: its messages are in GROUP_OTHER */
 	LOSS_DATAGRAM, /* UDP messages, and connects, before its programs were attached */

@@ -231,6 +231,7 @@ fn lost(banks: &[Bank]) -> Lost {
         flows: of(raw::loss::LOSS_FLOW),
         mptcp: of(raw::loss::LOSS_MPTCP),
         host_path: of(raw::loss::LOSS_HOST_PATH),
+        neighbours: of(raw::loss::LOSS_NEIGHBOUR),
         turned_away: of(raw::loss::LOSS_TURNED_AWAY),
         groups: of(raw::loss::LOSS_GROUP),
         datagrams: of(raw::loss::LOSS_DATAGRAM),

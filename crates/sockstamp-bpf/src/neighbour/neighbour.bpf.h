@@ -8,13 +8,11 @@
 #ifndef SOCKSTAMP_NEIGHBOUR_NEIGHBOUR_BPF_H
 #define SOCKSTAMP_NEIGHBOUR_NEIGHBOUR_BPF_H
 
+#include "histogram/histogram.bpf.h"
 #include "kernel/kernel.bpf.h"
 
 /* NUD_VALID, include/net/neighbour.h: all states with a link address. */
 #define NEIGHBOUR_VALID 0xde
-
-/* Packets that a queue has room for by default, and some more: neigh_parms's QUEUE_LEN_BYTES. */
-#define NEIGHBOUR_QUEUE 256
 
 /* Sockets whose packets are let go, until these reach the packet scheduler or are answered. */
 #define NEIGHBOUR_SOCKETS 1024
@@ -44,6 +42,18 @@ struct neighbour_queue {
 	__u64 now;
 };
 
+/* Return true if the socket may be selected: without any storage it has no mark. */
+static __always_inline bool neighbour_may_concern(__u64 address)
+{
+	const struct sock *sk = (const struct sock *)address;
+	__u8 state = TCP_TIME_WAIT;
+
+	if (sk)
+		bpf_core_read(&state, sizeof(state), &sk->__sk_common.skc_state);
+	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV &&
+	       kernel_read(sk, struct sock, sk_bpf_storage);
+}
+
 /*
  * neigh_event_send(): a packet is about to leave, and has been queued if the address of its next
  * hop is not known. Nothing is locked: if another packet was queued since, this one's is not told.
@@ -58,7 +68,7 @@ static __always_inline void neighbour_asked(const struct neighbour *neighbour, b
 	if (!queued || skb == head)
 		return;
 	sk = (__u64)kernel_read(skb, struct sk_buff, sk);
-	if (!sk)
+	if (!neighbour_may_concern(sk))
 		return;
 	wait.queued = bpf_ktime_get_ns();
 	wait.skb = (__u64)skb;
@@ -79,12 +89,15 @@ static long neighbour_release_step(__u32 index, struct neighbour_queue *queue)
 	wait = bpf_map_lookup_elem(&neighbour_waits, &sk);
 	if (wait)
 		wait->released = queue->now;
+	else if (neighbour_may_concern(sk))
+		count_loss(LOSS_NEIGHBOUR);
 	return 0;
 }
 
 /*
  * neigh_update(): the state of a neighbour changes. Nothing is locked, so that the queue may change
- * meanwhile: a packet that comes now has not waited.
+ * meanwhile: a packet that comes now has not waited. The queue is as long as unres_qlen_bytes lets
+ * it be, and the kernel goes through all of it next.
  */
 static __always_inline void neighbour_changes(const struct neighbour *neighbour, __u8 state)
 {
@@ -95,7 +108,7 @@ static __always_inline void neighbour_changes(const struct neighbour *neighbour,
 	queue.head = (__u64)&neighbour->arp_queue;
 	queue.next = (__u64)neighbour->arp_queue.next;
 	queue.now = bpf_ktime_get_ns();
-	bpf_loop(NEIGHBOUR_QUEUE, neighbour_release_step, &queue, 0);
+	bpf_loop(neighbour->arp_queue.qlen, neighbour_release_step, &queue, 0);
 	neighbour_found = queue.now;
 }
 

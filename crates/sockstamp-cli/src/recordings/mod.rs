@@ -47,13 +47,14 @@ pub(crate) const SLOW_ONLY: &str = "slower_than_ns";
 type Loss = fn(&mut Lost) -> &mut u64;
 /// The facts that say what a recording lacks, by the reason; absent if its writer was killed. The
 /// first one is as old as recordings are. A recording has no groups, and so no losses of them.
-pub(crate) const LOST: [(&str, Loss); 10] = [
+pub(crate) const LOST: [(&str, Loss); 11] = [
     ("lost", |lost| &mut lost.ring),
     ("lost_evicted", |lost| &mut lost.evicted),
     ("lost_unmatched", |lost| &mut lost.unmatched),
     ("lost_flows", |lost| &mut lost.flows),
     ("lost_mptcp", |lost| &mut lost.mptcp),
     ("lost_host_path", |lost| &mut lost.host_path),
+    ("lost_neighbours", |lost| &mut lost.neighbours),
     ("lost_turned_away", |lost| &mut lost.turned_away),
     ("lost_datagrams", |lost| &mut lost.datagrams),
     ("lost_skipped", |lost| &mut lost.skipped),

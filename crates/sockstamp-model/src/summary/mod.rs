@@ -90,6 +90,9 @@ pub struct Lost {
     /// Packets that could not be followed through the host for lack of room (`--host-path`): their
     /// messages have the SND stamp of the last interface that called back for the socket.
     pub host_path: u64,
+    /// Packets that waited for the link address of their next hop while too many others did: their
+    /// messages do not have that part of `tx.queue` or `conn.handshake`.
+    pub neighbours: u64,
     /// Connections whose messages are not counted, since as many as may be had state
     /// (`--max-flows`, `--max-memory`).
     pub turned_away: u64,
@@ -372,6 +375,7 @@ mod tests {
             flows: 8,
             mptcp: 9,
             host_path: 10,
+            neighbours: 15,
             turned_away: 13,
             groups: 11,
             datagrams: 14,
@@ -404,7 +408,7 @@ mod tests {
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
                 r#""connections":{"opened":0,"accepted":0,"syns_again":0,"failed":{}},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"turned_away":13,"groups":11,"datagrams":14,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"neighbours":15,"turned_away":13,"groups":11,"datagrams":14,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
             )
         );
     }
