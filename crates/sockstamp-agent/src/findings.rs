@@ -129,6 +129,7 @@ impl Findings {
         let attempts = Waits {
             attempts: waits.attempts,
             dropped: waits.dropped,
+            older: waits.older,
             ..Waits::default()
         };
         for watch in &mut self.watches {

@@ -74,6 +74,7 @@ impl Feed {
             attempts: waits.attempts,
             dropped: waits.dropped,
             owed: waits.owed.clone(),
+            older: waits.older,
             ..Waits::default()
         });
         // A wait that is open now goes on, or has ended at the next look.

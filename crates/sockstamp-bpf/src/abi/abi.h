@@ -222,6 +222,7 @@ enum opened_by {
 	OPENED_BEFORE, /* the measurement: by which end, is unknown. So it is of UDP */
 	OPENED_BY_US,
 	OPENED_BY_PEER,
+	OPENED_EARLIER = 1 << 7, /* a bit beside these: the flow was adopted */
 };
 
 /* The owner of messages: the socket, which stays the same, and the task that used it last. */

@@ -231,11 +231,16 @@ pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
 }
 
 pub(crate) fn opened(identity: &raw::flow_identity) -> Option<Opened> {
-    match u32::from(identity.opened_by) {
+    match u32::from(identity.opened_by) & !raw::opened_by::OPENED_EARLIER {
         raw::opened_by::OPENED_BY_US => Some(Opened::Connected),
         raw::opened_by::OPENED_BY_PEER => Some(Opened::Accepted),
         _ => None,
     }
+}
+
+/// Return true for a connection that was adopted: it is older than the measurement.
+pub(crate) fn is_adopted(identity: &raw::flow_identity) -> bool {
+    u32::from(identity.opened_by) & raw::opened_by::OPENED_EARLIER != 0
 }
 
 pub(crate) fn comm(identity: &raw::flow_identity) -> Name {

@@ -34,8 +34,10 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 /* Return true if the service is at this end; as flow_is_client() says of a socket. */
 static __always_inline bool identity_serves(const struct flow_identity *identity)
 {
-	if (identity->opened_by != OPENED_BEFORE)
-		return identity->opened_by == OPENED_BY_PEER;
+	__u8 opened_by = identity->opened_by & ~OPENED_EARLIER;
+
+	if (opened_by != OPENED_BEFORE)
+		return opened_by == OPENED_BY_PEER;
 	return identity->local_port <= identity->remote_port;
 }
 

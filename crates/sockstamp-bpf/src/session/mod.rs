@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
+use rustc_hash::FxHashSet;
 use sockstamp::ReceiveStamping;
 use sockstamp_host::netns;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, SocketCookie};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
@@ -89,6 +90,8 @@ pub struct Session {
     // Held because the kernel stamps received packets only while some socket requests it.
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
+    /// Sockets of adopted connections with records.
+    older: FxHashSet<SocketCookie>,
     stuck: BTreeSet<Place>,
     /// The network namespaces of the target; empty: all.
     netns: Vec<NetnsInode>,
@@ -361,8 +364,10 @@ impl Session {
             some = true;
             on_message(message);
         };
+        let older = self.waiting.is_some().then_some(&mut self.older);
         let nics = self.nics.as_mut();
-        hand_over(|take| ring.read(take), self.offset, nics, &mut on_message)?;
+        let read = |take: &mut dyn FnMut(&Record)| ring.read(take);
+        hand_over(read, self.offset, nics, older, &mut on_message)?;
         self.records_come = some;
         Ok(())
     }
@@ -484,7 +489,8 @@ impl Session {
         self.detach();
         if let Some(ring) = &self.ring {
             let nics = self.nics.as_mut();
-            hand_over(|take| ring.empty(take), self.offset, nics, on_message)?;
+            let read = |take: &mut dyn FnMut(&Record)| ring.empty(take);
+            hand_over(read, self.offset, nics, None, on_message)?;
         }
         if let Some(nics) = &mut self.nics {
             let groups = &mut self.groups;
@@ -536,20 +542,26 @@ impl Drop for Session {
 }
 
 /// Make messages of the records that `read` gives. Those that a NIC was asked to stamp are held.
+/// Sockets of adopted connections are `older` than the measurement.
 fn hand_over(
     read: impl FnOnce(&mut dyn FnMut(&Record)) -> Result<(), Error>,
     offset: ClockOffset<Monotonic, Realtime>,
     mut nics: Option<&mut Nics>,
+    mut older: Option<&mut FxHashSet<SocketCookie>>,
     on_message: &mut impl FnMut(Message),
 ) -> Result<(), Error> {
     let mut unknown = 0_u64;
-    read(
-        &mut |record| match (abi::message(record, offset), &mut nics) {
+    read(&mut |record| {
+        let is_adopted = abi::is_adopted(&record.flow);
+        if let Some(older) = older.as_mut().filter(|_| is_adopted) {
+            older.insert(SocketCookie(record.flow.cookie));
+        }
+        match (abi::message(record, offset), &mut nics) {
             (Some(message), Some(nics)) if Nics::holds(record) => nics.hold(message, record),
             (Some(message), _) => on_message(message),
             (None, _) => unknown += 1,
-        },
-    )?;
+        }
+    })?;
     match unknown {
         0 => Ok(()),
         records => Err(Error::UnknownRecords { records }),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Object, Program};
+use rustc_hash::FxHashSet;
 use sockstamp::ReceiveStamping;
 use sockstamp_model::clock::Timestamp;
 
@@ -150,6 +151,7 @@ impl Session {
             skeleton,
             receive_stamping,
             adopted: Adopted::default(),
+            older: FxHashSet::default(),
             stuck: BTreeSet::new(),
             netns: options.target.netns.clone(),
             groups,

@@ -58,6 +58,7 @@ impl Session {
             None => Waits::default(),
         };
         self.drops_have_room();
+        waits.older.extend(&self.older);
         waits.untold += untold;
         waits.untold_drops += untold_drops;
         let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));

@@ -273,7 +273,7 @@ static __noinline int question_emit_asking(const struct flow *flow, const struct
 	record->flow.pid = asked->pid;
 	__builtin_memcpy(record->flow.comm, asked->comm, sizeof(asked->comm));
 	flow_identify(&record->flow, sk);
-	record->flow.opened_by = OPENED_BY_US;
+	record->flow.opened_by = OPENED_BY_US | flow_earlier(flow);
 	wait_emit(record);
 	return 0;
 }

@@ -98,6 +98,12 @@ static __always_inline struct flow_identity *flow_identity(const struct flow *fl
 	return (struct flow_identity *)flow->identity;
 }
 
+/* Return the bit by which records of an adopted flow are known, where records are sent. */
+static __always_inline __u8 flow_earlier(const struct flow *flow)
+{
+	return flow_identity(flow)->opened_by & OPENED_EARLIER;
+}
+
 static __always_inline struct flow *flow_lookup(const struct sock *sk)
 {
 	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
@@ -156,7 +162,8 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	sample_start(&flow->rx.sampler);
 	if (setting_record) {
 		flow_identify(flow_identity(flow), untrusted(sk, struct sock));
-		flow_identity(flow)->opened_by = mark->opened_by;
+		flow_identity(flow)->opened_by =
+			mark->opened_by | (mark->adopted ? OPENED_EARLIER : 0);
 	}
 	return flow;
 }

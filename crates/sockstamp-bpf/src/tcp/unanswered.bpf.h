@@ -110,7 +110,7 @@ static __noinline int question_emit(const struct question *question, const struc
 	record->flow.pid = asked->pid;
 	__builtin_memcpy(record->flow.comm, asked->comm, sizeof(asked->comm));
 	flow_identify(&record->flow, sk);
-	record->flow.opened_by = OPENED_BY_US;
+	record->flow.opened_by = OPENED_BY_US | flow_earlier(flow);
 	record->asked = question->asked - question->began;
 	wait_describe_connection(record, sk);
 	record->bytes = record->connection.unacknowledged + record->connection.unsent;
@@ -233,7 +233,8 @@ static __noinline int undelivered_emit(const struct sock *sk, const struct flow 
 	record->flow.pid = sent->pid;
 	__builtin_memcpy(record->flow.comm, sent->comm, sizeof(sent->comm));
 	flow_identify(&record->flow, sk);
-	record->flow.opened_by = flow->exchange.serves ? OPENED_BY_PEER : OPENED_BY_US;
+	record->flow.opened_by =
+		(flow->exchange.serves ? OPENED_BY_PEER : OPENED_BY_US) | flow_earlier(flow);
 	wait_describe_connection(record, sk);
 	record->bytes = record->connection.unacknowledged + record->connection.unsent;
 	wait_emit(record);

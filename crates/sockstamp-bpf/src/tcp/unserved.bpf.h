@@ -144,7 +144,7 @@ static __noinline int request_emit(const struct flow *flow, const struct sock *s
 	request_whose(&record->flow, flow, sk);
 	flow_identify(&record->flow, sk);
 	record->flow.local_port = port_of(sk);
-	record->flow.opened_by = OPENED_BY_PEER;
+	record->flow.opened_by = OPENED_BY_PEER | flow_earlier(flow);
 	wait_describe_connection(record, sk);
 	record->owed = owed;
 	if (end_fails(end))

@@ -26,7 +26,7 @@ static __noinline int until_close_emit(const struct flow *flow, const struct soc
 	record->flow.pid = asked->pid;
 	__builtin_memcpy(record->flow.comm, asked->comm, sizeof(asked->comm));
 	flow_identify(&record->flow, sk);
-	record->flow.opened_by = OPENED_BY_US;
+	record->flow.opened_by = OPENED_BY_US | flow_earlier(flow);
 	wait_describe_connection(record, sk);
 	wait_emit(record);
 	return 0;

@@ -5,6 +5,7 @@ mod closing;
 mod counted;
 pub(crate) mod record;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_getres};
@@ -13,7 +14,7 @@ use sockstamp_model::flow::SocketCookie;
 use sockstamp_model::service::ANSWERING_EACH;
 use sockstamp_model::wait::{Wait, Waits};
 
-use crate::abi::raw::wait_record as Record;
+use crate::abi::{self, raw::wait_record as Record};
 use crate::clock::monotonic_now;
 use crate::drops;
 use crate::error::{Error, Tried};
@@ -69,6 +70,8 @@ pub(crate) struct Waiting {
     shown: usize,
     /// Sockets whose requests ended without an answer that was owed.
     owed: Vec<SocketCookie>,
+    /// Sockets of adopted connections with waits.
+    older: BTreeSet<SocketCookie>,
     closing: Closing,
     counted: Counted,
     /// Those that were not held for lack of room.
@@ -87,6 +90,7 @@ impl Waiting {
             held: Vec::new(),
             shown: 0,
             owed: Vec::new(),
+            older: BTreeSet::new(),
             closing: Closing::default(),
             counted: Counted::new(),
             dropped: 0,
@@ -113,13 +117,16 @@ impl Waiting {
 
     fn fetch_ring(&mut self) -> Result<(), Error> {
         let (began, held, closing) = (self.began, &mut self.held, &mut self.closing);
-        let owed = &mut self.owed;
+        let (owed, older) = (&mut self.owed, &mut self.older);
         let (mut unknown, mut dropped) = (0, 0);
         self.ring.read(&mut |record| {
             let Some(wait) = record::wait(record, began) else {
                 unknown += 1;
                 return;
             };
+            if abi::is_adopted(&record.flow) {
+                older.insert(wait.flow.cookie);
+            }
             if record.owed != 0 && owed.len() < HELD {
                 owed.push(wait.flow.cookie);
             }
@@ -158,6 +165,7 @@ impl Waiting {
             list,
             lost: self.dropped + lost,
             owed: std::mem::take(&mut self.owed),
+            older: self.older.iter().copied().collect(),
             ..self.counted.take()
         })
     }

@@ -383,6 +383,7 @@ impl Observer for Recorder {
         told.attempts.extend(waits.attempts.iter().cloned());
         let room = MOST_OWED.saturating_sub(told.owed.len());
         told.owed.extend(waits.owed.iter().take(room));
+        told.older.extend(&waits.older);
         told.lost += waits.lost;
         if waits.lost > 0 {
             escape::complain(format_args!(

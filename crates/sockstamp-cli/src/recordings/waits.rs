@@ -19,6 +19,8 @@ use super::beside::waits_beside;
 pub(crate) const ATTEMPTS: &str = "attempts";
 /// The fact that has the sockets of its waits whose answers were owed.
 pub(crate) const OWED: &str = "owed";
+/// The fact that has the sockets of connections that are older than it.
+pub(crate) const OLDER: &str = "older";
 /// The fact that says how many waits it lacks, because they came too fast.
 pub(crate) const LOST_WAITS: &str = "lost_waits";
 /// The fact that has the names of its processes; a message has that of the thread that called.
@@ -29,17 +31,17 @@ pub(crate) fn of_attempts(attempts: &[Attempts]) -> Result<String> {
     Ok(serde_json::to_string(attempts)?)
 }
 
-/// Return sockets whose answers were owed as a fact.
-pub(crate) fn of_owed(owed: &[SocketCookie]) -> String {
-    let owed: Vec<_> = owed.iter().map(|cookie| Value::from(cookie.0)).collect();
-    Value::Array(owed).to_string()
+/// Return sockets as a fact.
+pub(crate) fn of_sockets(sockets: &[SocketCookie]) -> String {
+    let sockets = sockets.iter().map(|cookie| Value::from(cookie.0));
+    Value::Array(sockets.collect()).to_string()
 }
 
 /// Read them; what is no number is left out.
-fn owed(fact: &str) -> impl Iterator<Item = SocketCookie> {
-    let owed: Vec<Value> = serde_json::from_str(fact).unwrap_or_default();
+fn sockets(fact: &str) -> impl Iterator<Item = SocketCookie> {
+    let sockets: Vec<Value> = serde_json::from_str(fact).unwrap_or_default();
     let number = |cookie: Value| cookie.as_u64().map(SocketCookie);
-    owed.into_iter().filter_map(number)
+    sockets.into_iter().filter_map(number)
 }
 
 /// Return names of processes as a fact.
@@ -94,9 +96,9 @@ impl Recordings {
             let chosen = |one: &Attempts| self.choice.has_attempts(one, names.of(one.key.pid));
             let counted = counted.into_iter().flatten();
             waits.attempts.extend(counted.filter(chosen));
-            waits
-                .owed
-                .extend(recording.fact(OWED).into_iter().flat_map(owed));
+            let of_fact = |name| recording.fact(name).into_iter().flat_map(sockets);
+            waits.owed.extend(of_fact(OWED));
+            waits.older.extend(of_fact(OLDER));
             let lost = recording.fact(LOST_WAITS);
             let lost = lost.and_then(|lost| lost.parse().ok()).unwrap_or(0);
             waits.lost = waits.lost.saturating_add(lost);
@@ -203,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn sockets_whose_answers_were_owed_are_read_back_as_they_were() {
+    fn sockets_are_read_back_as_they_were() {
         let written = [SocketCookie(7), SocketCookie(u64::MAX)];
-        assert!(owed(&of_owed(&written)).eq(written));
+        assert!(sockets(&of_sockets(&written)).eq(written));
         assert_eq!(
-            owed("[\"a\", 3, -1]").collect::<Vec<_>>(),
+            sockets("[\"a\", 3, -1]").collect::<Vec<_>>(),
             [SocketCookie(3)]
         );
-        assert_eq!(owed("no").count(), 0);
+        assert_eq!(sockets("no").count(), 0);
     }
 
     #[test]

@@ -142,6 +142,8 @@ pub struct Waits {
     /// Sockets whose open wait for an answer may as well be one to be pushed to, and those of
     /// services that may as well push.
     pub pushed: Vec<SocketCookie>,
+    /// Sockets of connections that are known to be older than the measurement.
+    pub older: Vec<SocketCookie>,
     /// Sockets with a request that was read, which their program watches for nothing more: it owes
     /// an answer.
     pub owed: Vec<SocketCookie>,

@@ -21,7 +21,9 @@ use sockstamp_run::utc::utc;
 use super::host;
 use super::turn::{HOUR, Turn};
 use crate::recordings::provenance::ENDED;
-use crate::recordings::waits::{ATTEMPTS, LOST_WAITS, OWED, PROCESSES, of_attempts, of_owed};
+use crate::recordings::waits::{
+    ATTEMPTS, LOST_WAITS, OLDER, OWED, PROCESSES, of_attempts, of_sockets,
+};
 use crate::recordings::{
     LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside, waits_beside,
 };
@@ -293,8 +295,8 @@ impl Place {
         }
     }
 
-    /// Note what is known of waits without a row: all attempts, whose answers were owed, the number
-    /// of those that are missing, and the names of processes.
+    /// Note what is known of waits without a row: all attempts, whose answers were owed, which
+    /// connections are older, the number of those that are missing, and the names of processes.
     pub(crate) fn note_waits(&mut self, waits: &Waits, processes: String) {
         let missing = self.missing.waits.saturating_add(waits.lost);
         let Some(current) = &mut self.current else {
@@ -303,7 +305,8 @@ impl Place {
         let file = &mut current.messages;
         file.add_fact(LOST_WAITS, missing.to_string());
         file.add_fact(PROCESSES, processes);
-        file.add_fact(OWED, of_owed(&waits.owed));
+        file.add_fact(OWED, of_sockets(&waits.owed));
+        file.add_fact(OLDER, of_sockets(&waits.older));
         if let Ok(attempts) = of_attempts(&waits.attempts) {
             file.add_fact(ATTEMPTS, attempts);
         }

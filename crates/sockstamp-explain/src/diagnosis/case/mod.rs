@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::descriptors::Descriptors;
-use sockstamp_model::flow::{Flow, NetnsInode, Protocol, canonical};
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Waits};
@@ -123,6 +123,8 @@ pub struct Case {
     sends: Sends,
     /// Questions that were not asked at once.
     questions: Questions,
+    /// Sockets of connections that are older than the measurement.
+    older: BTreeSet<SocketCookie>,
     /// When the measurement ended, where that is known.
     end: Option<slow::Moment>,
 }
@@ -158,6 +160,7 @@ impl Case {
             hidden: BTreeSet::new(),
             sends: Sends::default(),
             questions: Questions::default(),
+            older: BTreeSet::new(),
             end: None,
         }
     }
@@ -224,6 +227,7 @@ impl Case {
                 None => self.keep(slow),
             }
         }
+        self.older.extend(&waits.older);
         self.left_out = self.left_out.saturating_add(waits.lost);
         self.untold = self.untold.saturating_add(waits.untold);
         self.untold = self.untold.saturating_add(waits.untold_drops);

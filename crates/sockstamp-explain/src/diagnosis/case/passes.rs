@@ -49,6 +49,9 @@ impl Case {
                 .own_pairs
                 .contains(&(flow.netns, flow.local, flow.remote))
         });
+        for wait in &mut waits {
+            wait.is_new &= !self.older.contains(&wait.flow.cookie);
+        }
         away::settle(&mut waits, &self.tried, &self.sending);
         let mut notes = Vec::new();
         match self.scope.is_command {

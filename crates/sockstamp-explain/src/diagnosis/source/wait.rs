@@ -52,7 +52,11 @@ pub(in super::super) fn of_wait(wait: &Wait) -> Slow {
 }
 
 /// A look at a socket knows who opened it, and not when: nothing has come, if it is for one answer.
+/// A wait that began before the measurement has an older connection.
 fn is_new(wait: &Wait) -> bool {
+    if wait.inside < wait.lasted {
+        return false;
+    }
     let receives = wait
         .evidence
         .connection
