@@ -51,9 +51,11 @@ pub(in crate::diagnosis) fn join(
     };
     let mut joined = openings::join(waits, flows.values(), slow);
     for found in flows.values() {
-        restart(waits, found);
         let first = found.first().map(|&first| &waits[first]);
+        let clocks = first.and_then(|first| sending.get(&first.socket()));
         let rtt = first.map_or(0, &rtt);
+        restart(waits, found, clocks, rtt);
+        let first = found.first().map(|&first| &waits[first]);
         // All that comes to one question is one answer, however late it is read.
         let gap = match first.is_some_and(asks_once) {
             true => Nanos(u64::MAX),
@@ -119,36 +121,85 @@ fn streams(waits: &[Slow], joined: &[usize], may_go_on: impl Fn(&Slow) -> bool) 
     streams
 }
 
-/// Tell slow start after a pause from that of a new connection.
-fn restart(waits: &mut [Slow], found: &[usize]) {
-    let sent = |of: &&usize| waits[**of].parts.of(Node::DeliveryCongestion) > 0;
+/// Round trips of a full window after which slow start is over: from ten segments, each doubles the
+/// window, and no buffer holds more than it has then.
+const ROUNDS: u64 = 12;
+
+/// A connection's slow start.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    node: Node,
+    /// The pause before it.
+    pause: Option<u64>,
+    /// Time of a full window until it is over.
+    left: u64,
+}
+
+impl Start {
+    /// `rtt`: the smallest round trip, 0 where that is not known.
+    const fn new(node: Node, pause: Option<u64>, rtt: u64) -> Self {
+        let left = match rtt {
+            0 => u64::MAX,
+            rtt => rtt.saturating_mul(ROUNDS),
+        };
+        Self { node, pause, left }
+    }
+}
+
+/// Give the time of a full window to slow start, while that lasts: after a pause of the connection,
+/// or from its beginning, if that was seen. A loss ends it.
+fn restart(waits: &mut [Slow], found: &[usize], sending: Option<&Sending>, rtt: u64) {
+    let sent = |of: &&usize| waits[**of].key.root == Node::Delivery;
     let sent: Vec<_> = found.iter().filter(sent).copied().collect();
     let mut end = None;
     let mut pauses = Vec::new();
     for &of in &sent {
         let pause = end.map(|end| waits[of].begin.saturating_sub(end));
-        pauses.push(pause);
+        pauses.push(pause.filter(|pause| *pause > TIMEOUT));
         end = end.max(Some(waits[of].end));
     }
-    let has_paused = pauses.iter().flatten().any(|pause| *pause > TIMEOUT);
-    let mut last = None;
-    for (&of, pause) in sent.iter().zip(pauses) {
-        let wait = &mut waits[of];
-        last = match pause {
-            Some(pause) if pause > TIMEOUT => Some(Some(pause)),
-            Some(_) => last,
-            None => Some(None),
-        };
-        let node = match last.flatten() {
-            Some(_) => Node::DeliveryRestart,
-            None if wait.is_new => Node::DeliveryStart,
-            None if has_paused => Node::DeliveryRestart,
-            None => continue,
-        };
-        wait.seen.pause = last.flatten();
-        wait.parts
-            .give(|node| node == Node::DeliveryCongestion, node);
+    if has_sent_between(waits, &sent, sending) {
+        pauses.fill(None);
     }
+    let first = sent.first().map(|&of| &waits[of]);
+    let mut start = match first {
+        Some(first) if first.is_new => Some(Start::new(Node::DeliveryStart, None, rtt)),
+        // Where it pauses, it did before.
+        _ if pauses.iter().any(Option::is_some) => {
+            Some(Start::new(Node::DeliveryRestart, None, rtt))
+        }
+        _ => None,
+    };
+    for (of, pause) in sent.into_iter().zip(pauses) {
+        let wait = &mut waits[of];
+        if pause.is_some() {
+            start = Some(Start::new(Node::DeliveryRestart, pause, rtt));
+        }
+        let Some(now) = &mut start else { continue };
+        let slow = wait.parts.of(Node::DeliveryCongestion).min(now.left);
+        now.left -= slow;
+        if slow > 0 {
+            wait.seen.pause = now.pause;
+            wait.parts.shift(Node::DeliveryCongestion, now.node, slow);
+        }
+        if wait.seen.resent > 0 {
+            start = None;
+        }
+    }
+}
+
+/// Return true if a connection sent twice as much as these waits: what it sent quickly lies between
+/// them, so that nothing shows its pauses.
+fn has_sent_between(waits: &[Slow], sent: &[usize], sending: Option<&Sending>) -> bool {
+    let Some(sending) = sending.filter(|sending| sending.connection.segment > 0) else {
+        return false;
+    };
+    let bytes = sent.iter().map(|&of| &waits[of]);
+    let bytes: u64 = bytes
+        .map(|wait| wait.seen.bytes.saturating_mul(u64::from(wait.weight)))
+        .sum();
+    let segments = bytes.div_ceil(u64::from(sending.connection.segment)) + sent.len() as u64;
+    u64::from(sending.sends) > segments.saturating_mul(2)
 }
 
 /// Return for each wait whether its connection always has a question open: it may be a worker or a

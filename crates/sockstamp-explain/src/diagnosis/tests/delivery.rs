@@ -244,9 +244,75 @@ fn a_window_that_is_small_after_pauses_is_slow_start() {
         sentence.contains("slow start") && sentence.contains("pauses of at least 1.76 s"),
         "{sentence}"
     );
-    let mut new = sent(to, 0, Part::Cwnd, 1_400);
+    let mut new = sent(to, 0, Part::Cwnd, 700);
     new.opened = Some(Opened::Accepted);
     assert_eq!(told(&[new]).findings, []);
+}
+
+/// Twelve round trips of 60 ms double a window often enough for any path.
+#[test]
+fn slow_start_ends() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let mut long: Vec<_> = (0..4)
+        .map(|of| sent(to, 1_000 + of * 1_450, Part::Cwnd, 1_400))
+        .collect();
+    long.iter_mut()
+        .for_each(|message| message.opened = Some(Opened::Accepted));
+    let finding = &told(&long).findings[0];
+    assert_eq!(finding.node, Node::DeliveryCongestion, "{finding:?}");
+    // The last of these comes after a pause, and the others are one burst.
+    long[3].stamps.entry = at(7_000);
+    let parts = told(&long).findings[0].parts.clone();
+    let restart = parts.get(&Node::DeliveryRestart);
+    // Ten of 1,400 ms are no loss.
+    assert_eq!(restart, Some(&(720 * MS * 1_390 / 1_400)), "{parts:?}");
+}
+
+#[test]
+fn what_was_sent_between_slow_sends_leaves_no_pause() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |sends| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..4 {
+            let mut message = sent(to, of * 2_000, Part::Cwnd, 240);
+            message.bytes = 100_000;
+            case.message(&message);
+        }
+        let connection = Connection {
+            segment: 1_448,
+            ..Connection::default()
+        };
+        case.waits(&Waits {
+            sending: vec![Sending {
+                sends,
+                ..sending(to, connection)
+            }],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings[0].node
+    };
+    assert_eq!(told(280), Node::DeliveryRestart);
+    assert_eq!(told(2_800), Node::DeliveryCongestion);
+}
+
+#[test]
+fn a_connection_that_is_older_than_the_measurement_is_in_no_slow_start_of_its_own() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let told = |older| {
+        let mut case = Case::new(Scope::default());
+        for of in 0..4 {
+            let mut message = sent(to, 1_000 + of * 250, Part::Cwnd, 150);
+            message.opened = Some(Opened::Accepted);
+            case.message(&message);
+        }
+        case.waits(&Waits {
+            older,
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings
+    };
+    assert_eq!(told(Vec::new()), []);
+    assert_eq!(told(vec![to.cookie])[0].node, Node::DeliveryCongestion);
 }
 
 #[test]
