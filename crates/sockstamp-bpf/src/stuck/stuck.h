@@ -32,6 +32,7 @@ struct stuck_socket {
 	__u64 first_sent_us; /* the first segment in flight, or the last acknowledged */
 	__u64 delivered_us; /* the last acknowledgement of data, or the first segment in flight */
 	__u64 oldest_ago; /* of a listener: since the oldest connection was established */
+	__u64 acknowledged; /* bytes, in its life */
 	__u32 syn_sent_ago_us; /* of a connection that is not established */
 	__u32 backlog; /* of a listener: connections that are not accepted */
 	__u32 copied_seq;

@@ -142,6 +142,7 @@ static __always_inline void stuck_bytes(struct stuck_socket *found, const struct
 	found->write_seq = tp->write_seq;
 	found->sends = tp->data_segs_out;
 	found->receives = tp->data_segs_in;
+	found->acknowledged = tp->bytes_acked;
 	found->send_queue = sk->sk_wmem_queued;
 	found->send_buffer = sk->sk_sndbuf;
 	found->retransmits = tp->inet_conn.icsk_retransmits;

@@ -74,6 +74,7 @@ struct Clocks {
     reordered: u32,
     sends: u32,
     receives: u32,
+    acknowledged: u64,
 }
 
 impl Clocks {
@@ -87,6 +88,7 @@ impl Clocks {
             reordered: socket.connection.reordered,
             sends: socket.connection.sends,
             receives: socket.connection.receives,
+            acknowledged: socket.acknowledged,
         }
     }
 
@@ -100,6 +102,7 @@ impl Clocks {
             reordered: self.reordered.saturating_sub(before.reordered),
             sends: self.sends.saturating_sub(before.sends),
             receives: self.receives.saturating_sub(before.receives),
+            acknowledged: self.acknowledged.saturating_sub(before.acknowledged),
         }
     }
 }
@@ -186,6 +189,7 @@ impl History {
             reordered: seen.reordered,
             sends: seen.sends,
             receives: seen.receives,
+            acknowledged: seen.acknowledged,
             connection: record::connection(&socket.connection)?,
         };
         (seen.sends > 0 || sending.goes_on()).then_some(sending)

@@ -166,6 +166,8 @@ pub(super) struct Seen {
     pub(super) sets_pace: bool,
     /// What others sent to the same peer arrived, and none of it was sent again.
     pub(super) others_arrive: bool,
+    /// Segments of full size arrived on this connection, or on others to the same peer.
+    pub(super) large_arrive: bool,
     /// Other connections of the service whose peers have room.
     pub(super) others: usize,
     /// It is a part of a wait whose rest somebody else has.

@@ -97,7 +97,7 @@ impl Support {
         let never_arrived = |counted: &Counted<'_>| counted.wait.is_unacknowledged();
         let vanishes = |counted: &Counted<'_>| {
             let seen = &counted.wait.seen;
-            never_arrived(counted) && seen.is_large && seen.others_arrive
+            never_arrived(counted) && seen.is_large && seen.others_arrive && !seen.large_arrive
         };
         let least = if account.counted.iter().all(vanishes) {
             2

@@ -198,6 +198,8 @@ pub struct Sending {
     pub sends: u32,
     /// Segments with data that it received meanwhile.
     pub receives: u32,
+    /// Bytes of it that were acknowledged meanwhile.
+    pub acknowledged: u64,
     /// The connection at the last look.
     pub connection: Connection,
 }

@@ -151,6 +151,7 @@ pub(super) fn sending(flow: Flow, connection: Connection) -> Sending {
         reordered: 0,
         sends: 0,
         receives: 0,
+        acknowledged: 0,
         connection,
     }
 }

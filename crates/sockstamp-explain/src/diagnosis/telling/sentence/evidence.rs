@@ -347,5 +347,6 @@ pub(super) fn only_large(account: &Account<'_>) -> bool {
         .map(|wait| &wait.seen)
         .peekable();
     let comes = |seen: &Seen| seen.heard_since || seen.others_arrive || account.answered >= OTHERS;
-    lost.peek().is_some() && lost.all(|seen| seen.is_large && seen.resent > 0 && comes(seen))
+    let vanishes = |seen: &Seen| seen.is_large && !seen.large_arrive && seen.resent > 0;
+    lost.peek().is_some() && lost.all(|seen| vanishes(seen) && comes(seen))
 }
