@@ -97,13 +97,7 @@ impl Counted {
             new.reason.clone(),
         );
         match self.dropped.entry(ends) {
-            Entry::Occupied(held) => {
-                let held = held.into_mut();
-                held.packets += new.packets;
-                held.syns += new.syns;
-                held.last = held.last.max(new.last);
-                held.came |= new.came;
-            }
+            Entry::Occupied(held) => held.into_mut().add(&new),
             Entry::Vacant(place) if has_room => {
                 place.insert(new);
             }

@@ -204,6 +204,17 @@ pub struct Sending {
     pub connection: Connection,
 }
 
+impl Dropped {
+    /// Add more of the same connection and reason.
+    pub fn add(&mut self, more: &Self) {
+        self.packets = self.packets.saturating_add(more.packets);
+        self.syns = self.syns.saturating_add(more.syns);
+        self.first = self.first.min(more.first);
+        self.last = self.last.max(more.last);
+        self.came |= more.came;
+    }
+}
+
 impl Sending {
     /// Return true if it has data under way, or a rate of its own.
     #[must_use]

@@ -253,11 +253,7 @@ impl Case {
             more.first.as_nanos() <= one.last.as_nanos().saturating_add(MINUTE)
         };
         if let Some(one) = known.filter(follows) {
-            one.packets = one.packets.saturating_add(more.packets);
-            one.syns = one.syns.saturating_add(more.syns);
-            one.first = one.first.min(more.first);
-            one.last = one.last.max(more.last);
-            one.came |= more.came;
+            one.add(more);
         } else if more.packets > 0 {
             self.drops_anew(ends, more);
         }
