@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::wait::End;
+use sockstamp_model::wait::{Attempts, End, Kind};
 
 use crate::diagnosis::evidence::sleep::Sleep;
 use crate::diagnosis::slow::{Key, Slow};
@@ -13,6 +13,54 @@ use crate::diagnosis::tree::Node;
 
 /// Clients wait as long for news that may not come.
 const LONG: u64 = 1_000_000_000;
+
+/// People set timers to whole seconds, or to half of one.
+const STEP: u64 = 500_000_000;
+/// A timer's end is seen as much later at most, and a hundredth of its time.
+const LATE: u64 = 50_000_000;
+/// Timers of milliseconds may end so early.
+const EARLY: u64 = 2_000_000;
+
+/// Return true if all times are those of one timer, by its length: other lengths are alike by
+/// chance.
+fn are_of_timer(least: u64, most: u64) -> bool {
+    let step = (least.saturating_add(EARLY) / STEP).saturating_mul(STEP);
+    step >= LONG && most <= step.saturating_add(LATE + step / 100)
+}
+
+/// Requests that processes have answered, and questions that they asked.
+#[derive(Debug, Clone, Default)]
+pub(in crate::diagnosis) struct Asked(BTreeMap<u32, [u64; 2]>);
+
+impl Asked {
+    /// Processes that are kept.
+    const MOST: usize = 1 << 14;
+
+    pub(in crate::diagnosis) fn add(&mut self, attempts: &Attempts) {
+        let place = match attempts.key.kind {
+            Kind::Service => 0,
+            Kind::Answer => 1,
+            _ => return,
+        };
+        if self.0.len() < Self::MOST || self.0.contains_key(&attempts.key.pid) {
+            let counts = self.0.entry(attempts.key.pid).or_default();
+            counts[place] = counts[place].saturating_add(attempts.count);
+        }
+    }
+
+    /// Return true if the service of a wait asks others again and again for each request: it may
+    /// look whether something is done, and sleep between two looks.
+    fn looks_for(&self, wait: &Slow) -> bool {
+        const AGAIN: u64 = 4;
+        let there = wait.seen.there.as_ref();
+        let pid = match wait.key.root {
+            Node::Service => Some(wait.pid),
+            _ => there.and_then(|there| there.process.as_ref().map(|(pid, _)| *pid)),
+        };
+        let counts = pid.and_then(|pid| self.0.get(&pid));
+        counts.is_some_and(|[requests, questions]| *questions > requests.saturating_mul(AGAIN))
+    }
+}
 
 /// Mark as always `open` what services hold, by what its askers see. `quick`: the other answers of
 /// each key, without which all that the service answers is slow.
@@ -92,12 +140,12 @@ pub(in crate::diagnosis) fn for_all(waits: &mut [Slow], open: &[bool], slow: Nan
         .for_each(|of| waits[of].seen.for_news = true);
 }
 
-/// Return true for long times that are all the same to a twentieth: those of a timer.
+/// Return true for long times that are all those of one timer.
 fn are_long_alike(times: &[u64]) -> bool {
     const LEAST: usize = 3;
     let least = times.iter().min().copied().unwrap_or(0);
     let most = times.iter().max().copied().unwrap_or(0);
-    times.len() >= LEAST && least >= LONG && (most - least) * 20 <= most
+    times.len() >= LEAST && are_of_timer(least, most)
 }
 
 /// Return true if these waits end at the same moments, on half of their connections or more each,
@@ -152,7 +200,8 @@ pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTr
             !is_seen && !asks.contains(&waits[*of].pid)
         };
         let is_mostly_quick = quick.get(key).copied().unwrap_or(0) >= found.len() as u64 * 10;
-        let are_alike = found.len() >= LEAST && least >= LONG && (most - least) * 100 <= most;
+        let is_same = (most - least) * 100 <= most && are_of_timer(least, most);
+        let are_alike = found.len() >= LEAST && is_same;
         if key.root == Node::Service && is_mostly_quick && are_alike && found.iter().all(is_unseen)
         {
             found.into_iter().for_each(|of| open[of] = true);
@@ -161,11 +210,13 @@ pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTr
 }
 
 /// Mark and note what an idle event loop answers after the same long time, while it answers as many
-/// others at once: polls that brought no news, also behind a proxy.
+/// others at once: polls that brought no news, also behind a proxy. A program that itself asks
+/// again and again meanwhile is another thing.
 pub(in crate::diagnosis) fn polls(
     waits: &mut [Slow],
     open: &mut [bool],
     quick: &BTreeMap<Key, u64>,
+    asked: &Asked,
 ) {
     let mut polls = Vec::new();
     for (key, mut found) in by_key(waits) {
@@ -178,7 +229,8 @@ pub(in crate::diagnosis) fn polls(
             End::Open => waits[of].time() <= most,
             _ => waits[of].time() >= LONG,
         });
-        let are_idle = found.iter().all(|&of| waits[of].seen.idle);
+        let is_idle = |wait: &Slow| wait.seen.idle && !asked.looks_for(wait);
+        let are_idle = found.iter().all(|&of| is_idle(&waits[of]));
         if are_idle && all >= times.len() as u64 * 2 && are_long_alike(&times) {
             polls.extend(found);
         }

@@ -274,7 +274,7 @@ fn an_event_loop_here_that_asks_nobody_waits_for_news() {
 /// As a long poll that a proxy passes on: somebody waits for it, and gets it when its time is over.
 #[test]
 fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polled() {
-    let told = |times: [u64; 4], all: u64| {
+    let told_of = |times: [u64; 4], all: u64, looks: u64| {
         let mut case = Case::new(Scope::default());
         for (of, time) in (0_u16..).zip(times) {
             let to = flow(&format!("10.0.0.1:4000{of}"), "10.0.0.2:8080");
@@ -297,14 +297,27 @@ fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polle
             comm: "proxy".into(),
             ..tried(Kind::Answer, "10.0.0.2:8080", all, 0)
         };
+        let of_service = |kind, service, count| {
+            let mut tried = tried(kind, service, count, 0);
+            (tried.comm, tried.key.pid) = ("node".into(), 20);
+            tried
+        };
+        let requests = of_service(Kind::Service, "10.0.0.2:8080", all);
+        let questions = of_service(Kind::Answer, "10.0.0.3:5432", looks);
         case.waits(&Waits {
-            attempts: vec![attempts],
+            attempts: vec![attempts, requests, questions],
             ..Waits::default()
         });
         let found = case.diagnose(&summary()).findings;
         found.iter().any(|found| found.node.root() == Node::Answer)
     };
+    let told = |times, all| told_of(times, all, 0);
     assert!(!told([2_001, 2_000, 2_003, 2_001], 8));
+    // A question for each request is that of a proxy; more look whether something is done.
+    assert!(!told_of([2_001, 2_000, 2_003, 2_001], 8, 8));
+    assert!(told_of([2_001, 2_000, 2_003, 2_001], 8, 160));
+    // No timer has such a length.
+    assert!(told([2_301, 2_300, 2_303, 2_301], 8));
     // All that it answers is slow; or after times of all lengths, or no long one.
     assert!(told([2_001, 2_000, 2_003, 2_001], 5));
     assert!(told([2_001, 1_000, 1_400, 1_700], 8));
