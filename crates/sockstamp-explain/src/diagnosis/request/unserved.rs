@@ -35,7 +35,7 @@ pub(in crate::diagnosis) fn settle(
     counted: &BTreeSet<&Key>,
 ) {
     let answering = answering(waits, sending);
-    let polls = polls(waits, open);
+    let polls = Polls::new(waits, open);
     let known = waits.iter_mut().zip(open);
     for (wait, open) in known.filter(|(wait, _)| is_unserved(wait)) {
         if is_asleep(wait) {
@@ -44,7 +44,7 @@ pub(in crate::diagnosis) fn settle(
         }
         let is_held = match wait.how {
             End::Open => *open || wait.seen.may_push,
-            _ if polls.contains(&wait.key) => true,
+            _ if polls.are_more_of(wait) => true,
             _ => {
                 let answers = counted.contains(&wait.key) || answering.contains(&place(wait));
                 wait.seen.may_push && !answers
@@ -54,12 +54,42 @@ pub(in crate::diagnosis) fn settle(
     }
 }
 
-/// Return the keys of which answers were found to be held until there was news.
-fn polls(waits: &[Slow], open: &[bool]) -> BTreeSet<Key> {
-    let known = waits.iter().zip(open);
-    let held = known.filter(|(wait, open)| **open && !is_unserved(wait));
-    let held = held.filter(|(wait, _)| wait.key.root == Node::Service);
-    held.map(|(wait, _)| wait.key.clone()).collect()
+/// Answers that were found to be held until there was news, by the connections that had them.
+struct Polls {
+    connections: BTreeSet<Socket>,
+    /// The services most of whose clients are such: those that ended, too, as far as one knows.
+    services: BTreeSet<Key>,
+}
+
+impl Polls {
+    fn new(waits: &[Slow], open: &[bool]) -> Self {
+        let of_services = || {
+            let known = waits.iter().zip(open);
+            known.filter(|(wait, _)| wait.key.root == Node::Service)
+        };
+        let held = of_services().filter(|(wait, open)| **open && !is_unserved(wait));
+        let mut clients = BTreeMap::<&Key, [BTreeSet<Socket>; 2]>::new();
+        let mut connections = BTreeSet::new();
+        for (wait, _) in held {
+            connections.insert(wait.socket());
+            clients.entry(&wait.key).or_default()[0].insert(wait.socket());
+        }
+        let ended = of_services().filter(|(wait, _)| has_ended(wait));
+        for (wait, _) in ended.filter(|(wait, _)| !connections.contains(&wait.socket())) {
+            clients.entry(&wait.key).or_default()[1].insert(wait.socket());
+        }
+        let are_most = |(_, [held, ended]): &(_, [BTreeSet<_>; 2])| held.len() > ended.len();
+        let services = clients.into_iter().filter(are_most);
+        Self {
+            services: services.map(|(key, _)| key.clone()).collect(),
+            connections,
+        }
+    }
+
+    /// Return true for a request that ended without an answer, and may be one more of these.
+    fn are_more_of(&self, wait: &Slow) -> bool {
+        self.connections.contains(&wait.socket()) || self.services.contains(&wait.key)
+    }
 }
 
 type Place = (NetnsInode, u16);

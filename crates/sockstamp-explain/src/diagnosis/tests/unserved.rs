@@ -95,6 +95,34 @@ fn clients_that_give_up_had_asked_if_the_service_answers_at_all() {
     );
 }
 
+/// A connection to which a service pushes now and then, as a subscriber's, tells nothing of the
+/// requests of others.
+#[test]
+fn one_that_is_pushed_to_hides_no_requests_of_others() {
+    let told = |subscribers: u64| {
+        let pushed = (0..subscribers).flat_map(|of| {
+            (0..4).map(move |turn| {
+                let mut pushed = wait(Kind::Service, End::Data, turn * 1_900, 1_800);
+                pushed.flow = flow("10.0.0.1:80", &format!("10.0.0.3:{}", 50_000 + of));
+                pushed.opened = Some(Opened::Accepted);
+                pushed
+            })
+        });
+        let ended = requests(End::ClosedByPeer, 1_000, 1);
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: pushed.chain(ended).collect(),
+            attempts: vec![tried(Kind::Service, "10.0.0.1:80", 30, 0)],
+            ..Waits::default()
+        });
+        let found = case.diagnose(&summary()).findings;
+        found.iter().any(|found| found.failure.is_some())
+    };
+    assert!(told(1));
+    // Where most are polls, those that ended may have been some.
+    assert!(!told(8));
+}
+
 /// A proxy hangs because what it asks does.
 #[test]
 fn an_open_request_yields_to_the_question_for_it() {
