@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
@@ -199,14 +200,7 @@ impl Case {
             waits.extend(account.counted.iter().map(|counted| counted.wait));
             false
         });
-        let notes = pushed.iter().flat_map(|(key, waits)| {
-            let (ended, asked): (Vec<_>, Vec<_>) =
-                waits.iter().partition(|wait| unserved::has_ended(wait));
-            let unasked = unserved::note(key, &ended);
-            [unasked, telling::note(&asked, summary.duration)]
-        });
-        let notes = notes.flatten().collect();
-        (accounts, notes)
+        (accounts, notes_of(&pushed, summary.duration))
     }
 
     /// Hold each account against what was tried, and what was answered.
@@ -262,6 +256,22 @@ impl Case {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
         (varied(findings), notes)
     }
+}
+
+/// Return notes of what may be pushed, and of what may be asked now and then.
+fn notes_of(pushed: &BTreeMap<Key, Vec<&Slow>>, duration: Nanos) -> Vec<String> {
+    let (mut notes, mut rest) = (Vec::new(), Vec::new());
+    for (key, waits) in pushed {
+        let (ended, asked): (Vec<_>, Vec<_>) =
+            waits.iter().partition(|wait| unserved::has_ended(wait));
+        notes.extend(unserved::note(key, &ended));
+        match telling::are_seldom(&asked, duration) {
+            true => rest.extend(asked),
+            false => notes.extend(telling::note(&asked, duration)),
+        }
+    }
+    notes.extend(telling::seldom(&rest));
+    notes
 }
 
 /// Return the waits that carry the deepest node, where they are worth a finding alone.

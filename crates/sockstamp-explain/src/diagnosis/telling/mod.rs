@@ -5,7 +5,7 @@ mod asleep;
 mod sentence;
 pub(super) mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
@@ -169,6 +169,39 @@ fn next(finding: &Finding) -> String {
 /// A note is about connections that have a question open for one part in so many of the time.
 const SELDOM: u64 = 20;
 
+/// Return the time for which connections have a question open on average, and their number.
+fn open_on_each(waits: &[&Slow]) -> (Nanos, u64) {
+    let connections: BTreeSet<_> = waits.iter().map(|wait| wait.socket()).collect();
+    let connections = connections.len() as u64;
+    let open: u64 = waits.iter().map(|wait| wait.time()).sum();
+    (Nanos(open / connections.max(1)), connections)
+}
+
+/// Return true for connections that have a question open now and then: who asks so waits for no
+/// news, and may have had a slow answer, or not.
+pub(super) fn are_seldom(waits: &[&Slow], duration: Nanos) -> bool {
+    open_on_each(waits).0.0.saturating_mul(SELDOM) < duration.0
+}
+
+/// Return a note that counts such waits of programs and services, if there are some.
+pub(super) fn seldom(waits: &[&Slow]) -> Option<String> {
+    let longest = waits.iter().map(|wait| wait.time()).max()?;
+    let keys: BTreeSet<_> = waits.iter().map(|wait| &wait.key).collect();
+    let first = keys.first()?;
+    let others = match keys.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {}", counted(others as u64, "other")),
+    };
+    Some(format!(
+        "{} of {} and {}{others}, at most {}, may be for news or for slow answers, seldom, and are in no \
+         finding",
+        counted(waits.len() as u64, "slow wait"),
+        first.program,
+        service(first.service),
+        Nanos(longest)
+    ))
+}
+
 /// Return a note about connections that mostly have a question open, if there are some, of a
 /// measurement of this length.
 pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
@@ -178,21 +211,9 @@ pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
         .map(|wait| wait.time().max(wait.seen.age))
         .max()?;
     let key = &first.key;
-    let mut flows = BTreeMap::<_, u64>::new();
-    for wait in waits {
-        *flows.entry(wait.socket()).or_default() += wait.time();
-    }
-    let open = Nanos(flows.values().sum::<u64>() / flows.len() as u64);
-    // Who asks now and then waits for no news.
-    if open.0.saturating_mul(SELDOM) < duration.0 {
-        return None;
-    }
-    let connections = counted(flows.len() as u64, "connection");
-    let of_each = if flows.len() > 1 {
-        " each on average"
-    } else {
-        ""
-    };
+    let (open, flows) = open_on_each(waits);
+    let connections = counted(flows, "connection");
+    let of_each = if flows > 1 { " each on average" } else { "" };
     let service = service(key.service);
     let program = &key.program;
     let times = format!(

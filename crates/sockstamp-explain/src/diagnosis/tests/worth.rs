@@ -141,6 +141,23 @@ fn rare_waits_that_have_half_of_the_time_of_all_are_a_note() {
     assert_eq!(told(20).notes, [""; 0]);
 }
 
+/// As of one of two pollers that has asked twice.
+#[test]
+fn what_may_be_for_news_and_is_seldom_is_counted() {
+    let asked = |times: &[u64]| {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+        let asked = times
+            .iter()
+            .enumerate()
+            .map(|(of, time)| answer(to, "app", 1_000 + of as u64 * (time + 1), *time));
+        told(&asked.collect::<Vec<_>>()).notes
+    };
+    let seldom = "2 slow waits of app and 10.0.0.2:6379, at most 150 ms, may be for news or for slow \
+                  answers, seldom, and are in no finding";
+    assert_eq!(asked(&[150, 150]), [seldom]);
+    assert!(asked(&[400, 400])[0].contains("waits for 10.0.0.2:6379 for 800 ms"));
+}
+
 #[test]
 fn waits_and_counts_that_found_no_room_are_told_apart() {
     let mut case = Case::new(Scope::default()).of_at_most(1);
