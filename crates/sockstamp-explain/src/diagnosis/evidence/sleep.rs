@@ -15,10 +15,12 @@ pub enum Sleep {
     Stopped,
     /// Its cgroup is frozen.
     Frozen,
-    /// A file system on the network.
+    /// A file system of another host, or of a program.
     NetworkFiles,
-    /// A disk, or another sleep that no signal ends.
+    /// A disk or a file system.
     Disk,
+    /// A sleep that no signal ends, in this function of the kernel; empty where that is not known.
+    Uninterruptible(Name),
     /// Memory: its cgroup has as much as it may have.
     Memory,
     /// A lock on a file.
@@ -112,6 +114,7 @@ impl Sleep {
                 | Self::Frozen
                 | Self::NetworkFiles
                 | Self::Disk
+                | Self::Uninterruptible(_)
                 | Self::Memory
                 | Self::Fifo
                 | Self::FileLock
@@ -152,7 +155,7 @@ impl Sleep {
             // Signals end such a sleep, unless its task is frozen where it sleeps (TASK_FREEZABLE,
             // v6.1).
             ('D', Some(Self::Lock | Self::Timer | Self::Unix | Self::Accept)) => Some(Self::Frozen),
-            ('D', _) => Some(Self::Disk),
+            ('D', _) => Some(uninterruptible(place)),
             (_, Some(sleep)) => Some(sleep),
             (_, None) if is_locked_out(title) => Some(Self::SessionLock),
             (_, None) if waits_for_standby(title) => Some(Self::Standby),
@@ -189,13 +192,23 @@ impl Sleep {
                 )
                 .into();
             }
+            Self::Uninterruptible(place) if place.is_empty() => {
+                "a sleep that no signal ends (state D): a disk, a file system, memory, or a lock of the \
+                 kernel"
+            }
+            Self::Uninterruptible(place) => {
+                return format!(
+                    "a sleep of the kernel's that no signal ends (state D, in {place})"
+                )
+                .into();
+            }
             Self::Standby => "a standby that has not confirmed, by their titles (waiting for)",
             Self::More => "for more data on the same connection",
             Self::Accept => "new connections (accept)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
             Self::Frozen => "they are frozen (cgroup.freeze, freezer.state)",
             Self::Fifo => "a FIFO that they open, and whose other end nobody has open (open)",
-            Self::NetworkFiles => "a file system on the network",
+            Self::NetworkFiles => "a file system of another host or program (NFS, CIFS, FUSE)",
             Self::Disk => "a disk or file system (state D)",
             Self::Memory => {
                 "memory: their cgroup has as much as it may have (memory.high, memory.limit_in_bytes)"
@@ -213,6 +226,51 @@ impl Sleep {
         };
         words.into()
     }
+}
+
+/// Names of kernel functions in which tasks wait for a block device, or for a page or a block of a
+/// file system, by what they begin with (v5.4 to v6.18).
+const STORAGE: [&str; 22] = [
+    "folio_wait",
+    "__folio_lock",
+    "wait_on_page",
+    "__lock_page",
+    "filemap_",
+    "__filemap_",
+    "wait_on_buffer",
+    "__wait_on_buffer",
+    "__bread",
+    "submit_bio_wait",
+    "blk_",
+    "__blk",
+    "rq_qos_wait",
+    "wbt_wait",
+    "jbd2_",
+    "ext4_",
+    "xfs_",
+    "btrfs_",
+    "f2fs_",
+    "iomap_",
+    "do_blockdev_direct_IO",
+    "io_schedule",
+];
+
+/// A parent that waits in vfork(2) until its child has begun another program, or ended
+/// (`wait_for_vfork_done()`, kernel/fork.c, v6.18).
+const VFORK: [&str; 3] = ["kernel_clone", "_do_fork", "__do_sys_vfork"];
+
+/// Return what a task waits for that no signal wakes, by the kernel's function; `0` and nothing are
+/// no function.
+fn uninterruptible(place: &str) -> Sleep {
+    let begins = |name: &&str| place.starts_with(*name);
+    if STORAGE.iter().any(|name| begins(&name)) {
+        return Sleep::Disk;
+    }
+    if VFORK.iter().any(|name| begins(&name)) {
+        return Sleep::Child;
+    }
+    let place = place.trim();
+    Sleep::Uninterruptible(Name::from(if place == "0" { "" } else { place }))
 }
 
 /// PostgreSQL's processes add the word while they wait for a lock of their database
@@ -450,6 +508,20 @@ mod tests {
             Sleep::of('D', "folio_wait_bit_common", ""),
             Some(Sleep::Disk)
         );
+        assert_eq!(Sleep::of('D', "kernel_clone", ""), Some(Sleep::Child));
+        for (place, words) in [
+            ("msleep", "(state D, in msleep)"),
+            (
+                "0",
+                "a disk, a file system, memory, or a lock of the kernel",
+            ),
+        ] {
+            let sleep = Sleep::of('D', place, "").unwrap();
+            assert!(
+                sleep.is_held_up() && sleep.words().ends_with(words),
+                "{sleep:?}"
+            );
+        }
         assert_eq!(
             Sleep::of('D', "rpc_wait_bit_killable", ""),
             Some(Sleep::NetworkFiles)
