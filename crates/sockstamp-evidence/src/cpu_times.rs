@@ -21,6 +21,7 @@ struct Look {
     at: Timestamp<Monotonic>,
     ran: u64,
     waited: u64,
+    fetched: Option<u64>,
     quotas: Quotas,
 }
 
@@ -44,6 +45,10 @@ impl CpuTimes {
                     .quotas
                     .most_used_since(&first.quotas)
                     .map_or(Nanos::ZERO, |quota| quota.time),
+                fetched: last
+                    .fetched
+                    .zip(first.fetched)
+                    .map(|(last, first)| last.saturating_sub(first)),
             };
             Some((pid, cpu))
         })
@@ -55,6 +60,7 @@ fn look(pid: u32) -> Option<Look> {
         at: clock::now().ok()?,
         ran: ran(&fs::read(format!("/proc/{pid}/stat")).ok()?)?,
         waited: waited(pid),
+        fetched: fetched(&fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default()),
         quotas: Quotas::of_processes(&[pid]),
     })
 }
@@ -70,6 +76,14 @@ fn ran(stat: &[u8]) -> Option<u64> {
     let second = sysconf(SysconfVar::CLK_TCK).ok()??;
     let second = u64::try_from(second).ok().filter(|second| *second > 0)?;
     Some((user + system) * (1_000_000_000 / second))
+}
+
+/// Return the bytes that a process has had fetched from disks, by `/proc/PID/io` (proc(5)). What it
+/// writes goes there later, by other tasks.
+fn fetched(io: &str) -> Option<u64> {
+    let mut lines = io.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("read_bytes:"))?;
+    bytes.trim().parse().ok()
 }
 
 /// Return the time that its tasks have waited for a CPU: the second field of `schedstat`.
@@ -104,6 +118,13 @@ mod tests {
             .cast_unsigned();
         assert_eq!(ran(stat), Some(7 * (1_000_000_000 / second)));
         assert_eq!(ran(b"7 (a"), None);
+    }
+
+    #[test]
+    fn bytes_from_disks_are_told_from_those_of_calls() {
+        let io = "rchar: 900\nwchar: 5\nread_bytes: 4096\nwrite_bytes: 0\n";
+        assert_eq!(fetched(io), Some(4096));
+        assert_eq!(fetched(""), None);
     }
 
     #[test]

@@ -80,7 +80,8 @@ impl Evidence {
         self.waited |= answer.is_some_and(|time| time >= self.slow);
         let handshake = message.stages[Stage::ConnHandshake];
         self.connected |= handshake.is_some_and(|time| time >= self.slow);
-        if message.stages[Stage::AppService].is_some() {
+        let is_late = message.serves() && self.is_late(message);
+        if message.stages[Stage::AppService].is_some() || is_late {
             self.cpu_times.add(message.pid);
         }
         if message.stages[Stage::ConnAccept].is_some_and(|time| time >= self.slow) {

@@ -32,6 +32,16 @@ impl Case {
         }
     }
 
+    /// Return the time for which tasks of this host waited for disks, if those of a wait's process
+    /// were among them: its program had something fetched from one.
+    pub(super) fn waited_for_disks(&self, wait: &Slow) -> u64 {
+        let fetched = self.cpus.get(&wait.pid).and_then(|cpu| cpu.fetched);
+        match fetched {
+            Some(1..) => self.disks.0,
+            _ => 0,
+        }
+    }
+
     /// Return true for a connection that ended without a word, unless others to the same service
     /// got its greeting: its program may have had no use for it.
     fn may_be_unused(&self, wait: &Slow) -> bool {

@@ -108,7 +108,7 @@ impl Case {
     /// Give each wait what was seen of this host and its other connections.
     fn note(&self, waits: &mut Vec<Slow>) {
         for wait in waits.iter_mut() {
-            wait.seen.disks = self.disks.0;
+            wait.seen.disks = self.waited_for_disks(wait);
             if wait.key.root == Node::Accept {
                 wait.seen.descriptors = self.descriptors.get(&wait.pid).copied();
             }

@@ -18,6 +18,8 @@ pub struct Cpu {
     pub waited: Nanos,
     /// The time that the quota of its cgroup held its tasks since.
     pub held: Nanos,
+    /// Bytes that it read from disks since, where that may be read.
+    pub fetched: Option<u64>,
 }
 
 /// Say what processes did in the part of their services that is not known, where a bound tells.

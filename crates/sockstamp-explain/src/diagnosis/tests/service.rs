@@ -82,6 +82,7 @@ fn the_clock_of_a_process_bounds_what_it_did() {
             ran: Nanos(ran * MS),
             waited: Nanos(waited * MS),
             held: Nanos::ZERO,
+            fetched: None,
         };
         case.cpu(20, cpu);
         case.diagnose(&summary())
@@ -164,6 +165,7 @@ fn who_sleeps_behind_a_task_that_is_held_waits_for_the_quota() {
                 ran: Nanos(200 * MS),
                 waited: Nanos(waited * MS),
                 held: Nanos(held * MS),
+                fetched: None,
             },
         );
         case.diagnose(&summary())
@@ -273,7 +275,7 @@ fn connects_for_a_request_are_questions() {
 
 #[test]
 fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
-    let told = |disks: u64| {
+    let told = |disks: u64, fetched: Option<u64>| {
         let mut case = Case::new(Scope::default());
         for of in 0..6 {
             let mut wait = wait(Kind::Service, End::Data, of * 1_000, 500);
@@ -291,13 +293,20 @@ fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
                 ran: Nanos::ZERO,
                 waited: Nanos::ZERO,
                 held: Nanos::ZERO,
+                fetched,
             },
         );
         case.diagnose(&summary()).findings[0].sentence.clone()
     };
     let disk = "; tasks of this host waited for disks for 2.50 s";
-    assert!(told(2_500).contains(disk), "{}", told(2_500));
-    assert!(!told(1_000).contains("waited for disks"));
+    let read = told(2_500, Some(4_096));
+    assert!(read.contains(disk), "{read}");
+    assert!(!told(1_000, Some(4_096)).contains("waited for disks"));
+    // Those of another program, or of nobody knows whom.
+    for fetched in [Some(0), None] {
+        let other = told(2_500, fetched);
+        assert!(!other.contains("waited for disks"), "{other}");
+    }
 }
 
 /// As a program behind a CPU quota that asks a slow service for each request.
