@@ -77,7 +77,9 @@ pub(in crate::diagnosis) fn is_readers_own(account: &Account<'_>, finding: &Find
         let is_alone = seen.others == 0 && !seen.is_waited_for;
         is_alone && seen.sets_pace && seen.unread.is_none()
     };
-    let mut waits = account.counted.iter().map(|counted| counted.wait);
+    // Late acknowledgements of others beside it tell of no window.
+    let waits = account.counted.iter().map(|counted| counted.wait);
+    let mut waits = waits.filter(|wait| wait.is_mostly(Node::DeliveryWindow));
     finding.node == Node::DeliveryWindow && finding.role == Role::Serves && waits.all(is_own)
 }
 
@@ -216,6 +218,44 @@ mod tests {
         // A reader of six megabytes a minute has a large buffer to read from first.
         let buffered = read(0, std::iter::empty());
         assert_eq!(buffered.findings, []);
+    }
+
+    /// As of a page beside two films, whose acknowledgement is delayed.
+    #[test]
+    fn an_acknowledgement_beside_a_peer_that_sets_the_pace_is_no_reader() {
+        let page = flow("10.0.0.1:80", "10.0.0.3:50000");
+        let mut late = wait(Kind::Acknowledgement, End::Open, 7_900, 40);
+        (late.flow, late.comm, late.pid) = (page, "nginx".into(), 10);
+        late.opened = Some(Opened::Accepted);
+        let clocks = |of| {
+            let known = Connection {
+                min_rtt: Some(Nanos(4 * MS)),
+                peer_window: 65_536,
+                segment: 1_448,
+                unsent: if of == page { 0 } else { 100_000 },
+                ..Connection::default()
+            };
+            let sending = sending(of, known);
+            sockstamp_model::wait::Sending {
+                sends: 25,
+                window: if of == page {
+                    Nanos(0)
+                } else {
+                    sending.seen_for
+                },
+                ..sending
+            }
+        };
+        let mut case = Case::new(Scope::default());
+        pushed().for_each(|message| case.message(&message));
+        case.waits(&Waits {
+            list: vec![late],
+            sending: vec![clocks(page), clocks(flow("10.0.0.1:80", "10.0.0.2:50000"))],
+            ..Waits::default()
+        });
+        let told = case.diagnose(&summary());
+        assert_eq!(told.findings, []);
+        assert!(told.notes[0].contains("the pace itself"), "{told:?}");
     }
 
     #[test]
