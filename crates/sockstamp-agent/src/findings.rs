@@ -26,6 +26,31 @@ const MOST: usize = 1 << 12;
 /// To find them again takes a moment, and a scrape may follow at once.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Counts of waits, and of dropped packets, that found no room since the start of a session.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missing {
+    lost: u64,
+    untold: u64,
+    untold_drops: u64,
+}
+
+impl Missing {
+    const fn of(waits: &Waits) -> Self {
+        Self {
+            lost: waits.lost,
+            untold: waits.untold,
+            untold_drops: waits.untold_drops,
+        }
+    }
+
+    /// Add what is new since a look before.
+    fn add_to(self, before: Self, waits: &mut Waits) {
+        waits.lost += self.lost.saturating_sub(before.lost);
+        waits.untold += self.untold.saturating_sub(before.untold);
+        waits.untold_drops += self.untold_drops.saturating_sub(before.untold_drops);
+    }
+}
+
 /// Slow waits and messages since a moment.
 #[derive(Debug)]
 struct Watch {
@@ -73,6 +98,8 @@ pub(crate) struct Findings {
     watches: VecDeque<Watch>,
     /// As of the last look.
     open: Waits,
+    /// Waits that had found no room by then.
+    missing: Missing,
     /// The last answer.
     told: Option<(Instant, Told)>,
 }
@@ -124,6 +151,7 @@ impl Findings {
 
     fn add(&mut self, waits: &Waits) {
         let mut waits = waits.clone();
+        let missing = Missing::of(&waits);
         self.names.rename_waits(&mut waits);
         let (open, ended): (Vec<_>, Vec<_>) = waits.list.into_iter().partition(Wait::is_open);
         let attempts = Waits {
@@ -133,9 +161,11 @@ impl Findings {
             ..Waits::default()
         };
         for watch in &mut self.watches {
+            missing.add_to(self.missing, &mut watch.waits);
             watch.add(&ended, &waits.owed);
             watch.case.waits(&attempts);
         }
+        self.missing = missing;
         self.open = Waits {
             list: open,
             sending: waits.sending,
@@ -206,5 +236,28 @@ impl Told {
             ];
             exposition.add(&FINDING_LOST, labels, Value::Real(lost.as_secs_f64()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_found_no_room_since_a_watch_began_is_told() {
+        let mut findings = Findings::default();
+        findings.begin(None, Summary::default());
+        for lost in [3, 7] {
+            let waits = Waits {
+                lost,
+                untold: 2 * lost,
+                ..Waits::default()
+            };
+            findings.read(Some(&waits), &Summary::default());
+        }
+        let notes = &findings.tell(&Summary::default()).diagnosis.notes;
+        let has = |note: &str| notes.iter().any(|told| told.starts_with(note));
+        assert!(has("7 slow waits found no room"), "{notes:?}");
+        assert!(has("14 counts of quick waits"), "{notes:?}");
     }
 }

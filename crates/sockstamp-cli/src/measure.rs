@@ -157,6 +157,11 @@ pub(crate) trait Observer {
     /// Take the slow waits that are open: at the start, and a while before the end.
     fn open(&mut self, _: &[Wait]) {}
 
+    /// Return true if a diagnosis has notes of what found no room.
+    fn diagnoses(&self) -> bool {
+        false
+    }
+
     /// Return true if waits are wanted once they have ended.
     fn wants_ended_waits(&self) -> bool {
         false
@@ -219,14 +224,18 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
         self.1.waits(waits);
     }
 
+    fn ended(&mut self, waits: &[Wait]) {
+        self.0.ended(waits);
+        self.1.ended(waits);
+    }
+
     fn open(&mut self, waits: &[Wait]) {
         self.0.open(waits);
         self.1.open(waits);
     }
 
-    fn ended(&mut self, waits: &[Wait]) {
-        self.0.ended(waits);
-        self.1.ended(waits);
+    fn diagnoses(&self) -> bool {
+        self.0.diagnoses() || self.1.diagnoses()
     }
 
     fn wants_containers(&self) -> bool {
@@ -416,8 +425,10 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         })?;
     }
     let waits = session.waits()?;
-    for told in untold(&waits) {
-        complain(format_args!("{told}"));
+    if !observer.diagnoses() {
+        for told in untold(&waits) {
+            complain(format_args!("{told}"));
+        }
     }
     observer.waits(&waits);
     drop(dropped);

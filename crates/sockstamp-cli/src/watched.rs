@@ -71,6 +71,10 @@ impl Observer for Watched {
         self.case.message(&message);
     }
 
+    fn diagnoses(&self) -> bool {
+        true
+    }
+
     fn round_is_over(&mut self) -> bool {
         if let Some(evidence) = &mut self.evidence {
             evidence.look(&self.case);

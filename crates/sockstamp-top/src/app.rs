@@ -185,6 +185,11 @@ impl App {
         }
     }
 
+    /// Return the notes of the diagnosis; they are of no group.
+    pub(super) fn notes(&self) -> &[String] {
+        self.diagnosis.as_ref().map_or(&[], |found| &found.notes)
+    }
+
     /// Show a page, or the view again; what it shows is looked at anew.
     fn turn_to(&mut self, page: Option<Page>) {
         (self.page, self.look, self.diagnosis) = (page, None, None);

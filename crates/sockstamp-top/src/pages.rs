@@ -113,8 +113,15 @@ fn findings(app: &App, width: usize, paint: Paint) -> Vec<Line<'static>> {
     });
     let sentences: Vec<_> = sentences.collect();
     let lines = sentences.iter().flat_map(|sentence| sentence.lines());
+    let lines = lines.map(|line| Line::styled(line.to_owned(), paint.title()));
+    let notes = app
+        .notes()
+        .iter()
+        .map(|note| paragraph::wrapped_to(width, " note:", note.split(' '), ""));
+    let notes: Vec<_> = notes.collect();
+    let of_notes = notes.iter().flat_map(|note| note.lines());
     lines
-        .map(|line| Line::styled(line.to_owned(), paint.title()))
+        .chain(of_notes.map(|line| Line::from(line.to_owned())))
         .collect()
 }
 

@@ -262,6 +262,7 @@ fn the_page_of_counters_begins_with_the_findings_of_the_selected_group() {
     let mut case = Case::new(Scope::default());
     case.waits(&Waits {
         list: (0..3).map(unanswered).collect(),
+        untold: 7,
         ..Waits::default()
     });
     let mut app = sample::app();
@@ -280,6 +281,7 @@ fn the_page_of_counters_begins_with_the_findings_of_the_selected_group() {
         screen
     };
     assert!(page(&mut app).contains(&told));
+    assert!(page(&mut app).contains(" note: 7 counts of quick waits"));
     let mut selected = BTreeSet::new();
     for key in ["↓", "↑"] {
         press(&mut app, key);
