@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use sockstamp_explain::diagnosis::{Case, Diagnosis, Scope};
 use sockstamp_model::aggregate::Aggregate;
-use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::clock::{Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
@@ -28,6 +28,8 @@ pub(crate) struct Findings {
     served: Option<Served>,
     /// The first moment and the last.
     span: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
+    /// The last stamp of a message.
+    last: Option<Timestamp<Monotonic>>,
 }
 
 impl Findings {
@@ -46,6 +48,7 @@ impl Findings {
                 .are_of_one_host()
                 .then(|| Served::of(recordings.places())),
             span: None,
+            last: None,
         };
         let mut span = None;
         findings.waits = recordings.waits(|row| {
@@ -64,6 +67,8 @@ impl Findings {
 
     pub(crate) fn message(&mut self, message: &Message) {
         extend(&mut self.span, message.time);
+        let last = message.stamps.times().into_iter().flatten().max();
+        self.last = self.last.max(last);
         if let Some(served) = &mut self.served {
             served.add(message, self.processes.of(message.pid));
         }
@@ -79,9 +84,20 @@ impl Findings {
         duration.unwrap_or(Nanos::ZERO)
     }
 
+    /// Return when recordings ended by the clock of their host, where they are of one.
+    fn end(&self) -> Option<Timestamp<Monotonic>> {
+        let end = |wait: &Wait| wait.since.as_nanos().saturating_add(wait.lasted.0);
+        let of_waits = self.waits.list.iter().map(end).max();
+        let end = self.last.max(of_waits.map(Timestamp::from_nanos));
+        end.filter(|_| self.served.is_some())
+    }
+
     /// Find where time was lost, once all messages are in; return the waits, too.
     pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Vec<Wait>) {
         self.case.waits(&self.waits);
+        if let Some(end) = self.end() {
+            self.case.ends(end);
+        }
         for asked in self.case.asked() {
             let there = self.served.as_ref().and_then(|served| served.at(asked));
             if let Some(there) = there {
@@ -116,8 +132,10 @@ impl Recordings {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::fixture;
     use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
     use sockstamp_model::name::Name;
+    use sockstamp_model::stage::Direction;
     use sockstamp_model::wait::{End, Evidence, Kind};
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
@@ -169,6 +187,19 @@ mod tests {
         file.write(&batch).unwrap();
         file.finish().unwrap();
         Recordings::open(&[path]).unwrap()
+    }
+
+    #[test]
+    fn recordings_of_one_host_end_with_their_last_wait_or_message() {
+        let dir = tempdir().unwrap();
+        let recordings = recorded(dir.path().join("a.parquet"), 3);
+        let mut findings = Findings::new(&recordings, Nanos::from_millis(10)).unwrap();
+        let at = |second: u64| Some(Timestamp::from_nanos(second * SECOND));
+        assert_eq!(findings.end(), at(25));
+        let mut message = fixture::message(Direction::Rx);
+        message.stamps.read = at(31);
+        findings.message(&message);
+        assert_eq!(findings.end(), at(31));
     }
 
     #[test]
