@@ -479,26 +479,26 @@ impl<'a> Usual<'a> {
     }
 
     /// Return how many tasks more than otherwise sleep in it. Where no look shows otherwise, those
-    /// count that are not always so; nobody is stopped, or has no memory, for want of something to
-    /// do.
+    /// count that are not always so; nobody has no memory for want of something to do. Who is
+    /// stopped is so between the waits, too.
     fn beyond(&self, sleep: &Sleep, look: &SleepLook) -> usize {
         let tasks = look
             .tasks
             .iter()
             .filter(|(_, of)| of.as_ref() == Some(sleep));
-        // Without such waits, a peer is stopped all the same.
-        if look.tasks.len() == 1 || matches!(sleep, Sleep::Halted(_)) {
+        let is_stopped = matches!(sleep, Sleep::Stopped | Sleep::Frozen | Sleep::Halted(_));
+        if look.tasks.len() == 1 || is_stopped {
             return tasks.count();
         }
         if self.without.len() >= LEAST {
             let usual = self.medians.get(sleep).copied().unwrap_or(0);
             return tasks.count().saturating_sub(usual);
         }
-        let stopped = tasks.clone().count();
+        let all = tasks.clone().count();
         let changes = |task: u32| self.changing.contains(&(look.pid, task));
         let changing = tasks.filter(|(task, _)| changes(**task)).count();
         match sleep {
-            Sleep::Stopped | Sleep::Frozen | Sleep::Memory => stopped,
+            Sleep::Memory => all,
             Sleep::Lock => changing.min(self.unserved(look)),
             _ => changing,
         }

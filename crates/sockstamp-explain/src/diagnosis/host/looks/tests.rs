@@ -61,6 +61,16 @@ fn a_task_without_memory_is_named_though_it_is_always_so() {
     assert!(seen.held_up);
 }
 
+/// As of a server of several threads, whose clients give up and come again.
+#[test]
+fn a_program_that_is_stopped_between_the_waits_is_named_too() {
+    let at = |of: u64, ms: u64| look(of * 100 + ms, Some(Sleep::Stopped), Sleep::Stopped);
+    let looks: Vec<_> = (0..10).flat_map(|of| [at(of, 25), at(of, 75)]).collect();
+    let seen = served(&looks);
+    assert_eq!(seen.slept.unwrap().sleep, Sleep::Stopped);
+    assert!(seen.held_up && !seen.idle);
+}
+
 /// As of a replica that is stopped, which it is between the waits, too.
 #[test]
 fn a_peer_that_is_stopped_is_named_whatever_it_was_before() {
