@@ -262,11 +262,11 @@ const VFORK: [&str; 3] = ["kernel_clone", "_do_fork", "__do_sys_vfork"];
 /// Return what a task waits for that no signal wakes, by the kernel's function; `0` and nothing are
 /// no function.
 fn uninterruptible(place: &str) -> Sleep {
-    let begins = |name: &&str| place.starts_with(*name);
-    if STORAGE.iter().any(|name| begins(&name)) {
+    let begins_with = |name: &&str| place.starts_with(*name);
+    if STORAGE.iter().any(begins_with) {
         return Sleep::Disk;
     }
-    if VFORK.iter().any(|name| begins(&name)) {
+    if VFORK.iter().any(begins_with) {
         return Sleep::Child;
     }
     let place = place.trim();
