@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks by Miri what the library does without a system call: undefined behaviour, leaks, and orders
-# of memory accesses that this machine does not show.
+# Checks by Miri what the library does without a system call, and pairs of the BPF programs:
+# undefined behaviour, leaks, and orders of memory accesses that this machine does not show.
 #
 #   miri.sh install    make sure that there is a nightly toolchain with Miri
 #   miri.sh test       run those tests under it
@@ -27,6 +27,8 @@ test)
 		CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri \
 		cargo +nightly miri test --locked --package sockstamp-clock --package sockstamp \
 		--lib -- "${pure[@]}"
+	MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri \
+		cargo +nightly miri test --locked --package bpf-build --lib -- pairs::
 	;;
 *)
 	echo "usage: miri.sh install|test" >&2

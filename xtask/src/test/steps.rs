@@ -298,6 +298,7 @@ pub(super) const STEPS: &[Step] = &[
         set: Set::All,
         run: &[Run::Script("scripts/miri.sh test")],
         inputs: &[
+            "crates/bpf-build",
             "crates/sockstamp",
             "crates/sockstamp-clock",
             "crates/sockstamp-model",

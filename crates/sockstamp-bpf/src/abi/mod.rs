@@ -1,5 +1,6 @@
 //! Convert the types of `abi.h` for user space.
 
+use std::ffi::c_char;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
@@ -244,12 +245,17 @@ pub(crate) fn is_adopted(identity: &raw::flow_identity) -> bool {
 }
 
 pub(crate) fn comm(identity: &raw::flow_identity) -> Name {
-    Name::from_c(&identity.comm.map(i8::cast_unsigned))
+    Name::from_c(&letters(identity.comm))
+}
+
+/// Return C's `char`, which has a sign on x86-64 and none on arm64, as bytes.
+fn letters<const N: usize>(text: [c_char; N]) -> [u8; N] {
+    text.map(|letter| u8::from_ne_bytes(letter.to_ne_bytes()))
 }
 
 fn interface(name: &raw::interface_name) -> Option<Interface> {
     (name.index != 0).then(|| Interface {
-        name: Name::from_c(&name.name.map(i8::cast_unsigned)),
+        name: Name::from_c(&letters(name.name)),
         index: name.index,
         netns: NetnsInode(name.netns),
     })

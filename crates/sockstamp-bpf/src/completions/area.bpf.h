@@ -83,14 +83,12 @@ static __always_inline struct area *area_of(const struct completions_mark *mark)
 }
 
 /*
- * Make the element visible. The operation is fully ordered, like every atomic operation that
- * returns a value (Documentation/bpf/standardization/instruction-set.rst,
- * Documentation/atomic_t.txt). A reader that sees the count sees the element, and a reader that
- * sees its successor in the ring sees the count.
+ * Make the element visible. Fully ordered: a reader that sees the count sees the element, and a
+ * reader that sees its successor in the ring sees the count.
  */
-static __always_inline __u64 area_publish(unsigned long long *written)
+static __always_inline void area_publish(unsigned long long *written)
 {
-	return __sync_fetch_and_add(written, 1);
+	fully_ordered(__sync_fetch_and_add(written, 1));
 }
 
 /* Called under the lock. The last entry of the error queue may grow, and its range with it. */

@@ -13,6 +13,11 @@
  * nothing false may be published. An skb in this queue is linked to its successor; an skb that has
  * left has no successor (__skb_unlink()). The entry is read before and after this test: equal
  * values are those of an entry of this queue.
+ *
+ * Where the CPU keeps stores in order, or another entry follows: who adds that one takes the
+ * queue's lock, which the first one's writer has given back. Of the last entry, if another CPU has
+ * just added it, arm64 may show the link before the contents, because taking a lock orders nothing
+ * that was written before it. Neither the lock's word nor a second look rules that out.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
 #define SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
@@ -33,16 +38,6 @@ struct queue_entry {
 	__u64 software_ns;
 	__u64 hardware_ns;
 };
-
-/* Prevent loads from moving across: see area_publish(). */
-static __always_inline void full_fence(void)
-{
-	__u64 word = 0;
-
-	barrier_var(word);
-	__sync_fetch_and_add(&word, 1);
-	barrier();
-}
 
 static __always_inline void entry_load(const struct sk_buff *skb, struct queue_entry *entry)
 {
@@ -76,10 +71,10 @@ static __always_inline bool entry_read(const struct sk_buff *skb, const void *ne
 	struct queue_entry again = {};
 
 	entry_load(skb, entry);
-	full_fence();
+	order_loads();
 	if ((const void *)skb->next != next)
 		return false;
-	full_fence();
+	order_loads();
 	entry_load(skb, &again);
 	return entry_equal(entry, &again);
 }

@@ -2,6 +2,7 @@
 //! something selected does (`demand.bpf.h`).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
@@ -235,6 +236,7 @@ fn set_met(skeleton: &mut SockstampSkel<'static>, demand: Demand, met: bool) {
         let state = &mut data.demands[demand as usize];
         state.used = monotonic_now();
         state.wanted = u32::from(met);
+        fence(Ordering::SeqCst);
         state.met = u32::from(met);
     }
 }

@@ -150,7 +150,7 @@ static __always_inline struct drop_count *drop_find(const struct drop_key *key)
 		drops_full = true;
 		return NULL;
 	}
-	__sync_fetch_and_add(&drops_added, 1);
+	fully_ordered(__sync_fetch_and_add(&drops_added, 1));
 	return bpf_map_lookup_elem(&drops, key);
 }
 

@@ -20,6 +20,7 @@ mod slots;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use sockstamp_host::cgroup::Cgroup;
@@ -261,6 +262,7 @@ impl Table {
         self.next_sweep = now + SWEEP;
         // Read it before the slots: what is made later is seen the next time.
         let made = maps.bss_data.as_ref().map_or(0, |data| data.groups_made);
+        fence(Ordering::Acquire);
         if self.settled == Some(made) {
             return Ok(());
         }

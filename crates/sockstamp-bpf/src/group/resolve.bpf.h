@@ -47,7 +47,7 @@ static __always_inline __u32 group_make(const struct group_key *key)
 		return 0;
 	group->key = *key;
 	slot->used = 1;
-	__sync_fetch_and_add(&groups_made, 1);
+	fully_ordered(__sync_fetch_and_add(&groups_made, 1));
 	token = slot->token;
 	if (!bpf_map_update_elem(&group_tokens, key, &token, BPF_NOEXIST))
 		return token;

@@ -9,6 +9,7 @@
 #ifndef SOCKSTAMP_KERNEL_KERNEL_BPF_H
 #define SOCKSTAMP_KERNEL_KERNEL_BPF_H
 
+#include "kernel/order.bpf.h"
 #include "kernel/vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>

@@ -135,7 +135,7 @@ static __always_inline void packet_flow_add(const struct packet_key *key,
 	if (bpf_map_update_elem(&packet_flows, key, flow, BPF_ANY))
 		packet_lost(PACKET_LOSS_FLOW);
 	else if (!known)
-		__sync_fetch_and_add(&packet_flows_added, 1);
+		fully_ordered(__sync_fetch_and_add(&packet_flows_added, 1));
 }
 
 /* The flow of a packet that is known by its port alone, or by its socket; NULL if it is not. */
@@ -234,7 +234,7 @@ static __always_inline void packet_port_note(struct packet_port *place,
 	if (bpf_map_update_elem(&packet_ports, place, &flow, BPF_ANY))
 		packet_lost(PACKET_LOSS_FLOW);
 	else if (!known)
-		__sync_fetch_and_add(&packet_ports_added, 1);
+		fully_ordered(__sync_fetch_and_add(&packet_ports_added, 1));
 }
 
 /* A program at a cgroup runs for its sockets alone. */

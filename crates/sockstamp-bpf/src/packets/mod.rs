@@ -253,6 +253,8 @@ impl Packets {
         let added = maps.bss_data.as_ref().map_or((0, 0), |data| {
             (data.packet_flows_added, data.packet_ports_added)
         });
+        // What was added before is in the maps.
+        fence(Ordering::Acquire);
         gone(&maps.packet_flows, added.0) + gone(&maps.packet_ports, added.1)
     }
 

@@ -68,13 +68,13 @@ static __always_inline void pool_note_sleeper(const struct task_struct *task, __
 	if (slot->task == (__u64)task && slot->slept.runs == runs && slot->queue == queue)
 		return;
 	slot->task = 0;
-	barrier();
+	order_stores();
 	slot->queue = queue;
 	slot->since = now;
 	slot->slept.run_delay = kernel_read(task, struct task_struct, sched_info.run_delay);
 	slot->slept.runs = runs;
 	slot->slept.reads = reads;
-	barrier();
+	order_stores();
 	slot->task = (__u64)task;
 }
 
@@ -148,12 +148,14 @@ static __always_inline bool pool_find_sleep(__u64 receiver, __u64 task, __u32 ar
 {
 	const volatile struct sleeper *slot = sleeper_slot(task);
 	const volatile struct told *told;
-	__u64 queue = slot->queue;
+	__u64 queue = slot->queue, since = slot->since;
 
 	slept->run_delay = slot->slept.run_delay;
 	slept->runs = slot->slept.runs;
-	slept->reads = slot->slept.reads && slot->since == ready;
-	if (slot->since > ready || slot->task != task)
+	slept->reads = slot->slept.reads && since == ready;
+	/* Another task that takes the slot clears `task` first. */
+	order_loads();
+	if (since > ready || slot->task != task)
 		return false;
 	if (queue == receiver)
 		return true;

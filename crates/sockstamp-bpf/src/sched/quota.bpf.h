@@ -65,10 +65,12 @@ static __always_inline void quota_read(struct quota *quota, const struct task_st
 	quota->throttled = kernel_read(tasks, struct cfs_rq, throttled_clock_self_time);
 	if (!since)
 		return;
-	since = run_clock_time(since);
-	if (!run_clock_known(now))
+	if (!run_clock_known(now)) {
 		quota->queue = 0;
-	else if (now > since)
+		return;
+	}
+	since = run_clock_time(since);
+	if (now > since)
 		quota->throttled += now - since;
 }
 
@@ -98,17 +100,17 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	address = task_address(task);
 	note = quota_slot(address, event);
 	note->event = 0;
-	barrier();
+	order_stores();
 	note->task = address;
 	note->quota = quota;
-	barrier();
+	order_stores();
 	note->event = event;
 }
 
 /* Return true if this is the note about an event. Call it after reading the fields. */
 static __always_inline bool quota_noted(const struct quota_note *note, __u64 task, __u64 event)
 {
-	barrier();
+	order_loads();
 	return *(volatile __u64 *)&note->event == event && note->task == task;
 }
 

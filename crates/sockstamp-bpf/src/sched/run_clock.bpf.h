@@ -40,10 +40,11 @@ static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
 	}
 	run_clock.doubts = 0;
 	run_clock.offset = offset;
+	order_stores();
 	run_clock.at = now;
 }
 
-/* Convert a time of the scheduler, if its clock is known. */
+/* Convert a time of the scheduler, after run_clock_known(). */
 static __always_inline __u64 run_clock_time(__u64 scheduler)
 {
 	return scheduler + run_clock.offset;
@@ -51,7 +52,11 @@ static __always_inline __u64 run_clock_time(__u64 scheduler)
 
 static __always_inline bool run_clock_known(__u64 now)
 {
-	return now - run_clock.at < RUN_CLOCK_STALE_NS;
+	__u64 since = now - run_clock.at;
+
+	/* The offset that is read next is of this time, or newer. */
+	order_loads();
+	return since < RUN_CLOCK_STALE_NS;
 }
 
 #endif

@@ -77,10 +77,10 @@ static __always_inline void got_cpu_note(const struct task_struct *task)
 	if (slot->task == address && slot->runs == runs)
 		return;
 	slot->task = 0;
-	barrier();
+	order_stores();
 	slot->when = task->sched_info.last_arrival;
 	slot->runs = runs;
-	barrier();
+	order_stores();
 	slot->task = address;
 }
 
@@ -91,6 +91,8 @@ static __always_inline __u64 got_cpu_find(const struct task_struct *task, __u32 
 	const volatile struct got_cpu *slot = got_cpu_slot(address, runs);
 	__u64 when = slot->when;
 
+	/* Another task that takes the slot clears `task` first. */
+	order_loads();
 	return slot->task == address && slot->runs == runs ? when : 0;
 }
 
@@ -149,12 +151,12 @@ static __always_inline void reader_note(struct reader *reader, const struct task
 	if (!setting_casts)
 		return;
 	reader->task = 0;
-	barrier();
+	order_stores();
 	reader->ran = task_ran(task, now);
 	reader->run_delay = task_delay(task, now);
 	reader->runs = runs;
 	reader->arrival = arrival;
-	barrier();
+	order_stores();
 	reader->task = (__u64)task;
 }
 
@@ -385,11 +387,11 @@ static __always_inline void sched_split_app(struct waiter *waiter, const struct 
 		return;
 	}
 	expected = reader->task;
-	barrier();
+	order_loads();
 	ran = reader->ran;
 	delay = reader->run_delay;
 	runs -= reader->runs;
-	barrier();
+	order_loads();
 	if (expected != (__u64)task || reader->task != expected || reader->arrival != arrival)
 		return;
 	if (!runs) {

@@ -53,14 +53,14 @@ __noinline int service_note_read(__u64 now)
 	if (!setting_sched || !setting_casts)
 		return 0;
 	begin->read = 0;
-	barrier();
+	order_stores();
 	begin->task = address;
 	begin->ran = task_ran(task, now);
 	begin->run_delay = task->sched_info.run_delay;
 	begin->runs = task_runs(task);
 	if (quota_recorded())
 		quota_read(&begin->quota, task, now);
-	barrier();
+	order_stores();
 	begin->read = now;
 	return 0;
 }
@@ -70,12 +70,12 @@ static __always_inline void service_write(const struct spent *spent, __u64 entry
 	struct service_parts *parts = &service_parts[service_slot(entry)];
 
 	parts->entry = 0;
-	barrier();
+	order_stores();
 	parts->running = spent_running(spent);
 	parts->runnable = spent_runnable(spent, STAGE_ABSENT);
 	parts->throttled = spent_throttled(spent, STAGE_ABSENT);
 	parts->blocked = spent_blocked(spent);
-	barrier();
+	order_stores();
 	parts->entry = entry;
 }
 
@@ -94,7 +94,8 @@ __noinline int service_note_answer(__u64 read, __u64 entry)
 
 	if (!setting_sched || !setting_casts)
 		return false;
-	barrier();
+	/* The task has written `read` itself: where it is there still, so were the others. */
+	order_loads();
 	if (*(volatile __u64 *)&begin->read != read || begin->task != address)
 		return false;
 	/* The task has had its CPU all the time. */
@@ -121,12 +122,12 @@ static __always_inline bool service_read_parts(struct service_parts *copy, __u64
 
 	if (parts->entry != entry)
 		return false;
-	barrier();
+	order_loads();
 	copy->running = parts->running;
 	copy->runnable = parts->runnable;
 	copy->throttled = parts->throttled;
 	copy->blocked = parts->blocked;
-	barrier();
+	order_loads();
 	return parts->entry == entry;
 }
 

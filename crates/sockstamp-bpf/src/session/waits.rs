@@ -1,5 +1,7 @@
 //! The waits of a session: those that have ended, and those that are open.
 
+use std::sync::atomic::{Ordering, fence};
+
 use sockstamp_model::wait::{Wait, Waits};
 
 use crate::error::Error;
@@ -15,6 +17,8 @@ impl Session {
         };
         let data = self.skeleton.maps.bss_data.as_ref();
         let added = data.map_or(0, |data| data.attempts_added + data.drops_added);
+        // What was added before is in the maps.
+        fence(Ordering::Acquire);
         if waiting.fetch(&self.skeleton.maps, added)? {
             self.drops_have_room();
         }

@@ -371,7 +371,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	exchange->paired = !state;
 	state = EXCHANGE_ANSWERED | state << EXCHANGE_UNPAIRED_SHIFT | start;
 	exchange->state = 0;
-	barrier();
+	order_stores();
 	exchange->ns = since;
 	exchange->asked = 0;
 	/* Atomic for its order: a reader that sees the state sees the time. */
@@ -405,11 +405,14 @@ static __always_inline struct answer answer_take(const struct sock *sk, struct f
 	struct exchange *exchange = &flow->exchange;
 	__u64 state = *(volatile __u64 *)&exchange->state;
 	struct answer answer = {.ns = STAGE_ABSENT, .rest = rest_take(flow)};
-	__u64 ns = *(volatile __u64 *)&exchange->ns;
 	__u32 seq = state;
+	__u64 ns;
 
 	if (!state || seq_before(seq, start) || !seq_before(seq, end))
 		return answer;
+	/* The time is of this state, or of a later answer, which has cleared the state. */
+	order_loads();
+	ns = *(volatile __u64 *)&exchange->ns;
 	if (__sync_val_compare_and_swap(&exchange->state, state, 0) != state)
 		return answer;
 	answer.unpaired = state >> EXCHANGE_UNPAIRED_SHIFT;

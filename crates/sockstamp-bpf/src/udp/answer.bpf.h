@@ -246,9 +246,11 @@ static __always_inline void udp_answer_arrives(const struct sock *sk, const stru
 					       struct udp_flow *flow, __u64 counter, __u64 now)
 {
 	struct udp_exchange *exchange = &flow->exchange;
-	__u64 asked = exchange->asked;
+	__u64 asked = *(volatile __u64 *)&exchange->asked;
 	__u64 since, state;
 
+	/* What was written before the time is seen with it. */
+	order_loads();
 	if (udp_peer_name(sk, skb, true) != exchange->peer)
 		return;
 	/* More answers than questions. */
@@ -266,7 +268,7 @@ static __always_inline void udp_answer_arrives(const struct sock *sk, const stru
 		state = udp_answer_doubt(exchange, asked, since);
 	state = state << UDP_UNPAIRED_SHIFT | (counter + 1);
 	exchange->state = 0;
-	barrier();
+	order_stores();
 	exchange->ns = since;
 	/* Atomic for its order: a reader that sees the state sees the time. */
 	__sync_lock_test_and_set(&exchange->state, state);
@@ -287,10 +289,14 @@ static __always_inline struct answer udp_answer_take(struct udp_flow *flow, __u6
 	struct udp_exchange *exchange = &flow->exchange;
 	__u64 state = *(volatile __u64 *)&exchange->state;
 	struct answer answer = {.ns = STAGE_ABSENT, .rest = STAGE_ABSENT};
-	__u64 ns = *(volatile __u64 *)&exchange->ns;
+	__u64 ns;
 
-	if ((state & UDP_COUNTER_MASK) != counter + 1 ||
-	    __sync_val_compare_and_swap(&exchange->state, state, 0) != state)
+	if ((state & UDP_COUNTER_MASK) != counter + 1)
+		return answer;
+	/* The time is of this state, or of a later answer, which has cleared the state. */
+	order_loads();
+	ns = *(volatile __u64 *)&exchange->ns;
+	if (__sync_val_compare_and_swap(&exchange->state, state, 0) != state)
 		return answer;
 	answer.unpaired = state >> UDP_UNPAIRED_SHIFT;
 	if (!answer.unpaired)

@@ -37,7 +37,8 @@ static __always_inline struct udp_arrival *udp_arrival_at(struct udp_flow *flow,
 	struct udp_arrival *arrival = &flow->rx[counter % UDP_ARRIVALS];
 	struct udp_arrival_key key = {.socket = flow->key, .counter = counter};
 
-	if (arrival->next == counter + 1)
+	/* All else of it was written before `next`. */
+	if (load_in_order(&arrival->next) == counter + 1)
 		return arrival;
 	return flow->rx_behind > 0 ? bpf_map_lookup_elem(&udp_behind, &key) : NULL;
 }

@@ -46,9 +46,13 @@ static __always_inline bool udp_own_device(const struct sock *sk, const struct n
 	       untrusted(sk, struct sock)->__sk_common.skc_net.net;
 }
 
+/*
+ * A barrier too: the driver sets a flag, then looks at the state; the end of the call sets the
+ * state, then looks at the flags.
+ */
 static __always_inline void udp_set_flag(struct udp_send *send, __u64 flag)
 {
-	__sync_fetch_and_or(&send->flags, flag);
+	fully_ordered(__sync_fetch_and_or(&send->flags, flag));
 }
 
 /* A global function, so that the verifier walks it once, and not once per send. */
@@ -89,8 +93,17 @@ __noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *p
 	if (packet->last)
 		send->flags |= UDP_WHOLE;
 	/* A barrier too: from here on the driver may find it. */
-	__sync_fetch_and_and(&send->flags, ~(__u64)UDP_LEFT);
+	fully_ordered(__sync_fetch_and_and(&send->flags, ~(__u64)UDP_LEFT));
 	return 0;
+}
+
+/* Return true if the last packet has not left: its name, which was written before, may be read. */
+static __always_inline bool udp_stays(const struct udp_send *send)
+{
+	__u64 flags = *(volatile __u64 *)&send->flags;
+
+	order_loads();
+	return !(flags & UDP_LEFT);
 }
 
 /* A packet about to be queued, and the sends that it is compared with. */
@@ -143,7 +156,7 @@ __noinline int udp_take_name_from(struct bank *bank, struct udp_flow *flow, __u3
 	if (!bank || !flow || !packet)
 		return false;
 	send = udp_send_at(flow, slot);
-	if (send->flags & UDP_LEFT ||
+	if (!udp_stays(send) ||
 	    !(udp_named(&send->name, &packet->name) || udp_overlaps(&send->name, packet)))
 		return false;
 	/* The call has queued it before, or it is the same packet at its next device. */
@@ -379,7 +392,7 @@ __noinline int udp_leave_send(struct bank *bank, struct udp_flow *flow, __u32 sl
 	if (!bank || !flow || !leaving)
 		return false;
 	send = udp_send_at(flow, slot);
-	if (send->flags & UDP_LEFT || !udp_named(&send->name, &leaving->name))
+	if (!udp_stays(send) || !udp_named(&send->name, &leaving->name))
 		return false;
 	if (!send->snd)
 		send->snd = leaving->now;
@@ -399,8 +412,7 @@ __noinline int udp_follow_hops_of(struct udp_flow *flow, __u32 slot,
 	if (!flow || !leaving || !packet)
 		return 0;
 	send = udp_send_at(flow, slot);
-	if ((send->flags & (UDP_LEFT | UDP_WHOLE)) == UDP_WHOLE &&
-	    udp_named(&send->name, &leaving->name))
+	if (udp_stays(send) && send->flags & UDP_WHOLE && udp_named(&send->name, &leaving->name))
 		hop_follow(send, packet);
 	return 0;
 }

@@ -347,6 +347,8 @@ static __always_inline bool hop_hand_over(struct udp_send *send,
 		hop->identity = *identity;
 	if (__sync_val_compare_and_swap(&hop->state, HOP_OPEN, HOP_HELD) == HOP_OPEN)
 		return true;
+	/* An exchange that fails orders nothing, and the way was written before it was over. */
+	order_loads();
 	hop_apply(send, hop);
 	hop_release(hop);
 	return false;

@@ -201,8 +201,10 @@ static __always_inline struct udp_reader *udp_reader(struct udp_flow *flow, __u3
 static __always_inline __u64 udp_previous_end(struct udp_flow *flow, __u32 tid)
 {
 	struct udp_reader *reader = udp_reader(flow, tid);
+	/* Another thread that takes the place clears `tid` first. */
+	__u64 end = load_in_order(&reader->end);
 
-	return reader->tid == tid ? reader->end : 0;
+	return reader->tid == tid ? end : 0;
 }
 
 static __always_inline void udp_note_end(struct udp_flow *flow, __u32 tid, __u64 end)
@@ -210,9 +212,7 @@ static __always_inline void udp_note_end(struct udp_flow *flow, __u32 tid, __u64
 	struct udp_reader *reader = udp_reader(flow, tid);
 
 	reader->tid = 0;
-	barrier();
-	reader->end = end;
-	barrier();
+	store_in_order(&reader->end, end);
 	reader->tid = tid;
 }
 
@@ -336,8 +336,7 @@ static __always_inline enum verdict udp_take(struct udp_flow *flow, struct udp_r
 		return VERDICT_EVICTED;
 	read->counter = counter;
 	read->arrival = *arrival;
-	barrier();
-	if (*(volatile __u64 *)&arrival->next != counter + 1)
+	if (load_in_order(&arrival->next) != counter + 1)
 		return VERDICT_EVICTED;
 	arrival->skb = 0;
 	return arrival_verdict(read->arrival.lag);

@@ -370,6 +370,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	udp_note_reader(flow, read.tid);
 	/* Keep this order: every queued datagram has been noted before. */
 	read.next = udp_next_skb(sk);
+	order_loads();
 	read.head = *(volatile __u64 *)&flow->rx_head;
 	verdict = udp_match(flow, &read);
 	if (result >= 0)

@@ -110,7 +110,8 @@ static __always_inline void udp_release_slot(struct udp_flow *flow, __u32 slot)
 	if (setting_hops && send->hop)
 		hop_stop_following(send);
 	send->state = UDP_ENDED;
-	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
+	/* Whoever takes the slot clears it: not before it was read here. */
+	fully_ordered(__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS))));
 }
 
 __noinline int udp_complete_send(struct bank *bank, struct udp_flow *flow, __u32 slot)

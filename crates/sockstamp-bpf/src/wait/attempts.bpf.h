@@ -82,7 +82,7 @@ static __always_inline struct attempts *attempts_find(const struct attempts_key 
 		return found;
 	/* Another CPU may be first. */
 	bpf_map_update_elem(&attempts, key, &attempts_none, BPF_NOEXIST);
-	__sync_fetch_and_add(&attempts_added, 1);
+	fully_ordered(__sync_fetch_and_add(&attempts_added, 1));
 	found = bpf_map_lookup_elem(&attempts, key);
 	if (!found)
 		__sync_fetch_and_add(&attempts_untold, 1);

@@ -317,6 +317,7 @@ impl Windows {
             // No call counts before they are attached, and a while longer.
             data.window.opens = NEVER;
             data.window.number += 1;
+            fence(Ordering::SeqCst);
             data.window.off = 0;
         }
         if let Err(error) = with_capabilities(|| self.attach(skeleton, plan, standby)) {

@@ -76,7 +76,12 @@ static __always_inline bool window_bounded(void)
 
 static __always_inline bool window_contains(__u64 now)
 {
-	return now - window.opens < window.length;
+	__u64 since = now - window.opens;
+
+	/* Its length and its weight were written before. */
+	if (!MEMORY_IN_ORDER && setting_windows)
+		order_loads();
+	return since < window.length;
 }
 
 static __always_inline __u32 window_weight(void)

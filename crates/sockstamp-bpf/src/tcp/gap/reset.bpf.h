@@ -76,7 +76,7 @@ __noinline int flow_reset_after_gap(struct flow *flow, __u32 calls)
 	tp = cast_kernel((void *)flow->rx.key, struct tcp_sock);
 	reset_sending(sk, tp, flow, calls);
 	reset_receiving(tp, flow);
-	barrier();
+	order_stores();
 	flow->window = window.number;
 	return 0;
 }

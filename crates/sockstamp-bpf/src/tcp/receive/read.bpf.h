@@ -522,8 +522,11 @@ static __always_inline void rx_recvmsg_ends(const struct sock *sk, __u32 length)
 	rx->seq = read.copied;
 	read.answer = answer_take(sk, flow, read.start, read.end);
 	rx_count_read(sk, bank, flow, &read);
-	/* Do this only after the read has found its arrivals. */
-	barrier();
+	/*
+	 * Do this only after the read has found its arrivals: what is read may be overwritten. The
+	 * writer looks at `done`, and changes `state` by a full barrier before it overwrites.
+	 */
+	order_loads_and_stores();
 	rx->done = read.copied;
 }
 

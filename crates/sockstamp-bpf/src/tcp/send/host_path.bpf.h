@@ -227,8 +227,11 @@ __noinline int path_finish(struct tx_message *message)
 	if (path->snd_last > message->stamps.snd_last)
 		message->stamps.snd_last = path->snd_last;
 	message->repeats += path->repeats;
-	if (message->seq_last == message->packet)
+	if (message->seq_last == message->packet) {
+		/* Another packet may have it from here on. */
+		order_loads_and_stores();
 		path->id = 0;
+	}
 	return 0;
 }
 
