@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
+use crate::arch::Arch;
 use crate::cache;
 use crate::release::{Archive, DebianKernel};
 
@@ -19,14 +20,21 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 pub(crate) struct Apt {
     folder: PathBuf,
     suite: &'static str,
+    arch: Arch,
 }
 
 impl Apt {
     /// Read the suite's lists from the mirror that this host uses.
-    pub(crate) fn update(folder: &Path, archive: Archive, suite: &'static str) -> Result<Apt> {
+    pub(crate) fn update(
+        folder: &Path,
+        archive: Archive,
+        suite: &'static str,
+        arch: Arch,
+    ) -> Result<Apt> {
         let apt = Apt {
             folder: folder.to_owned(),
             suite,
+            arch,
         };
         for part in ["lists/partial", "cache/archives/partial"] {
             cache::make(&folder.join(part))?;
@@ -39,14 +47,15 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The name and version of the newest package `PREFIX RELEASE… -cloud-amd64`.
+    /// The name and version of the newest package `PREFIX RELEASE… -cloud-ARCH`.
     pub(crate) fn newest(&self, prefix: &str, release: DebianKernel) -> Result<String> {
         let names = self.call("apt-cache", ["pkgnames", prefix])?;
-        let newest = newest(names.lines(), prefix, release.name());
+        let newest = newest(names.lines(), prefix, release.name(), self.arch);
         newest.map(str::to_owned).with_context(|| {
             format!(
-                "{} has no package {prefix}{release}.*-cloud-amd64",
-                self.suite
+                "{} has no package {prefix}{release}.*-cloud-{}",
+                self.suite,
+                self.arch.name()
             )
         })
     }
@@ -108,6 +117,8 @@ impl Apt {
             "APT::Update::Error-Mode=any".into(),
             // The user _apt cannot write into this user's cache.
             "APT::Sandbox::User=root".into(),
+            format!("APT::Architecture={}", self.arch.name()),
+            format!("APT::Architectures::={}", self.arch.name()),
         ];
         let mut command = Command::new(program);
         command.env("LC_ALL", "C").arg("-q");
@@ -124,7 +135,7 @@ impl Apt {
 }
 
 /// The mirror of an archive that this host's apt uses.
-fn site(archive: Archive) -> Result<String> {
+pub(crate) fn site(archive: Archive) -> Result<String> {
     let mut apt = Command::new("apt-get");
     apt.args([
         "indextargets",
@@ -161,9 +172,11 @@ fn newest<'a>(
     names: impl Iterator<Item = &'a str>,
     prefix: &str,
     release: &str,
+    arch: Arch,
 ) -> Option<&'a str> {
+    let suffix = format!("-cloud-{}", arch.name());
     let version = |name: &'a str| {
-        let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;
+        let version = name.strip_prefix(prefix)?.strip_suffix(suffix.as_str())?;
         version.strip_prefix(release)?.strip_prefix('.')
     };
     names
@@ -225,7 +238,7 @@ mod tests {
             "linux-image-6.12-cloud-amd64",
             "linux-image-cloud-amd64",
         ];
-        let newest = |release| newest(names.into_iter(), "linux-image-", release);
+        let newest = |release| newest(names.into_iter(), "linux-image-", release, Arch::Amd64);
         assert_eq!(newest("6.1"), Some(names[1]));
         assert_eq!(newest("6.12"), Some(names[5]));
         assert_eq!(newest("6.18"), None);

@@ -18,6 +18,11 @@ pub(crate) fn series() -> PathBuf {
     folder().join("series")
 }
 
+/// Programs of other processors.
+pub(crate) fn trees() -> PathBuf {
+    folder().join("trees")
+}
+
 /// `$XDG_CACHE_HOME/sockstamp`, else `~/.cache/sockstamp`, else in /var/cache.
 fn folder() -> PathBuf {
     let set = |name| {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
+use crate::arch::Arch;
 use crate::debian;
 use crate::kernel::Kernel;
 use crate::release::DebianKernel;
@@ -32,12 +33,19 @@ impl Choice {
     }
 
     /// Gets or builds it, unless the cache has it.
-    pub(crate) fn get(&self) -> Result<Kernel> {
+    pub(crate) fn get(&self, arch: Arch) -> Result<Kernel> {
         match self {
-            Choice::Debian(release) => debian::get(*release),
-            Choice::Built(variant) => series::kernel(*variant),
+            Choice::Debian(release) => debian::get(*release, arch),
+            Choice::Built(variant) => {
+                ensure!(
+                    arch == Arch::Amd64,
+                    "kernel/series is built for amd64 alone"
+                );
+                series::kernel(*variant)
+            }
             Choice::Image(image) => Ok(Kernel {
                 name: "image".into(),
+                arch,
                 image: image.clone(),
                 modules: None,
                 nic: None,

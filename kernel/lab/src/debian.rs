@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::cache;
 use crate::kernel::Kernel;
 use crate::nic;
@@ -22,13 +23,13 @@ const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 const APT: &str = "apt";
 
 /// Return the newest kernel of the release; from the cache if it was the newest a day ago.
-pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
-    let folder = cache::kernels().join(release.name());
+pub(crate) fn get(release: DebianKernel, arch: Arch) -> Result<Kernel> {
+    let folder = folder(release, arch);
     cache::make(&folder)?;
     let _lock = cache::lock(&folder)?;
     let current = folder.join("current");
     if !cache::is_fresh(&current, FRESH) {
-        let uname = refresh(&folder, release).with_context(|| format!("kernel {release}"))?;
+        let uname = refresh(&folder, release, arch).with_context(|| format!("kernel {release}"))?;
         fs::write(&current, uname).context("cannot write to the cache")?;
     }
     let uname = fs::read_to_string(&current).context("cannot read the cache")?;
@@ -43,15 +44,24 @@ pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
     };
     Ok(Kernel {
         name: release.name().into(),
+        arch,
         image,
         modules: Some(modules),
         nic: nic::build(&folder, APT, release, &uname)?,
     })
 }
 
+fn folder(release: DebianKernel, arch: Arch) -> PathBuf {
+    let name = match arch {
+        Arch::Amd64 => release.name().to_owned(),
+        Arch::Arm64 => format!("{release}-{}", arch.name()),
+    };
+    cache::kernels().join(name)
+}
+
 /// Make the newest kernel of the release the only one in its folder. Return its `uname -r`.
-fn refresh(folder: &Path, release: DebianKernel) -> Result<String> {
-    let apt = Apt::update(&folder.join(APT), release.archive(), release.suite())?;
+fn refresh(folder: &Path, release: DebianKernel, arch: Arch) -> Result<String> {
+    let apt = Apt::update(&folder.join(APT), release.archive(), release.suite(), arch)?;
     let mut packages = Vec::new();
     for prefix in release.packages() {
         packages.push(apt.newest(prefix, release)?);

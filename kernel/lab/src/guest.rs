@@ -9,26 +9,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arch::Arch;
 use crate::image::Image;
 use crate::kernel::Kernel;
 
-/// A kernel that panics ends the guest. Without these two features the kernel copies by words: QEMU
-/// emulates a string instruction element by element, and a start of sockstamp takes a tenth less.
-const MACHINE: [&str; 9] = [
-    "-M",
-    "q35",
-    "-cpu",
-    "max,-erms,-fsrm",
-    "-m",
-    "2G",
-    "-no-reboot",
-    "-nodefaults",
-    "-nographic",
-];
+/// A kernel that panics ends the guest.
+const MACHINE: [&str; 5] = ["-m", "2G", "-no-reboot", "-nodefaults", "-nographic"];
 /// The kernel takes a timer that is emulated on a busy host for a broken one, and its clock for one
 /// that is not to be relied on.
 const KERNEL_PARAMETERS: &str =
-    "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable sockstamp.lab";
+    "mitigations=off panic=-1 no_timer_check tsc=reliable sockstamp.lab";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The source of time in a guest.
@@ -105,16 +95,14 @@ impl Guest<'_> {
         for line in lines {
             command.args(["-chardev", &line]);
         }
-        for id in ["console", "stdout", "stderr", "status"] {
-            command.args(["-serial", &format!("chardev:{id}")]);
-        }
+        command.args(serial(self.kernel.arch));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut qemu = command
             .spawn()
-            .context("cannot run QEMU (package qemu-system-x86)")?;
+            .with_context(|| cannot_run(self.kernel.arch))?;
         let pipes = (qemu.stdout.take(), qemu.stderr.take());
         let in_time = thread::scope(|scope| {
             scope.spawn(|| pipes.0.map(|mut pipe| io::copy(&mut pipe, &mut stdout)));
@@ -163,21 +151,51 @@ pub(crate) fn interactive(kernel: &Kernel, image: &Image, machine: Machine) -> R
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let mut command = qemu(kernel, image, machine, folder.path())?;
     let status = command.args(["-serial", "mon:stdio"]).status();
-    let status = status.context("cannot run QEMU (package qemu-system-x86)")?;
+    let status = status.with_context(|| cannot_run(kernel.arch))?;
     ensure!(status.success(), "QEMU: {status}");
     Ok(())
+}
+
+fn cannot_run(arch: Arch) -> String {
+    format!("cannot run QEMU (package {})", arch.package())
+}
+
+/// Return what gives the guest its console, and ttyS1 to ttyS3 for the other lines. The board of
+/// arm64 has one line, so that the others are on the bus, behind one that nobody uses.
+fn serial(arch: Arch) -> Vec<String> {
+    let line = |id: &str| ["-serial".to_owned(), format!("chardev:{id}")];
+    let on_bus = |id: &str| ["-device".to_owned(), format!("pci-serial,chardev={id}")];
+    let others = ["stdout", "stderr", "status"];
+    let lines = match arch {
+        Arch::Amd64 => [line("console")]
+            .into_iter()
+            .chain(others.map(line))
+            .collect(),
+        Arch::Arm64 => {
+            let unused = ["-chardev".to_owned(), "null,id=unused".to_owned()];
+            let first = [line("console"), unused, on_bus("unused")];
+            first
+                .into_iter()
+                .chain(others.map(on_bus))
+                .collect::<Vec<_>>()
+        }
+    };
+    lines.concat()
 }
 
 /// Without serial lines.
 fn qemu(kernel: &Kernel, image: &Image, machine: Machine, folder: &Path) -> Result<Command> {
     let initrd = folder.join("initrd");
     image.write(&initrd)?;
-    let mut command = Command::new("qemu-system-x86_64");
+    let arch = kernel.arch;
+    let parameters = format!("console={} {KERNEL_PARAMETERS}", arch.console());
+    let mut command = Command::new(arch.qemu());
     command
+        .args(arch.board())
         .args(MACHINE)
         .args(machine.time.parameters())
         .args(["-smp", &machine.cpus.to_string()])
-        .args(["-append", KERNEL_PARAMETERS]);
+        .args(["-append", &parameters]);
     command
         .arg("-kernel")
         .arg(&kernel.image)

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::arch::Arch;
 use crate::cpio::Writer;
 use crate::kernel::Kernel;
+use crate::tree::Tree;
 use crate::{libraries, modules};
 
-/// Programs of this host; a guest takes all others from busybox. (busybox prefers its own to those
-/// in PATH when it starts a program.)
+/// Programs of this host, or of a tree of packages; a guest takes all others from busybox. (busybox
+/// prefers its own to those in PATH when it starts a program.)
 const PROGRAMS: [&str; 23] = [
     "chrt",
     "curl",
@@ -57,12 +59,17 @@ enum Entry {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     entries: BTreeMap<String, Entry>,
+    /// The programs of another processor than this host's.
+    tree: Option<Tree>,
 }
 
 impl Image {
     /// A guest without modules.
-    pub(crate) fn new() -> Result<Image> {
-        let mut image = Image::default();
+    pub(crate) fn new(arch: Arch) -> Result<Image> {
+        let mut image = Image {
+            tree: Tree::of(arch)?,
+            ..Image::default()
+        };
         for folder in MERGED {
             image.symlink(folder, &format!("usr/{folder}"));
         }
@@ -104,16 +111,28 @@ impl Image {
             .mode();
         let mut contents = fs::read(host).with_context(reading)?;
         if is_elf(&contents) {
-            for library in libraries::of(host)? {
-                let contents = fs::read(&library)
-                    .with_context(|| format!("cannot read {}", library.display()))?;
-                self.file(text(&library)?, 0o755, contents);
-            }
-            if !host.starts_with("/usr") {
-                contents = stripped(host)?;
+            self.libraries(host)?;
+            if !is_installed(host) && self.tree.as_ref().is_none_or(|tree| !tree.has(host)) {
+                contents = stripped(host, self.tree.as_ref())?;
             }
         }
         self.file(text(guest)?, mode, contents);
+        Ok(())
+    }
+
+    fn libraries(&mut self, program: &Path) -> Result<()> {
+        let found = match &self.tree {
+            Some(tree) => tree.libraries(program)?,
+            None => {
+                let here = libraries::of(program)?.into_iter();
+                here.map(|library| (library.clone(), library)).collect()
+            }
+        };
+        for (library, file) in found {
+            let contents =
+                fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            self.file(text(&library)?, 0o755, contents);
+        }
         Ok(())
     }
 
@@ -127,7 +146,8 @@ impl Image {
         let Some(folder) = &kernel.modules else {
             return Ok(());
         };
-        let modules = modules::read(folder).with_context(|| format!("kernel {}", kernel.name))?;
+        let modules = modules::read(folder, kernel.arch)
+            .with_context(|| format!("kernel {}", kernel.name))?;
         for (number, module) in modules.into_iter().enumerate() {
             self.file(
                 &format!("/lab/modules/{number:03}-{}.ko", module.name),
@@ -183,19 +203,32 @@ impl Image {
         for applet in String::from_utf8_lossy(&output.stdout).lines() {
             self.symlink(&format!("usr/bin/{applet}"), BUSYBOX);
         }
-        self.host_file(Path::new(BUSYBOX), Path::new(BUSYBOX))
+        let busybox = self.place(Path::new(BUSYBOX));
+        self.host_file(&busybox, Path::new(BUSYBOX))
+    }
+
+    /// Return where a file of the guest's system is on this host.
+    fn place(&self, file: &Path) -> PathBuf {
+        self.tree
+            .as_ref()
+            .map_or_else(|| file.to_owned(), |tree| tree.place(file))
     }
 
     /// Add it to /usr/bin, where it replaces busybox's.
     fn program(&mut self, name: &str) -> Result<()> {
         let mut places = PROGRAM_FOLDERS
             .iter()
-            .map(|folder| Path::new(folder).join(name));
+            .map(|folder| self.place(&Path::new(folder).join(name)));
         let host = places.find(|path| path.exists());
         let host = host
             .with_context(|| format!("there is no program {name} here (scripts/deps.sh test)"))?;
         self.host_file(&host, &Path::new("/usr/bin").join(name))
     }
+}
+
+/// Return true for programs of packages, which have no debug information.
+fn is_installed(program: &Path) -> bool {
+    program.starts_with("/usr")
 }
 
 fn merged(path: &str) -> String {
@@ -219,10 +252,10 @@ fn is_elf(contents: &[u8]) -> bool {
 }
 
 /// Strip debug information, which is most of what cargo builds.
-fn stripped(program: &Path) -> Result<Vec<u8>> {
+fn stripped(program: &Path, tree: Option<&Tree>) -> Result<Vec<u8>> {
     let output = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let path: PathBuf = output.path().into();
-    let strip = Command::new("strip")
+    let strip = Command::new(tree.map_or("strip", Tree::strip))
         .arg("-o")
         .arg(&path)
         .arg(program)

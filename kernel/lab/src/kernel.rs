@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use crate::arch::Arch;
+
 /// A kernel, ready to boot.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     /// `6.12`, `patched`.
     pub(crate) name: String,
+    pub(crate) arch: Arch,
     pub(crate) image: PathBuf,
     /// The folder with modules.dep; none where everything is built in.
     pub(crate) modules: Option<PathBuf>,

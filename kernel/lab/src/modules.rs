@@ -6,9 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::arch::Arch;
+
 /// Modules that guests need besides the built-in ones: links, queueing disciplines, socket
-/// diagnosis, TLS and its ciphers.
-const WANTED: [&str; 24] = [
+/// diagnosis, TLS.
+const WANTED: [&str; 23] = [
     "veth",
     "tun",
     "bridge",
@@ -30,10 +32,17 @@ const WANTED: [&str; 24] = [
     "tcp_diag",
     "udp_diag",
     "tcp_bbr",
-    "aesni_intel",
     "tls",
     "nf_nat",
 ];
+
+/// The ciphers that TLS asks for, by processor.
+fn ciphers(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::Amd64 => &["aesni_intel"],
+        Arch::Arm64 => &[],
+    }
+}
 
 /// The text of a module, decompressed.
 #[derive(Debug)]
@@ -43,12 +52,13 @@ pub(crate) struct Module {
 }
 
 /// Return the modules that a guest of this kernel loads, each after those that it needs.
-pub(crate) fn read(folder: &Path) -> Result<Vec<Module>> {
+pub(crate) fn read(folder: &Path, arch: Arch) -> Result<Vec<Module>> {
     let text = |name: &str| {
         let path = folder.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let order = load_order(&WANTED, &text("modules.dep")?, &text("modules.builtin")?)?;
+    let wanted = [&WANTED, ciphers(arch)].concat();
+    let order = load_order(&wanted, &text("modules.dep")?, &text("modules.builtin")?)?;
     order.iter().map(|path| module(folder, path)).collect()
 }
 

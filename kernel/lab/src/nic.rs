@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::cache;
 use crate::package;
 use crate::release::DebianKernel;
@@ -28,7 +29,12 @@ pub(crate) fn build(
     let root = folder.join(uname).join("headers");
     let headers = format!("usr/src/linux-headers-{uname}");
     if !root.exists() {
-        let apt = Apt::update(&folder.join(lists), release.archive(), release.suite())?;
+        let apt = Apt::update(
+            &folder.join(lists),
+            release.archive(),
+            release.suite(),
+            Arch::Amd64,
+        )?;
         let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
         let unpacked = work.path().join("root");
         get(&apt, &packages, work.path(), &unpacked)?;

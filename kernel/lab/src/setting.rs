@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
+use crate::arch::Arch;
 use crate::choice::Choice;
 use crate::guest::{Machine, Time};
 use crate::image::Image;
@@ -19,6 +20,9 @@ pub(crate) struct Setting {
     /// of an image
     #[arg(long)]
     kernel: Choice,
+    /// The processor
+    #[arg(long, value_enum, default_value_t)]
+    arch: Arch,
     /// File or program to have in the guest, there at the same path if none is given
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<Given>,
@@ -50,8 +54,8 @@ impl Setting {
 
     /// The kernel, and an image with the files.
     pub(crate) fn prepare(&self) -> Result<(Kernel, Image)> {
-        let kernel = self.kernel.get()?;
-        let mut image = Image::new()?;
+        let kernel = self.kernel.get(self.arch)?;
+        let mut image = Image::new(self.arch)?;
         image.modules(&kernel)?;
         for file in &self.files {
             image.host_file(&file.host, &file.guest)?;

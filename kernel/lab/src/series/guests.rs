@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::arch::Arch;
 use crate::guest::{Guest, Time};
 use crate::image::Image;
 use crate::kernel::Kernel;
@@ -29,7 +30,7 @@ pub(crate) fn run_beside(
     time: Time,
     line: &str,
 ) -> Result<String> {
-    let mut image = Image::new()?;
+    let mut image = Image::new(Arch::Amd64)?;
     image.modules(kernel)?;
     for program in programs {
         let name = program.file_name().context("a program has a name")?;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::arch::Arch;
 use crate::guest::Time;
 use crate::kernel::Kernel;
 use crate::release::DebianKernel;
@@ -262,7 +263,7 @@ fn boot_until(number: usize) -> Result<ExitCode> {
 /// Count the instructions of a message that sockstamp measures on Debian's newest kernel.
 pub(crate) fn count_on_debian(arguments: &CountArguments) -> Result<ExitCode> {
     let measuring = sockstamp::build(&[])?;
-    let kernel = debian::get(DebianKernel::Linux7_2)?;
+    let kernel = debian::get(DebianKernel::Linux7_2, Arch::Amd64)?;
     let home = tempfile::tempdir().context("cannot make a temporary folder")?;
     let counts = sockstamp::count(&kernel, home.path(), &measuring)?;
     conclude(&[(KEPT_ON_DEBIAN, counts)], arguments.bless)
@@ -406,6 +407,7 @@ fn built(name: &str, series: &Series, with_programs: bool, folder: &Path) -> Res
     cache::touch(&image)?;
     Ok(Kernel {
         name: name.into(),
+        arch: Arch::Amd64,
         image,
         modules: None,
         nic: None,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use super::patches::Series;
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::package;
 use crate::release::Archive;
 
@@ -34,7 +35,7 @@ pub(crate) fn compare(series: &Series, folder: &Path) -> Result<Compared> {
     let mut compared = Compared::default();
     for suite in SUITES {
         let lists = folder.join(format!("apt-of-{suite}"));
-        let apt = Apt::update(&lists, Archive::Main, suite)?;
+        let apt = Apt::update(&lists, Archive::Main, suite, Arch::Amd64)?;
         let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
         apt.download(&[PACKAGE.to_owned()], work.path())?;
         for package in package::all(work.path())? {

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::release::Archive;
 use crate::{cache, package};
 
@@ -53,7 +54,12 @@ fn is_new_enough(version: &str) -> bool {
 }
 
 fn fetch(folder: &Path) -> Result<()> {
-    let apt = Apt::update(&folder.join("apt-of-pahole"), Archive::Main, SUITE)?;
+    let apt = Apt::update(
+        &folder.join("apt-of-pahole"),
+        Archive::Main,
+        SUITE,
+        Arch::Amd64,
+    )?;
     eprintln!("sockstamp-lab: getting pahole of {SUITE}");
     let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
     apt.download(&PACKAGES.map(str::to_owned), work.path())?;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::command::succeed;
 use super::patches::{Patch, Series};
 use crate::apt::Apt;
+use crate::arch::Arch;
 use crate::release::Archive;
 use crate::{cache, package};
 
@@ -37,7 +38,7 @@ pub(crate) fn newer(series: &Series, folder: &Path) -> Result<Option<String>> {
     let tree = folder.join(format!("linux-{}", series.base));
     let makefile = fs::read_to_string(tree.join("Makefile")).context("cannot read the cache")?;
     let ours = release(&makefile).context("the tree has no version")?;
-    let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE)?;
+    let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE, Arch::Amd64)?;
     let newest =
         newest(&apt.names(PACKAGE)?).with_context(|| format!("{SUITE} has no {PACKAGE}*"))?;
     let theirs = numbers(&apt.version(&newest)?);
@@ -94,7 +95,7 @@ fn release(makefile: &str) -> Option<Vec<u32>> {
 
 /// Gets the package and unpacks the tree that is in it.
 fn fetch(base: &str, folder: &Path, tree: &Path) -> Result<()> {
-    let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE)?;
+    let apt = Apt::update(&folder.join("apt"), Archive::Main, SUITE, Arch::Amd64)?;
     let name = format!("{PACKAGE}{base}");
     ensure!(
         apt.has(&name)?,

@@ -15,6 +15,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::arch::Arch;
 use crate::choice::Choice;
 use crate::kernel::Kernel;
 use crate::series;
@@ -64,7 +65,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(text) = &arguments.only {
         chosen.retain(|test| format!("{} {}", test.binary, test.name).contains(text));
     }
-    let kernels: Vec<Kernel> = choices.iter().map(Choice::get).collect::<Result<_>>()?;
+    let kernels: Vec<Kernel> = choices
+        .iter()
+        .map(|choice| choice.get(Arch::Amd64))
+        .collect::<Result<_>>()?;
     let folder = folder(&built)?;
     let tasks = Tasks::new(&built, &chosen)?;
     let guests = arguments
@@ -130,6 +134,16 @@ fn conclude(ran: Vec<Ran>, left_out: &LeftOut, folder: &Path, bless: bool) -> Re
         };
     }
     Ok(good)
+}
+
+/// Keep what doctor wrote on a kernel, or return true if it is what is kept.
+pub(crate) fn conclude_doctor(kernel: &str, doctor: &str, bless: bool) -> Result<bool> {
+    let facts = Facts::of_doctor(kernel, doctor)?;
+    if bless {
+        facts.keep()?;
+        return Ok(true);
+    }
+    as_kept(&facts)
 }
 
 fn as_kept(facts: &Facts) -> Result<bool> {

@@ -16,6 +16,7 @@ use super::facts::{self, Facts};
 use super::protocol;
 use super::report::Row;
 use super::selection::Test;
+use crate::arch::Arch;
 use crate::guest::{Guest, Time};
 use crate::image::Image;
 use crate::kernel::Kernel;
@@ -63,7 +64,7 @@ impl<'a> Tasks<'a> {
             .iter()
             .find(|path| path.ends_with("sockstamp"));
         let sockstamp = sockstamp.context("cargo built no sockstamp")?;
-        let mut common = Image::new()?;
+        let mut common = Image::new(Arch::Amd64)?;
         for program in &built.programs {
             common.host_file(program, program)?;
         }
