@@ -7,6 +7,7 @@ DESTDIR    ?=
 BENCH_ARGS ?=
 K          ?=
 SERIES_ARGS ?=
+ARM64_ARGS ?=
 
 # Empty when we are root already. Only what must be root runs as root; builds never do.
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
@@ -15,7 +16,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 DIST    := $(or $(CARGO_TARGET_DIR),target)/release-$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps dist run demo-two-hosts check test test-all kernel-test kernel-shell kernel-series kernel-series-checked bench bench-agent install install-library fmt lint clean
+.PHONY: build help deps dist run demo-two-hosts check test test-all arm64 kernel-arm64 kernel-test kernel-shell kernel-series kernel-series-checked bench bench-agent install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -31,6 +32,8 @@ help:
 	@echo "make test-all      in addition other kernels, Miri, fuzzing and more, where their files changed (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
+	@echo "make arm64         sockstamp for arm64, by a cross compiler; ARM64_ARGS=--release"
+	@echo "make kernel-arm64  what doctor says on Debian's arm64 kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-series the kernel of kernel/series: built (an hour, once), its selftests, instructions, sockstamp on it"
 	@echo "make kernel-series-checked its selftests alone, on a kernel with KASAN and lockdep"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
@@ -69,6 +72,16 @@ kernel-test:
 kernel-shell:
 	@scripts/deps.sh test
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- shell --kernel $(or $(K),$(error name a kernel: make kernel-shell K=6.12))
+
+arm64:
+	@scripts/deps.sh arm64
+	scripts/arm64.sh $(ARM64_ARGS)
+
+# By the build without ARM64_ARGS.
+kernel-arm64:
+	@scripts/deps.sh arm64
+	scripts/arm64.sh
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- doctor $(K:%=--kernel %) $(or $(CARGO_TARGET_DIR),target)/aarch64-unknown-linux-gnu/debug/sockstamp
 
 kernel-series:
 	@scripts/deps.sh test

@@ -5,6 +5,7 @@
 #   deps.sh bench    to build it and run the benchmarks
 #   deps.sh test     to build it and run every test
 #   deps.sh dist     to build what a release has
+#   deps.sh arm64    to build it for arm64, and boot arm64 kernels
 #
 # A second argument --simulate asks apt whether it could install them, and installs nothing.
 #
@@ -20,12 +21,12 @@ fail() {
 
 mode=${1:-}
 case $mode in
-build | bench | test | dist) ;;
-*) fail "usage: deps.sh build|bench|test|dist [--simulate]" ;;
+build | bench | test | dist | arm64) ;;
+*) fail "usage: deps.sh build|bench|test|dist|arm64 [--simulate]" ;;
 esac
 simulate=${2:-}
 [ -z "$simulate" ] || [ "$simulate" = --simulate ] ||
-	fail "usage: deps.sh build|bench|test|dist [--simulate]"
+	fail "usage: deps.sh build|bench|test|dist|arm64 [--simulate]"
 
 # Plain sudo leaves the caller's cargo out of PATH.
 if ! command -v cargo >/dev/null && [ -n "${SUDO_UID:-}" ]; then
@@ -112,6 +113,13 @@ if [ "$mode" = dist ] || [ "$mode" = test ]; then
 	# A program without shared libraries, with its own libelf.
 	base+=(autoconf automake autopoint bison flex gawk linux-libc-dev musl-tools)
 	base+=(dpkg-dev rpm umoci xz-utils) # Packages, and the image.
+fi
+
+if [ "$mode" = arm64 ]; then
+	base+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	base+=(autoconf automake autopoint bison flex gawk) # For libelf's sources.
+	# The lab's guests, and their programs.
+	base+=(binutils busybox-static kmod mmdebstrap qemu-system-arm xz-utils)
 fi
 
 # Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's
