@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accept_queue;
+mod call;
 pub mod cgroup;
 pub mod clock;
 pub mod connection;

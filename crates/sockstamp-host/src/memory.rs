@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::slept_for::Asleep;
+use crate::call::Asleep;
 
 /// Longest wait for an answer. One takes some microseconds, and where memory is swapped in some
 /// milliseconds.

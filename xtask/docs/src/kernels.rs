@@ -43,11 +43,10 @@ an x86-64 host. `make arm64` builds sockstamp by Debian 12's cross compiler, and
 compares doctor's output with what is kept. On 6.1 no message is measured: the kernel refuses
 fentry, by which sends are seen there, as it is built without `DYNAMIC_FTRACE_WITH_DIRECT_CALLS`,
 which 6.12 has. On 6.12 and 7.2 all of the 40 messages of doctor's own test were valid, and on 6.12
-`stat` measured a redis-benchmark of 50 requests: 51 sends and 51 reads, all valid, which are those
-and its question for the server's settings. It was not tried on a real processor, and the tests do
-not run there. QEMU exchanges no memory accesses, so that their order is proven by Miri
-([order.bpf.h](../crates/sockstamp-bpf/src/kernel/order.bpf.h)). On Debian's 7.2 with pages of 16
-kB, doctor's 40 messages were valid as well, and its trials of completions in memory succeeded;
+`stat` measured a redis-benchmark of 50 requests: 51 sends and 51 reads, all valid. It was not tried
+on a real processor, and the tests do not run there. QEMU exchanges no memory accesses, so that
+their order is proven by Miri ([order.bpf.h](../crates/sockstamp-bpf/src/kernel/order.bpf.h)). On
+Debian's 7.2 with pages of 16 kB, doctor's 40 messages were valid as well, and its trials of completions in memory succeeded;
 pages of 64 kB were not tried. The library alone had been tried before, on 6.1: 100 of 102 unit
 tests passed, all 5 tests of allocations, and 31 of 43 of zerocopy; the others need programs that
 the guest lacked.

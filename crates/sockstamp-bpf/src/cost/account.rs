@@ -44,15 +44,16 @@ impl ProgramCost {
     }
 
     /// Have the kernel keep its account as long as the result is open (BPF_ENABLE_STATS, v5.8),
-    /// whoever else does and ends. The sysctl `kernel.bpf_stats_enabled` is one switch for all: whoever
-    /// sets it back ends the account of others.
+    /// whoever else does and ends. The sysctl `kernel.bpf_stats_enabled` is one switch for all:
+    /// whoever sets it back ends the account of others.
     ///
     /// # Errors
     ///
     /// EPERM without CAP_SYS_ADMIN.
     #[expect(unsafe_code, reason = "libbpf-rs has no wrapper")]
     pub fn keep_account() -> io::Result<OwnedFd> {
-        // SAFETY: bpf_enable_stats() takes a number and returns a new descriptor, or a negative errno.
+        // SAFETY: bpf_enable_stats() takes a number and returns a new descriptor, or a negative
+        // errno.
         let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         if descriptor < 0 {
             return Err(io::Error::from_raw_os_error(-descriptor));
