@@ -8,7 +8,7 @@
 #include "tcp/flow.bpf.h"
 #include "tcp/flows/select.bpf.h"
 #include "tcp/packet.bpf.h"
-#include "tcp/segment.bpf.h"
+#include "tcp/events/segment.bpf.h"
 #include "tcp/send/entry.bpf.h"
 #include "tcp/send/hardware.bpf.h"
 #include "tcp/send/queued.bpf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A segment of a selected flow arrives. */
-#ifndef SOCKSTAMP_TCP_SEGMENT_BPF_H
-#define SOCKSTAMP_TCP_SEGMENT_BPF_H
+#ifndef SOCKSTAMP_TCP_EVENTS_SEGMENT_BPF_H
+#define SOCKSTAMP_TCP_EVENTS_SEGMENT_BPF_H
 
 #include "kernel/kernel.bpf.h"
 #include "tcp/flow.bpf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A flow whose socket closes. */
-#ifndef SOCKSTAMP_TCP_CLOSE_BPF_H
-#define SOCKSTAMP_TCP_CLOSE_BPF_H
+#ifndef SOCKSTAMP_TCP_EVENTS_CLOSE_BPF_H
+#define SOCKSTAMP_TCP_EVENTS_CLOSE_BPF_H
 
 #include "histogram/histogram.bpf.h"
 #include "kernel/kernel.bpf.h"
