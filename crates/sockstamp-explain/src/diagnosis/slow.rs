@@ -95,6 +95,8 @@ pub(super) struct Slow {
 pub(super) struct Seen {
     /// The smallest round trip of the connection.
     pub(super) rtt: Option<u64>,
+    /// The smoothed round trip of the connection at the end.
+    pub(super) smoothed_rtt: Option<u64>,
     /// Segments sent again that no DSACK took back.
     pub(super) resent: u32,
     /// DSACKs said of some segments of its connection, or of others, that they had come before.

@@ -90,6 +90,7 @@ fn seen(wait: &Wait) -> Seen {
     let of = |figure: fn(&Connection) -> Option<u64>| connection.and_then(figure);
     Seen {
         rtt: of(|connection| connection.min_rtt.map(|rtt| rtt.0)),
+        smoothed_rtt: of(|connection| connection.srtt.map(|rtt| rtt.0)),
         resent: resent(evidence),
         heard: evidence.acknowledged.is_some() || evidence.arrived.is_some(),
         heard_since: of(|connection| connection.heard_ago.map(|ago| ago.0))

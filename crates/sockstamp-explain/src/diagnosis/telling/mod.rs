@@ -225,6 +225,10 @@ pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
             "{service} sends more to {program} after its answers, with pauses: {times}: news (a chat, \
              a stream beside the questions), or answers in pieces (peer.rest)"
         ),
+        Role::Asks if are_even(waits) && are_of_the_way(waits) => format!(
+            "{program} waits for {service} for {times}: it asks again at once, and each answer takes \
+             little more than a round trip: fewer questions, or several at once, would save them"
+        ),
         Role::Asks if are_even(waits) => format!(
             "{program} waits for {service} for {times}: it asks again at once, and each answer takes \
              about as long: a pool of connections that is full, a loop, or the service is slow"
@@ -248,6 +252,16 @@ fn asleep(waits: &[&Slow]) -> String {
         Some(slept) => format!("; tasks of the service sleep meanwhile: {}", slept.words()),
         None => String::new(),
     }
+}
+
+/// Return true if the smallest round trips are four fifths of it.
+fn are_of_the_way(waits: &[&Slow]) -> bool {
+    let way: u64 = waits
+        .iter()
+        .map(|wait| wait.parts.of(Node::AnswerPath))
+        .sum();
+    let whole: u64 = waits.iter().map(|wait| wait.time()).sum();
+    way.saturating_mul(5) >= whole.saturating_mul(4)
 }
 
 /// Return true if nine of ten took half as long again as the shortest at most: news come at any

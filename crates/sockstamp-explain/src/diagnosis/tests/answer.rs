@@ -27,6 +27,40 @@ fn a_slow_peer_is_named_with_its_figures() {
     assert_eq!(json["findings"][0]["count"], 4);
 }
 
+/// The connections that still wait have a short round trip, and acknowledged questions.
+#[test]
+fn a_near_peer_has_no_long_way() {
+    let told = |tried_all, acknowledged| {
+        let mut slow: Vec<_> = (0..4)
+            .map(|of| wait(Kind::Answer, End::Data, of * 900, 400))
+            .collect();
+        let mut open = wait(Kind::Answer, End::Open, 3_700, 300);
+        open.evidence.acknowledged = acknowledged;
+        open.evidence.connection = Some(Connection {
+            srtt: Some(Nanos(300_000)),
+            ..Connection::default()
+        });
+        slow.push(open);
+        let counted = tried(Kind::Answer, "10.0.0.2:6379", tried_all, 0);
+        told_of(slow, vec![counted]).findings.remove(0).sentence
+    };
+    let acknowledged = Some(Nanos(300_000));
+    let usual = told(5, acknowledged);
+    assert!(
+        usual.ends_with(
+            "beyond this host: the peer's work: a round trip takes 300 µs (ss -ti: rtt)"
+        ),
+        "{usual}"
+    );
+    let seldom = told(200, acknowledged);
+    assert!(
+        seldom.contains("the peer's work, or answers that are lost on the way back: a round trip"),
+        "{seldom}"
+    );
+    let unknown = told(5, None);
+    assert!(unknown.contains("or the way there and back"), "{unknown}");
+}
+
 #[test]
 fn a_fast_sibling_is_named_beside_a_slow_one() {
     let slow = (0..4).map(|of| wait(Kind::Answer, End::Data, of * 900, 120));

@@ -27,6 +27,14 @@ pub(super) fn are_heard(account: &Account<'_>) -> bool {
     counted.all(|counted| counted.wait.seen.heard)
 }
 
+/// Return the round trip of the connections that wait at the end, if it is a tenth of the waits at
+/// most: what was sent there was acknowledged, so that neither way is long.
+pub(super) fn short_way(finding: &Finding, account: &Account<'_>) -> Option<Nanos> {
+    let acknowledged = open(account).filter(|seen| seen.heard);
+    let longest = acknowledged.filter_map(|seen| seen.smoothed_rtt).max()?;
+    (longest.saturating_mul(10) <= finding.typical.0).then_some(Nanos(longest))
+}
+
 /// Connections that were opened for one request each.
 pub(super) fn is_chain(account: &Account<'_>) -> bool {
     account

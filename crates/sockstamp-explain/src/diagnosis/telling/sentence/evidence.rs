@@ -7,7 +7,7 @@ use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::End;
 
-use super::common::is_chain;
+use super::common::{is_chain, short_way};
 use super::neighbours::{next_hop, silent_neighbour};
 use super::tasks::{theirs, there};
 use crate::diagnosis::descent;
@@ -50,6 +50,7 @@ pub(super) fn more(
 ) -> Option<String> {
     let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
     match node {
+        Node::AnswerPeer if short_way(finding, account).is_some() => None,
         Node::AnswerPeer => {
             let path = seen()
                 .filter_map(|seen| seen.rtt)

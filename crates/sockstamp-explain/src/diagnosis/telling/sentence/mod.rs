@@ -18,7 +18,7 @@ use crate::diagnosis::tree::Node;
 use crate::diagnosis::words::{counted, service};
 use common::{
     are_at_once, are_heard, has_chains, is_chain, is_of_unknown_age, is_open, is_part, now, oldest,
-    open, open_of_unknown_age,
+    open, open_of_unknown_age, short_way,
 };
 use evidence::{by_clocks, more};
 use failures::of_failures;
@@ -204,6 +204,7 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             let tasks = of_theirs(account);
             format!("the work of {there}{tasks}; or the way there and back")
         }
+        Node::AnswerPeer if short_way(finding, account).is_some() => peers_work(finding, account),
         Node::Request if finding.role == Role::Asks => {
             "for a go-ahead that does not come (Expect: 100-continue), or for itself".to_owned()
         }
@@ -215,6 +216,18 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         95.. => cause,
         percent => format!("{cause}; {percent} % of what is lost"),
     }
+}
+
+/// Tell of a peer that is near. Answers that are lost on the way back, which it sends again, make
+/// few of them late.
+fn peers_work(finding: &Finding, account: &Account<'_>) -> String {
+    let is_usual = finding.tried.is_none_or(|tried| finding.count * 2 > tried);
+    let lost = match is_usual {
+        true => "",
+        false => ", or answers that are lost on the way back",
+    };
+    let way = short_way(finding, account).unwrap_or_default();
+    format!("beyond this host: the peer's work{lost}: a round trip takes {way} (ss -ti: rtt)")
 }
 
 /// Return true if the peers are surely on this host: nothing lies between.
