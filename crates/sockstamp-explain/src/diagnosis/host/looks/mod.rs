@@ -39,6 +39,7 @@ fn process(wait: &Slow) -> u32 {
 /// pushed to, on a connection that always has a question `open`, tell nothing of other waits. What
 /// failed may have met another process than what was answered.
 pub(in crate::diagnosis) fn note(waits: &mut [Slow], open: &[bool], looks: &[SleepLook]) {
+    name_acceptors(waits);
     let mut keys = BTreeMap::<(&Key, bool), [Vec<&Slow>; 2]>::new();
     let known = waits.iter().zip(open);
     for (wait, is_open) in known.filter(|(wait, _)| process(wait) != 0) {
@@ -67,6 +68,28 @@ pub(in crate::diagnosis) fn note(waits: &mut [Slow], open: &[bool], looks: &[Sle
             wait.seen.held_up = found.is_held_up;
             wait.seen.tracer.clone_from(&found.tracer);
             ask(wait);
+        }
+    }
+}
+
+/// Give connections that nobody accepts to the process that accepted others of the service. A
+/// listener is known by who began to listen, as a master does whose workers accept.
+fn name_acceptors(waits: &mut [Slow]) {
+    let mut acceptors = BTreeMap::<Key, BTreeSet<u32>>::new();
+    for wait in waits.iter().filter(|wait| wait.key.root == Node::Accept) {
+        if wait.how == End::Data && wait.pid != 0 {
+            let of_service = acceptors.entry(wait.key.clone()).or_default();
+            of_service.insert(wait.pid);
+        }
+    }
+    for wait in waits.iter_mut().filter(|wait| wait.how != End::Data) {
+        match acceptors.get(&wait.key) {
+            Some(pids) if !pids.contains(&wait.pid) => {
+                // Nothing tells which of several would have accepted it.
+                let only = pids.first().filter(|_| pids.len() == 1);
+                wait.pid = only.copied().unwrap_or(0);
+            }
+            _ => {}
         }
     }
 }

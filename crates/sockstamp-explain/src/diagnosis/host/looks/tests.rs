@@ -36,6 +36,34 @@ fn served(looks: &[SleepLook]) -> Seen {
     waits[0].seen.clone()
 }
 
+/// As of a master (process 7) that listens, and workers that accept.
+#[test]
+fn connections_wait_for_who_accepts_and_not_for_who_began_to_listen() {
+    let flow = fixture::message(Direction::Rx).flow;
+    let wait = |pid, how| Slow {
+        key: Key::new(Node::Accept, "web".into(), Role::Serves, &flow),
+        flow,
+        pid,
+        is_new: true,
+        begin: 0,
+        end: 500_000_000,
+        weight: 1,
+        parts: Parts::divide(500_000_000, [], Node::Accept),
+        how,
+        seen: Seen::default(),
+    };
+    let of_open = |accepted: &[u32]| {
+        let accepted = accepted.iter().map(|pid| wait(*pid, End::Data));
+        let mut waits: Vec<_> = [wait(7, End::Open)].into_iter().chain(accepted).collect();
+        name_acceptors(&mut waits);
+        waits[0].pid
+    };
+    assert_eq!(of_open(&[]), 7);
+    assert_eq!(of_open(&[7, 8]), 7);
+    assert_eq!(of_open(&[8, 8]), 8);
+    assert_eq!(of_open(&[8, 9]), 0);
+}
+
 #[test]
 fn a_task_that_is_alone_in_its_event_wait_is_kept_by_nothing_else() {
     let alone = |of: u64, sleep| SleepLook {

@@ -78,7 +78,7 @@ fn whose_tasks(account: &Account<'_>) -> String {
     let open = waits().filter(|wait| wait.how == End::Open);
     let pids: BTreeSet<u32> = open.map(|wait| wait.pid).collect();
     match (pids.first(), pids.len()) {
-        (Some(pid), 1) => format!("the tasks of PID {pid}"),
+        (Some(pid @ 1..), 1) => format!("the tasks of PID {pid}"),
         _ => "its tasks".to_owned(),
     }
 }
