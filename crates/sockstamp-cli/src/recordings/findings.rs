@@ -140,6 +140,7 @@ mod tests {
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
+    use super::super::HOST;
     use super::super::beside::waits_beside;
     use super::super::waits::{PROCESSES, of_processes};
     use super::*;
@@ -179,7 +180,8 @@ mod tests {
     fn recorded(path: PathBuf, rows: u64) -> Recordings {
         let names = [(7, Name::from("postgres-app"))];
         let fact = of_processes(names.iter().map(|(pid, name)| (*pid, name)));
-        let writer = Writer::create(&path, &[(PROCESSES, fact)]).unwrap();
+        let facts = [(PROCESSES, fact), (HOST, "here".into())];
+        let writer = Writer::create(&path, &facts).unwrap();
         writer.finish().unwrap();
         let mut file = FileWriter::<WaitRows>::create(&waits_beside(&path), &[]).unwrap();
         let mut batch = WaitRows::default();

@@ -202,7 +202,7 @@ fn losses_are_in_the_last_file() {
     for (number, (_, loss)) in (1..).zip(LOST) {
         *loss(&mut lost) = number;
     }
-    assert_eq!((lost.ring, lost.not_adopted, lost.groups), (1, 10, 0));
+    assert_eq!((lost.ring, lost.not_adopted, lost.groups), (1, 11, 0));
     place.note_lost(lost, of_packets);
     place.end().unwrap();
     let file = &files(&directory)[0];
