@@ -47,7 +47,7 @@ fn stages(
         shared = Stage::WAY.into();
     }
     for stage in shared {
-        stage_rows(output, stage, summary, columns, brush)?;
+        stage_rows(output, direction, stage, summary, columns, brush)?;
     }
     let name = match direction {
         Direction::Tx if are_lives(summary) => "life",
@@ -63,20 +63,20 @@ fn stages(
         &format!("{:>8}", share(time.sum_ns(), time.sum_ns())),
     )?;
     for stage in others {
-        stage_rows(output, stage, summary, columns, brush)?;
+        stage_rows(output, direction, stage, summary, columns, brush)?;
     }
     Ok(())
 }
 
-/// Print a stage, and its parts.
+/// Print a stage of messages of a direction, and its parts: a life has the stages of both ends.
 fn stage_rows(
     output: &mut dyn Write,
+    direction: Direction,
     stage: Stage,
     summary: &Summary,
     columns: &[Column],
     brush: Brush,
 ) -> io::Result<()> {
-    let direction = stage.direction();
     let part = summary.direction(direction);
     match (&part.stages[stage], summary.absent.get(&stage)) {
         (Some(histogram), _) if stage.is_of_connection() && histogram.count() == 0 => Ok(()),
