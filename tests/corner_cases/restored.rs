@@ -19,7 +19,8 @@ def restore(port, peer, sent, received):
     return end
 a, b = restore(7001, 7002, 1000, 5000), restore(7002, 7001, 5000, 1000)
 for end in (a, b): end.setsockopt(socket.IPPROTO_TCP, REPAIR, 0)
-a.send(bytes(100)); b.recv(1000); b.send(bytes(200)); a.recv(200, socket.MSG_WAITALL)
+a.send(bytes(100)); b.recv(100, socket.MSG_WAITALL)
+b.send(bytes(200)); a.recv(200, socket.MSG_WAITALL)
 segments = open("/proc/net/snmp").read().split("Tcp:")[2].split()
 print("opens", segments[4], segments[5])
 "#;
