@@ -264,12 +264,13 @@ static __always_inline bool sched_find_sleep(const struct waiter *waiter,
 /*
  * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
  * arrival. If it got a CPU more than once, and read nothing after the first time, the scheduler no
- * longer knows that time, but still knows the whole time in run queues. That time is used if it is
- * short, or of a task inside the read call, which has only to copy once it runs; else the stage is
- * unknown.
+ * longer knows that time, but still knows the whole time in run queues, which is used. A quota
+ * holds a task up when it returns from the poll that woke it, so that its second wait is for that,
+ * too. Of several tasks one may have done other work before: if the time is not short, and the task
+ * was not inside the read call, where it has only to copy once it runs, the stage is unknown.
  */
 static __always_inline __u64 sched_wakeup(const struct slept *slept, const struct task_struct *task,
-					  __u64 ready, __u64 now, __u64 copied)
+					  bool several, __u64 ready, __u64 now, __u64 copied)
 {
 	__u32 runs = task_runs(task) - slept->runs;
 	__u64 delay = task->sched_info.run_delay - slept->run_delay;
@@ -285,7 +286,7 @@ static __always_inline __u64 sched_wakeup(const struct slept *slept, const struc
 	when = runs == 1 ? task->sched_info.last_arrival : got_cpu_find(task, slept->runs + 1);
 	if (when && run_clock_known(now))
 		waited = run_clock_time(when) - ready;
-	else if (runs != 1 && !slept->reads && delay > SPENT_SLACK_NS)
+	else if (several && runs != 1 && !slept->reads && delay > SPENT_SLACK_NS)
 		return STAGE_ABSENT;
 	/* One of several had run already: it did not sleep then. */
 	if (waited < -SPENT_SLACK_NS)
@@ -430,7 +431,7 @@ __noinline __u64 sched_split_read(struct waiter *waiter, __u32 arrival, __u64 re
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();
 	if (sched_find_sleep(waiter, task, queue, arrival, ready, now, &slept))
-		wakeup = sched_wakeup(&slept, task, ready, now, spent->copied);
+		wakeup = sched_wakeup(&slept, task, waiter->several, ready, now, spent->copied);
 	got_cpu_note(task);
 	if (wakeup != STAGE_ABSENT)
 		spent->app -= wakeup;
