@@ -118,6 +118,8 @@ pub(super) struct Seen {
     pub(super) pause: Option<u64>,
     /// Its bytes do not fit into a segment.
     pub(super) is_large: bool,
+    /// The size of a segment of its connection, 0 where that is not known.
+    pub(super) segment: u32,
     /// The bytes that are unread, waiting or unacknowledged.
     pub(super) bytes: u64,
     /// Bytes of the peer's that this end has not read, where it has no window for more.
@@ -168,7 +170,7 @@ pub(super) struct Seen {
     pub(super) sets_pace: bool,
     /// What others sent to the same peer arrived, and none of it was sent again.
     pub(super) others_arrive: bool,
-    /// Segments of full size arrived on this connection, or on others to the same peer.
+    /// Segments of its size arrived meanwhile on other connections to the same peer.
     pub(super) large_arrive: bool,
     /// Other connections of the service whose peers have room.
     pub(super) others: usize,

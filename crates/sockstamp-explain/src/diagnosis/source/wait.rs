@@ -107,6 +107,7 @@ fn seen(wait: &Wait) -> Seen {
             let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);
             connection.segment > 0 && wait.bytes.max(queued) > u64::from(connection.segment)
         }),
+        segment: connection.map_or(0, |connection| connection.segment),
         bytes: wait.bytes,
         unread: connection.and_then(unread),
         buffer_set: connection.is_some_and(|connection| connection.buffer_set),
