@@ -133,6 +133,11 @@ struct Start {
     pause: Option<u64>,
     /// Time of a full window until it is over.
     left: u64,
+    /// What was sent with a full window has ended by then: messages that are queued together wait
+    /// for the same time.
+    covered: Moment,
+    /// When it was over.
+    over: Option<Moment>,
 }
 
 impl Start {
@@ -142,7 +147,33 @@ impl Start {
             0 => u64::MAX,
             rtt => rtt.saturating_mul(ROUNDS),
         };
-        Self { node, pause, left }
+        Self {
+            node,
+            pause,
+            left,
+            covered: 0,
+            over: None,
+        }
+    }
+
+    /// Return the time of a full window that a wait, which begins no earlier than those before it,
+    /// has in slow start.
+    fn take(&mut self, wait: &Slow) -> u64 {
+        let slow = wait.parts.of(Node::DeliveryCongestion);
+        if slow == 0 {
+            return 0;
+        }
+        let begin = self.covered.max(wait.begin);
+        let more = slow.min(wait.end.saturating_sub(begin));
+        if self.over.is_none() && more > self.left {
+            self.over = Some(begin.saturating_add(self.left));
+        }
+        self.left = self.left.saturating_sub(more);
+        self.covered = self.covered.max(wait.end);
+        match self.over {
+            Some(over) => slow.min(over.saturating_sub(wait.begin)),
+            None => slow,
+        }
     }
 }
 
@@ -176,8 +207,7 @@ fn restart(waits: &mut [Slow], found: &[usize], sending: Option<&Sending>, rtt: 
             start = Some(Start::new(Node::DeliveryRestart, pause, rtt));
         }
         let Some(now) = &mut start else { continue };
-        let slow = wait.parts.of(Node::DeliveryCongestion).min(now.left);
-        now.left -= slow;
+        let slow = now.take(wait);
         if slow > 0 {
             wait.seen.pause = now.pause;
             wait.parts.shift(Node::DeliveryCongestion, now.node, slow);

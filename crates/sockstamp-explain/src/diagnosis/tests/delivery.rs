@@ -268,6 +268,18 @@ fn slow_start_ends() {
     assert_eq!(restart, Some(&(720 * MS * 1_390 / 1_400)), "{parts:?}");
 }
 
+/// Ten messages of each burst wait for the same 240 ms.
+#[test]
+fn messages_that_are_queued_together_are_in_one_slow_start() {
+    let to = flow("10.0.0.1:80", "10.0.0.2:50000");
+    let sends: Vec<_> = (0..40)
+        .map(|of| sent(to, of / 10 * 2_000 + of % 10, Part::Cwnd, 240 - of % 10))
+        .collect();
+    let finding = &told(&sends).findings[0];
+    assert_eq!(finding.node, Node::DeliveryRestart, "{finding:?}");
+    assert_eq!(finding.parts.get(&Node::DeliveryCongestion), None);
+}
+
 #[test]
 fn what_was_sent_between_slow_sends_leaves_no_pause() {
     let to = flow("10.0.0.1:80", "10.0.0.2:50000");
