@@ -29,7 +29,6 @@ use crate::diagnosis::host::resolving::{self, NextHops};
 use crate::diagnosis::host::theirs;
 use crate::diagnosis::host::unheard::{self, Neighbours};
 use crate::diagnosis::request::asking::Sends;
-use crate::diagnosis::request::held::Asked;
 use crate::diagnosis::request::pushes::Questions;
 use crate::diagnosis::scope::Scope;
 use crate::diagnosis::slow::{self, Key, Role, Slow, Socket};
@@ -87,8 +86,6 @@ pub struct Case {
     tried: BTreeMap<Key, Tried>,
     /// The time of the requests that each process has answered.
     served: BTreeMap<u32, u128>,
-    /// The questions and requests of each process.
-    asked_by: Asked,
     /// The smallest round trip of each address.
     round_trips: BTreeMap<IpAddr, u64>,
     /// Connections that send, as TCP's own clocks have them.
@@ -144,7 +141,6 @@ impl Case {
             untold: 0,
             tried: BTreeMap::new(),
             served: BTreeMap::new(),
-            asked_by: Asked::default(),
             round_trips: BTreeMap::new(),
             sending: BTreeMap::new(),
             backlogs: BTreeMap::new(),
@@ -451,7 +447,6 @@ impl Case {
     }
 
     fn attempts(&mut self, attempts: &Attempts) {
-        self.asked_by.add(attempts);
         let key = attempts_key(attempts);
         if key.root == Node::Service
             && (self.served.len() < MOST_TRIED || self.served.contains_key(&attempts.key.pid))

@@ -149,7 +149,7 @@ impl Case {
         held::by_clients(&waits, &mut open);
         held::for_all(&mut waits, &open, self.scope.slow);
         held::alike(&waits, &mut open, &quick);
-        held::polls(&mut waits, &mut open, &quick, &self.asked_by);
+        held::polls(&mut waits, &mut open, &quick);
         held::prompted(&mut waits, &mut open, &self.tried);
         unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
         let services = services::sum(&waits, &open, &served);

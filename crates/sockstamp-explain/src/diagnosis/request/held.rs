@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::wait::{Attempts, End, Kind};
+use sockstamp_model::wait::End;
 
 use crate::diagnosis::evidence::sleep::Sleep;
 use crate::diagnosis::slow::{Key, Slow};
@@ -26,40 +26,6 @@ const EARLY: u64 = 2_000_000;
 fn are_of_timer(least: u64, most: u64) -> bool {
     let step = (least.saturating_add(EARLY) / STEP).saturating_mul(STEP);
     step >= LONG && most <= step.saturating_add(LATE + step / 100)
-}
-
-/// Requests that processes have answered, and questions that they asked.
-#[derive(Debug, Clone, Default)]
-pub(in crate::diagnosis) struct Asked(BTreeMap<u32, [u64; 2]>);
-
-impl Asked {
-    /// Processes that are kept.
-    const MOST: usize = 1 << 14;
-
-    pub(in crate::diagnosis) fn add(&mut self, attempts: &Attempts) {
-        let place = match attempts.key.kind {
-            Kind::Service => 0,
-            Kind::Answer => 1,
-            _ => return,
-        };
-        if self.0.len() < Self::MOST || self.0.contains_key(&attempts.key.pid) {
-            let counts = self.0.entry(attempts.key.pid).or_default();
-            counts[place] = counts[place].saturating_add(attempts.count);
-        }
-    }
-
-    /// Return true if the service of a wait asks others again and again for each request: it may
-    /// look whether something is done, and sleep between two looks.
-    fn looks_for(&self, wait: &Slow) -> bool {
-        const AGAIN: u64 = 4;
-        let there = wait.seen.there.as_ref();
-        let pid = match wait.key.root {
-            Node::Service => Some(wait.pid),
-            _ => there.and_then(|there| there.process.as_ref().map(|(pid, _)| *pid)),
-        };
-        let counts = pid.and_then(|pid| self.0.get(&pid));
-        counts.is_some_and(|[requests, questions]| *questions > requests.saturating_mul(AGAIN))
-    }
 }
 
 /// Mark as always `open` what services hold, by what its askers see. `quick`: the other answers of
@@ -210,13 +176,12 @@ pub(in crate::diagnosis) fn alike(waits: &[Slow], open: &mut [bool], quick: &BTr
 }
 
 /// Mark and note what an idle event loop answers after the same long time, while it answers as many
-/// others at once: polls that brought no news, also behind a proxy. A program that itself asks
-/// again and again meanwhile is another thing.
+/// others at once: polls that brought no news, also behind a proxy. What its process asks meanwhile
+/// may be for the others.
 pub(in crate::diagnosis) fn polls(
     waits: &mut [Slow],
     open: &mut [bool],
     quick: &BTreeMap<Key, u64>,
-    asked: &Asked,
 ) {
     let mut polls = Vec::new();
     for (key, mut found) in by_key(waits) {
@@ -229,8 +194,7 @@ pub(in crate::diagnosis) fn polls(
             End::Open => waits[of].time() <= most,
             _ => waits[of].time() >= LONG,
         });
-        let is_idle = |wait: &Slow| wait.seen.idle && !asked.looks_for(wait);
-        let are_idle = found.iter().all(|&of| is_idle(&waits[of]));
+        let are_idle = found.iter().all(|&of| waits[of].seen.idle);
         if are_idle && all >= times.len() as u64 * 2 && are_long_alike(&times) {
             polls.extend(found);
         }
