@@ -61,25 +61,48 @@ struct Polls {
     services: BTreeSet<Key>,
 }
 
+/// Connections of the clients of a service.
+#[derive(Debug, Default)]
+struct Clients {
+    /// Those that had an answer that was held.
+    answered: BTreeSet<Socket>,
+    /// Those whose request is open, and may be one more.
+    waiting: BTreeSet<Socket>,
+    /// Those whose request ended without an answer, and that had none that was held.
+    ended: BTreeSet<Socket>,
+}
+
+impl Clients {
+    /// Requests that are open are no polls by themselves: somebody must have had news.
+    fn are_mostly_held(&self) -> bool {
+        let held = self.answered.union(&self.waiting).count();
+        !self.answered.is_empty() && held > self.ended.len()
+    }
+}
+
 impl Polls {
     fn new(waits: &[Slow], open: &[bool]) -> Self {
         let of_services = || {
             let known = waits.iter().zip(open);
             known.filter(|(wait, _)| wait.key.root == Node::Service)
         };
-        let held = of_services().filter(|(wait, open)| **open && !is_unserved(wait));
-        let mut clients = BTreeMap::<&Key, [BTreeSet<Socket>; 2]>::new();
+        let mut clients = BTreeMap::<&Key, Clients>::new();
         let mut connections = BTreeSet::new();
-        for (wait, _) in held {
-            connections.insert(wait.socket());
-            clients.entry(&wait.key).or_default()[0].insert(wait.socket());
+        for (wait, open) in of_services().filter(|(wait, _)| !has_ended(wait)) {
+            let of = clients.entry(&wait.key).or_default();
+            if *open && !is_unserved(wait) {
+                connections.insert(wait.socket());
+                of.answered.insert(wait.socket());
+            } else if is_unserved(wait) && (*open || wait.seen.may_push) && !is_kept(wait) {
+                of.waiting.insert(wait.socket());
+            }
         }
         let ended = of_services().filter(|(wait, _)| has_ended(wait));
         for (wait, _) in ended.filter(|(wait, _)| !connections.contains(&wait.socket())) {
-            clients.entry(&wait.key).or_default()[1].insert(wait.socket());
+            let of = clients.entry(&wait.key).or_default();
+            of.ended.insert(wait.socket());
         }
-        let are_most = |(_, [held, ended]): &(_, [BTreeSet<_>; 2])| held.len() > ended.len();
-        let services = clients.into_iter().filter(are_most);
+        let services = clients.into_iter().filter(|(_, of)| of.are_mostly_held());
         Self {
             services: services.map(|(key, _)| key.clone()).collect(),
             connections,
