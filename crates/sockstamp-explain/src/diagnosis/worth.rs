@@ -12,7 +12,7 @@ use super::tally::{Account, Counted};
 use super::tree::Node;
 
 /// As many occasions are no accident.
-const OCCASIONS: usize = 3;
+pub(super) const OCCASIONS: usize = 3;
 /// One occasion of this length is one that people noticed.
 const LONG: u64 = 1_000_000_000;
 /// Failures are worth saying from one in this many attempts.

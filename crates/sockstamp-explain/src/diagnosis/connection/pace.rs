@@ -10,8 +10,9 @@ use crate::diagnosis::evidence::sleep::{Sleep, Slept};
 use crate::diagnosis::finding::Finding;
 use crate::diagnosis::host::cpu::union;
 use crate::diagnosis::slow::{Role, Slow, Socket};
-use crate::diagnosis::tally::Account;
+use crate::diagnosis::tally::{Account, Counted};
 use crate::diagnosis::tree::Node;
+use crate::diagnosis::worth::OCCASIONS;
 
 /// Note for each wait whether its peer is known to set the pace. One that takes nothing may hang,
 /// or have a large buffer to read from: its window stays closed for a long time, too.
@@ -79,13 +80,16 @@ pub(in crate::diagnosis) fn is_readers_own(account: &Account<'_>, finding: &Find
     };
     // Late acknowledgements of others beside it tell of no window, and somebody may wait by chance
     // behind a part of it.
-    let waits = account.counted.iter().map(|counted| counted.wait);
-    let waits = waits.filter(|wait| wait.is_mostly(Node::DeliveryWindow));
-    let (own, all) = waits.fold((0, 0), |(own, all), wait| {
-        let time = wait.time();
-        (own + if is_own(wait) { time } else { 0 }, all + time)
-    });
-    let are_own = all > 0 && own * 10 >= all * 9;
+    let waits = account.counted.iter();
+    let waits = waits.filter(|counted| counted.wait.is_mostly(Node::DeliveryWindow));
+    let (own, others): (Vec<_>, Vec<_>) = waits.cloned().partition(|one| is_own(one.wait));
+    let time = |waits: &[Counted<'_>]| waits.iter().map(|one| one.wait.time()).sum::<u64>();
+    let is_most = time(&own) >= time(&others).saturating_mul(9);
+    let others = Account {
+        counted: others,
+        ..Account::default()
+    };
+    let are_own = !own.is_empty() && is_most && others.occasions().len() < OCCASIONS;
     finding.node == Node::DeliveryWindow && finding.role == Role::Serves && are_own
 }
 
@@ -224,6 +228,23 @@ mod tests {
         // A reader of six megabytes a minute has a large buffer to read from first.
         let buffered = read(0, std::iter::empty());
         assert_eq!(buffered.findings, []);
+    }
+
+    /// As of one film beside pages: it has nine tenths of the time.
+    #[test]
+    fn a_peer_that_sets_the_pace_hides_no_others() {
+        let beside = |count: u64| {
+            let pages = (0..count).map(|of| {
+                let to = flow("10.0.0.1:80", &format!("10.0.0.3:{}", 50_000 + of));
+                let mut message = sent(to, of * 1_000 + 700, Part::Rwnd, 60);
+                message.opened = Some(Opened::Accepted);
+                message.pid = 10;
+                message
+            });
+            read(300, pages).findings.len()
+        };
+        assert_eq!(beside(2), 0);
+        assert_eq!(beside(4), 1);
     }
 
     /// As of a page beside two films, whose acknowledgement is delayed.
