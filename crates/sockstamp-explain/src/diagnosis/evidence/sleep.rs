@@ -13,6 +13,8 @@ use sockstamp_model::service::Service;
 pub enum Sleep {
     /// It was stopped by a signal, or by a debugger.
     Stopped,
+    /// It is stopped by the program that traces it, as at each call that strace tells of.
+    Traced,
     /// Its cgroup is frozen.
     Frozen,
     /// A file system of another host, or of a program.
@@ -68,7 +70,7 @@ pub enum Sleep {
 /// v5.4 to v6.18).
 const PLACES: [(&str, Sleep); 36] = [
     ("do_signal_stop", Sleep::Stopped),
-    ("ptrace_stop", Sleep::Stopped),
+    ("ptrace_stop", Sleep::Traced),
     ("do_freezer_trap", Sleep::Frozen),
     ("__refrigerator", Sleep::Frozen),
     ("rpc_wait", Sleep::NetworkFiles),
@@ -111,6 +113,7 @@ impl Sleep {
         matches!(
             self,
             Self::Stopped
+                | Self::Traced
                 | Self::Frozen
                 | Self::NetworkFiles
                 | Self::Disk
@@ -150,7 +153,8 @@ impl Sleep {
         let known = known.map(|(_, sleep)| sleep.clone());
         match (state, known) {
             ('R', _) => None,
-            ('T' | 't', _) => Some(Self::Stopped),
+            ('T', _) => Some(Self::Stopped),
+            ('t', _) => Some(Self::Traced),
             ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen | Self::Memory))) => Some(sleep),
             // Signals end such a sleep, unless its task is frozen where it sleeps (TASK_FREEZABLE,
             // v6.1).
@@ -206,6 +210,7 @@ impl Sleep {
             Self::More => "for more data on the same connection",
             Self::Accept => "new connections (accept)",
             Self::Stopped => "they are stopped (SIGSTOP, a debugger)",
+            Self::Traced => "they are stopped by the program that traces them (ptrace)",
             Self::Frozen => "they are frozen (cgroup.freeze, freezer.state)",
             Self::Fifo => "a FIFO that they open, and whose other end nobody has open (open)",
             Self::NetworkFiles => "a file system of another host or program (NFS, CIFS, FUSE)",
@@ -341,7 +346,8 @@ impl SleepLook {
     pub fn halted(&self) -> Option<&Sleep> {
         let first = self.tasks.values().next()?.as_ref()?;
         let are_alike = self.tasks.values().all(|task| task.as_ref() == Some(first));
-        (are_alike && matches!(first, Sleep::Stopped | Sleep::Frozen)).then_some(first)
+        (are_alike && matches!(first, Sleep::Stopped | Sleep::Traced | Sleep::Frozen))
+            .then_some(first)
     }
 
     /// Return true if a task reads the accepted connection of a client.
@@ -531,6 +537,7 @@ mod tests {
             Some(Sleep::Memory)
         );
         assert_eq!(Sleep::of('T', "do_signal_stop", ""), Some(Sleep::Stopped));
+        assert_eq!(Sleep::of('t', "ptrace_stop", ""), Some(Sleep::Traced));
         assert_eq!(Sleep::of('D', "__refrigerator", ""), Some(Sleep::Frozen));
         assert_eq!(Sleep::of('D', "futex_do_wait", ""), Some(Sleep::Frozen));
     }

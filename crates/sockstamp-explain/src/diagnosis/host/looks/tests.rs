@@ -99,6 +99,23 @@ fn a_program_that_is_stopped_between_the_waits_is_named_too() {
     assert!(seen.held_up && !seen.idle);
 }
 
+/// As of a program under strace, whose calls stop it for a moment each.
+#[test]
+fn a_program_that_is_traced_all_the_time_is_not_stopped() {
+    let at = |of: u64, ms: u64| look(of * 100 + ms, Some(Sleep::Traced), Sleep::Traced);
+    let told = |without: bool| {
+        let during = (0..10).map(|of| at(of, 25));
+        let rest = (0..10).map(|of| match without {
+            true => at(of, 75),
+            false => look(of * 100 + 75, Some(Sleep::Idle), Sleep::Idle),
+        });
+        let seen = served(&during.chain(rest).collect::<Vec<_>>());
+        (seen.slept.map(|slept| slept.sleep), seen.held_up)
+    };
+    assert_eq!(told(true), (None, false));
+    assert_eq!(told(false), (Some(Sleep::Traced), true));
+}
+
 /// As of a replica that is stopped, which it is between the waits, too.
 #[test]
 fn a_peer_that_is_stopped_is_named_whatever_it_was_before() {
