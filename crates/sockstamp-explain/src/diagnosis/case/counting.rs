@@ -11,8 +11,9 @@ use sockstamp_model::wait::{End, Sending};
 
 use super::Case;
 use crate::diagnosis::connection::pace;
-use crate::diagnosis::evidence::sleep::Sleep;
+use crate::diagnosis::evidence::sleep::{Sleep, SleepLook};
 use crate::diagnosis::finding::Finding;
+use crate::diagnosis::host::cpu::Cpu;
 use crate::diagnosis::request::unserved;
 use crate::diagnosis::slow::{Key, Role, Slow};
 use crate::diagnosis::tally::{Account, Counted, Tried};
@@ -32,14 +33,14 @@ impl Case {
         }
     }
 
-    /// Return the time for which tasks of this host waited for disks, if those of a wait's process
-    /// were among them: its program had something fetched from one.
-    pub(super) fn waited_for_disks(&self, wait: &Slow) -> u64 {
-        let fetched = self.cpus.get(&wait.pid).and_then(|cpu| cpu.fetched);
-        match fetched {
-            Some(1..) => self.disks.0,
-            _ => 0,
-        }
+    /// Return the processes whose tasks were among those that waited for disks: they had something
+    /// fetched from one, or a look saw that they wait, as who writes and waits for that does.
+    pub(super) fn at_disks(&self) -> BTreeSet<u32> {
+        let has_fetched = |cpu: &Cpu| cpu.fetched.is_some_and(|fetched| fetched > 0);
+        let fetched = self.cpus.iter().filter(|(_, cpu)| has_fetched(cpu));
+        let waits = |look: &&SleepLook| look.tasks.values().flatten().any(|of| *of == Sleep::Disk);
+        let seen = self.sleeps.iter().filter(waits).map(|look| look.pid);
+        fetched.map(|(pid, _)| *pid).chain(seen).collect()
     }
 
     /// Return true for a connection that ended without a word, unless others to the same service

@@ -107,8 +107,11 @@ impl Case {
 
     /// Give each wait what was seen of this host and its other connections.
     fn note(&self, waits: &mut Vec<Slow>) {
+        let at_disks = self.at_disks();
         for wait in waits.iter_mut() {
-            wait.seen.disks = self.waited_for_disks(wait);
+            if at_disks.contains(&wait.pid) {
+                wait.seen.disks = self.disks.0;
+            }
             if wait.key.root == Node::Accept {
                 wait.seen.descriptors = self.descriptors.get(&wait.pid).copied();
             }

@@ -275,8 +275,9 @@ fn connects_for_a_request_are_questions() {
 
 #[test]
 fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
-    let told = |disks: u64, fetched: Option<u64>| {
+    let seen = |disks: u64, fetched: Option<u64>, looks: &[SleepLook]| {
         let mut case = Case::new(Scope::default());
+        case.sleeps(looks.iter().cloned());
         for of in 0..6 {
             let mut wait = wait(Kind::Service, End::Data, of * 1_000, 500);
             wait.opened = Some(Opened::Accepted);
@@ -298,6 +299,7 @@ fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
         );
         case.diagnose(&summary()).findings[0].sentence.clone()
     };
+    let told = |disks, fetched| seen(disks, fetched, &[]);
     let disk = "; tasks of this host waited for disks for 2.50 s";
     let read = told(2_500, Some(4_096));
     assert!(read.contains(disk), "{read}");
@@ -307,6 +309,14 @@ fn waits_of_this_host_for_disks_are_told_where_they_are_long_enough() {
         let other = told(2_500, fetched);
         assert!(!other.contains("waited for disks"), "{other}");
     }
+    // As of fsync(2): what it writes, other tasks bring to the disk.
+    let writes = |sleep| SleepLook {
+        tasks: [(7, Some(sleep)), (8, None)].into(),
+        ..SleepLook::new(7, Timestamp::from_nanos(250 * MS))
+    };
+    let seen = |sleep| seen(2_500, Some(0), &[writes(sleep)]);
+    assert!(seen(Sleep::Disk).contains(disk), "{}", seen(Sleep::Disk));
+    assert!(!seen(Sleep::Timer).contains("waited for disks"));
 }
 
 /// As a program behind a CPU quota that asks a slow service for each request.
