@@ -121,14 +121,45 @@ fn dropped(summary: &Summary) -> Option<Finding> {
 /// The reason of a full receive buffer, which nearly all drops at sockets have.
 const FULL_BUFFER: &str = "SOCKET_RCVBUFF";
 
-/// Return what follows on the number of datagrams that sockets dropped. Before Linux 6.11 the
-/// kernel tells no reason.
+/// Return what follows on the number of datagrams that sockets dropped: the reason of nine tenths
+/// of them, or the number of each. Before Linux 6.11 the kernel tells no reason.
 fn why_dropped(summary: &Summary) -> String {
-    let reasons = summary.rx.drop_reasons.iter();
-    match reasons.max_by_key(|(_, count)| **count) {
-        Some((reason, _)) if &**reason != FULL_BUFFER => drop_reason::words(reason),
-        _ => ": its receive buffer is too small or its reader too slow".to_owned(),
+    const NAMED: usize = 3;
+    let mut reasons: Vec<_> = summary.rx.drop_reasons.iter().collect();
+    reasons.retain(|(_, count)| **count > 0);
+    // Those of one number stay in the order of their names.
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let told = |named: usize| {
+        reasons[..named]
+            .iter()
+            .map(|(_, count)| **count)
+            .sum::<u64>()
+    };
+    let drops = summary.rx.drops.max(told(reasons.len()));
+    let buffer = ": its receive buffer is too small or its reader too slow";
+    match reasons.first() {
+        None => return buffer.to_owned(),
+        Some((reason, count)) if **count * 10 >= drops * 9 => {
+            return match &***reason {
+                FULL_BUFFER => buffer.to_owned(),
+                reason => drop_reason::words(reason),
+            };
+        }
+        Some(_) => {}
     }
+    let of_each = |&(reason, count): &(&Box<str>, &u64)| match &**reason {
+        FULL_BUFFER => format!("{count} for want of room in its receive buffer"),
+        reason => format!("{count}{}", drop_reason::words(reason)),
+    };
+    let named = reasons.len().min(NAMED);
+    let mut each: Vec<_> = reasons[..named].iter().map(of_each).collect();
+    match drops - told(named) {
+        0 => {}
+        rest => each.push(format!(
+            "{rest} for another reason, or for none that is known"
+        )),
+    }
+    format!(": {}", each.join(", "))
 }
 
 /// A reader so far behind that the places of its arrivals were needed again.
@@ -236,4 +267,33 @@ fn sentence_of(kind: &Kind) -> String {
         percent => format!("; {percent} % of it"),
     };
     format!("{what} {mean} on average (p50 {median}, p90 {p90}, {count} in all): {cause}{share}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_that_of_all_drops_from_nine_tenths_on() {
+        let told = |drops: u64, reasons: &[(&str, u64)]| {
+            let mut summary = Summary::default();
+            summary.rx.drops = drops;
+            let reasons = reasons
+                .iter()
+                .map(|(reason, count)| ((*reason).into(), *count));
+            summary.rx.drop_reasons = reasons.collect();
+            dropped(&summary).unwrap().sentence
+        };
+        let buffer = ": its receive buffer is too small or its reader too slow";
+        assert!(told(10, &[]).ends_with(buffer));
+        assert!(told(10, &[(FULL_BUFFER, 9), ("UDP_CSUM", 1)]).ends_with(buffer));
+        assert!(told(10, &[("UDP_CSUM", 9), (FULL_BUFFER, 1)]).contains("for a wrong checksum"));
+        let both = "10 of 10 datagrams were dropped at their socket: 5 for want of room in its \
+                    receive buffer, 5 for a wrong checksum: somebody on the way corrupts them, as a \
+                    device or its offload (ethtool -k) [UDP_CSUM]";
+        assert_eq!(told(10, &[("UDP_CSUM", 5), (FULL_BUFFER, 5)]), both);
+        let some = told(10, &[("SOCKET_FILTER", 4)]);
+        let rest = "4 [SOCKET_FILTER], 6 for another reason, or for none that is known";
+        assert!(some.ends_with(rest), "{some}");
+    }
 }
