@@ -21,6 +21,7 @@ use super::source::of_wait;
 use super::tally::{Account, Tried};
 use super::tree::Node;
 use super::words::{counted, service};
+use super::worth::OCCASIONS;
 
 /// Return the note of waits that are rare, and have half of the time of all.
 pub(super) fn rare(account: &Account<'_>, summary: &Summary) -> Option<String> {
@@ -183,23 +184,32 @@ pub(super) fn are_seldom(waits: &[&Slow], duration: Nanos) -> bool {
     open_on_each(waits).0.0.saturating_mul(SELDOM) < duration.0
 }
 
-/// Return a note that counts such waits of programs and services, if there are some.
+/// Return a note that counts such waits of programs and services, if there are some, or a long one.
 pub(super) fn seldom(waits: &[&Slow]) -> Option<String> {
+    const LONG: u64 = 1_000_000_000;
     let longest = waits.iter().map(|wait| wait.time()).max()?;
-    let keys: BTreeSet<_> = waits.iter().map(|wait| &wait.key).collect();
-    let first = keys.first()?;
-    let others = match keys.len() - 1 {
+    let first = waits.iter().map(|wait| &wait.key).min()?;
+    let services: BTreeSet<_> = waits.iter().map(|wait| wait.key.service).collect();
+    let programs: BTreeSet<_> = waits.iter().map(|wait| &wait.key.program).collect();
+    let others = |all: usize, what| match all - 1 {
         0 => String::new(),
-        others => format!(" and {}", counted(others as u64, "other")),
+        others => format!(" and {}", counted(others as u64, what)),
     };
-    Some(format!(
-        "{} of {} and {}{others}, at most {}, may be for news or for slow answers, seldom, and are in no \
-         finding",
-        counted(waits.len() as u64, "slow wait"),
-        first.program,
-        service(first.service),
-        Nanos(longest)
-    ))
+    let (are, at_most) = match waits.len() {
+        1 => ("is", "of"),
+        _ => ("are", "at most"),
+    };
+    (waits.len() >= OCCASIONS || longest >= LONG).then(|| {
+        format!(
+            "{} of {}{} at {}{}, {at_most} {}, {are} too seldom to tell news from slow answers",
+            counted(waits.len() as u64, "slow wait"),
+            first.program,
+            others(programs.len(), "other program"),
+            service(first.service),
+            others(services.len(), "other service"),
+            Nanos(longest)
+        )
+    })
 }
 
 /// Return a note about connections that mostly have a question open, if there are some, of a

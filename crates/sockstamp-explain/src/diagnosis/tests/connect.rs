@@ -60,7 +60,7 @@ fn a_handshake_of_several_questions_belongs_to_its_connection() {
         panic!("{:?}", opened(2, 2, 0));
     };
     assert!(
-        rest.starts_with("4 slow waits of ab and 10.0.0.2:80, at most 40.0 ms, may be for news"),
+        rest.starts_with("4 slow waits of ab at 10.0.0.2:80, at most 40.0 ms, are too seldom"),
         "{rest}"
     );
 }

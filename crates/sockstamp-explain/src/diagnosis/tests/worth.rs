@@ -141,21 +141,37 @@ fn rare_waits_that_have_half_of_the_time_of_all_are_a_note() {
     assert_eq!(told(20).notes, [""; 0]);
 }
 
-/// As of one of two pollers that has asked twice.
+/// As of one of several pollers that has asked a few times.
 #[test]
 fn what_may_be_for_news_and_is_seldom_is_counted() {
-    let asked = |times: &[u64]| {
-        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
-        let asked = times
-            .iter()
-            .enumerate()
-            .map(|(of, time)| answer(to, "app", 1_000 + of as u64 * (time + 1), *time));
-        told(&asked.collect::<Vec<_>>()).notes
+    let polls = |services: u16, times: &[u64]| {
+        let of_service = |of: u16| {
+            let to = flow("10.0.0.1:40000", &format!("10.0.0.2:{}", 6_379 + of));
+            let times = times.iter().enumerate();
+            times.map(move |(of, time)| answer(to, "app", 1_000 + of as u64 * (time + 1), *time))
+        };
+        told(&(0..services).flat_map(of_service).collect::<Vec<_>>()).notes
     };
-    let seldom = "2 slow waits of app and 10.0.0.2:6379, at most 150 ms, may be for news or for slow \
-                  answers, seldom, and are in no finding";
-    assert_eq!(asked(&[150, 150]), [seldom]);
-    assert!(asked(&[400, 400])[0].contains("waits for 10.0.0.2:6379 for 800 ms"));
+    let seldom = "4 slow waits of app at 10.0.0.2:6379 and 1 other service, at most 150 ms, are too \
+                  seldom to tell news from slow answers";
+    assert_eq!(polls(2, &[150, 150]), [seldom]);
+    // As few short ones are no news to anybody.
+    assert_eq!(polls(1, &[150, 150]), [""; 0]);
+    assert!(polls(1, &[400, 400])[0].contains("waits for 10.0.0.2:6379 for 800 ms"));
+}
+
+#[test]
+fn one_long_wait_that_may_be_for_news_is_told() {
+    let told = |time: u64| {
+        let list = (0..2).map(|of| wait(Kind::Answer, End::Data, of * (time + 1), time));
+        let list: Vec<_> = list.collect();
+        let slow: Vec<_> = list.iter().map(source::of_wait).collect();
+        telling::seldom(&slow.iter().collect::<Vec<_>>())
+    };
+    let long = "2 slow waits of app at 10.0.0.2:6379, at most 1.20 s, are too seldom to tell news from \
+                slow answers";
+    assert_eq!(told(1_200).as_deref(), Some(long));
+    assert_eq!(told(900), None);
 }
 
 #[test]
