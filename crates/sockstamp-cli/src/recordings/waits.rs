@@ -98,7 +98,10 @@ impl Recordings {
             waits.attempts.extend(counted.filter(chosen));
             let of_fact = |name| recording.fact(name).into_iter().flat_map(sockets);
             waits.owed.extend(of_fact(OWED));
-            waits.older.extend(of_fact(OLDER));
+            // Each host counts its sockets from one: those of another may be new.
+            if self.readers.len() == 1 || self.are_of_one_host() {
+                waits.older.extend(of_fact(OLDER));
+            }
             let lost = recording.fact(LOST_WAITS);
             let lost = lost.and_then(|lost| lost.parse().ok()).unwrap_or(0);
             waits.lost = waits.lost.saturating_add(lost);
@@ -175,7 +178,10 @@ fn file_beside(messages: &Reader) -> Result<Option<WaitReader>> {
 mod tests {
     use sockstamp_model::flow::Protocol;
     use sockstamp_model::wait::Kind;
+    use sockstamp_record::Writer;
+    use tempfile::tempdir;
 
+    use super::super::HOST;
     use super::*;
 
     fn counted(pid: u32) -> Attempts {
@@ -213,6 +219,26 @@ mod tests {
             [SocketCookie(3)]
         );
         assert_eq!(sockets("no").count(), 0);
+    }
+
+    #[test]
+    fn sockets_of_one_host_are_no_older_ones_of_another() {
+        let older = |hosts: &[&str]| {
+            let directory = tempdir().unwrap();
+            let file = |(number, host): (usize, &&str)| {
+                let path = directory.path().join(format!("{number}.parquet"));
+                let sockets = of_sockets(&[SocketCookie(number as u64)]);
+                let facts = [(OLDER, sockets), (HOST, (*host).to_owned())];
+                Writer::create(&path, &facts).unwrap().finish().unwrap();
+                path
+            };
+            let files: Vec<_> = hosts.iter().enumerate().map(file).collect();
+            let waits = Recordings::open(&files).unwrap().waits(|_| {}).unwrap();
+            waits.older.len()
+        };
+        assert_eq!(older(&["a"]), 1);
+        assert_eq!(older(&["a", "a"]), 2);
+        assert_eq!(older(&["a", "b"]), 0);
     }
 
     #[test]
