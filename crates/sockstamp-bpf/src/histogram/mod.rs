@@ -192,7 +192,8 @@ fn distribution(banks: &[Bank], index: usize) -> Histogram {
     let mut whole = Histogram::new();
     for bank in banks {
         let slots = &bank.distributions[index].slots;
-        whole.merge(&Histogram::from_buckets(|slot| bucket(slot, &slots[slot])));
+        let counted = Histogram::from_buckets(|slot| bucket(slot, &slots[slot]));
+        whole.merge(&counted.without_zero_min());
     }
     whole
 }
@@ -201,7 +202,7 @@ fn bucket(slot: usize, raw: &raw::bucket) -> Bucket {
     Bucket {
         count: raw.count,
         sum_ns: u128::from(raw.sum_ns),
-        // A duration of 0 cannot be distinguished from "none yet".
+        // The programs keep none there: 0 cannot be distinguished from "none yet".
         min_ns: if slot == ZERO_SLOT { 0 } else { raw.min_ns },
         max_ns: raw.max_ns,
     }

@@ -306,6 +306,8 @@ pub(crate) fn middle(low: u128, high: u128) -> u128 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Box<[Bucket; BUCKETS]>,
+    /// Whether latencies of the zero bucket were counted without the shortest of them.
+    lacks_zero_min: bool,
 }
 
 impl Default for Histogram {
@@ -327,6 +329,16 @@ impl Histogram {
     pub fn from_buckets(mut bucket: impl FnMut(usize) -> Bucket) -> Self {
         Self {
             buckets: Box::new(std::array::from_fn(|slot| bucket(slot).within(slot))),
+            lacks_zero_min: false,
+        }
+    }
+
+    /// The same, counted by one who keeps no shortest latency of the zero bucket.
+    #[must_use]
+    pub fn without_zero_min(self) -> Self {
+        Self {
+            lacks_zero_min: self.buckets[ZERO_SLOT].count > 0,
+            ..self
         }
     }
 
@@ -340,6 +352,7 @@ impl Histogram {
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             bucket.merge(more);
         }
+        self.lacks_zero_min |= other.lacks_zero_min;
     }
 
     /// Return the counts since an earlier snapshot of the same distribution. The extremes of a
@@ -347,7 +360,12 @@ impl Histogram {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let buckets = |slot: usize| self.buckets[slot].since(&earlier.buckets[slot]);
-        Self::from_buckets(buckets)
+        let since = Self::from_buckets(buckets);
+        if self.lacks_zero_min {
+            since.without_zero_min()
+        } else {
+            since
+        }
     }
 
     /// The bucket of every slot.
@@ -378,9 +396,13 @@ impl Histogram {
             .fold(0, |sum, bucket| sum.saturating_add(bucket.sum_ns))
     }
 
-    /// The shortest latency, exact; `None` if nothing was counted.
+    /// The shortest latency, exact; `None` if nothing was counted, or if it is one of the zero
+    /// bucket that was counted without the shortest.
     #[must_use]
     pub fn min(&self) -> Option<Nanos> {
+        if self.lacks_zero_min {
+            return None;
+        }
         let lowest = self.buckets.iter().find(|bucket| bucket.count > 0)?;
         Some(Nanos(lowest.min_ns))
     }

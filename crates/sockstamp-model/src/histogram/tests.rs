@@ -211,6 +211,29 @@ fn a_copy_taken_half_way_through_an_update_stays_within_its_slot() {
     assert_eq!(half_way(10).count(), 2);
 }
 
+#[test]
+fn a_shortest_latency_that_was_not_kept_is_not_known() {
+    let counted = |latencies: &[u64]| {
+        let mut histogram = Histogram::new();
+        for &latency in latencies {
+            histogram.record(Nanos(latency), 1);
+        }
+        histogram
+    };
+    assert_eq!(counted(&[40, 500]).min(), Some(Nanos(40)));
+    let mut kept = counted(&[40, 500]).without_zero_min();
+    assert_eq!((kept.min(), kept.max()), (None, Some(Nanos(500))));
+    // No latency of the bucket was counted, in all or in the meantime.
+    assert_eq!(counted(&[500]).without_zero_min().min(), Some(Nanos(500)));
+    let earlier = kept.clone();
+    kept.merge(&counted(&[600]));
+    assert_eq!(kept.min(), None);
+    assert!(kept.since(&earlier).min().is_some());
+    let mut exact = counted(&[30]);
+    exact.merge(&kept);
+    assert_eq!(exact.min(), None);
+}
+
 /// Compute the header's values back from its text.
 #[test]
 fn c_header_holds_the_tables() {
