@@ -129,8 +129,6 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         Direction::Tx => distribution(banks, SENT),
         Direction::Rx => Histogram::new(),
     };
-    // Where hooks show the begin of sends at all, they do of each one of TCP.
-    let begun = stages[Stage::TxCopy].as_ref().map(Histogram::count);
     let only = |of: Direction, value: u64| if direction == of { value } else { 0 };
     let mut summary = DirectionSummary {
         messages: sum(banks, |bank| bank.messages[index]),
@@ -148,13 +146,20 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         drop_reasons: BTreeMap::new(),
         parts: parts(banks, &stages),
         stages,
-        begins_unseen: begun.map_or(0, |begun| sent.count().saturating_sub(begun)),
+        begins_unseen: 0,
         sent,
         total,
         cumulative,
     };
     summary.complete_parts();
     summary
+}
+
+/// Return the valid sends whose begin no hook has shown, once all are counted.
+pub(crate) fn begins_unseen(tx: &DirectionSummary) -> u64 {
+    // Where hooks show the begin of sends at all, they do of each one of TCP.
+    let begun = tx.stages[Stage::TxCopy].as_ref().map(Histogram::count);
+    begun.map_or(0, |begun| tx.sent.count().saturating_sub(begun))
 }
 
 /// Return the segments that were sent again, by why.

@@ -406,6 +406,7 @@ impl Session {
         if let Some(nics) = &self.nics {
             nics.add_to(&mut summary, &banks);
         }
+        summary.tx.begins_unseen = histogram::begins_unseen(&summary.tx);
         if let Some(data) = &self.skeleton.maps.bss_data {
             let [tx, rx] = &data.udp_drop_reasons;
             summary.tx.drop_reasons = drops::by_name(tx);
