@@ -3,8 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,6 +43,20 @@ fn wait_for_listener(address: SocketAddr) {
     });
 }
 
+/// Wait until a child of this process sleeps for a page of another's memory.
+fn wait_for_reader(parent: u32) {
+    let reads = |child: &str| {
+        let stack = std::fs::read_to_string(format!("/proc/{child}/stack"));
+        stack.is_ok_and(|stack| stack.contains("access_remote_vm"))
+    };
+    with::wait_until("a reader waits for the page", || {
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+        let children = tasks.flatten().map(|task| task.path().join("children"));
+        let mut children = children.filter_map(|path| std::fs::read_to_string(path).ok());
+        children.any(|children| children.split_whitespace().any(reads))
+    });
+}
+
 fn ask(client: &mut TcpStream) {
     client.write_all(b"?").unwrap();
     client.read_exact(&mut [0]).unwrap();
@@ -74,7 +86,7 @@ fn a_page_that_does_not_come_hides_no_other_process_and_delays_no_end() {
     hostile.wait_for_stdout("\n", PATIENCE).unwrap();
     let server = hostile.stdout().split_whitespace().last().map(str::parse);
     let server = Server(Pid::from_raw(server.unwrap().unwrap()));
-    thread::sleep(Duration::from_secs(1));
+    wait_for_reader(explain.id());
     let mut to_honest = connect(HONEST);
     (0..ASKED).for_each(|_| ask(&mut to_honest));
     explain.signal(Signal::SIGINT).unwrap();
