@@ -157,7 +157,7 @@ pub(crate) trait Observer {
     /// Take the slow waits that are open: at the start, and a while before the end.
     fn open(&mut self, _: &[Wait]) {}
 
-    /// Return true if a diagnosis has notes of what found no room.
+    /// Return true if a diagnosis is printed: its notes have what found no room.
     fn diagnoses(&self) -> bool {
         false
     }

@@ -24,6 +24,8 @@ pub(crate) struct Watched {
     slow: Nanos,
     /// Looks at this host, from the beginning on.
     evidence: Option<Evidence>,
+    /// Whether the diagnosis is printed, with its notes.
+    is_printed: bool,
 }
 
 /// Return what is slow, and whose time is asked about.
@@ -44,7 +46,13 @@ impl Watched {
             case: Case::new(scope),
             waits: Vec::new(),
             names: ProcessNames::default(),
+            is_printed: true,
         }
+    }
+
+    /// Print what is found or not.
+    pub(crate) fn printed(self, is_printed: bool) -> Self {
+        Self { is_printed, ..self }
     }
 
     pub(crate) fn diagnose(&self, summary: &Summary) -> Diagnosis {
@@ -72,7 +80,7 @@ impl Observer for Watched {
     }
 
     fn diagnoses(&self) -> bool {
-        true
+        self.is_printed
     }
 
     fn round_is_over(&mut self) -> bool {

@@ -48,7 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut waits = Waits::default();
     let live = &options.live;
     let scope = watched::scope(&live.target, &live.command, options.slow.slow.into());
-    let mut watched = Watched::new(scope);
+    let is_printed = !options.cumulative && options.format != Format::Csv;
+    let mut watched = Watched::new(scope).printed(is_printed);
     let mut intervals = Intervals::new(options, &mut *output, brush_of(options));
     let mut measured = match options.live.command[..] {
         [] => measure::run(&measurement, &mut (&mut watched, &mut intervals))?,
