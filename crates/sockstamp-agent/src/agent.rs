@@ -253,7 +253,7 @@ impl<'a> Agent<'a> {
         let mut slow = Slow::default();
         slow.set(config.page.slow);
         let mut findings = Findings::default();
-        findings.begin(config.page.slow, Summary::default());
+        findings.begin_session(config.page.slow, Summary::default());
         Ok(Self {
             takers: Takers {
                 hindsight,

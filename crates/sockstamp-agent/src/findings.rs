@@ -116,12 +116,19 @@ pub(crate) struct Told {
 }
 
 impl Findings {
-    /// Begin anew, from these counts.
+    /// Begin anew with a new session: its counts of what found no room begin at zero.
+    pub(crate) fn begin_session(&mut self, slow: Option<Duration>, before: Summary) {
+        self.missing = Missing::default();
+        self.begin(slow, before);
+    }
+
+    /// Begin anew with the same session, from these counts.
     pub(crate) fn begin(&mut self, slow: Option<Duration>, before: Summary) {
         let slow = slow.map_or(Scope::default().slow, Nanos::from);
         *self = Self {
             slow,
             watches: [Watch::new(slow, before)].into(),
+            missing: self.missing,
             ..Self::default()
         };
     }
@@ -246,18 +253,30 @@ mod tests {
     #[test]
     fn what_found_no_room_since_a_watch_began_is_told() {
         let mut findings = Findings::default();
-        findings.begin(None, Summary::default());
-        for lost in [3, 7] {
+        findings.begin_session(None, Summary::default());
+        let read = |findings: &mut Findings, lost| {
             let waits = Waits {
                 lost,
                 untold: 2 * lost,
                 ..Waits::default()
             };
             findings.read(Some(&waits), &Summary::default());
+        };
+        let has = |findings: &mut Findings, note: &str| {
+            let notes = &findings.tell(&Summary::default()).diagnosis.notes;
+            assert!(notes.iter().any(|told| told.starts_with(note)), "{notes:?}");
+        };
+        for lost in [3, 7] {
+            read(&mut findings, lost);
         }
-        let notes = &findings.tell(&Summary::default()).diagnosis.notes;
-        let has = |note: &str| notes.iter().any(|told| told.starts_with(note));
-        assert!(has("7 slow waits found no room"), "{notes:?}");
-        assert!(has("14 counts of quick waits"), "{notes:?}");
+        has(&mut findings, "7 slow waits found no room");
+        has(&mut findings, "14 counts of quick waits");
+        // The same session counts on, and another from zero.
+        findings.begin(None, Summary::default());
+        read(&mut findings, 9);
+        has(&mut findings, "2 slow waits found no room");
+        findings.begin_session(None, Summary::default());
+        read(&mut findings, 5);
+        has(&mut findings, "5 slow waits found no room");
     }
 }

@@ -215,7 +215,9 @@ impl Agent<'_> {
         self.unnamed.clear();
         self.readings.begin(baseline);
         let summary = self.readings.summary().clone();
-        self.takers.findings.begin(self.config.page.slow, summary);
+        self.takers
+            .findings
+            .begin_session(self.config.page.slow, summary);
         Ok(())
     }
 }
