@@ -28,8 +28,10 @@ pub(crate) struct Findings {
     served: Option<Served>,
     /// The first moment and the last.
     span: Option<(Timestamp<Realtime>, Timestamp<Realtime>)>,
-    /// The last stamp of a message.
-    last: Option<Timestamp<Monotonic>>,
+    /// When the recording ended, where that is known.
+    ended: Option<Timestamp<Realtime>>,
+    /// A moment by both clocks: the last end of a wait, or of a read.
+    last: Option<(Timestamp<Monotonic>, Timestamp<Realtime>)>,
 }
 
 impl Findings {
@@ -48,9 +50,10 @@ impl Findings {
                 .are_of_one_host()
                 .then(|| Served::of(recordings.places())),
             span: None,
+            ended: recordings.ended(),
             last: None,
         };
-        let mut span = None;
+        let (mut span, mut last) = (None, None);
         findings.waits = recordings.waits(|row| {
             let begin = row.time.as_nanos().saturating_sub(row.wait.inside.0);
             let begin = Timestamp::from_nanos(begin);
@@ -60,15 +63,18 @@ impl Findings {
                 recordings.from().map_or(begin, |from| begin.max(from)),
             );
             extend(&mut span, row.time);
+            let end = row.wait.since.as_nanos().saturating_add(row.wait.lasted.0);
+            last = last.max(Some((Timestamp::from_nanos(end), row.time)));
         })?;
-        findings.span = span;
+        (findings.span, findings.last) = (span, last);
         Ok(findings)
     }
 
     pub(crate) fn message(&mut self, message: &Message) {
         extend(&mut self.span, message.time);
-        let last = message.stamps.times().into_iter().flatten().max();
-        self.last = self.last.max(last);
+        self.last = self
+            .last
+            .max(message.stamps.read.map(|read| (read, message.time)));
         if let Some(served) = &mut self.served {
             served.add(message, self.processes.of(message.pid));
         }
@@ -84,12 +90,12 @@ impl Findings {
         duration.unwrap_or(Nanos::ZERO)
     }
 
-    /// Return when recordings ended by the clock of their host, where they are of one.
+    /// Return when the recording ended by the clock of its stamps, where that is known.
     fn end(&self) -> Option<Timestamp<Monotonic>> {
-        let end = |wait: &Wait| wait.since.as_nanos().saturating_add(wait.lasted.0);
-        let of_waits = self.waits.list.iter().map(end).max();
-        let end = self.last.max(of_waits.map(Timestamp::from_nanos));
-        end.filter(|_| self.served.is_some())
+        let (monotonic, realtime) = self.last?;
+        let later = self.ended?.since(realtime)?;
+        let end = monotonic.as_nanos().saturating_add(later.0);
+        Some(Timestamp::from_nanos(end))
     }
 
     /// Find where time was lost, once all messages are in; return the waits, too.
@@ -140,9 +146,10 @@ mod tests {
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
-    use super::super::HOST;
     use super::super::beside::waits_beside;
+    use super::super::provenance::ENDED;
     use super::super::waits::{PROCESSES, of_processes};
+    use super::super::{HOST, RECORDING};
     use super::*;
     use crate::options::choice::Choice;
 
@@ -178,9 +185,15 @@ mod tests {
     }
 
     fn recorded(path: PathBuf, rows: u64) -> Recordings {
+        let ended = (1_700_000_000 + 40) * SECOND;
         let names = [(7, Name::from("postgres-app"))];
         let fact = of_processes(names.iter().map(|(pid, name)| (*pid, name)));
-        let facts = [(PROCESSES, fact), (HOST, "here".into())];
+        let facts = [
+            (PROCESSES, fact),
+            (HOST, "here".into()),
+            (RECORDING, "one".into()),
+            (ENDED, ended.to_string()),
+        ];
         let writer = Writer::create(&path, &facts).unwrap();
         writer.finish().unwrap();
         let mut file = FileWriter::<WaitRows>::create(&waits_beside(&path), &[]).unwrap();
@@ -192,16 +205,43 @@ mod tests {
     }
 
     #[test]
-    fn recordings_of_one_host_end_with_their_last_wait_or_message() {
+    fn a_recording_ends_when_it_has_noted_that_by_the_clock_of_its_stamps() {
         let dir = tempdir().unwrap();
-        let recordings = recorded(dir.path().join("a.parquet"), 3);
-        let mut findings = Findings::new(&recordings, Nanos::from_millis(10)).unwrap();
-        let at = |second: u64| Some(Timestamp::from_nanos(second * SECOND));
-        assert_eq!(findings.end(), at(25));
+        let path = dir.path().join("a.parquet");
+        let slow = Nanos::from_millis(10);
+        let mut findings = Findings::new(&recorded(path.clone(), 3), slow).unwrap();
+        let at = |second: u64| Timestamp::from_nanos(second * SECOND);
+        // The last wait has ended at 25 s, which was 20 s before the end.
+        assert_eq!(findings.end(), Some(at(45)));
         let mut message = fixture::message(Direction::Rx);
-        message.stamps.read = at(31);
+        message.stamps.read = Some(at(31));
+        message.time = Timestamp::from_nanos((1_700_000_000 + 25) * SECOND);
         findings.message(&message);
-        assert_eq!(findings.end(), at(31));
+        assert_eq!(findings.end(), Some(at(46)));
+        // Without any moment by both clocks, or with another recording, none is known.
+        let mut nothing = findings;
+        nothing.last = None;
+        assert_eq!(nothing.end(), None);
+        let other = dir.path().join("b.parquet");
+        let facts = [(RECORDING, "another".to_owned())];
+        Writer::create(&other, &facts).unwrap().finish().unwrap();
+        let both = Recordings::open(&[path, other]).unwrap();
+        assert_eq!(Findings::new(&both, slow).unwrap().end(), None);
+    }
+
+    #[test]
+    fn what_is_read_of_a_recording_ends_where_it_is_cut() {
+        let dir = tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        recorded(path.clone(), 3);
+        let choice = Choice {
+            to: Some(Timestamp::from_nanos((1_700_000_000 + 15) * SECOND)),
+            ..Choice::default()
+        };
+        let recordings = Recordings::chosen(&[path], choice).unwrap();
+        let findings = Findings::new(&recordings, Scope::default().slow).unwrap();
+        // The wait that ended at 15 s is noted at 10 s of the other clock.
+        assert_eq!(findings.end(), Some(Timestamp::from_nanos(20 * SECOND)));
     }
 
     #[test]

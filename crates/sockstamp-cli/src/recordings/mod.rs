@@ -31,6 +31,8 @@ use sockstamp_run::escape;
 use crate::options::choice::Choice;
 use crate::options::source::Source;
 
+use provenance::ENDED;
+
 pub(crate) use beside::{MESSAGES, PACKETS, WAITS, packets_beside, waits_beside};
 
 /// The fact that names a recording: all of its files have the same.
@@ -153,6 +155,18 @@ impl Recordings {
         let mut hosts = self.readers.iter().map(|reader| reader.fact(HOST));
         let first = hosts.next().flatten();
         first.is_some() && hosts.all(|host| host == first)
+    }
+
+    /// Return when a recording ended, or what is read of it: known of a single one that noted it.
+    fn ended(&self) -> Option<Timestamp<Realtime>> {
+        let mut names = self.readers.iter().map(|reader| reader.fact(RECORDING));
+        let first = names.next().flatten()?;
+        if names.any(|name| name != Some(first)) {
+            return None;
+        }
+        let ended = |reader: &Reader| reader.fact(ENDED)?.parse().ok();
+        let ended = Timestamp::from_nanos(self.readers.iter().find_map(ended)?);
+        Some(self.choice.to.map_or(ended, |to| ended.min(to)))
     }
 
     /// Return the network namespaces of the host that measured.
