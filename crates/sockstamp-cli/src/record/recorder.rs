@@ -97,7 +97,8 @@ struct OfPackets {
     lost: packets::Lost,
 }
 
-/// Requests that are noted as owed an answer: others may as well be pushed to.
+/// Requests that are noted as owed an answer, others may as well be pushed to; and connections that
+/// are noted as older.
 const MOST_OWED: usize = 10_000;
 
 /// Waits, and what is told of them at the end.
@@ -383,7 +384,8 @@ impl Observer for Recorder {
         told.attempts.extend(waits.attempts.iter().cloned());
         let room = MOST_OWED.saturating_sub(told.owed.len());
         told.owed.extend(waits.owed.iter().take(room));
-        told.older.extend(&waits.older);
+        let room = MOST_OWED.saturating_sub(told.older.len());
+        told.older.extend(waits.older.iter().take(room));
         told.lost += waits.lost;
         if waits.lost > 0 {
             escape::complain(format_args!(
