@@ -16,7 +16,7 @@ pub fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::
     let valid = format!("valid {}", summary.verdict(Verdict::Valid));
     let refused = summary.refusals().map(|(verdict, count)| {
         let why = match verdict {
-            Verdict::Dropped => why(&summary.tx.drop_reasons),
+            Verdict::Dropped => why(&summary.tx.drop_reasons, "of packets: "),
             _ => String::new(),
         };
         format!("{} {count}{why}", verdict.name())
@@ -38,8 +38,8 @@ pub fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::
 const REASONS: usize = 3;
 
 /// Return why datagrams were dropped, by the kernel's names: the most frequent reasons, with their
-/// counts if there are several.
-pub(super) fn why(reasons: &BTreeMap<Box<str>, u64>) -> String {
+/// counts if there are several, which are `of` what is named.
+pub(super) fn why(reasons: &BTreeMap<Box<str>, u64>, of: &str) -> String {
     let mut all: Vec<_> = reasons.iter().collect();
     all.sort_by_key(|(_, count)| Reverse(**count));
     let (told, others) = all.split_at(all.len().min(REASONS));
@@ -54,7 +54,8 @@ pub(super) fn why(reasons: &BTreeMap<Box<str>, u64>) -> String {
     if !others.is_empty() {
         told.push("others".to_owned());
     }
-    format!(" ({})", told.join(", "))
+    let of = if told.len() > 1 { of } else { "" };
+    format!(" ({of}{})", told.join(", "))
 }
 
 pub(super) fn connections(output: &mut dyn Write, connections: &Connections) -> io::Result<()> {

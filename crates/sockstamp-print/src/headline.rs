@@ -53,7 +53,8 @@ pub(super) fn headline(
         figures.push(format!("{count} {what}"));
     }
     if part.drops > 0 {
-        figures.push(format!("{} dropped{}", part.drops, why(&part.drop_reasons)));
+        let why = why(&part.drop_reasons, "");
+        figures.push(format!("{} dropped{why}", part.drops));
     }
     writeln!(output, "{}", wrapped(&format!(" {name}:"), figures, ","))
 }

@@ -344,6 +344,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains(" dropped 3 (QDISC_DROP)\n"), "{text}");
+        // A message may have several packets.
+        summary.tx.drop_reasons.insert("QDISC_OVERLIMIT".into(), 40);
+        let text = printed(&summary);
+        let both = "dropped 3 (of packets: QDISC_OVERLIMIT 40, QDISC_DROP 3)\n";
+        assert!(text.contains(both), "{text}");
     }
 
     #[test]
