@@ -8,12 +8,15 @@ pub(super) const ANSWERED: &str = "\u{8} \u{8}";
 /// Takes the place of the dot of a probe that is refused.
 pub(super) const REFUSED: &str = "\u{8}E";
 
+/// Stands for a probe that was sent.
+const DOT: &str = ".";
+
 /// Return the signs of a probe: the dot that ping(8) prints when it sends one, and what follows.
-pub(super) fn of(outcome: &Outcome) -> &'static str {
+pub(super) fn of(outcome: &Outcome) -> [&'static str; 2] {
     match outcome {
-        Outcome::Answered(_) => ".\u{8} \u{8}",
-        Outcome::Lost | Outcome::Abandoned => ".",
-        Outcome::Refused(_) => ".\u{8}E",
-        Outcome::NotSent(_) => "E",
+        Outcome::Answered(_) => [DOT, ANSWERED],
+        Outcome::Lost | Outcome::Abandoned => [DOT, ""],
+        Outcome::Refused(_) => [DOT, REFUSED],
+        Outcome::NotSent(_) => ["", "E"],
     }
 }

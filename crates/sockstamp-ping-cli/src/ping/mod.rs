@@ -244,7 +244,7 @@ impl<'a> Report<'a> {
             return printed.context("cannot write");
         }
         if self.options.flood {
-            return self.signs(dots::of(outcome));
+            return self.signs(&dots::of(outcome).concat());
         }
         if let Outcome::Answered(answer) = outcome {
             self.tell_stamps(answer)?;
