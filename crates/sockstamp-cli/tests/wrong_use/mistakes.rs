@@ -78,7 +78,10 @@ const WRONG: &[(&str, &str)] = &[
     ("stat --by pidd", "write --by pid"),
     ("stat --by", "write --by <DIMENSION>"),
     ("stat --slow", "write --slow <TIME>"),
-    ("stat --mean", "write --columns min,mean"),
+    (
+        "stat --mean",
+        "write --columns min --columns mean --columns max",
+    ),
     ("stat --duration soon", "a number with us, ms, s, m or h"),
     ("stat --duration 5x", "use us, ms, s, m or h"),
     ("stat --duration 10 s", "sockstamp stat --duration 10s"),

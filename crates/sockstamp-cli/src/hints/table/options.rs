@@ -554,7 +554,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     (
         "stat report",
         "--mean --avg --average",
-        Option("columns", "--columns min,mean,p50,p99,max"),
+        Option("columns", "--columns min --columns mean --columns max"),
     ),
     (
         "",
