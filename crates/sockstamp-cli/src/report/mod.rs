@@ -88,8 +88,9 @@ pub struct Options {
     pub sort: Sort,
     /// Columns of the table of stages, as text and CSV
     ///
-    /// min, mean, p50, p90, p99, p99.9, max: JSON has them all. A part of a stage has a mean and a
-    /// max alone.
+    /// min, mean, p50, p90, p99, p99.9, max. JSON has all of them for each stage, whatever is
+    /// chosen here, and CSV with --by or --interval has columns of its own. A part of a stage has
+    /// a mean and a max alone.
     #[arg(
         long,
         value_name = "FIGURE",
