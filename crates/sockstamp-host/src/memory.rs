@@ -5,7 +5,7 @@
 //! v6.18): a thread that did so would keep its process from ending. So a process of its own reads,
 //! and is left behind where a page does not come.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -27,9 +28,19 @@ use crate::call::Asleep;
 /// Longest wait for an answer. One takes some microseconds, and where memory is swapped in some
 /// milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for the start of a reader, which waits for a CPU and for its program's pages.
+const START: Duration = Duration::from_secs(2);
+/// Time until another reader is started after one that did not begin.
+const PAUSE: Duration = Duration::from_secs(10);
+/// Longest wait for the end of a reader that was killed. One that waits for a page does not end.
+const END: Duration = Duration::from_millis(200);
+/// Time for which nothing is asked of a process whose page did not come, at least.
+const SILENCE: Duration = Duration::from_secs(60);
+/// First line of a reader, once it can be asked.
+const READY: &[u8] = b"ready\n";
 /// Processes that may be left behind at a time, of this one.
 const MOST_LOST: usize = 3;
-/// The same, of all sockstamps of this host, with those that read.
+/// Readers at a time, of all sockstamps of this host, with those left behind.
 const MOST_READERS: usize = 16;
 /// Each reader has locked one of the files of this name, and a number.
 const TURN: &str = "/run/sockstamp/reader";
@@ -85,6 +96,7 @@ pub fn serve() -> io::Result<()> {
     let Some(_turn) = turn() else {
         return Ok(());
     };
+    io::stdout().write_all(READY)?;
     for question in io::stdin().lines() {
         let spent = || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
         let spent = || spent().map_or(Duration::ZERO, Duration::from);
@@ -155,10 +167,12 @@ fn readers() -> MutexGuard<'static, Readers> {
 struct Readers {
     reader: Option<fn() -> Command>,
     running: Option<Running>,
-    /// Those that wait for a page.
-    lost: Vec<Child>,
-    /// Processes whose memory they wait for.
-    silent: BTreeSet<u32>,
+    /// Readers that wait for a page, and the processes that it belongs to.
+    lost: Vec<(u32, Child)>,
+    /// Processes whose memory one has waited for, and since when.
+    silent: BTreeMap<u32, Instant>,
+    /// When a reader was started last that did not begin.
+    failed: Option<Instant>,
     spent: Duration,
 }
 
@@ -173,7 +187,8 @@ impl Readers {
             reader: None,
             running: None,
             lost: Vec::new(),
-            silent: BTreeSet::new(),
+            silent: BTreeMap::new(),
+            failed: None,
             spent: Duration::ZERO,
         }
     }
@@ -184,16 +199,11 @@ impl Readers {
         question: Question,
     ) -> Option<T> {
         let (Question::Title { pid } | Question::Call { pid, .. }) = question;
-        if self.silent.contains(&pid) {
+        if self.is_silent(pid, Instant::now()) {
             return None;
         }
         if self.running.is_none() {
-            self.lost
-                .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            if self.lost.len() >= MOST_LOST {
-                return None;
-            }
-            self.running = Running::start(reader()).ok();
+            self.start(reader);
         }
         let running = self.running.as_mut()?;
         if let Ok(line) = running.exchange::<Line<T>>(question) {
@@ -201,22 +211,55 @@ impl Readers {
             running.spent = line.spent;
             return line.answer;
         }
-        self.lose(pid);
+        if let Some(Running { child, .. }) = self.running.take()
+            && let Some(stuck) = end(child)
+        {
+            self.lose(pid, stuck, Instant::now());
+        }
         None
     }
 
-    /// Leave the reader that has not answered, and ask nothing of the process again.
-    fn lose(&mut self, pid: u32) {
-        if let Some(Running { mut child, .. }) = self.running.take() {
-            // Ignore the error: it has ended.
-            let _ = child.kill();
-            self.lost.push(child);
+    /// Return true while a reader waits for a page of the process, and for some time.
+    fn is_silent(&mut self, pid: u32, now: Instant) -> bool {
+        self.lost
+            .retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+        let is_recent = |since: &Instant| now.duration_since(*since) < SILENCE;
+        self.lost.iter().any(|(of, _)| *of == pid) || self.silent.get(&pid).is_some_and(is_recent)
+    }
+
+    /// Start a reader, unless too many are left behind, or the last one has not begun.
+    fn start(&mut self, reader: fn() -> Command) {
+        let is_recent = |failed: Instant| failed.elapsed() < PAUSE;
+        if self.lost.len() >= MOST_LOST || self.failed.is_some_and(is_recent) {
+            return;
         }
+        self.running = Running::start(reader()).ok();
+        self.failed = self.running.is_none().then(Instant::now);
+    }
+
+    /// Leave a reader that waits for a page of a process, and ask nothing of that for some time.
+    fn lose(&mut self, pid: u32, stuck: Child, now: Instant) {
+        self.lost.push((pid, stuck));
         if self.silent.len() >= MOST_SILENT {
             self.silent.clear();
         }
-        self.silent.insert(pid);
+        self.silent.insert(pid, now);
     }
+}
+
+/// Kill a reader, and return it if that does not end it: then it waits for a page. Another was only
+/// late, or had ended by itself.
+fn end(mut child: Child) -> Option<Child> {
+    // Ignore the error: it has ended.
+    let _ = child.kill();
+    let due = Instant::now() + END;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= due {
+            return Some(child);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    None
 }
 
 impl Running {
@@ -229,20 +272,35 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self {
+        let mut running = Self {
             child,
             spent: Duration::ZERO,
-        })
+        };
+        match running.line(START) {
+            Ok(line) if line == READY => Ok(running),
+            _ => {
+                end(running.child);
+                Err(io::ErrorKind::NotConnected.into())
+            }
+        }
     }
 
     fn exchange<T: DeserializeOwned>(&mut self, question: Question) -> io::Result<T> {
-        let (Some(input), Some(output)) = (&mut self.child.stdin, &mut self.child.stdout) else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
+        let input = self.child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut line = serde_json::to_vec(&question)?;
         line.push(b'\n');
         input.write_all(&line)?;
-        let due = Instant::now() + PATIENCE;
+        Ok(serde_json::from_slice(&self.line(PATIENCE)?)?)
+    }
+
+    /// Return the next line of the reader, if it comes within a time.
+    fn line(&mut self, within: Duration) -> io::Result<Vec<u8>> {
+        let output = self
+            .child
+            .stdout
+            .as_mut()
+            .ok_or(io::ErrorKind::BrokenPipe)?;
+        let due = Instant::now() + within;
         let mut said = Vec::new();
         while !said.ends_with(b"\n") {
             wait(&*output, due)?;
@@ -252,7 +310,7 @@ impl Running {
                 length => said.extend_from_slice(&some[..length]),
             }
         }
-        Ok(serde_json::from_slice(&said)?)
+        Ok(said)
     }
 }
 
@@ -278,7 +336,8 @@ mod tests {
     /// A reader that says `line` to the first question, and nothing to others.
     fn saying(line: &str) -> Command {
         let mut reader = Command::new("sh");
-        reader.args(["-c", "read question; echo \"$0\"; exec sleep 1000", line]);
+        let script = "echo ready; read question; echo \"$0\"; exec sleep 1000";
+        reader.args(["-c", script, line]);
         reader
     }
 
@@ -286,10 +345,8 @@ mod tests {
         saying(r#"{"answer":"postgres: x","spent":{"secs":0,"nanos":7}}"#)
     }
 
-    fn mute() -> Command {
-        let mut reader = Command::new("sleep");
-        reader.arg("1000");
-        reader
+    fn asleep() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
     }
 
     fn title_by(readers: &mut Readers, reader: fn() -> Command, pid: u32) -> Option<String> {
@@ -315,22 +372,52 @@ mod tests {
         assert_eq!(title, long[..4096]);
     }
 
+    /// The sleeping reader ends when it is killed, as one does that was late.
     #[test]
-    fn a_reader_that_does_not_answer_is_left_and_its_process_asked_no_more() {
+    fn a_reader_that_does_not_answer_is_ended_and_its_process_asked_again() {
         let mut readers = Readers::new();
         let told = title_by(&mut readers, answering, 7);
         assert_eq!(told.as_deref(), Some("postgres: x"));
         assert_eq!(readers.spent, Duration::from_nanos(7));
         assert_eq!(title_by(&mut readers, answering, 8), None);
-        assert!(readers.running.is_none() && readers.silent == [8].into());
-        // Another reader answers for others.
-        assert!(title_by(&mut readers, answering, 7).is_some());
-        let begun = Instant::now();
+        assert!(readers.running.is_none() && readers.lost.is_empty());
+        assert!(title_by(&mut readers, answering, 8).is_some());
+        // One that others have killed is no silence, either.
+        let running = readers.running.as_mut().unwrap();
+        running.child.kill().unwrap();
         assert_eq!(title_by(&mut readers, answering, 8), None);
-        assert!(readers.running.is_some(), "{:?}", begun.elapsed());
-        let Running { mut child, .. } = readers.running.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        assert!(title_by(&mut readers, answering, 8).is_some());
+        assert!(readers.silent.is_empty() && readers.lost.is_empty());
+        assert!(end(readers.running.take().unwrap().child).is_none());
+    }
+
+    /// A child in which a page is awaited cannot be made here: this one is taken for one.
+    #[test]
+    fn a_process_is_silent_while_a_reader_waits_for_its_page_and_some_time_longer() {
+        let mut readers = Readers::new();
+        let now = Instant::now();
+        readers.lose(8, asleep(), now);
+        assert!(readers.is_silent(8, now) && !readers.is_silent(7, now));
+        assert!(readers.is_silent(8, now + SILENCE));
+        assert_eq!(title_by(&mut readers, answering, 8), None);
+        assert!(readers.running.is_none());
+        let (_, stuck) = readers.lost.pop().unwrap();
+        assert!(end(stuck).is_none());
+        assert!(readers.is_silent(8, now + SILENCE / 2));
+        assert!(!readers.is_silent(8, now + SILENCE));
+    }
+
+    #[test]
+    fn a_reader_without_a_turn_makes_no_process_silent() {
+        let mut readers = Readers::new();
+        let turned_away = || Command::new("true");
+        assert_eq!(title_by(&mut readers, turned_away, 7), None);
+        assert!(readers.silent.is_empty() && readers.lost.is_empty());
+        // The next one is started after a pause.
+        assert_eq!(title_by(&mut readers, answering, 7), None);
+        readers.failed = Instant::now().checked_sub(PAUSE);
+        assert!(title_by(&mut readers, answering, 7).is_some());
+        assert!(end(readers.running.take().unwrap().child).is_none());
     }
 
     /// Processes in which a page is awaited cannot be killed: here they are, and none is started
@@ -338,11 +425,10 @@ mod tests {
     #[test]
     fn few_readers_are_left_behind() {
         let mut readers = Readers::new();
-        let lost = || mute().spawn().unwrap();
-        readers.lost = (0..MOST_LOST).map(|_| lost()).collect();
+        readers.lost = (0..MOST_LOST).map(|_| (8, asleep())).collect();
         assert_eq!(title_by(&mut readers, answering, 7), None);
         assert!(readers.running.is_none() && readers.silent.is_empty());
-        readers.lost[0].kill().unwrap();
+        readers.lost[0].1.kill().unwrap();
         let begun = Instant::now();
         let mut told = None;
         while told.is_none() && begun.elapsed() < Duration::from_secs(60) {
@@ -350,9 +436,9 @@ mod tests {
         }
         assert!(told.is_some());
         let running = readers.running.take().map(|running| running.child);
-        for mut child in readers.lost.into_iter().chain(running) {
-            child.kill().unwrap();
-            child.wait().unwrap();
+        let lost = readers.lost.into_iter().map(|(_, child)| child);
+        for child in lost.chain(running) {
+            assert!(end(child).is_none());
         }
     }
 
