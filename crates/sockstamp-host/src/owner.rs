@@ -1,7 +1,8 @@
 //! Whose a service is that has an address of this host, in any network namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, File};
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ const MOST_OF_ONE: usize = 1 << 16;
 const MOST_OF_ALL: usize = 1 << 18;
 /// Connections of a process that are listed, at most.
 const MOST_CONNECTIONS: usize = 64;
+/// IPv4 addresses of a namespace that are kept, at most.
+const MOST_ADDRESSES: usize = 1 << 16;
 
 /// A connection as the end that asks has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,19 +238,22 @@ fn matching(asked: &[Ends], line: Line) -> impl Iterator<Item = Ends> {
 
 /// Return the addresses of a process' namespace, from proc(5)'s `fib_trie` and `if_inet6`.
 fn addresses(process: &Path) -> BTreeSet<IpAddr> {
-    let trie = slept_for::bounded(&process.join("net/fib_trie"));
+    // A router has a million routes, of which few are addresses.
+    let trie = File::open(process.join("net/fib_trie")).map(BufReader::new);
     let v6 = slept_for::bounded(&process.join("net/if_inet6"));
     let v6 = v6.lines().filter_map(|line| {
         let bits = u128::from_str_radix(line.get(..32)?, 16).ok()?;
         Some(IpAddr::from(Ipv6Addr::from(bits)))
     });
-    v4_of(&trie).chain(v6).collect()
+    let v4 = trie.into_iter().flat_map(v4_of);
+    v4.take(MOST_ADDRESSES).chain(v6).collect()
 }
 
 /// Return the addresses of a trie of routes: a leaf has its address, then what it leads to.
-fn v4_of(trie: &str) -> impl Iterator<Item = IpAddr> {
+fn v4_of(trie: impl BufRead) -> impl Iterator<Item = IpAddr> {
     let mut leaf = None;
-    trie.lines().filter_map(move |line| {
+    let lines = trie.lines().map_while(Result::ok);
+    lines.filter_map(move |line| {
         let line = line.trim_start();
         if let Some(address) = line.strip_prefix("|-- ") {
             leaf = address.parse().ok();
@@ -330,7 +336,15 @@ mod tests {
         let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.77.0.0\n        /24 link UNICAST\n     \
                     |-- 10.77.0.2\n        /32 host LOCAL\n     |-- 10.77.0.255\n        /32 link \
                     BROADCAST\n";
-        let found: Vec<IpAddr> = v4_of(trie).collect();
+        let found: Vec<IpAddr> = v4_of(trie.as_bytes()).collect();
+        assert_eq!(found, ["10.77.0.2".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn addresses_are_found_behind_any_number_of_routes() {
+        let routes = "     |-- 10.78.0.0\n        /24 universe UNICAST\n".repeat(200_000);
+        let trie = format!("Main:\n{routes}Local:\n     |-- 10.77.0.2\n        /32 host LOCAL\n");
+        let found: Vec<IpAddr> = v4_of(trie.as_bytes()).collect();
         assert_eq!(found, ["10.77.0.2".parse::<IpAddr>().unwrap()]);
     }
 
