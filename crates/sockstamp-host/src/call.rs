@@ -1,6 +1,7 @@
 //! The system call that a task sleeps in: proc(5)'s `/proc/PID/task/TID/syscall`.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -145,8 +146,8 @@ impl Call {
                 (0..below).filter(is_set).collect()
             }
             Self::Epoll { fd } => {
-                let text = fs::read_to_string(process.join(format!("fdinfo/{fd}"))).ok()?;
-                text.lines().filter_map(watched).collect()
+                let file = File::open(process.join(format!("fdinfo/{fd}"))).ok()?;
+                watched_of(BufReader::new(file))?
             }
         };
         (found.len() <= MOST).then_some(found)
@@ -178,6 +179,16 @@ fn polled(bytes: &[u8]) -> Option<u64> {
     u64::try_from(fd)
         .ok()
         .filter(|_| events & libc::POLLIN != 0)
+}
+
+/// Return the descriptors that an epoll instance asks for data; `None` if it has too many. An event
+/// loop may have a million, so the file is not read to its end.
+fn watched_of(instance: impl BufRead) -> Option<Vec<u64>> {
+    let lines = instance.lines().map_while(Result::ok);
+    let items = lines.filter(|line| line.starts_with("tfd:")).take(MOST + 1);
+    let items: Vec<String> = items.collect();
+    let found = || items.iter().filter_map(|line| watched(line)).collect();
+    (items.len() <= MOST).then(found)
 }
 
 /// Return the descriptor of a line `tfd: 5 events: 19 …` that asks for data: proc(5).
@@ -235,5 +246,19 @@ mod tests {
         assert_eq!(watched("tfd:        5 events:       19 data: 5"), Some(5));
         assert_eq!(watched("tfd:        5 events:        4 data: 5"), None);
         assert_eq!(watched("flags:\t02"), None);
+    }
+
+    #[test]
+    fn an_epoll_instance_is_read_no_further_than_needed() {
+        let of = |count: usize| {
+            let line = |fd| format!("tfd: {fd:>8} events:       19 data: {fd}\n");
+            let lines: String = (0..count).map(line).collect();
+            let text = format!("pos:\t0\nflags:\t02\n{lines}");
+            let mut left = text.as_bytes();
+            let found = watched_of(&mut left).map(|found| found.len());
+            (found, left.lines().count())
+        };
+        assert_eq!(of(MOST), (Some(MOST), 0));
+        assert_eq!(of(MOST + 100), (None, 99));
     }
 }
