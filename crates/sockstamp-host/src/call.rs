@@ -35,7 +35,7 @@ impl Asleep {
     }
 }
 
-/// Its folder in proc(5).
+/// Return the folder of a task in proc(5).
 pub(crate) fn of_task(pid: u32, task: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/task/{task}"))
 }

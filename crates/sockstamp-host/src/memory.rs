@@ -49,7 +49,7 @@ const MOST_SILENT: usize = 1024;
 /// Bytes of a title that are read: users may make them any length.
 const TITLE: u64 = 4096;
 
-/// What is asked of a process.
+/// Questions about a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Question {
     Title { pid: u32 },
@@ -363,7 +363,7 @@ mod tests {
             .arg("1000")
             .spawn()
             .unwrap();
-        // It is started before it has its arguments.
+        // The child is started before it has its arguments.
         let begun = Instant::now();
         while title_of(child.id()) != long[..4096] && begun.elapsed() < Duration::from_secs(60) {}
         let title = title_of(child.id());

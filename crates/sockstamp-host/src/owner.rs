@@ -30,7 +30,7 @@ const MOST_ADDRESSES: usize = 1 << 16;
 pub struct Ends {
     /// The namespace of the end that asks.
     pub netns: NetnsInode,
-    /// Its address.
+    /// The address of that end.
     pub local: SocketAddr,
     /// The address of the service.
     pub remote: SocketAddr,
@@ -39,7 +39,7 @@ pub struct Ends {
 /// The other end, on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Its namespace.
+    /// The namespace of the other end.
     pub netns: NetnsInode,
     /// The process that has its socket, and that one's name, where that is known.
     pub process: Option<(u32, Name)>,
@@ -49,7 +49,7 @@ pub struct Owner {
 #[derive(Debug, Default)]
 pub struct Owners(BTreeMap<Ends, Known>);
 
-/// What was found of a connection, and when.
+/// An owner that was looked for, and when.
 #[derive(Debug)]
 struct Known {
     owner: Option<Owner>,

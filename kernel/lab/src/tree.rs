@@ -15,7 +15,7 @@ use crate::release::Archive;
 
 /// The suite whose C library the cross compiler links with.
 const SUITE: &str = "bookworm";
-/// What has the programs of a guest (image.rs), tcpdump, and the libraries of what cargo builds.
+/// Packages with the programs of a guest (image.rs), tcpdump, and libraries of what cargo builds.
 const PACKAGES: [&str; 16] = [
     "bind9-dnsutils",
     "busybox-static",

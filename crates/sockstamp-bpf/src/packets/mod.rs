@@ -253,7 +253,7 @@ impl Packets {
         let added = maps.bss_data.as_ref().map_or((0, 0), |data| {
             (data.packet_flows_added, data.packet_ports_added)
         });
-        // What was added before is in the maps.
+        // See in the maps what was added before.
         fence(Ordering::Acquire);
         gone(&maps.packet_flows, added.0) + gone(&maps.packet_ports, added.1)
     }
@@ -267,7 +267,7 @@ impl Packets {
     fn read_and_hand_over(&mut self, on_packet: &mut impl FnMut(&Packet<'_>)) -> Result<(), Error> {
         let begun = monotonic_now();
         self.read()?;
-        // Those that are left in the ring got their places after the last one that was read.
+        // Records that are left in the ring got their places after the last one that was read.
         let read = match self.more {
             true => self.ring.inbox().last(),
             false => begun,

@@ -17,7 +17,7 @@ impl Session {
         };
         let data = self.skeleton.maps.bss_data.as_ref();
         let added = data.map_or(0, |data| data.attempts_added + data.drops_added);
-        // What was added before is in the maps.
+        // See in the maps what was added before.
         fence(Ordering::Acquire);
         if waiting.fetch(&self.skeleton.maps, added)? {
             self.drops_have_room();

@@ -249,7 +249,7 @@ static __always_inline void udp_answer_arrives(const struct sock *sk, const stru
 	__u64 asked = *(volatile __u64 *)&exchange->asked;
 	__u64 since, state;
 
-	/* What was written before the time is seen with it. */
+	/* See with the time what was written before it. */
 	order_loads();
 	if (udp_peer_name(sk, skb, true) != exchange->peer)
 		return;
