@@ -1,7 +1,7 @@
-//! Prove the order of what the BPF programs write and read without a lock, pair by pair: their C as
-//! Rust, for Miri, which shows orders that no machine here does (scripts/miri.sh). Plain accesses
-//! are relaxed, and barriers of `kernel/order.bpf.h` fences. Without them each pair fails there but
-//! one, of loads before stores: Miri delays no load.
+//! Try the order of what the BPF programs write and read without a lock, for the pairs listed here:
+//! their C as Rust, for Miri, which shows orders that no machine here does (scripts/miri.sh). Plain
+//! accesses are relaxed, and barriers of `kernel/order.bpf.h` fences. Without them each pair fails
+//! there but one, of loads before stores: Miri delays no load.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;

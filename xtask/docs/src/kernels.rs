@@ -45,7 +45,7 @@ fentry, by which sends are seen there, as it is built without `DYNAMIC_FTRACE_WI
 which 6.12 has. On 6.12 and 7.2 all of the 40 messages of doctor's own test were valid, and on 6.12
 `stat` measured a redis-benchmark of 50 requests: 51 sends and 51 reads, all valid. It was not tried
 on a real processor, and the tests do not run there. QEMU exchanges no memory accesses, so that
-their order is proven by Miri ([order.bpf.h](../crates/sockstamp-bpf/src/kernel/order.bpf.h)). On
+the pairs of [pairs.rs](../crates/bpf-build/src/pairs.rs) were tried by Miri instead. On
 Debian's 7.2 with pages of 16 kB, doctor's 40 messages were valid as well, and its trials of completions in memory succeeded;
 pages of 64 kB were not tried. The library alone had been tried before, on 6.1: 100 of 102 unit
 tests passed, all 5 tests of allocations, and 31 of 43 of zerocopy; the others need programs that
