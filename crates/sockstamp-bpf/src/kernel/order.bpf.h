@@ -87,6 +87,22 @@ static __always_inline void store_in_order(__u64 *word, __u64 value)
 	barrier();
 }
 
+/* Stands for the owner of a slot that is being written: no address is as low. */
+#define SLOT_BUSY 1ULL
+
+/*
+ * Take a slot that programs on several CPUs share, to write it: until its owner is written, last
+ * and behind order_stores(), nobody else writes it, and a reader sees that it has no owner. Return
+ * false if another program has taken it just now.
+ */
+static __always_inline bool slot_take(__u64 *owner)
+{
+	__u64 before = *(volatile __u64 *)owner;
+
+	return before != SLOT_BUSY &&
+	       __sync_val_compare_and_swap(owner, before, SLOT_BUSY) == before;
+}
+
 /*
  * Make an atomic operation, whose result nobody needs, a full barrier. It is one on x86-64 in any
  * case, where with a result it would take a loop.

@@ -12,7 +12,7 @@
 #include "kernel/kernel.bpf.h"
 #include "sched/queue.bpf.h"
 
-/* How often a task had got a CPU when it slept, and how long it had waited for one by then. */
+/* Counters of a task when it slept: its turns on a CPU, and its time of waiting for those. */
 struct slept {
 	__u64 run_delay;
 	__u32 runs;
@@ -20,8 +20,8 @@ struct slept {
 };
 
 /*
- * A task that was seen asleep in a queue. Slots are shared by hash and written without a lock. A
- * wrong slot shows by its task, by its count, or by its queue.
+ * A task that was seen asleep in a queue. Slots are shared by hash: slot_take(). Nothing is noted
+ * where one is taken. A wrong slot shows by its task, by its count, or by its queue.
  */
 struct sleeper {
 	__u64 task;
@@ -34,7 +34,7 @@ struct sleeper {
 #define SLEEPER_SLOTS 256
 struct sleeper sleepers[SLEEPER_SLOTS];
 
-/* A queue that was told of arrivals at a socket, by their serial numbers. */
+/* A queue that was told of arrivals at a socket, by their serial numbers. Shared as a sleeper. */
 struct told {
 	__u64 queue;
 	__u64 receiver; /* address of the socket's own queue */
@@ -67,8 +67,8 @@ static __always_inline void pool_note_sleeper(const struct task_struct *task, __
 
 	if (slot->task == (__u64)task && slot->slept.runs == runs && slot->queue == queue)
 		return;
-	slot->task = 0;
-	order_stores();
+	if (!slot_take(&slot->task))
+		return;
 	slot->queue = queue;
 	slot->since = now;
 	slot->slept.run_delay = kernel_read(task, struct task_struct, sched_info.run_delay);
@@ -82,12 +82,34 @@ static __always_inline void pool_note_told(__u64 queue, __u64 receiver, __u32 ar
 {
 	struct told *slot = told_slot(queue, receiver);
 
-	if (slot->queue != queue || slot->receiver != receiver || slot->last + 1 != arrival) {
-		slot->queue = queue;
-		slot->receiver = receiver;
-		slot->first = arrival;
+	if (slot->queue == queue && slot->receiver == receiver && slot->last + 1 == arrival) {
+		slot->last = arrival;
+		return;
 	}
+	if (!slot_take(&slot->queue))
+		return;
+	slot->receiver = receiver;
+	slot->first = arrival;
 	slot->last = arrival;
+	order_stores();
+	slot->queue = queue;
+}
+
+/* Return true if the queue was told of an arrival at the socket. */
+static __always_inline bool pool_was_told(__u64 queue, __u64 receiver, __u32 arrival)
+{
+	const volatile struct told *slot = told_slot(queue, receiver);
+	__u32 first;
+	bool told;
+
+	if (slot->queue != queue)
+		return false;
+	order_loads();
+	first = slot->first;
+	told = slot->receiver == receiver && arrival - first <= slot->last - first;
+	/* A program that takes the slot changes `queue` first. */
+	order_loads();
+	return told && slot->queue == queue;
 }
 
 static __always_inline void pool_note_instance(const struct wait_queue_entry *entry, __u64 receiver,
@@ -147,21 +169,21 @@ static __always_inline bool pool_find_sleep(__u64 receiver, __u64 task, __u32 ar
 					    struct slept *slept)
 {
 	const volatile struct sleeper *slot = sleeper_slot(task);
-	const volatile struct told *told;
-	__u64 queue = slot->queue, since = slot->since;
+	__u64 queue, since;
 
+	if (slot->task != task)
+		return false;
+	order_loads();
+	queue = slot->queue;
+	since = slot->since;
 	slept->run_delay = slot->slept.run_delay;
 	slept->runs = slot->slept.runs;
 	slept->reads = slot->slept.reads && since == ready;
-	/* Another task that takes the slot clears `task` first. */
+	/* A program that takes the slot changes `task` first, and `since` for the same task. */
 	order_loads();
-	if (since > ready || slot->task != task)
+	if (since > ready || slot->task != task || slot->since != since)
 		return false;
-	if (queue == receiver)
-		return true;
-	told = told_slot(queue, receiver);
-	return told->queue == queue && told->receiver == receiver &&
-	       arrival - told->first <= told->last - told->first;
+	return queue == receiver || pool_was_told(queue, receiver, arrival);
 }
 
 #endif

@@ -50,8 +50,8 @@ const volatile bool setting_sched; /* rx.wakeup is a stage of its own */
 /*
  * When tasks got a CPU at last, as the scheduler noted it, at the first read after that. A task of
  * an event loop reads several sockets after one wake-up: when it reads the last of them, others may
- * have had its CPU meanwhile, and the scheduler no longer knows the time. Slots are shared by hash
- * and written without a lock.
+ * have had its CPU meanwhile, and the scheduler no longer knows the time. Slots are shared by hash:
+ * slot_take(). Nothing is noted where one is taken.
  */
 struct got_cpu {
 	__u64 task;
@@ -76,8 +76,8 @@ static __always_inline void got_cpu_note(const struct task_struct *task)
 
 	if (slot->task == address && slot->runs == runs)
 		return;
-	slot->task = 0;
-	order_stores();
+	if (!slot_take(&slot->task))
+		return;
 	slot->when = task->sched_info.last_arrival;
 	slot->runs = runs;
 	order_stores();
@@ -91,7 +91,7 @@ static __always_inline __u64 got_cpu_find(const struct task_struct *task, __u32 
 	const volatile struct got_cpu *slot = got_cpu_slot(address, runs);
 	__u64 when = slot->when;
 
-	/* Another task that takes the slot clears `task` first. */
+	/* Another task that takes the slot changes `task` first. */
 	order_loads();
 	return slot->task == address && slot->runs == runs ? when : 0;
 }
