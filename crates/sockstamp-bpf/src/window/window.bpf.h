@@ -35,7 +35,12 @@ const volatile bool setting_windows;
 
 static __always_inline bool window_detached(void)
 {
-	return setting_windows && window.off;
+	bool off = setting_windows && window.off;
+
+	/* What was written before, as the window, is read after it. */
+	if (!MEMORY_IN_ORDER && setting_windows)
+		order_loads();
+	return off;
 }
 
 /*
