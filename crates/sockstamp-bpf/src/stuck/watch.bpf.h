@@ -8,6 +8,9 @@
 
 #define EPOLLOUT 4
 
+/* Without these an item of an epoll instance wakes nobody: epoll_wakes_by(). */
+#define WATCHED_EVENTS (EPOLLIN | EPOLLRDNORM | EPOLLOUT)
+
 /* The entry whose wait queue entry this is. */
 #define entry_around(entry, type) \
 	((const type *)((__u64)(entry) - bpf_core_field_offset(type, wait)))
@@ -82,7 +85,7 @@ static __always_inline __u32 watch_walk(const struct sock *sk, struct stuck_sock
 	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
 		watch |= entry_watch(link);
 		if (found) {
-			task = entry_waiter(link, ~0U) & ~WAITER_FLAGS;
+			task = entry_waiter(link, WATCHED_EVENTS) & ~WAITER_FLAGS;
 			watch_note_waiter(found, (const struct task_struct *)task);
 		}
 		link = word_at(&((const struct list_head *)link)->next);
