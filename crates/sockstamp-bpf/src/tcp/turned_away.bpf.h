@@ -48,6 +48,7 @@ static __noinline int served_count(const struct sock *sk, const struct opening *
 static __noinline int turned_away_emit(const struct sock *sk, const struct opening *opening,
 				       enum wait kind, enum end end, __u64 ago)
 {
+	const struct mark *mark = flow_mark_lookup(sk);
 	__u64 now = bpf_ktime_get_ns();
 	struct wait_record *record;
 
@@ -58,6 +59,8 @@ static __noinline int turned_away_emit(const struct sock *sk, const struct openi
 	if (kind == WAIT_ACCEPT)
 		record->flow.local_port = port_of(sk);
 	record->flow.opened_by = kind == WAIT_ACCEPT ? OPENED_BY_PEER : OPENED_BY_US;
+	if (mark && mark->adopted)
+		record->flow.opened_by |= OPENED_EARLIER;
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
 	wait_describe_connection(record, sk);
