@@ -117,30 +117,6 @@ impl Clang {
         Ok(())
     }
 
-    /// Compile to assembly for kernels of a processor, by its name in `__TARGET_ARCH_`. Includes
-    /// are looked for in these folders.
-    ///
-    /// # Errors
-    ///
-    /// If clang refuses.
-    pub fn assembly(&self, source: &Path, folders: &[&Path], processor: &str) -> Result<String> {
-        let mut command = Command::new(&self.path);
-        command.args(["-target", "bpf", "-O2", "-S", "-o", "-", "-x", "c"]);
-        command.arg(format!("-D__TARGET_ARCH_{processor}"));
-        for folder in folders {
-            command.arg("-I").arg(folder);
-        }
-        let output = command.arg(source).output();
-        let output = output.with_context(|| format!("cannot run {}", self.path.display()))?;
-        ensure!(
-            output.status.success(),
-            "{} does not compile:\n{}",
-            source.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
     /// Compile once, to an object in the folder `out`, and return true if it has a load through a
     /// constant.
     ///

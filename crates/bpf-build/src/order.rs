@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::{Clang, write_libbpf_headers};
 
@@ -19,6 +20,20 @@ __u64 load(__u64 *a) { return load_in_order(a); }
 void store(__u64 *a) { store_in_order(a, 1); }
 "#;
 
+/// Compile for kernels of a processor, by its name in `__TARGET_ARCH_`.
+fn assembly(source: &Path, folders: &[&Path], processor: &str) -> String {
+    let mut command = Command::new(&Clang::find().unwrap().path);
+    command.args(["-target", "bpf", "-O2", "-S", "-o", "-", "-x", "c"]);
+    command.arg(format!("-D__TARGET_ARCH_{processor}"));
+    for folder in folders {
+        command.arg("-I").arg(folder);
+    }
+    let output = command.arg(source).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Return the atomic operations of each function, in their order.
 fn operations(processor: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
@@ -27,8 +42,7 @@ fn operations(processor: &str) -> Vec<String> {
     fs::write(&source, PROGRAM).unwrap();
     let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../sockstamp-bpf/src"));
     let folders = [sources, folder.path()];
-    let clang = Clang::find().unwrap();
-    let assembly = clang.assembly(&source, &folders, processor).unwrap();
+    let assembly = assembly(&source, &folders, processor);
     let words = assembly.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let atomic = |word: &&str| *word == "lock" || word.starts_with("atomic_") || *word == "xchg_64";
     words.filter(atomic).map(str::to_owned).collect()

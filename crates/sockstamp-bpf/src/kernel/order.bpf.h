@@ -60,8 +60,9 @@ static __always_inline void order_loads_and_stores(void)
 }
 
 /*
- * Return a word, with a full barrier before and after it. Without a word of the stack: some chains
- * of calls leave no room for one.
+ * Return a word, which is read after all that is before it and before all that is after it, but on
+ * x86-64 maybe before earlier stores are seen. Without a word of the stack: some chains of calls
+ * leave no room for one.
  */
 static __always_inline __u64 load_in_order(__u64 *word)
 {
@@ -75,7 +76,10 @@ static __always_inline __u64 load_in_order(__u64 *word)
 	return found;
 }
 
-/* Write a word, with a full barrier before and after it, as load_in_order(). */
+/*
+ * Write a word, which is seen after all that is before it and before what is stored after it. On
+ * x86-64 later loads may be done before that.
+ */
 static __always_inline void store_in_order(__u64 *word, __u64 value)
 {
 	if (!MEMORY_IN_ORDER) {
@@ -107,15 +111,15 @@ static __always_inline bool slot_take(__u64 *owner)
  * Make an atomic operation, whose result nobody needs, a full barrier. It is one on x86-64 in any
  * case, where with a result it would take a loop.
  */
-#define fully_ordered(operation)                                    \
-	do {                                                        \
-		if (MEMORY_IN_ORDER) {                              \
-			(void)(operation);                          \
-		} else {                                            \
-			__u64 found = (operation);                  \
-                                                                    \
-			asm volatile("" : : "r"(found) : "memory"); \
-		}                                                   \
+#define fully_ordered(operation)                                       \
+	do {                                                           \
+		if (MEMORY_IN_ORDER) {                                 \
+			(void)(operation);                             \
+		} else {                                               \
+			__u64 ordered_ = (operation);                  \
+                                                                       \
+			asm volatile("" : : "r"(ordered_) : "memory"); \
+		}                                                      \
 	} while (0)
 
 #endif
