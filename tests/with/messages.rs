@@ -76,8 +76,8 @@ fn assert_parts_add_up(message: &Value) {
     }
 }
 
-/// The exact median of a stage: the value of the rank that a report's p50 has. Of one read in five it may
-/// be unknown.
+/// The exact median of a stage: the value of the rank that a report's p50 has. Of one read in five
+/// it may be unknown.
 pub fn median(messages: &[&Value], stage: &str) -> u64 {
     let mut times: Vec<u64> = messages
         .iter()

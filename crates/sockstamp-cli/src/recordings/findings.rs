@@ -146,8 +146,8 @@ mod tests {
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
+    use super::super::ENDED;
     use super::super::beside::waits_beside;
-    use super::super::provenance::ENDED;
     use super::super::waits::{PROCESSES, of_processes};
     use super::super::{HOST, RECORDING};
     use super::*;

@@ -31,8 +31,6 @@ use sockstamp_run::escape;
 use crate::options::choice::Choice;
 use crate::options::source::Source;
 
-use provenance::ENDED;
-
 pub(crate) use beside::{MESSAGES, PACKETS, WAITS, packets_beside, waits_beside};
 
 /// The fact that names a recording: all of its files have the same.
@@ -40,6 +38,8 @@ pub(crate) const RECORDING: &str = "recording";
 
 /// The fact that names the host that measured.
 const HOST: &str = "host";
+/// The moment at which the recording ended, in nanoseconds since 1970; its last file has it.
+pub(crate) const ENDED: &str = "ended";
 
 /// The fact that says which messages were recorded: those that took longer, in nanoseconds. Absent
 /// if all were.

@@ -9,7 +9,7 @@ use sockstamp_model::name::Escaped;
 use sockstamp_record::Reader;
 
 use super::span::Span;
-use super::{HOST, LOST, RECORDING, Recordings, SLOW_ONLY, span};
+use super::{ENDED, HOST, LOST, RECORDING, Recordings, SLOW_ONLY, span};
 use sockstamp_print::numbers::counted;
 
 /// The command line; of a command that was measured, the name alone.
@@ -22,8 +22,6 @@ pub(crate) const KERNEL: &str = "kernel";
 pub(crate) const CPUS: &str = "cpus";
 /// The clock that the kernel's times come from.
 pub(crate) const CLOCK_SOURCE: &str = "clock_source";
-/// The moment at which the recording ended, in nanoseconds since 1970; its last file has it.
-pub(crate) const ENDED: &str = "ended";
 
 const NOT_KNOWN: &str = "not known";
 

@@ -20,7 +20,7 @@ use sockstamp_run::utc::utc;
 
 use super::host;
 use super::turn::{HOUR, Turn};
-use crate::recordings::provenance::ENDED;
+use crate::recordings::ENDED;
 use crate::recordings::waits::{
     ATTEMPTS, LOST_WAITS, OLDER, OWED, PROCESSES, of_attempts, of_sockets,
 };
