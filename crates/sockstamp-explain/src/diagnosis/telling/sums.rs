@@ -125,29 +125,26 @@ const FULL_BUFFER: &str = "SOCKET_RCVBUFF";
 /// of them, or the number of each. Before Linux 6.11 the kernel tells no reason.
 fn why_dropped(summary: &Summary) -> String {
     const NAMED: usize = 3;
-    let mut reasons: Vec<_> = summary.rx.drop_reasons.iter().collect();
-    reasons.retain(|(_, count)| **count > 0);
+    let counted = summary.rx.drop_reasons.iter();
+    let mut reasons: Vec<(&str, u64)> =
+        counted.map(|(reason, count)| (&**reason, *count)).collect();
+    reasons.retain(|(_, count)| *count > 0);
     // Those of one number stay in the order of their names.
-    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let told = |named: usize| {
-        reasons[..named]
-            .iter()
-            .map(|(_, count)| **count)
-            .sum::<u64>()
-    };
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let told = |named: usize| reasons[..named].iter().map(|(_, count)| count).sum::<u64>();
     let drops = summary.rx.drops.max(told(reasons.len()));
     let buffer = ": its receive buffer is too small or its reader too slow";
     match reasons.first() {
         None => return buffer.to_owned(),
-        Some((reason, count)) if **count * 10 >= drops * 9 => {
-            return match &***reason {
+        Some((reason, count)) if count * 10 >= drops * 9 => {
+            return match *reason {
                 FULL_BUFFER => buffer.to_owned(),
                 reason => drop_reason::words(reason),
             };
         }
         Some(_) => {}
     }
-    let of_each = |&(reason, count): &(&Box<str>, &u64)| match &**reason {
+    let of_each = |(reason, count): &(&str, u64)| match *reason {
         FULL_BUFFER => format!("{count} for want of room in its receive buffer"),
         reason => format!("{count}{}", drop_reason::words(reason)),
     };
