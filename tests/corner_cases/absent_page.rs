@@ -1,4 +1,4 @@
-//! A process whose memory does not come to whoever reads it.
+//! A process whose memory does not come to its reader.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

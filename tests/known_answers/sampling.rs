@@ -243,8 +243,9 @@ fn without_the_option_rates_alone_are_lowered() {
     assert!(report["tx"]["measured"].as_u64() < report["tx"]["messages"].as_u64());
 }
 
-/// What sockperf sends in time fills no segment. After the machine stood still it sends all at once
-/// what it has missed: TCP splits such packets, and refused are other messages in each session.
+/// Messages that sockperf sends in time fill no segment. After the machine stood still it sends all
+/// at once that it has missed: TCP splits such packets, and refused are other messages in each
+/// session.
 fn none_split(report: &Value) -> Result<(), String> {
     match report["verdicts"]["split"].as_u64() {
         None | Some(0) => Ok(()),

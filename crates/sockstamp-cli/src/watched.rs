@@ -24,7 +24,7 @@ pub(crate) struct Watched {
     slow: Nanos,
     /// Looks at this host, from the beginning on.
     evidence: Option<Evidence>,
-    /// Whether the diagnosis is printed, with its notes.
+    /// True if the diagnosis is printed, with its notes.
     is_printed: bool,
 }
 

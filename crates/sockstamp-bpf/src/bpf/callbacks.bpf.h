@@ -92,7 +92,7 @@ static __noinline int on_other_callback(struct bpf_sock_ops *ctx, struct bpf_soc
 		flow_half_closes(ctx, sk);
 		break;
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
-		/* Those of an established connection are tcp_probe's. */
+		/* Segments of an established connection are tcp_probe's. */
 		if (sock_transfers_unprobed(sk))
 			on_segment_callback(sk, kern->skb);
 		if (setting_tag)
@@ -135,7 +135,7 @@ int on_sockops(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 	const struct sock *sk = kern->sk;
 
-	/* Those of each message come first. */
+	/* Callbacks of each message come first. */
 	if (is_stamp(ctx))
 		on_stamp(ctx, kern, sk);
 	else if (!on_connection_callback(ctx, sk))

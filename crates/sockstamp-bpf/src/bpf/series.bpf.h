@@ -49,7 +49,7 @@ static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
 	return 0;
 }
 
-/* Those that on_datagram_callback() has no room for on its stack. */
+/* Callbacks for which on_datagram_callback() has no room on its stack. */
 static __noinline int on_datagram_end(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);

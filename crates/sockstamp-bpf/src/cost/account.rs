@@ -44,8 +44,8 @@ impl ProgramCost {
     }
 
     /// Have the kernel keep its account as long as the result is open (BPF_ENABLE_STATS, v5.8),
-    /// whoever else does and ends. The sysctl `kernel.bpf_stats_enabled` is one switch for all:
-    /// whoever sets it back ends the account of others.
+    /// whatever other processes do. The sysctl `kernel.bpf_stats_enabled` is one switch for all: a
+    /// process that sets it back ends the account of others.
     ///
     /// # Errors
     ///

@@ -252,7 +252,7 @@ static __always_inline bool sched_find_sleep(const struct waiter *waiter,
 {
 	slept->run_delay = waiter->run_delay;
 	slept->runs = waiter->runs;
-	/* What came later may be the next call's, after whatever the task does before that. */
+	/* Later arrivals may be the next call's, after whatever the task does before that. */
 	slept->reads = waiter->reads && arrival == waiter->first;
 	if ((__u64)task == waiter->task && arrival - waiter->first <= waiter->last - waiter->first)
 		return true;

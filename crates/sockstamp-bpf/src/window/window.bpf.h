@@ -37,7 +37,7 @@ static __always_inline bool window_detached(void)
 {
 	bool off = setting_windows && window.off;
 
-	/* What was written before, as the window, is read after it. */
+	/* Read the window, which was written before, after it. */
 	if (!MEMORY_IN_ORDER && setting_windows)
 		order_loads();
 	return off;
@@ -83,7 +83,7 @@ static __always_inline bool window_contains(__u64 now)
 {
 	__u64 since = now - window.opens;
 
-	/* Its length and its weight were written before. */
+	/* User space wrote length and weight before. */
 	if (!MEMORY_IN_ORDER && setting_windows)
 		order_loads();
 	return since < window.length;

@@ -86,11 +86,11 @@ fn least(program: &str) -> u64 {
         "on_neigh_event_send" | "on_neigh_update" => 0,
         // SENDMSG, SCHED, SND and ACK.
         "on_sockops" | "on_series" => 4 * MESSAGES,
-        // Both ends, and the end that connects before.
+        // Count both ends, and before that the end that connects.
         "on_connections" => 3 * connections,
         "on_tcp_sendmsg_locked" | "on_sendmsg_begun" | "on_sendmsg_ended" | "on_push" => MESSAGES,
         "on_sock_send_length" | "on_sock_recv_length" => MESSAGES + 2 * DATAGRAMS * connections,
-        // Nothing goes out of a file.
+        // No part goes out of a file.
         "on_sendpages_begun" | "on_sendpages_ended" => 0,
         "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" => connections,
         "on_kfree_skb" | "on_packet_dropped" => connections,

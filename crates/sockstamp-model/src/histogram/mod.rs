@@ -306,7 +306,7 @@ pub(crate) fn middle(low: u128, high: u128) -> u128 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Box<[Bucket; BUCKETS]>,
-    /// Whether latencies of the zero bucket were counted without the shortest of them.
+    /// True if latencies of the zero bucket were counted without the shortest of them.
     lacks_zero_min: bool,
 }
 

@@ -170,7 +170,7 @@ mod tests {
         }));
     }
 
-    /// What it sent itself arrived before it waited.
+    /// Data that it sent itself arrived before it waited.
     #[test]
     fn a_connection_does_not_contradict_itself() {
         let arrive = |own: u64| {

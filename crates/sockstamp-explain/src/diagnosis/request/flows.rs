@@ -133,7 +133,7 @@ struct Start {
     pause: Option<u64>,
     /// Time of a full window until it is over.
     left: u64,
-    /// What was sent with a full window has ended by then: messages that are queued together wait
+    /// Sends into a full window have ended by then: messages that are queued together wait
     /// for the same time.
     covered: Moment,
     /// When it was over.
