@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use sockstamp_model::name::Escaped;
@@ -30,6 +30,14 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    // A second name may have been meant for the result.
+    if let Some(missing) = options.files.iter().find(|path| !path.exists()) {
+        bail!(
+            "cannot open {}: No such file or directory; nothing was cut, as each FILE is cut where \
+             it is: copy it first to keep it",
+            missing.display()
+        );
+    }
     let mut output = io::stdout();
     // One bad file is no reason to leave others as they are.
     let mut failed = Vec::new();

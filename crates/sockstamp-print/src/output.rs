@@ -3,13 +3,16 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+
+/// The first bytes of a Parquet file.
+const PARQUET: &[u8; 4] = b"PAR1";
 
 /// Output formats of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -85,11 +88,12 @@ pub fn is_stdout(path: &Path) -> bool {
 }
 
 /// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content
-/// until something is written.
+/// until something is written; a recording is refused.
 pub fn create(path: &Path) -> Result<Box<dyn Write>> {
     if is_stdout(path) {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
+    refuse_recording(path)?;
     let destination = Destination::open(path);
     let destination = destination.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(BufWriter::new(destination)))
@@ -177,6 +181,24 @@ pub fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
     create(path)
 }
 
+/// Refuse to write over a recording: it is easily confused with an output, and nothing brings it
+/// back.
+fn refuse_recording(path: &Path) -> Result<()> {
+    // To open a pipe is to wait for its other end.
+    if !path.metadata().is_ok_and(|there| there.is_file()) {
+        return Ok(());
+    }
+    let mut begin = [0; PARQUET.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    if read.is_ok() && begin == *PARQUET {
+        bail!(
+            "{} is a Parquet file, as recordings are: name another, or remove it",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
     let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
     let known = file(path);
@@ -197,7 +219,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begin, but refuse to write over a file that is read.
+    /// Begin, but refuse to write over a file that is read, and over a recording.
     pub fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
         if is_stdout(path) {
             return Ok(Self {
@@ -206,6 +228,7 @@ impl Unfinished {
             });
         }
         refuse_if_read(path, read)?;
+        refuse_recording(path)?;
         // The file that a symbolic link leads to is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_file = path.metadata().map_or(true, |there| there.is_file());
@@ -353,6 +376,25 @@ mod tests {
         symlink(&victim, unfinished.path()).unwrap();
         assert!(unfinished.create().is_err() && unfinished.destination().is_err());
         assert!(!victim.exists());
+    }
+
+    #[test]
+    fn a_recording_is_not_written_over() {
+        let directory = tempdir().unwrap();
+        let [recording, text] = ["recording", "text"].map(|name| directory.path().join(name));
+        fs::write(&recording, "PAR1 and rows").unwrap();
+        let refused = [
+            create(&recording).err().unwrap(),
+            Unfinished::new(&recording, &[]).unwrap_err(),
+        ];
+        for told in refused.map(|error| error.to_string()) {
+            assert!(told.contains("recording is a Parquet file"), "{told}");
+        }
+        assert_eq!(fs::read(&recording).unwrap(), b"PAR1 and rows");
+        for content in ["", "PA", "lines of yesterday"] {
+            fs::write(&text, content).unwrap();
+            assert!(create(&text).is_ok(), "{content}");
+        }
     }
 
     #[test]

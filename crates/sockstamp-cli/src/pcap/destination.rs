@@ -1,7 +1,7 @@
 //! Open the destination of packets, and say how many it did not get.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -14,7 +14,6 @@ use sockstamp_run::escape::complain;
 /// Open a file, or standard output if it is not a terminal.
 pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {
     if path != Path::new("-") {
-        refuse_recording(path)?;
         return output::create(path);
     }
     let stdout = io::stdout();
@@ -26,23 +25,6 @@ pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {
         .try_clone_to_owned()
         .context("cannot write")?;
     Ok(Box::new(BufWriter::new(File::from(stdout))))
-}
-
-/// Refuse to write over a recording: it is easily confused with the file of packets.
-pub(super) fn refuse_recording(path: &Path) -> Result<()> {
-    // To open a pipe is to wait for its other end.
-    if !path.metadata().is_ok_and(|there| there.is_file()) {
-        return Ok(());
-    }
-    let mut begin = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    if read.is_ok() && begin == *b"PAR1" {
-        bail!(
-            "{} is a Parquet file, as recordings are: name another, or remove it",
-            path.display()
-        );
-    }
-    Ok(())
 }
 
 /// Say how many packets were written, and how many were not.
@@ -68,30 +50,5 @@ pub(super) fn tell_unwritten(unwritten: u64) {
             "{unwritten} packets are missing: the recording had to end before they were written \
              (disk, --min-free or --max-size)"
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use sockstamp_record::Writer;
-    use tempfile::tempdir;
-
-    use super::*;
-
-    #[test]
-    fn a_recording_is_not_written_over() {
-        let directory = tempdir().unwrap();
-        let [recording, packets] = ["recording", "packets"].map(|name| directory.path().join(name));
-        Writer::create(&recording, &[]).unwrap().finish().unwrap();
-        let before = fs::read(&recording).unwrap();
-        let told = create(&recording).err().unwrap().to_string();
-        assert!(told.contains("recording is a Parquet file"), "{told}");
-        assert_eq!(fs::read(&recording).unwrap(), before);
-        for content in ["", "PA", "packets of yesterday"] {
-            fs::write(&packets, content).unwrap();
-            assert!(create(&packets).is_ok(), "{content}");
-        }
     }
 }

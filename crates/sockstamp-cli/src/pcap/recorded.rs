@@ -15,7 +15,7 @@ use sockstamp_record::PacketReader;
 use sockstamp_run::escape::complain;
 
 use super::capture::Capture;
-use super::destination::{create, refuse_recording, tell, tell_unwritten};
+use super::destination::{create, tell, tell_unwritten};
 use crate::options::choice::Choice;
 use crate::options::source::Source;
 use crate::recordings::{RECORDING, UNWRITTEN, all_files, lost_packets, packets_beside};
@@ -38,7 +38,6 @@ pub(super) fn run(
         true => (None, create(output)?),
         false => {
             let file = Unfinished::new(output, &read)?;
-            refuse_recording(output)?;
             let output = file.destination()?;
             (Some(file), output)
         }
