@@ -9,6 +9,7 @@
 
 mod agent;
 mod command_line;
+mod destinations;
 mod diff;
 mod doctor;
 mod explain;
@@ -132,7 +133,9 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     }
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(arguments)?;
-    Cli::from_arg_matches(&matches).map_err(|error| {
+    let checked = destinations::check(&command, &matches);
+    let read = checked.and_then(|()| Cli::from_arg_matches(&matches));
+    read.map_err(|error| {
         let name = matches.subcommand_name().unwrap_or_default();
         match command.find_subcommand_mut(name) {
             Some(subcommand) => error.format(subcommand),

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Ceiling, Grouped, Options, Packets, Sampling, Session, drop_capabilities};
-use sockstamp_host::clock;
 use sockstamp_host::quota::Quotas;
+use sockstamp_host::{clock, netns};
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
@@ -479,6 +480,24 @@ fn tell_how_it_ends(measurement: &Measurement<'_>) {
         )),
         None => inform(format_args!("{told} until Ctrl-C")),
     }
+    if is_wider_than_here(measurement.target) {
+        inform(format_args!(
+            "all network namespaces of this host are measured, not this one alone, which \
+             --netns NAME would be"
+        ));
+    }
+}
+
+/// Return true in a network namespace other than that of init, as of `ip netns exec`, if the target
+/// is all namespaces: tools that read /proc/net see this one alone.
+fn is_wider_than_here(target: &Target) -> bool {
+    let is_everything = !target.processes.are_named()
+        && target.cgroup.is_none()
+        && target.container.is_none()
+        && target.netns.is_empty()
+        && target.interface.is_none();
+    let of_init = netns::of_process(Path::new("/proc/1"));
+    is_everything && of_init.is_some() && of_init != netns::own().ok()
 }
 
 /// Pass a message on, with its container if that is wanted.

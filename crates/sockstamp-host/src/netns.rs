@@ -365,7 +365,8 @@ pub(crate) fn a_process_of_each() -> BTreeMap<NetnsInode, PathBuf> {
 }
 
 /// Return the network namespace of a process, by its folder in /proc.
-pub(crate) fn of_process(process: &Path) -> Option<NetnsInode> {
+#[must_use]
+pub fn of_process(process: &Path) -> Option<NetnsInode> {
     inode(&process.join("ns/net")).ok()
 }
 

@@ -10,6 +10,12 @@ use humantime::DurationError;
 ///
 /// If it is none.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    // As ping -i .2 and sleep .2 have it.
+    let whole = match text.as_bytes() {
+        [b'.', b'0'..=b'9', ..] => "0",
+        _ => "",
+    };
+    let text = &format!("{whole}{text}");
     let is_bare = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
     let parsed = match is_bare {
         true => humantime::parse_duration(&format!("{text}s")),
@@ -22,6 +28,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         DurationError::NumberOverflow => format!("{text} is too long or too short"),
         _ => "it is not a number with us, ms, s, m or h".to_owned(),
     })
+}
+
+/// Read how long something lasts: longer than no time.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn lasting(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing is measured in no time".to_owned()),
+        lasting => Ok(lasting),
+    }
 }
 
 /// Read the length of an interval: no less than a millisecond.
@@ -45,6 +63,7 @@ mod tests {
     fn durations_have_units() {
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration(".2"), Ok(Duration::from_millis(200)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));

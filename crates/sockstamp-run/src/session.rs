@@ -89,6 +89,15 @@ pub fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<(
     for name in target::names_without_process(&options.target.comms) {
         complain(format_args!("no process is named {name} yet"));
     }
+    let (pids, comms) = (&options.target.pids, &options.target.comms);
+    if !comms.is_empty() {
+        for (pid, name) in target::with_other_names(pids, comms) {
+            complain(format_args!(
+                "process {pid} is named {name}: nothing of it is measured, as both --pid and --comm \
+                 must hold"
+            ));
+        }
+    }
     if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
         complain(format_args!("UDP is not measured: {reason}"));
     }

@@ -68,6 +68,17 @@ pub fn names_without_process(comms: &[String]) -> Vec<&str> {
     comms.iter().filter(missing).map(String::as_str).collect()
 }
 
+/// Return the processes that have none of these names now, with the names that they have.
+#[must_use]
+pub fn with_other_names(pids: &[u32], comms: &[String]) -> Vec<(u32, String)> {
+    let named = pids.iter().filter_map(|&pid| {
+        let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+        let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
+        (!comms.contains(&name)).then_some((pid, name))
+    });
+    named.collect()
+}
+
 /// Return the processes that have one of these names now.
 #[must_use]
 pub fn processes_named(comms: &[String]) -> Vec<u32> {

@@ -205,11 +205,13 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         let usage = usage_of(error, root, first);
         return Some(format!("{typed} is one word too many: write {usage}"));
     }
+    const PROBING: [&str; 2] = ["ping", "fping"];
+    let probes = PROBING.contains(&called);
     let elsewhere: Vec<&str> = (root.get_subcommands())
         .filter(|other| !other.is_hide_set() && has(other, &typed))
         .map(Command::get_name)
-        // Leave out doctor, which only prints what it would do.
-        .filter(|name| *name != "doctor")
+        // Leave out doctor, which only prints what it would do, and probes where none are sent.
+        .filter(|name| *name != "doctor" && (probes || !PROBING.contains(name)))
         .collect();
     let similar = similar(error, ContextKind::SuggestedArg, &typed);
     match (&elsewhere[..], similar) {

@@ -9,10 +9,14 @@ mod taken;
 mod values;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory};
+use sockstamp_model::stage::Stage;
+use sockstamp_run::duration::duration;
 
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
@@ -96,6 +100,10 @@ fn of_agent(words: &[String]) -> Option<String> {
             behind.join(" ")
         ));
     }
+    if first.ends_with(".toml") {
+        let line = taken::replaced(words, 1..1, &["--config".to_owned()]);
+        return is_taken(&line).then(|| format!("settings have an option: {}", typed(&line)));
+    }
     let (_, port) = first.rsplit_once(':').unwrap_or(("", first));
     port.parse::<u16>().ok()?;
     let address = if first.starts_with(|c: char| c.is_ascii_digit()) && first.contains(':') {
@@ -176,11 +184,23 @@ fn of_files(words: &[String]) -> Option<String> {
         .then(|| format!("to write to it: {}", typed(&written)))
 }
 
+/// Return true for the name of a recording: by its extension, or by what the file begins with.
+fn is_recording(word: &str) -> bool {
+    // To open a pipe is to wait for its other end.
+    let is_file = || Path::new(word).metadata().is_ok_and(|file| file.is_file());
+    let begins = || {
+        let mut begin = [0; 4];
+        let read = File::open(word).and_then(|mut file| file.read_exact(&mut begin));
+        read.is_ok() && begin == *b"PAR1"
+    };
+    word.ends_with(".parquet") || is_file() && begins()
+}
+
 /// Return the words with recordings before their filter.
 fn recordings_first(words: &[String]) -> Option<Vec<String>> {
     let (subcommand, behind) = words.split_first()?;
-    let is_recording = |word: &String| word.ends_with(".parquet") || Path::new(word).exists();
-    let (files, others): (Vec<_>, Vec<_>) = behind.iter().cloned().partition(is_recording);
+    let is_one = |word: &String| word.ends_with(".parquet") || Path::new(word).exists();
+    let (files, others): (Vec<_>, Vec<_>) = behind.iter().cloned().partition(is_one);
     let moved = [vec![subcommand.clone()], files, others].concat();
     (moved != words && is_taken(&moved)).then_some(moved)
 }
@@ -255,14 +275,15 @@ fn hint(
         let line = typed(&[&begin[..place], &[time], rest].concat());
         return Some(format!("a time is one word: {line}"));
     }
-    if subcommand == "record" && word.ends_with(".parquet") {
+    if subcommand == "record" && is_recording(word) {
         let added = ["-o", word];
         return Some(format!(
             "to write to it: {}",
             with(&added, rest_taken(&added))
         ));
     }
-    if word.ends_with(".parquet") || is_file(word) && READING.contains(&subcommand.as_str()) {
+    let is_read = is_recording(word) || is_file(word) && READING.contains(&subcommand.as_str());
+    if is_read {
         let report = [&["report".to_owned()], words].concat();
         return Some(match READING.contains(&subcommand.as_str()) {
             true => format!(
@@ -293,6 +314,9 @@ fn hint(
     if !is_name || FILTER_WORDS.contains(&word.as_str()) {
         return None;
     }
+    if let Some(line) = of_time(&begin, word, rest).or_else(|| of_stage(word)) {
+        return Some(line);
+    }
     let runs_commands = !["top", "stuck"].contains(&subcommand.as_str());
     if let Some(line) = of_word(&begin, words) {
         return Some(line);
@@ -322,6 +346,37 @@ fn hint(
     Some(format!(
         "is a filter word missing (host, net, port)? For a process: {}",
         with(&["--comm", &name], rest)
+    ))
+}
+
+/// Return what to type for a time that stands alone.
+fn of_time(begin: &[String], word: &str, rest: &[String]) -> Option<String> {
+    duration(word).ok()?;
+    word.parse::<f64>().err()?;
+    if begin.last().is_some_and(|option| option == "--watch") {
+        return of_number(begin, word, rest);
+    }
+    let with = |option: &str| {
+        let line = [begin, &taken::words(&format!("{option} {word}")), rest].concat();
+        is_taken(&line).then(|| typed(&line))
+    };
+    let lines: Vec<_> = [
+        ("to measure so long", with("--duration")),
+        ("for what is slower", with("--slow")),
+    ]
+    .into_iter()
+    .filter_map(|(what, line)| Some(format!("{what}: {}", line?)))
+    .collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// Return where a stage is explained, whose name stands in the place of a filter.
+fn of_stage(word: &str) -> Option<String> {
+    let mut stages = Stage::ALL.into_iter();
+    stages.find(|stage| stage.name() == word)?;
+    Some(format!(
+        "{word} is a stage, and all stages are printed; the words of all output are explained by: \
+         sockstamp --explain-words"
     ))
 }
 

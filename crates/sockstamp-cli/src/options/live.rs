@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use sockstamp_run::duration::duration;
+use sockstamp_run::duration::lasting;
 
 use super::measuring::Measuring;
 use super::target::Target;
@@ -19,7 +19,7 @@ pub struct Live<T: Args = Target> {
     /// Options of measuring.
     pub measuring: Measuring,
     /// Stop after this time: a number with us, ms, s (default), m or h
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = lasting)]
     pub duration: Option<Duration>,
     /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]

@@ -16,7 +16,7 @@ use sockstamp_bpf::packets;
 use sockstamp_bpf::{Packets, drop_capabilities};
 use sockstamp_print::interfaces::Namespaces;
 use sockstamp_run::command;
-use sockstamp_run::duration::duration;
+use sockstamp_run::duration::lasting;
 use sockstamp_run::escape::complain;
 use sockstamp_run::life::Life;
 
@@ -56,7 +56,7 @@ pub struct Options {
     )]
     pub buffer: u32,
     /// Stop after this time: a number with us, ms, s (default), m or h
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = lasting)]
     pub duration: Option<Duration>,
     /// Stop after N packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Wait;
 use sockstamp_print::findings::Shown;
@@ -37,6 +38,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Err(
             WrongUse("--interval prints text or JSON: leave out --format csv".to_owned()).into(),
         );
+    }
+    if let (Some(interval), Some(duration)) = (options.interval, options.live.duration)
+        && interval > duration
+    {
+        let told = format!(
+            "--interval {} is longer than --duration {}: a bare number has seconds, as in 1000ms",
+            Nanos::from(interval),
+            Nanos::from(duration)
+        );
+        return Err(WrongUse(told).into());
     }
     let mut output = output_of(options)?;
     let measurement = measurement(options);

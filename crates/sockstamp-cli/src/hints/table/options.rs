@@ -50,9 +50,20 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "--format=html --html",
         Line("a page", "report --html OUT FILE"),
     ),
+    ("export", "--pcapng", Line("packets", "pcap -w OUT -r FILE")),
     (
         "export",
-        "--format --chrome --chrome-trace",
+        "--prometheus --otlp --otel --metrics",
+        Line("metrics of a measurement that goes on", "agent"),
+    ),
+    (
+        "export",
+        "--parquet",
+        Nothing("a recording is Parquet as it is: copy it"),
+    ),
+    (
+        "export",
+        "--format --to=perfetto --chrome --chrome-trace",
         Option("perfetto", "--perfetto -o OUT"),
     ),
     (
@@ -93,7 +104,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "-j -J --json --output-format",
+        "-j -J --js --json --jsonl --ndjson --output-format",
         Option("format", "--format json"),
     ),
     (
@@ -128,7 +139,68 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     ("", "-w --write", Option("output", "-o {FILE}")),
     ("", "-o --output", Option("write", "-w {FILE}")),
+    // What is kept of a recording.
+    (
+        "record",
+        "-W --max-files --retention --size",
+        Option(
+            "max-size",
+            "--max-size MB, below which the oldest files of -o FOLDER/ are removed",
+        ),
+    ),
+    (
+        "record",
+        "--interval",
+        Nothing("each message is a row: sockstamp report --from TIME --to TIME sums some of them"),
+    ),
+    (
+        "recover",
+        "-o --output",
+        Nothing("each FILE is cut where it is: copy it first"),
+    ),
+    (
+        "record",
+        "-z --compress --gzip",
+        Nothing("its Parquet is compressed: leave it out"),
+    ),
+    // Comparisons.
+    (
+        "diff",
+        "--baseline --base --old",
+        Option("before", "--before FILE... --after FILE..."),
+    ),
+    (
+        "diff",
+        "--max-regression --fail-above --fail-on --max-increase --tolerance --strict",
+        Option(
+            "fail-if",
+            "--fail-if CONDITION, such as 'peer.answer.p99 > +20%'",
+        ),
+    ),
+    (
+        "report",
+        "--compare",
+        Line("what changed", "diff BEFORE AFTER"),
+    ),
+    (
+        "join",
+        "--client --server --a --b",
+        Option("first", "--first FILE... --second FILE..."),
+    ),
     // Times.
+    (
+        "report diff join export trace",
+        "--after --begin",
+        Option("from", "--from {TIME}"),
+    ),
+    (
+        "report join export trace",
+        "--before",
+        Option("to", "--to {TIME}"),
+    ),
+    ("", "--between", Option("from", "--from TIME --to TIME")),
+    ("report export", "-s=* -b", Option("from", "--from {TIME}")),
+    ("report export", "-e=*", Option("to", "--to {TIME}")),
     ("", "--last", Option("from", "--from -{TIME}")),
     ("", "--since --start -S", Option("from", "--from {TIME}")),
     ("", "--until --end", Option("to", "--to {TIME}")),
@@ -150,7 +222,12 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-d --duration --seconds",
         Option("deadline", "-w {TIME}"),
     ),
-    ("stuck", "-f --follow --live", Option("watch", "--watch")),
+    ("stuck", "-f -w --follow --live", Option("watch", "--watch")),
+    (
+        "trace top",
+        "--follow --live",
+        Nothing("it goes on until Ctrl-C: leave it out"),
+    ),
     (
         "stuck",
         "-n=# -d --delay -I --duration",
@@ -161,6 +238,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "--head --top --limit --count",
         Nothing("the oldest come first: pipe it into head -n N"),
     ),
+    ("stat top", "-n=*", Option("netns", "--netns {NAME}")),
     ("stat top", "-n=#", Option("interval", "--interval {TIME}")),
     (
         "report diff join export recover",
@@ -196,7 +274,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "trace pcap record ping",
-        "-n=#",
+        "-n=# -m=# --messages",
         Option("count", "--count {N}"),
     ),
     ("", "-b --batch", Option("once", "--once")),
@@ -207,9 +285,15 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "-F=# --freq=# --frequency=#",
+        "-F=# --freq=# --frequency=# --rate=#",
         Option("sample", "--sample {N}/s"),
     ),
+    (
+        "",
+        "--sampling --sample-rate --ratio",
+        Option("sample", "--sample 1/N, or N/s"),
+    ),
+    ("", "--no-sampling --no-sample", Option("every", "--every")),
     (
         "record",
         "-C=#",
@@ -247,7 +331,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     // Whose messages.
     (
         "stat top explain",
-        "-c=#",
+        "-c=# --count --messages",
         Option(
             "duration",
             "--duration TIME, as none counts messages; trace --count does",
@@ -310,7 +394,11 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "--exe --program --binary",
         Option("comm", "--comm NAME"),
     ),
-    ("", "--pids --tgid --attach", Option("pid", "--pid {PID}")),
+    (
+        "",
+        "--pids --tgid --attach --Pid -P=#",
+        Option("pid", "--pid {PID}"),
+    ),
     (
         "",
         "-H --tid --thread --threads --per-thread",
@@ -436,8 +524,21 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "--overhead --cpu-limit",
+        "--overhead --cpu-limit --max-overhead --max",
         Option("max-cost", "--max-cost PERCENT"),
+    ),
+    (
+        "stat report",
+        "--percentiles --percentile --quantiles --quantile --p50 --p90 --p95 --p99 --p999 -P",
+        Option(
+            "columns",
+            "--columns p50,p99, of min, mean, p50, p90, p99, p99.9 and max",
+        ),
+    ),
+    (
+        "stat report top",
+        "--stage --stages",
+        Nothing("all stages are printed; those of one: --format csv, then grep STAGE"),
     ),
     (
         "",
@@ -521,6 +622,16 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     ("", "-r --read -i --input --file", Recording),
     ("agent", "-c -f", Option("config", "--config {FILE}")),
+    (
+        "agent",
+        "--validate --test --dry-run -t",
+        Option("check", "--check --config {FILE}"),
+    ),
+    (
+        "top",
+        "-r --read --input",
+        Line("the table of a recording", "report FILE"),
+    ),
     (
         "doctor",
         "--check --fix",
