@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::built::Built;
 use super::child::End;
 use super::inputs::{self, Stamp};
 use super::log::{self, Log, Times};
 use super::programs;
 use super::runner::Runner;
-use super::steps::{Need, Run, Set, Step};
+use super::steps::{Lane, Need, Run, Set, Step};
 
 /// How a step ended, or why it did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub(super) struct Report {
 pub(super) struct Setting {
     /// The folder of cargo's builds; `tests/` in it has logs and stamps.
     pub(super) target: PathBuf,
+    pub(super) programs: Built,
     /// When steps that `make test` does not have end. None: never.
     pub(super) deadline: Option<Instant>,
     /// Leave out steps of `make test-all` that have passed with the same inputs.
@@ -89,7 +91,9 @@ fn run_step(step: &'static Step, place: Place, setting: &Setting) -> Result<Repo
                 log: &mut log,
                 end: end(step, setting),
                 idle: place == Place::Beside,
+                narrow: place == Place::Beside && step.lane == Lane::Checks,
                 built: &built,
+                programs: &setting.programs,
                 times: Times::new(),
             };
             let outcome = outcome(step, setting, &mut runner);
@@ -150,6 +154,7 @@ fn unmet<'s>(step: &'s Step, runner: &mut Runner) -> Result<Option<&'s Need>> {
 fn run_all(step: &Step, runner: &mut Runner) -> Result<End> {
     for run in step.run {
         let end = match run {
+            Run::Build => programs::build(runner)?,
             Run::Script(text) => runner.script(text)?,
             Run::Tests(groups) => programs::run(groups, runner)?,
         };
@@ -221,6 +226,7 @@ mod tests {
         std::fs::create_dir_all(target.path().join("tests/logs")).unwrap();
         Setting {
             target: target.path().to_owned(),
+            programs: Built::default(),
             deadline: None,
             stamps: false,
             base: None,

@@ -5,6 +5,7 @@
 //! repeats it. A measurement of time that missed and is tried again writes `RETRY <test>: <reason>`
 //! (`within_attempts()` of testbed); the summary lists and counts those, and too many fail.
 
+mod built;
 mod child;
 mod groups;
 mod inputs;
@@ -29,6 +30,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::root::root;
+use built::Built;
 use lane::{Place, Report, Setting};
 use steps::{Lane, STEPS, Set, Step};
 
@@ -136,6 +138,7 @@ fn setting(options: &Options) -> Result<Setting> {
         .map(|minutes| Duration::from_secs(60 * minutes));
     Ok(Setting {
         target,
+        programs: Built::default(),
         deadline: minutes.map(|time| Instant::now() + time),
         stamps: options.all,
         base,
@@ -156,7 +159,7 @@ fn end_by_signals(target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Run the first steps, then the timed ones with all others beside them.
+/// Run the first steps, then the timed ones with both other lanes beside them.
 fn run_lanes(steps: &[&'static Step], setting: &Setting) -> Result<Vec<Report>> {
     let of = |lane| -> Vec<_> {
         steps
@@ -165,16 +168,17 @@ fn run_lanes(steps: &[&'static Step], setting: &Setting) -> Result<Vec<Report>> 
             .filter(|step| step.lane == lane)
             .collect()
     };
-    let (timed, beside) = (of(Lane::Timed), of(Lane::Beside));
     let mut reports = lane::run(&of(Lane::First), Place::Front, setting)?;
     thread::scope(|scope| {
-        let beside = scope.spawn(|| lane::run(&beside, Place::Beside, setting));
-        reports.extend(lane::run(&timed, Place::Front, setting)?);
-        reports.extend(
-            beside
-                .join()
-                .map_err(|_| anyhow!("a lane has panicked"))??,
-        );
+        let others = [Lane::Beside, Lane::Checks].map(|lane| {
+            let steps = of(lane);
+            scope.spawn(move || lane::run(&steps, Place::Beside, setting))
+        });
+        reports.extend(lane::run(&of(Lane::Timed), Place::Front, setting)?);
+        for other in others {
+            let other = other.join().map_err(|_| anyhow!("a lane has panicked"))?;
+            reports.extend(other?);
+        }
         Ok(reports)
     })
 }

@@ -1,12 +1,14 @@
 //! Run the commands of one step.
 
-use std::env;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::Result;
 
+use super::built::Built;
 use super::child::{self, End, Limits};
 use super::log::{Log, Times};
 use crate::root::root;
@@ -23,8 +25,11 @@ pub(super) struct Runner<'a> {
     pub(super) end: Instant,
     /// Use idle processors alone: any other task preempts these commands.
     pub(super) idle: bool,
+    /// Leave a processor to others.
+    pub(super) narrow: bool,
     /// The folder of programs that are built.
     pub(super) built: &'a Path,
+    pub(super) programs: &'a Built,
     pub(super) times: Times,
 }
 
@@ -55,6 +60,11 @@ impl Runner<'_> {
     fn run_until(&mut self, mut command: Command, patience: Option<Duration>) -> Result<End> {
         if self.idle {
             command = idle(&command);
+        }
+        if self.narrow {
+            let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+            let jobs = jobs.saturating_sub(1).max(1).to_string();
+            command.envs([("CARGO_BUILD_JOBS", &jobs), ("RUST_TEST_THREADS", &jobs)]);
         }
         forget_own_package(&mut command);
         command.env("BUILT", self.built);

@@ -39,10 +39,15 @@ pub(super) enum Lane {
     /// Beside the timed ones, which sleep for most of their time, on processors that these leave
     /// idle.
     Beside,
+    /// Beside both, on one processor less: they compile, or compute, and measure nothing.
+    Checks,
 }
 
 #[derive(Debug)]
 pub(super) enum Run {
+    /// Build all programs, and list the tests: once in a run, as cargo makes one step wait while
+    /// another compiles.
+    Build,
     /// A script for bash, in the repository's folder. `$BUILT` has the programs.
     Script(&'static str),
     Tests(&'static [Group]),
@@ -67,10 +72,6 @@ pub(super) const STEP: Step = Step {
     minutes: 1,
     limit: 20,
 };
-
-/// Everything at once: built for one package alone, dependencies have fewer features, and are built
-/// once more.
-const BUILD: Run = Run::Script("cargo build --locked --workspace --all-targets");
 
 const DEBIAN: Need = Need {
     script: "grep -qx ID=debian /etc/os-release && [ \"$(uname -m)\" = x86_64 ]",
@@ -103,10 +104,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "build",
         lane: Lane::First,
-        run: &[
-            BUILD,
-            Run::Script("cargo test --locked --workspace --tests --no-run"),
-        ],
+        run: &[Run::Build],
         minutes: 6,
         limit: 40,
         ..STEP
@@ -114,7 +112,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "live",
         lane: Lane::Timed,
-        run: &[BUILD, Run::Tests(&[Group::Rooted, Group::Live])],
+        run: &[Run::Build, Run::Tests(&[Group::Rooted, Group::Live])],
         root: true,
         minutes: 12,
         limit: 45,
@@ -122,6 +120,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "clippy",
+        lane: Lane::Checks,
         // The workspace's tests switch the library's features on; its users need not.
         run: &[Run::Script(
             "cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -136,6 +135,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "unit",
+        lane: Lane::Checks,
         run: &[Run::Tests(&[Group::Unit])],
         minutes: 2,
         limit: 40,
@@ -143,14 +143,15 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "pure",
-        run: &[BUILD, Run::Tests(&[Group::Pure])],
+        lane: Lane::Checks,
+        run: &[Run::Build, Run::Tests(&[Group::Pure])],
         minutes: 2,
         limit: 40,
         ..STEP
     },
     Step {
         name: "live-beside",
-        run: &[BUILD, Run::Tests(&[Group::Beside])],
+        run: &[Run::Build, Run::Tests(&[Group::Beside])],
         root: true,
         minutes: 8,
         limit: 45,
@@ -158,8 +159,9 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "generated",
+        lane: Lane::Checks,
         run: &[
-            BUILD,
+            Run::Build,
             Run::Script("\"$BUILT/xtask-docs\" --check; \"$BUILT/xtask\" imports"),
         ],
         limit: 40,
@@ -167,6 +169,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "doc",
+        lane: Lane::Checks,
         run: &[Run::Script(
             "RUSTDOCFLAGS='-D warnings' \
                  cargo doc --locked --workspace --all-features --no-deps",
@@ -177,6 +180,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "doctests",
+        lane: Lane::Checks,
         run: &[Run::Script(
             "cargo test --locked --workspace --no-fail-fast --doc",
         )],
@@ -186,6 +190,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "deny",
+        lane: Lane::Checks,
         run: &[Run::Script(
             "scripts/cargo-tool.sh deny --locked check licenses bans sources
              echo 'SKIP deny advisories: they need the RustSec database, and tests use no network \
@@ -198,7 +203,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "browser",
         set: Set::All,
-        run: &[BUILD, Run::Tests(&[Group::Browser])],
+        run: &[Run::Build, Run::Tests(&[Group::Browser])],
         inputs: &[
             "crates/sockstamp-cli/src/report",
             "crates/sockstamp-cli/src/recordings",
@@ -217,7 +222,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "kubeconform",
         set: Set::All,
-        run: &[BUILD, Run::Tests(&[Group::Kubernetes])],
+        run: &[Run::Build, Run::Tests(&[Group::Kubernetes])],
         inputs: &[
             "packaging",
             "scripts/go-tool.sh",
@@ -240,6 +245,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         set: Set::All,
+        lane: Lane::Checks,
         run: &[Run::Script(
             "scripts/fuzz.sh -seed=1 -runs=20000 -max_total_time=60",
         )],
@@ -260,6 +266,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "msrv",
         set: Set::All,
+        lane: Lane::Checks,
         run: &[Run::Script("scripts/msrv.sh")],
         inputs: &[
             "*.rs",
@@ -277,8 +284,9 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "library",
         set: Set::All,
+        lane: Lane::Checks,
         run: &[
-            BUILD,
+            Run::Build,
             Run::Script("scripts/library.sh \"$BUILT/xtask-api\""),
         ],
         inputs: &[
@@ -296,6 +304,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "miri",
         set: Set::All,
+        lane: Lane::Checks,
         run: &[Run::Script("scripts/miri.sh test")],
         inputs: &[
             "crates/bpf-build",
@@ -318,7 +327,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "collector",
         set: Set::All,
-        run: &[BUILD, Run::Tests(&[Group::Collector])],
+        run: &[Run::Build, Run::Tests(&[Group::Collector])],
         inputs: &[
             "crates/sockstamp-bpf/src",
             "crates/sockstamp-clock",
@@ -348,7 +357,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "sql-spark",
         set: Set::All,
-        run: &[BUILD, Run::Tests(&[Group::Spark])],
+        run: &[Run::Build, Run::Tests(&[Group::Spark])],
         inputs: &[
             "docs/sql",
             "crates/sockstamp-clock",
@@ -381,7 +390,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "ping-scripts",
         set: Set::All,
         run: &[
-            BUILD,
+            Run::Build,
             Run::Script("scripts/ping-scripts.sh \"$BUILT/sockstamp\""),
         ],
         inputs: &[
@@ -409,7 +418,7 @@ pub(super) const STEPS: &[Step] = &[
         set: Set::All,
         lane: Lane::Timed,
         run: &[
-            BUILD,
+            Run::Build,
             Run::Script("tests/bad-days/run.sh \"$BUILT/sockstamp\""),
         ],
         inputs: &[
@@ -432,7 +441,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "count",
         set: Set::All,
-        run: &[BUILD, Run::Script("\"$BUILT/sockstamp-lab\" count")],
+        run: &[Run::Build, Run::Script("\"$BUILT/sockstamp-lab\" count")],
         inputs: &[
             "crates",
             "Cargo.lock",
@@ -454,7 +463,10 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "kernels",
         set: Set::All,
-        run: &[BUILD, Run::Script("\"$BUILT/sockstamp-lab\" test --host")],
+        run: &[
+            Run::Build,
+            Run::Script("\"$BUILT/sockstamp-lab\" test --host"),
+        ],
         inputs: &[
             "crates",
             "tests",
@@ -549,7 +561,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "series",
         set: Set::All,
         run: &[
-            BUILD,
+            Run::Build,
             Run::Script(
                 "\"$BUILT/sockstamp-lab\" series
                  \"$BUILT/sockstamp-lab\" test --kernel patched",
@@ -621,6 +633,18 @@ mod tests {
                 "{}",
                 step.name
             );
+        }
+    }
+
+    /// Without all programs, those of `tests/` are missing.
+    #[test]
+    fn steps_that_run_more_than_unit_tests_build_all_programs_first() {
+        for step in STEPS {
+            let is_of_programs =
+                |run: &Run| matches!(run, Run::Tests(groups) if *groups != [Group::Unit]);
+            if step.run.iter().any(is_of_programs) {
+                assert!(matches!(step.run[0], Run::Build), "{}", step.name);
+            }
         }
     }
 
