@@ -13,6 +13,7 @@ pub(super) enum Group {
     Beside,
     /// Live tests that measure times: they would measure each other.
     Live,
+    Bench,
     Browser,
     Kubernetes,
     Collector,
@@ -44,6 +45,7 @@ const fn place(group: Group, program: &'static str, names: &'static str) -> Plac
 
 /// The first that fits a test counts; a test in `tests/` that is in none is `Live`.
 pub(super) const PLACES: &[Place] = &[
+    place(Group::Bench, "smoke", ""),
     place(Group::Collector, "otel_collector", ""),
     place(Group::Spark, "sql_spark", ""),
     place(Group::Browser, "html", ""),

@@ -190,14 +190,36 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "deny",
+        set: Set::All,
         lane: Lane::Checks,
         run: &[Run::Script(
             "scripts/cargo-tool.sh deny --locked check licenses bans sources
              echo 'SKIP deny advisories: they need the RustSec database, and tests use no network \
                  but package registries'",
         )],
+        inputs: &["*.toml", "Cargo.lock", "scripts/cargo-tool.sh"],
         minutes: 3,
         limit: 40,
+        ..STEP
+    },
+    // That the benchmark runs, and forms all its figures.
+    Step {
+        name: "bench",
+        set: Set::All,
+        lane: Lane::Timed,
+        run: &[Run::Build, Run::Tests(&[Group::Bench])],
+        inputs: &[
+            "bench",
+            "crates",
+            "Cargo.lock",
+            ":!*.md",
+            ":!crates/*/tests/*",
+            ":!crates/sockstamp-agent",
+            ":!crates/sockstamp-ping*",
+            ":!crates/sockstamp-top",
+        ],
+        root: true,
+        minutes: 2,
         ..STEP
     },
     Step {
