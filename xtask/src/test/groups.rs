@@ -9,7 +9,8 @@ pub(super) enum Group {
     Rooted,
     /// Measure nothing, and touch nothing of the host.
     Pure,
-    /// Live tests that measure no time of this machine, and look at a target of their own.
+    /// Live tests that measure no time of this machine below 100 ms, and look at a target of their
+    /// own.
     Beside,
     /// Live tests that measure times: they would measure each other.
     Live,
@@ -102,15 +103,33 @@ pub(super) const PLACES: &[Place] = &[
     place(Group::Beside, "agent", "scrape::"),
     place(Group::Beside, "agent", "tls::"),
     place(Group::Beside, "c", ""),
+    place(
+        Group::Live,
+        "corner_cases",
+        "uplinks::a_datagram_that_waits_",
+    ),
+    place(
+        Group::Live,
+        "corner_cases",
+        "uplinks::a_retransmission_does_not_",
+    ),
     place(Group::Beside, "corner_cases", "containers::"),
+    place(Group::Beside, "corner_cases", "fast_open::"),
     place(Group::Beside, "corner_cases", "filter::"),
     place(Group::Beside, "corner_cases", "groups::"),
+    place(Group::Beside, "corner_cases", "layers::"),
+    place(Group::Beside, "corner_cases", "mptcp::"),
     place(Group::Beside, "corner_cases", "names::"),
+    place(Group::Beside, "corner_cases", "paths::"),
+    place(Group::Beside, "corner_cases", "restored::"),
     place(Group::Beside, "corner_cases", "selection::"),
+    place(Group::Beside, "corner_cases", "uplinks::"),
     place(Group::Live, "doctor", "doctor_and_stat_"),
     place(Group::Live, "doctor", "doctor_as_root_"),
     place(Group::Live, "doctor", "the_plan_is_the_one_by_which_"),
     place(Group::Beside, "doctor", ""),
+    // In seconds, as the timers of TCP that it waits for.
+    place(Group::Beside, "known_answers", "closed_behind::"),
     place(Group::Beside, "packaging", ""),
     place(Group::Beside, "ping", "namespaces::"),
     place(Group::Live, "ping", "output::a_deadline_"),
