@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 /// Questions to a name server go to this port, by UDP and TCP: RFC 1035, section 4.2.
-const DNS: u16 = 53;
+pub const DNS: u16 = 53;
 
 /// Ports of services over UDP that answer each question while they run: NTP, SNMP, RADIUS,
 /// memcached. What is sent to others, as to one that may have an address (STUN, a DHT), often finds

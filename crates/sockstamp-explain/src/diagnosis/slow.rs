@@ -7,6 +7,7 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::name::Name;
+use sockstamp_model::service::DNS;
 use sockstamp_model::wait::End;
 
 use super::evidence::backlog::Backlog;
@@ -232,7 +233,6 @@ impl Slow {
 
     /// Return true for a question to a name server.
     pub(super) fn asks_name(&self) -> bool {
-        const DNS: u16 = 53;
         self.flow.protocol == Protocol::Udp && self.flow.remote.port() == DNS
     }
 

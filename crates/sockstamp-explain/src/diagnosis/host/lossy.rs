@@ -27,7 +27,7 @@ pub(in crate::diagnosis) fn is_lossy(wait: &Slow) -> bool {
 }
 
 /// The least timeout after which TCP sends again (TCP_RTO_MIN, include/net/tcp.h, v6.18).
-const TIMEOUT: u64 = 200_000_000;
+pub(in crate::diagnosis) const TIMEOUT: u64 = 200_000_000;
 
 /// Return true for an answer that is late by a timeout or more: a message does not show whether its
 /// question was sent again.

@@ -8,13 +8,10 @@ use sockstamp_model::wait::{End, Sending};
 
 use super::{openings, pieces};
 use crate::diagnosis::host::cpu::union;
+use crate::diagnosis::host::lossy::TIMEOUT;
 use crate::diagnosis::scope::Scope;
 use crate::diagnosis::slow::{Key, Moment, Slow, Socket};
 use crate::diagnosis::tree::Node;
-
-/// The shortest timeout after which TCP starts slowly again (TCP_RTO_MIN, include/net/tcp.h,
-/// v6.18).
-const TIMEOUT: u64 = 200_000_000;
 
 /// As many pauses, which have not ended, are no single answer's.
 const PUSHES: u32 = 2;
