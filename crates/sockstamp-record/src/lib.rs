@@ -37,6 +37,8 @@ pub mod schema;
 mod stamps;
 mod table;
 pub mod waits;
+#[cfg(test)]
+mod words;
 pub mod writer;
 
 pub use batch::Batch;

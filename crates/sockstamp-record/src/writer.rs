@@ -430,53 +430,19 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::schema::Column;
     use crate::table::Table;
-
-    /// A row of one number, which is written faster than a message.
-    #[derive(Default)]
-    struct One(Vec<i64>);
-
-    impl Rows for One {
-        const VERSION: (&'static str, u32) = ("sockstamp.one", 1);
-        const GROWING: &'static [&'static str] = &[];
-        const FEW: &'static [&'static str] = &[];
-
-        fn columns() -> Vec<Column> {
-            vec![Column {
-                name: "one".to_owned(),
-                kind: Kind::Integer,
-                optional: false,
-            }]
-        }
-
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-
-        fn is_full(&self) -> bool {
-            false
-        }
-
-        fn clear(&mut self) {
-            self.0.clear();
-        }
-
-        fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
-            group.integers(&self.0, None)
-        }
-    }
+    use crate::words::Words;
 
     #[test]
     fn a_file_with_all_row_groups_that_it_may_have_stays_as_it_is() {
         let directory = tempdir().unwrap();
         let path = directory.path().join("file");
-        let mut writer = FileWriter::<One>::create(&path, &[]).unwrap();
+        let mut writer = FileWriter::<Words>::create(&path, &[]).unwrap();
         for _ in 0..GROUPS {
-            writer.write(&One(vec![1])).unwrap();
+            writer.write(&Words(vec!["one".into()])).unwrap();
         }
         let full = writer.bytes();
-        let error = writer.write(&One(vec![1])).unwrap_err();
+        let error = writer.write(&Words(vec!["one".into()])).unwrap_err();
         assert!(matches!(error, Error::TooLong { .. }), "{error}");
         let told = error.to_string();
         assert!(
@@ -485,7 +451,7 @@ mod tests {
         );
         assert_eq!(writer.bytes(), full);
         let (rows, _) = writer.finish().unwrap();
-        let table = Table::open::<One>(&path).unwrap();
+        let table = Table::open::<Words>(&path).unwrap();
         assert_eq!(
             (rows, table.rows(), table.unread()),
             (GROUPS as u64, GROUPS as u64, 0)

@@ -6,43 +6,8 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::footer;
-use crate::rows::RowGroup;
-use crate::schema::Kind;
+use crate::words::Words;
 use crate::writer::FileWriter;
-
-/// Rows of one text, which are written faster than messages.
-#[derive(Default)]
-struct Words(Vec<ByteArray>);
-
-impl Rows for Words {
-    const VERSION: (&'static str, u32) = ("sockstamp.words", 1);
-    const GROWING: &'static [&'static str] = &[];
-    const FEW: &'static [&'static str] = &[];
-
-    fn columns() -> Vec<Column> {
-        vec![Column {
-            name: "word".to_owned(),
-            kind: Kind::Text,
-            optional: false,
-        }]
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn is_full(&self) -> bool {
-        false
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
-        group.texts(&self.0, None)
-    }
-}
 
 /// Write words of these lengths, a row group each; return what was opened.
 fn table(lengths: &[&[usize]]) -> Result<Table, Error> {
