@@ -34,7 +34,7 @@ wait "$NEIGHBOUR"
 hushed
 kill -0 "$AGENT" 2>/dev/null || fail "the agent was killed in the place of its neighbour"
 agent_counted
-# It is the first that the kernel kills when a neighbour takes all.
+# The agent is the first that the kernel kills when a neighbour takes all.
 echo 1000 >"/proc/$AGENT/oom_score_adj"
 "${IN[@]}" python3 -c 'kept = bytearray(b"x" * (1 << 30))' >/dev/null 2>&1
 until_so 30 sh -c "! kill -0 $AGENT"

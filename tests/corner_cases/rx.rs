@@ -245,7 +245,7 @@ fn waited_for_a_missing_segment() -> Result<(), String> {
     // The missing one waited for no other.
     let waited: Vec<_> = read.iter().map(|read| read.has_stage("rx.hol")).collect();
     assert_eq!(waited, [false, true, false]);
-    // It was sent again after a round trip at the earliest.
+    // The segment was sent again after a round trip at the earliest.
     assert!(read[1].stage("rx.hol") > ONE_WAY, "{read:?}");
     match read.iter().all(|read| read.stage("rx.stack") < ONE_WAY) {
         true => Ok(()),

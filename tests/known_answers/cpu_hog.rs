@@ -31,8 +31,8 @@ fn check(family: Family) {
         quota.start_in(&mut command).unwrap();
         Process::spawn(command).unwrap()
     };
-    // It polls before it reads: a reader that blocks is in the kernel, which the quota does not
-    // hold up (v6.18).
+    // The server polls before it reads: a reader that blocks is in the kernel, which the quota does
+    // not hold up (v6.18).
     let _serve = start(&peer(), &["serve", "--port", "7000", "--think", "0"]);
     server.wait_for_port(address, PATIENCE).unwrap();
     within_attempts(|| {

@@ -32,7 +32,7 @@ struct Stopped<'a>(&'a Redis);
 impl<'a> Stopped<'a> {
     fn new(redis: &'a Redis) -> Stopped<'a> {
         redis.server.signal(Signal::SIGSTOP).unwrap();
-        // It may accept a connection before the signal reaches it.
+        // The server may accept a connection before the signal reaches it.
         let state = format!("/proc/{}/stat", redis.server.id());
         wait_until("the server stands still", || {
             fs::read_to_string(&state).unwrap().contains(") T ")

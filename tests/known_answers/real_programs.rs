@@ -33,7 +33,7 @@ fn check_iperf3(family: Family) {
     });
     let result: Value = serde_json::from_str(&run.measured.stdout).unwrap();
     assert!(result["error"].is_null(), "{result}");
-    // It stops at the end of a block.
+    // iperf3 stops at the end of a block.
     assert!(
         number(&result["end"]["sum_sent"]["bytes"]) >= BYTES,
         "{result}"
@@ -68,7 +68,7 @@ fn check_iperf3(family: Family) {
 
 fn check_redis_benchmark(family: Family) {
     const REQUESTS: u64 = 3_000;
-    /// It requests the server's configuration at the start.
+    /// The benchmark requests the server's configuration at the start.
     const OWN: u64 = 2;
     let run = Run::of(family, 6379, |ip| {
         [

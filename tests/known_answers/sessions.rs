@@ -163,7 +163,7 @@ fn serve_ssh(host: &Host, folder: &Path, port: u16) -> Process {
     for folder in [&home, &keys] {
         fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
     }
-    // It looks for keys in root's home alone, so that is another one in its mount namespace.
+    // The server looks for keys in root's home alone: in its mount namespace that is another one.
     let script = format!(
         "mount --bind {at}/home ~root && exec dropbear -F -E -m -s -p 127.0.0.1:{port} -r {at}/host -P {at}/pid"
     );

@@ -9,7 +9,7 @@ import sys
 os.environ["MPLBACKEND"] = "Agg"
 docs = pathlib.Path(sys.argv[1])
 os.chdir(sys.argv[2])
-# What the code prints is not ours.
+# Output of the code is not ours.
 answer = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 

@@ -428,7 +428,8 @@ impl Evidence {
 
     fn compare(&self, direction: &str, message: &Value, calls: &[Call]) -> Result<(), String> {
         let (stamp, compare): (_, fn(&Evidence, &Value, &Call) -> _) = match direction {
-            // It left its socket during the call, and the address of its next hop came later.
+            // The datagram left its socket during the call; the address of its next hop came
+            // later.
             "tx" if !message["stages"]["tx.queue"].is_null() => ("queued", Evidence::compare_send),
             "tx" => ("sched", Evidence::compare_send),
             _ => ("read", Evidence::compare_read),

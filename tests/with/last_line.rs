@@ -58,7 +58,7 @@ fn last_line_of(path: &str, stolen: &Stolen) -> String {
 /// Stands behind the line of a machine that the hypervisor stopped meanwhile.
 const STOLEN: &str = " (stolen: ";
 
-/// What a busy machine makes true of any program.
+/// Words that a busy machine makes true of any program.
 const NO_CPU: &[&str] = &["for a CPU", STOLEN];
 
 /// Check a diagnosis. That there is none may be a matter of times, and so is a machine without a

@@ -20,7 +20,7 @@ fn resent(report: &Value, why: &str) -> u64 {
     number(&report["tx"]["resent"][why])
 }
 
-/// Nothing was lost, by the link.
+/// No packet was lost, by the link.
 fn nothing_lost(pair: &Pair) {
     let link = pair.link.statistics();
     assert_eq!((link.a_to_b.lost, link.b_to_a.lost), (0, 0));

@@ -225,7 +225,7 @@ fn full_segments_get_no_tag_and_no_packet_grows() {
     let recorder = hosts.record(0, &["--tag"]);
     let captures = hosts.capture();
     let [mut client, mut server] = hosts.connect();
-    // It fills a packet, then is a byte too long for one with a tag, then fits.
+    // A message fills a packet, then is a byte too long for one with a tag, then fits.
     let mut length = MTU - HEADERS;
     for sent in [length, length - 7, length - 8] {
         length = sent;

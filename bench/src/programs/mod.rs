@@ -94,7 +94,7 @@ fn no_dearer(workload: Workload, place: Place, measure: &Measure) -> Option<Budg
     }
 }
 
-/// It runs on all CPUs, in a thread of its own: that of the other benchmarks stays on one.
+/// Run on all CPUs, in a thread of its own: that of the other benchmarks stays on one.
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     processor::on_all(|| {
         Place::ALL

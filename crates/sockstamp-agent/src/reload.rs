@@ -200,7 +200,7 @@ impl Agent<'_> {
     fn replace(&mut self, new: Unprivileged) -> Result<()> {
         let old = std::mem::replace(&mut self.measuring, new);
         let baseline = Baseline::take(&mut self.measuring.session)?;
-        // It cleans up, and the new one has dropped the capabilities.
+        // The old session cleans up, and the new one has dropped the capabilities.
         self.measuring.raise();
         let old = old.into_session();
         let takers = &mut self.takers;

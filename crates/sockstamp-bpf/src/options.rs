@@ -92,10 +92,10 @@ impl Ceiling {
 /// The treatment of a read's wait for a missing segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HolView {
-    /// It is a stage, `rx.hol`.
+    /// A stage, `rx.hol`.
     #[default]
     Split,
-    /// It is part of `rx.stack`.
+    /// A part of `rx.stack`.
     Include,
     /// Such reads are refused.
     Exclude,

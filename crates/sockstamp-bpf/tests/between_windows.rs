@@ -26,7 +26,7 @@ const MANY: usize = 8;
 struct Measured {
     host: Host,
     listener: TcpListener,
-    /// Those before the measurement.
+    /// Messages before the measurement.
     older: Vec<Connection>,
     session: Session,
 }

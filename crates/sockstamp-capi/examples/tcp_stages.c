@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 					    SOCKSTAMP_OPT_ID | SOCKSTAMP_OPT_TSONLY,
 				    0));
 	check("queue", sockstamp_queue_create(&queue));
-	/* Nothing was sent before, so ids begin at the next byte. */
+	/* No byte was sent before, so ids begin at the next one. */
 	check("matcher", sockstamp_matcher_create(&matcher, SOCKSTAMP_STREAM, 0, MESSAGES, kinds));
 
 	for (int i = 0; i < MESSAGES; i++) {

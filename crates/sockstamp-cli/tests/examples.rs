@@ -87,7 +87,7 @@ impl ExampleHost {
                 &format!("--netns {}", self.host.netns_name()),
             )
             .replace("/var/log/sockstamp/", &log)
-            // Those that are read are there already.
+            // Files that are read are there already.
             .replace("record -o monday", "record -o next-monday");
         if let Some((before, after)) = command.split_once("--duration ") {
             let rest = after.split_once(' ').map_or("", |(_, rest)| rest);

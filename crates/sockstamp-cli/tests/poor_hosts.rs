@@ -195,7 +195,7 @@ fn without_capabilities(these: &str) -> Command {
     command
 }
 
-/// Nothing is at the paths where libbpf looks for BTF (btf__load_vmlinux_btf()).
+/// No file is at the paths where libbpf looks for BTF (btf__load_vmlinux_btf()).
 fn without_btf_in_sight() -> Command {
     const HIDE: &str = "for place in /sys/kernel/btf /boot /lib/modules /usr/lib/debug; do \
         [ ! -d $place ] || mount -t tmpfs none $place; done; exec \"$0\" \"$@\"";

@@ -1,4 +1,4 @@
-//! What one sent message requests of the kernel, as control messages.
+//! Requests of one sent message to the kernel, as control messages.
 
 use std::net::IpAddr;
 

@@ -124,7 +124,7 @@ pub struct Explanation {
     /// How many times as long a recording would allow the claim, if the shares stay; `None` if none
     /// would.
     pub needed: Option<f64>,
-    /// What would be too small to matter.
+    /// A difference that would be too small to matter.
     pub least: Least,
     /// The time in which most of the first component's excess came, if that is short.
     pub episode: Option<Episode>,

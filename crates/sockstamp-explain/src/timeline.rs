@@ -213,7 +213,7 @@ mod tests {
                 (Stage::TxCopy, 1_100, 1_110),
                 (Stage::TxQueue, 1_110, 1_150),
                 (Stage::TxQdisc, 1_150, 1_160),
-                // It was sent again in between.
+                // The message was sent again in between.
                 (Stage::TxNetwork, 1_500, 2_000),
                 (Stage::AppService, 1_093, 1_100),
             ]

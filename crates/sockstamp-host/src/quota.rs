@@ -78,7 +78,7 @@ impl Quotas {
         let used = self.counters.iter().filter_map(|(path, now)| {
             let then = match before.counters.get(path) {
                 Some(then) => *then,
-                // It was not read then, and it is not new.
+                // This cgroup was not read then, and is not new.
                 None if before.cut => return None,
                 None => Counters::default(),
             };

@@ -37,7 +37,7 @@ pub(crate) fn walk<T>(
         })?;
         let users = of_users.len();
         for (number, mut queue) in of_users.into_values().enumerate() {
-            // What a user does not need is there for the next ones.
+            // A part that a user does not need is there for the next ones.
             let mut part = left / (users - number);
             left -= part;
             // A user may give directories to others: they stay in its part.

@@ -3,9 +3,9 @@
 /// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows; formats add `_total` to its name.
+    /// Only grows; formats add `_total` to its name.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
     /// A distribution of times in seconds.
     Histogram,

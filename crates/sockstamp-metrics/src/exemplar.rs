@@ -63,7 +63,7 @@ impl Traced {
     }
 }
 
-/// Those of both directions; none where no message had a trace.
+/// Exemplars of both directions; none where no message had a trace.
 pub type OfGroup = [Option<Arc<Traced>>; Direction::ALL.len()];
 
 /// The last traced messages of all groups, by their labels.

@@ -1,4 +1,4 @@
-//! What is said of a name that nothing has.
+//! Words for a name that nothing has.
 
 /// A name that is not in the list it was looked up in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,7 @@ use crate::counters::{counted_losses, unfollowed};
 pub struct Asked<'a> {
     /// The time that keeps slow ones alone.
     pub slow: Option<Duration>,
-    /// What a message must match.
+    /// Conditions that a message must match.
     pub filter: Option<&'a Filter>,
     /// The command that was measured.
     pub command: &'a [OsString],

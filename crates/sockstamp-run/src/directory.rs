@@ -142,7 +142,7 @@ impl Walk {
                 }
                 open(&self.at, name, OFlag::O_DIRECTORY)
             }
-            // It may be a link.
+            // The path may be a link.
             Err(Errno::ENOTDIR | Errno::ELOOP) => open(&self.at, name, OFlag::empty()),
             opened => opened,
         };

@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
         .only_stamps();
     options.apply(&stream)?;
 
-    // Nothing was sent before, so ids begin at the next byte.
+    // No byte was sent before, so ids begin at the next one.
     let kinds = [TxKind::Sched, TxKind::Snd, TxKind::Ack];
     let mut matcher = Matcher::stream(64, &kinds, Origin::Unacknowledged { outstanding: 0 });
     let mut queue = ErrorQueue::new();

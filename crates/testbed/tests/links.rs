@@ -424,7 +424,7 @@ fn a_lost_data_segment_is_sent_again_and_nothing_else() {
     client.write_all(b"hello").unwrap();
     let mut message = [0; 5];
     server.read_exact(&mut message).unwrap();
-    // It came one tail loss probe or retransmission timeout later. RFC 8985, section 7.
+    // The segment came one tail loss probe or retransmission timeout later. RFC 8985, section 7.
     assert!(sent.elapsed() > Duration::from_millis(1));
     assert_eq!(&message, b"hello");
     assert_eq!(link.statistics().a_to_b.lost, 1);

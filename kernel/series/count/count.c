@@ -546,7 +546,7 @@ static void count_row(const struct row *row, int cgroup)
 		runs = skel->bss->runs - runs;
 	if (skel && skel->bss->refused)
 		goto close;
-	/* Those of the last sends may come later. */
+	/* Stamps of the last sends may come later. */
 	if (row->interval && completed < (unsigned long long)number - 64)
 		fail("completions or stamps");
 	printf("%-34s %7lld %8.3f\n", row->name, took / number, (double)runs / number);

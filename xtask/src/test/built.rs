@@ -1,4 +1,4 @@
-//! What cargo has built: test programs, and the tests in them.
+//! Test programs that cargo has built, and the tests in them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ struct Profile {
     test: bool,
 }
 
-/// What a run has built, for all of its steps.
+/// Programs that a run has built, for all of its steps.
 #[derive(Debug, Default)]
 pub(super) struct Built(pub(super) OnceLock<Vec<Program>>);
 

@@ -19,7 +19,7 @@ use crate::config::HindsightTable;
 const SHARES: u32 = 8;
 /// Snapshots that may exist.
 const SNAPSHOTS: usize = 16;
-/// Those of them that nobody asked for, and the end of their names.
+/// Snapshots that nobody asked for, and the end of their names.
 const UNASKED: usize = 8;
 const UNASKED_END: &str = "-auto";
 /// Numbers that distinguish files and snapshots of the same second.
@@ -198,7 +198,7 @@ impl Files {
         let place = unused(&self.snapshots, end)?;
         make(&place)?;
         if let Err(error) = self.link_all(&place) {
-            // It is no snapshot, and must not count as one.
+            // This file is no snapshot, and must not count as one.
             let _ = fs::remove_dir_all(&place);
             return Err(error);
         }

@@ -37,7 +37,7 @@ pub(super) struct Gone;
 pub(super) struct Arrived {
     /// [`Client::number`]
     pub(super) client: u64,
-    /// Nothing, if nothing had come.
+    /// Empty if nothing had come.
     pub(super) message: Result<Option<Message>, Gone>,
     /// Dropped last: then the worker closes the passed descriptors.
     _answered: Sender<()>,

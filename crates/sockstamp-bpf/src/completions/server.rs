@@ -369,7 +369,7 @@ impl Server {
         })
     }
 
-    /// Nothing of the application remains: its marks no longer mean anything.
+    /// The application is gone: its marks no longer mean anything.
     fn forget(&mut self, client: usize) {
         if self.clients[client].application.is_some() {
             self.say(client, "left");

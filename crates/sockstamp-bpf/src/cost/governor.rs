@@ -130,7 +130,7 @@ impl Governor {
     pub(super) fn saw_attached(&mut self, cost: f64, measured: f64) {
         let known = &mut self.known;
         if self.step.released && known.attached > 0.0 {
-            // Nothing shows what callbacks would cost that are off: as much more or less.
+            // The cost of callbacks that are off is not seen: as much more or less.
             known.gap *= smoothed(known.attached, cost) / known.attached;
         }
         self.known.attached = smoothed(self.known.attached, cost);
@@ -427,7 +427,7 @@ mod tests {
         // 2.2 windows of 0.1 each, and walks of 10 ms in 10 s: 0.0065 for 1/40.
         assert_eq!((step.one_of.get(), step.released), (40, true));
         assert!(!governor.is_over());
-        // Nothing is saved any more, as the traffic has ended.
+        // The traffic has ended, so that no more is saved.
         governor.saw_released(0.0001);
         for _ in 0..20 {
             governor.saw_attached(0.0001, 0.0);

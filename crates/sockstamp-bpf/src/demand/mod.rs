@@ -93,7 +93,7 @@ impl Standby {
             let state = State::of(skeleton, demand);
             if let (true, Some(data)) = (state.met, skeleton.maps.bss_data.as_mut()) {
                 idle.push((demand, since(state.used)));
-                // They are still wanted.
+                // The programs are still wanted.
                 data.demands[demand as usize].met = 0;
             }
         }

@@ -7,7 +7,7 @@ pub enum Trial {
     Works,
     /// The kernel refused, with this reason.
     Refused(String),
-    /// It was not tried, for this reason.
+    /// Not tried, for this reason.
     Unknown(String),
 }
 

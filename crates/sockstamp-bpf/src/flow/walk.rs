@@ -56,9 +56,9 @@ pub(super) fn spent() -> Duration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Walk {
     Whole,
-    /// It waits for a lock, and continues when that is released.
+    /// Waits for a lock, and continues when that is released.
     Stuck,
-    /// It has not begun: walks before it are stuck.
+    /// Not begun: walks before it are stuck.
     Skipped,
 }
 

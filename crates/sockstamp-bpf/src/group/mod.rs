@@ -64,7 +64,7 @@ pub(crate) struct Table {
     names: Names,
     /// The groups that were there at the last sweep, by slot.
     seen: BTreeMap<u32, Seen>,
-    /// Those of them that nobody has taken.
+    /// Groups that nobody has taken yet.
     fresh: Vec<u32>,
     /// Slots whose messages in flight are waited for.
     retired: Vec<u32>,
@@ -187,7 +187,7 @@ impl Table {
             keys.push((slots::read_group(maps, slot)?.key, slot));
         }
         self.learn_names(keys.iter().map(|(key, _)| key))?;
-        // Those whose names are not known yet come with the next look: their keys would change.
+        // Groups whose names are not known yet come with the next look: their keys would change.
         keys.retain(|(key, _)| self.names.know(&self.numbers(key)));
         let named = keys.into_iter().map(|(key, slot)| (self.key(&key), slot));
         let mut slots: Vec<_> = named.collect();

@@ -14,7 +14,7 @@ use super::device::senders_here;
 /// The stamps that are asked of NICs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ask {
-    /// Nothing.
+    /// No stamps.
     #[default]
     Off,
     /// [`Ask::OFTEN`] stamps per second, where each packet has room for its own and nobody uses

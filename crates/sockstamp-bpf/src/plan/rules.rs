@@ -169,7 +169,7 @@ pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
     if !known(facts.stamp_clock) {
         return Err(Reason::Needs(CLOCK_OF_STAMPS));
     }
-    // They spare all other sockets a hook per segment, per wake-up and per read.
+    // Callbacks spare all other sockets a hook per segment, per wake-up and per read.
     if let (Some(receiving), None) = (facts.receive_callbacks, callbacks(facts)) {
         return Ok(Reads::Callbacks(receiving));
     }
@@ -452,7 +452,7 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::RxNic => received_by_nic(facts, request),
         Stage::RxHol => head_of_line(facts, request),
         Stage::RxWakeup => wake_up(facts, request.sched),
-        // It ends with a send and starts with a read.
+        // The time of a service ends with a send and starts with a read.
         Stage::AppService => stamps(facts)
             .and_then(|_| reads(facts))
             .map(|rx| Method::Between(read(rx), Point::NextSend)),

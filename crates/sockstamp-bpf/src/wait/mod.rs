@@ -74,7 +74,7 @@ pub(crate) struct Waiting {
     older: BTreeSet<SocketCookie>,
     closing: Closing,
     counted: Counted,
-    /// Those that were not held for lack of room.
+    /// Waits that were not held for lack of room.
     dropped: u64,
     began: Timestamp<Monotonic>,
 }

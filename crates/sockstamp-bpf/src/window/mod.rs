@@ -51,7 +51,7 @@ pub(crate) const OVERHEAD: f64 = (LEAD + ATTACHING) as f64 / LENGTH as f64;
 /// The state of the programs; times are of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// They are attached, for a window that opens or has opened.
+    /// Attached, for a window that opens or has opened.
     Attached {
         opens: u64,
         closes: u64,

@@ -108,7 +108,7 @@ pub struct Match<'a, T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It matches one message or more.
+    /// Matches one message or more.
     Matched,
     /// Its messages had it already.
     Duplicate,
@@ -431,7 +431,7 @@ impl<T> Matcher<T> {
 /// The messages of ended counts with the id of a stamp.
 enum Former {
     None,
-    /// They have the stamp.
+    /// All of them have the stamp.
     Complete,
     /// One of them lacks it.
     One(usize),

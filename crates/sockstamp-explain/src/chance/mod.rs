@@ -19,7 +19,7 @@ pub(crate) use spread::{
 /// The chance that any of all claims is wrong.
 pub(crate) const WRONG: f64 = 0.05;
 
-/// What is too little to matter to anybody.
+/// A difference too small to matter to anybody.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Least {
     /// In nanoseconds.

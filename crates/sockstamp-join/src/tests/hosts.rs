@@ -213,7 +213,7 @@ pub(super) fn datagrams(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
         let Some(acknowledged) = row.stamps.ack.take() else {
             continue;
         };
-        // They are over when the driver has them.
+        // Messages of UDP are over when the driver has them.
         let network = row.stages[Stage::TxNetwork].take().unwrap();
         row.stamps.snd_last = acknowledged.before(network);
         row.time = row.time.before(network).unwrap();

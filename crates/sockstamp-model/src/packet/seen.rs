@@ -13,7 +13,7 @@ use crate::stage::Direction;
 /// Where a packet was seen, in the order of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketStage {
-    /// It enters the packet scheduler of an interface.
+    /// Enters the packet scheduler of an interface.
     Sched,
     /// A driver takes it.
     Driver,

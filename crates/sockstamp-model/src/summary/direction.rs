@@ -108,7 +108,7 @@ pub struct Resent {
     pub probes: u64,
     /// To a window that the peer closed while data was on its way.
     pub window: u64,
-    /// Those that acknowledgements of later segments showed to be missing.
+    /// Segments that acknowledgements of later ones showed to be missing.
     pub fast: u64,
     /// After a timeout, until it was over.
     pub timeouts: u64,

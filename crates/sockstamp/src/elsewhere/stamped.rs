@@ -34,7 +34,7 @@ pub struct AsyncStampedSocket<S>(Infallible, PhantomData<S>);
 macro_rules! methods {
     ($(($($kind:tt)*) $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
-            /// Nothing calls this, since there is no such socket.
+            /// No code calls this, since there is no such socket.
             ///
             /// # Errors
             ///

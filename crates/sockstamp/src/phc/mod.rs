@@ -124,7 +124,7 @@ pub fn holders(index: u32) -> io::Result<Vec<u32>> {
         else {
             continue;
         };
-        // It may end meanwhile.
+        // The process may end meanwhile.
         let Ok(files) = std::fs::read_dir(process.path().join("fd")) else {
             continue;
         };

@@ -30,9 +30,9 @@ pub struct PhcTrack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Pushed {
-    /// It is the first one.
+    /// The first one.
     First,
-    /// It continues those before.
+    /// Continues those before.
     Continues,
     /// A clock was stepped since the last reading; those before are forgotten.
     Stepped,

@@ -1,4 +1,4 @@
-//! What a stamped socket knows of its sends.
+//! Sends of a stamped socket, as far as it knows them.
 
 use std::collections::VecDeque;
 

@@ -75,7 +75,7 @@ pub type ZeroCopySender<S, B> = Sender<Calls<S>, B>;
 /// A socket's ability to send without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It can send without a copy.
+    /// Can send without a copy.
     Available,
     /// The kernel lacks SO_ZEROCOPY (before Linux 4.14), or lacks it for this kind of socket: TCP
     /// and UDP have it; Unix, ping, raw and packet sockets do not (`sk_setsockopt()` in

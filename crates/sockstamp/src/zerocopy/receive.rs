@@ -53,7 +53,7 @@ pub struct ReceiveCounters {
 pub enum Receive<'a> {
     /// The next bytes of the stream.
     Data(Received<'a>),
-    /// Nothing has arrived yet.
+    /// No data has arrived yet.
     WouldBlock,
     /// The peer sends no more.
     End,

@@ -85,7 +85,7 @@ impl Notices {
         })
     }
 
-    /// Nothing will come with that name.
+    /// No completion will come with that name.
     fn forget(&mut self, name: usize) {
         self.expected[name] = None;
         self.free.push(name);

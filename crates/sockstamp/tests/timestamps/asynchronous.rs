@@ -113,7 +113,7 @@ async fn a_writer_without_room_sleeps() {
     let used = cpu_time() - before;
     assert!(used < WAIT / 10, "{used:?}");
 
-    // It goes on when there is.
+    // The send goes on when there is room.
     let total = sent + rest;
     let reader = std::thread::spawn(move || {
         let mut bytes = vec![0; 1 << 20];

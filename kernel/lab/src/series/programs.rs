@@ -62,7 +62,7 @@ pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     build_net(tree, series, home)
 }
 
-/// They need no library of the tree, so they are compiled one by one.
+/// Compile each selftest of the network alone: none needs a library of the tree.
 fn build_net(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     succeed(
         Command::new("make")

@@ -123,7 +123,7 @@ fn compare(index: u32) -> sockstamp::Result<Compared> {
     })
 }
 
-/// It may have ended meanwhile.
+/// Return the name of a process, which may have ended meanwhile.
 fn name(pid: u32) -> String {
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     Escaped(name.trim_ascii_end()).to_string()

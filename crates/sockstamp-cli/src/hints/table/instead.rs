@@ -11,7 +11,7 @@ pub(in crate::hints) enum Instead {
     Filter(&'static str),
     /// A recording, which is named without an option.
     Recording,
-    /// Nothing: what the option does is always so, or not done.
+    /// No option: what this one does is always so, or not done.
     Nothing(&'static str),
     /// The purpose, and the command line for it.
     Line(&'static str, &'static str),

@@ -81,7 +81,7 @@ impl End {
                 self.datagrams.send_to(&message, self.peer)?;
             }
             Cause::Processor => {
-                // It ends by itself, before the answer to this message has come.
+                // The hog ends by itself, before the answer to this message has come.
                 Hog::start(1 - self.processor, BUSY)?;
             }
             Cause::Nagle => {
