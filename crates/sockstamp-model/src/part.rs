@@ -178,8 +178,15 @@ const OF_STAGE: [Range<usize>; Stage::COUNT] = {
 };
 
 /// One `T` for every part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartMap<T>([T; Part::COUNT]);
+
+/// Arrays have a default up to 32 elements, and there are as many parts.
+impl<T: Default> Default for PartMap<T> {
+    fn default() -> Self {
+        Self::from_fn(|_| T::default())
+    }
+}
 
 impl<T> PartMap<T> {
     /// A map that holds `value(part)` for every part.
