@@ -189,3 +189,57 @@ fn run_lanes(steps: &[&'static Step], setting: &Setting) -> Result<Vec<Report>> 
         Ok(reports)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::lane::Outcome;
+    use super::steps::{Run, STEP};
+    use super::*;
+
+    /// Each step ends when the two others have begun.
+    #[test]
+    fn three_lanes_run_side_by_side_after_the_first() {
+        const MEET: &[Run] = &[Run::Script(
+            "touch \"$BUILT.$$\"
+             [ -e \"$BUILT.first\" ]
+             until [ \"$(ls \"$BUILT\".[0-9]* | wc -l)\" = 3 ]; do sleep 0.01; done",
+        )];
+        static FIRST: Step = Step {
+            name: "first",
+            lane: Lane::First,
+            run: &[Run::Script("touch \"$BUILT.first\"")],
+            ..STEP
+        };
+        static TIMED: Step = Step {
+            name: "timed",
+            lane: Lane::Timed,
+            run: MEET,
+            ..STEP
+        };
+        static BESIDE: Step = Step {
+            name: "beside",
+            run: MEET,
+            ..STEP
+        };
+        static CHECKS: Step = Step {
+            name: "checks",
+            lane: Lane::Checks,
+            run: MEET,
+            ..STEP
+        };
+        let target = tempfile::tempdir().unwrap();
+        fs::create_dir_all(target.path().join("tests/logs")).unwrap();
+        let setting = Setting {
+            target: target.path().to_owned(),
+            programs: Built::default(),
+            deadline: None,
+            stamps: false,
+            base: None,
+        };
+        let reports = run_lanes(&[&CHECKS, &BESIDE, &TIMED, &FIRST], &setting).unwrap();
+        assert_eq!(reports.len(), 4);
+        for report in reports {
+            assert_eq!(report.outcome, Outcome::Passed, "{}", report.text);
+        }
+    }
+}
