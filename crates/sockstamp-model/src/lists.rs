@@ -71,6 +71,9 @@ mod tests {
     #[test]
     fn c_has_each_constant_in_its_order() {
         let header = c_header();
+        // Parts of `tx.queue` but `neighbour`, which another table shows, and `other`, the rest.
+        let causes = Part::of(Stage::TxQueue).count() - 2;
+        let causes = format!("#define CAUSE_FIRST 1\n#define CAUSE_COUNT {causes}");
         let places: Vec<_> = [
             "enum stage {",
             "\tSTAGE_TX_COPY,",
@@ -82,7 +85,7 @@ mod tests {
             "enum unpaired {\n\tUNPAIRED_PIPELINED,",
             "enum wait {\n\tWAIT_CONNECT,",
             "enum end {\n\tEND_OPEN,",
-            "#define CAUSE_FIRST 1\n#define CAUSE_COUNT 7",
+            &causes,
         ]
         .map(|text| {
             header

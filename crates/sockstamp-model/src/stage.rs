@@ -303,7 +303,8 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(19), None);
+        let count = u32::try_from(Stage::ALL.len()).unwrap();
+        assert_eq!(Stage::from_index(count), None);
     }
 
     #[test]
