@@ -7,6 +7,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::wait::End;
 
+use super::unserved;
 use crate::diagnosis::evidence::sleep::Sleep;
 use crate::diagnosis::slow::{Role, Slow};
 use crate::diagnosis::tree::Node;
@@ -18,10 +19,35 @@ const DEPTH: usize = 8;
 /// it, and lies below it.
 pub(in crate::diagnosis) fn between(waits: &[Slow]) -> Vec<Option<usize>> {
     let index = Index::new(waits);
-    let held: Vec<_> = (0..waits.len())
+    let mut held: Vec<_> = (0..waits.len())
         .map(|of| index.longest_below(waits, of))
         .collect();
+    keep_together(waits, &mut held);
     (0..waits.len()).map(|of| last(waits, &held, of)).collect()
+}
+
+/// Let the failures of one program at one service stand on one side. A service that ended some of
+/// them sooner than what is slow has no wait for those, so that its waits would be fewer than what
+/// failed: then they hold for those who asked.
+fn keep_together(waits: &[Slow], held: &mut [Option<usize>]) {
+    let mut failed = BTreeMap::<_, Vec<usize>>::new();
+    for (of, wait) in waits.iter().enumerate() {
+        if wait.key.root == Node::Answer && wait.how.is_failure() {
+            failed.entry((&wait.key, wait.how)).or_default().push(of);
+        }
+    }
+    for alike in failed.into_values() {
+        if alike.iter().all(|&of| held[of].is_some()) {
+            continue;
+        }
+        for of in alike {
+            let by = held[of].filter(|&by| unserved::is_unserved(&waits[by]));
+            if let Some(by) = by.filter(|&by| held[by].is_none()) {
+                held[by] = Some(of);
+                held[of] = None;
+            }
+        }
+    }
 }
 
 /// Return what a CPU quota took of requests that hold for others' waits: those have not that time.

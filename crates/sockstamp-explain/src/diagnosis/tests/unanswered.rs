@@ -266,3 +266,45 @@ fn what_is_given_up_at_once_may_be_cancelled() {
     // No question was answered: a timeout that is short.
     assert_eq!(told_of_all(18, 6).findings.len(), 1);
 }
+
+/// A service that closes connections without an answer has no wait where it does so at once: all
+/// that failed stands with who asked, unless all of it has a wait there.
+#[test]
+fn failures_of_one_service_stand_on_one_side() {
+    let told = |times: [u64; 3]| {
+        let ends = |of: usize| (format!("10.0.0.1:{}", 40_000 + of), "10.0.0.2:80");
+        let asked = times.into_iter().enumerate().map(|(of, lasted)| {
+            let mut asked = wait(Kind::Answer, End::ClosedByPeer, of as u64 * 500, lasted);
+            asked.flow = flow(&ends(of).0, ends(of).1);
+            asked.opened = Some(Opened::Connected);
+            asked
+        });
+        let slow = times.into_iter().enumerate();
+        let served = slow
+            .filter(|(_, lasted)| *lasted >= 10)
+            .map(|(of, lasted)| {
+                let mut served = wait(Kind::Service, End::GivenUp, of as u64 * 500, lasted);
+                served.flow = flow(ends(of).1, &ends(of).0);
+                served.pid = 8;
+                served.opened = Some(Opened::Accepted);
+                served
+            });
+        let served: Vec<_> = served.collect();
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            owed: served.iter().map(|served| served.flow.cookie).collect(),
+            list: asked.chain(served).collect(),
+            attempts: vec![tried(Kind::Answer, "10.0.0.2:80", 3, 3)],
+            ..Waits::default()
+        });
+        let findings = case.diagnose(&summary()).findings.into_iter();
+        let count = |finding: Finding| (finding.role, finding.failure, finding.count);
+        findings.map(count).collect::<Vec<_>>()
+    };
+    let by_asker = [(Role::Asks, Some(End::ClosedByPeer), 3)];
+    assert_eq!(told([0, 0, 0]), by_asker);
+    assert_eq!(told([14, 0, 0]), by_asker);
+    assert_eq!(told([14, 15, 0]), by_asker);
+    let by_service = [(Role::Serves, Some(End::GivenUp), 3)];
+    assert_eq!(told([14, 15, 16]), by_service);
+}
