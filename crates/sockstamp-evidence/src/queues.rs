@@ -22,8 +22,9 @@ const SHARE: u64 = 50;
 const MOST_LOOKS: usize = 512;
 /// Queues that are kept, of all looks: users may make any number of devices, each with a queue.
 const MOST_QUEUES: usize = 1 << 16;
-/// Links that went down.
-const MOST_LINKS: usize = 1024;
+/// Links that went down, and as many of one namespace: users may make any number in theirs.
+const MOST_LINKS: usize = 4096;
+const MOST_LINKS_OF_ONE: usize = 256;
 /// Times of each link that are kept.
 const MOST_DOWNS: usize = 256;
 
@@ -64,7 +65,7 @@ impl Carriers {
             if lost == 0 && !(known && before.is_down) {
                 continue;
             }
-            if !known && self.downs.len() >= MOST_LINKS {
+            if !known && !self.has_room(device.netns, &carriers) {
                 continue;
             }
             let (downs, times) = self.downs.entry(*device).or_default();
@@ -77,6 +78,18 @@ impl Carriers {
             }
         }
         self.last = carriers;
+    }
+
+    /// Return true if another link of a namespace finds room: those that are gone give up theirs.
+    fn has_room(&mut self, netns: NetnsInode, now: &BTreeMap<Device, Carrier>) -> bool {
+        let of_one = |downs: &BTreeMap<Device, _>| {
+            let own = downs.keys().filter(|device| device.netns == netns);
+            own.count() < MOST_LINKS_OF_ONE && downs.len() < MOST_LINKS
+        };
+        if !of_one(&self.downs) {
+            self.downs.retain(|device, _| now.contains_key(device));
+        }
+        of_one(&self.downs)
     }
 }
 
@@ -303,6 +316,35 @@ mod tests {
         assert_eq!(queues.looks.len(), MOST_LOOKS.min(most));
         let last = queues.looks.back().map(|(at, _)| at.as_nanos());
         assert_eq!(last, Some(MOST_LOOKS as u64 + 4));
+    }
+
+    #[test]
+    fn links_that_are_gone_leave_room() {
+        let own = *Sockets::open().carriers().keys().next().unwrap();
+        let mut carriers = Carriers::default();
+        let mut at = 0;
+        // A device of each of these namespaces loses its carrier.
+        let mut flap = |carriers: &mut Carriers, namespaces: std::ops::Range<u32>| {
+            let looks = [0, 1].map(|lost| {
+                let of = |number| {
+                    let mut device = own;
+                    device.netns = NetnsInode(number);
+                    let is_down = lost == 1;
+                    (device, Carrier { lost, is_down })
+                };
+                namespaces.clone().map(of).collect::<BTreeMap<_, _>>()
+            });
+            for look in looks {
+                at += 1;
+                carriers.see(Timestamp::from_nanos(at), look);
+            }
+        };
+        let most = u32::try_from(MOST_LINKS).unwrap();
+        flap(&mut carriers, 0..most);
+        assert_eq!(carriers.downs.len(), MOST_LINKS);
+        flap(&mut carriers, most..most + 1);
+        assert!(carriers.downs.keys().all(|device| device.netns.0 == most));
+        assert_eq!(carriers.downs.len(), 1);
     }
 
     #[test]
