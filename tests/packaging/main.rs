@@ -210,6 +210,20 @@ fn the_unit_is_valid_and_has_few_privileges() {
     assert!(!output.status.success(), "nothing is compared");
 }
 
+/// Walks of every sockstamp of this host take turns by locks in one directory. Were it removed with
+/// the agent, the next one would make other files, and find nobody's locks there.
+#[test]
+fn locks_of_others_outlive_the_unit() {
+    let unit = fs::read_to_string(packaging("systemd/sockstamp-agent.service")).unwrap();
+    let values = |key| {
+        let line = unit.lines().filter_map(|line| line.split_once('='));
+        let values = line.filter(|(name, _)| *name == key);
+        values.map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    assert_eq!(values("RuntimeDirectory"), ["sockstamp"]);
+    assert_eq!(values("RuntimeDirectoryPreserve"), ["yes"]);
+}
+
 /// Every metric that the dashboard queries exists.
 #[test]
 fn the_dashboard_is_about_metrics_of_the_agent() {
