@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry, File};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ use crate::slept_for::{self, Line};
 /// Processes of all these namespaces that are asked for their sockets, at most.
 const MOST: usize = 4096;
 /// Descriptors that are looked at for that, at most: of a process, and of all. A user may give its
-/// processes half a million each.
+/// processes half a million each, so that the first ones of every process come first.
+const FIRST_OF_ONE: usize = MOST_OF_ALL / MOST;
 const MOST_OF_ONE: usize = 1 << 16;
 const MOST_OF_ALL: usize = 1 << 18;
 /// Connections of a process that are listed, at most.
@@ -262,13 +264,16 @@ fn v4_of(trie: impl BufRead) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// Return the processes that hold sockets, by their namespaces and inodes: of several the one that
-/// came last, as workers come after what started them.
-fn holders(wanted: &BTreeSet<(NetnsInode, u64)>) -> BTreeMap<(NetnsInode, u64), (u32, Name)> {
+/// Sockets of namespaces, by their inodes.
+type Sockets = BTreeSet<(NetnsInode, u64)>;
+type Holders = BTreeMap<(NetnsInode, u64), (u32, Name)>;
+
+/// Return the processes that hold sockets: of several the one that came last, as workers come after
+/// what started them.
+fn holders(wanted: &Sockets) -> Holders {
     let places: BTreeSet<_> = wanted.iter().map(|(netns, _)| *netns).collect();
-    let mut holders = BTreeMap::new();
     if wanted.is_empty() {
-        return holders;
+        return Holders::new();
     }
     let process = |pid: u32| {
         let process = PathBuf::from(format!("/proc/{pid}"));
@@ -277,19 +282,34 @@ fn holders(wanted: &BTreeSet<(NetnsInode, u64)>) -> BTreeMap<(NetnsInode, u64), 
         Some((started(&process)?, pid, netns, process))
     };
     let processes = netns::pids().filter_map(process).collect();
-    let mut left = MOST_OF_ALL;
-    for (_, pid, netns, process) in last_and_first(processes, MOST) {
-        if holders.len() == wanted.len() || left == 0 {
-            break;
-        }
-        let name = fs::read(process.join("comm")).unwrap_or_default();
-        let name = Name::from(String::from_utf8_lossy(&name).trim_end());
-        let held = sockets_of(&process, &mut left).map(|inode| (netns, inode));
-        for socket in held.filter(|socket| wanted.contains(socket)) {
-            holders.entry(socket).or_insert_with(|| (pid, name.clone()));
+    let processes = last_and_first(processes, MOST).map(|(_, pid, netns, path)| (pid, netns, path));
+    among(&processes.collect::<Vec<_>>(), wanted)
+}
+
+/// Return which of these processes hold sockets: of several the first one, of those that have it
+/// among their first descriptors, or else of the others.
+fn among(processes: &[(u32, NetnsInode, PathBuf)], wanted: &Sockets) -> Holders {
+    let mut holders = Holders::new();
+    for range in [0..FIRST_OF_ONE, FIRST_OF_ONE..MOST_OF_ONE] {
+        let mut left = MOST_OF_ALL;
+        for (pid, netns, process) in processes {
+            if holders.len() == wanted.len() || left == 0 {
+                break;
+            }
+            let held = sockets_of(process, range.clone(), &mut left);
+            let held = held.map(|inode| (*netns, inode));
+            for socket in held.filter(|socket| wanted.contains(socket)) {
+                let name = || Name::from(comm(process).trim_end());
+                holders.entry(socket).or_insert_with(|| (*pid, name()));
+            }
         }
     }
     holders
+}
+
+fn comm(process: &Path) -> String {
+    let name = fs::read(process.join("comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).into_owned()
 }
 
 /// Return these in the order from the last to the first. Of more than that, those in the middle are
@@ -310,10 +330,11 @@ fn started(process: &Path) -> Option<u64> {
     after.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Return the inodes of the sockets that a process has open, of as many descriptors as are `left`.
-fn sockets_of(process: &Path, left: &mut usize) -> impl Iterator<Item = u64> {
+/// Return the inodes of the sockets that a process has open, in this part of its descriptors, and
+/// of as many as are `left`.
+fn sockets_of(process: &Path, part: Range<usize>, left: &mut usize) -> impl Iterator<Item = u64> {
     let open = fs::read_dir(process.join("fd")).into_iter().flatten();
-    let open = open.flatten().take(MOST_OF_ONE.min(*left));
+    let open = open.flatten().skip(part.start).take(part.len().min(*left));
     open.inspect(|_| *left -= 1)
         .filter_map(|file| socket(&file))
 }
@@ -352,11 +373,37 @@ mod tests {
     fn few_descriptors_are_looked_at_where_few_are_left() {
         let _open = [(); 20].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let own = Path::new("/proc/self");
+        let sockets = |left: &mut usize| sockets_of(own, 0..MOST_OF_ONE, left).count();
         let mut left = 10;
-        assert!(sockets_of(own, &mut left).count() <= 10);
-        assert_eq!(sockets_of(own, &mut left).count(), 0);
+        assert!(sockets(&mut left) <= 10);
+        assert_eq!(sockets(&mut left), 0);
         let mut left = 10_000;
-        assert!(sockets_of(own, &mut left).count() >= 20 && left <= 10_000 - 20);
+        assert!(sockets(&mut left) >= 20 && left <= 10_000 - 20);
+    }
+
+    #[test]
+    fn new_processes_with_very_many_descriptors_hide_no_older_one() {
+        const EACH: usize = 4096;
+        let folder = tempfile::tempdir().unwrap();
+        let process = |name: &str, descriptors: usize, inode: u64| {
+            let process = folder.path().join(name);
+            let open = process.join("fd");
+            fs::create_dir_all(&open).unwrap();
+            for number in 0..descriptors {
+                let link = format!("socket:[{inode}]");
+                std::os::unix::fs::symlink(link, open.join(number.to_string())).unwrap();
+            }
+            fs::write(process.join("comm"), format!("{name}\n")).unwrap();
+            process
+        };
+        let netns = NetnsInode(1);
+        let hoards = process("hoards", EACH, 5);
+        let hoarding = (0..=MOST_OF_ALL / EACH).map(|_| (100, netns, hoards.clone()));
+        let service = (7, netns, process("service", FIRST_OF_ONE, 9));
+        let processes: Vec<_> = hoarding.chain([service]).collect();
+        let wanted = [(netns, 9), (netns, 10)].into();
+        let found = among(&processes, &wanted);
+        assert_eq!(found, [((netns, 9), (7, Name::from("service")))].into());
     }
 
     /// The witness is this process, which has both ends.

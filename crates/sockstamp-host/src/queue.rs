@@ -36,6 +36,8 @@ const IFINFOMSG: usize = 16;
 const MOST: usize = 256;
 /// Devices of a namespace whose queues are told: users may make any number in theirs.
 const MOST_DEVICES: usize = 256;
+/// Devices of a namespace whose carriers are told: those of its first ones.
+const MOST_CARRIERS: usize = 1024;
 
 /// A device, in its namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,10 +129,13 @@ impl Queues {
     pub fn carriers(&self) -> BTreeMap<Device, Carrier> {
         let mut carriers = BTreeMap::new();
         for (&netns, socket) in &self.0 {
+            let mut found = 0;
             // A namespace that has ended has no devices.
             let _ = netlink::dump(socket, RTM_GETLINK, &[0; IFINFOMSG], &mut |body| {
-                let found = carrier(body);
-                carriers.extend(found.map(|(index, found)| (Device { netns, index }, found)));
+                if let Some((index, carrier)) = carrier(body).filter(|_| found < MOST_CARRIERS) {
+                    found += 1;
+                    carriers.insert(Device { netns, index }, carrier);
+                }
             });
         }
         carriers
