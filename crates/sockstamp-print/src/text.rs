@@ -143,7 +143,7 @@ pub fn is_empty(summary: &Summary) -> bool {
 
 /// Programs that talk by these seem to be silent.
 pub const OTHER_TRAFFIC: &str =
-    "not measured: SCTP, SMC, vsock and Unix sockets; QUIC as datagrams alone";
+    "not measured: SCTP, SMC, UDP-Lite, vsock, Unix sockets; QUIC as datagrams";
 
 /// The table without messages.
 pub fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {

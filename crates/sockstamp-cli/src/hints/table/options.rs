@@ -704,7 +704,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "--unix --vsock --sctp",
+        "--unix --vsock --sctp --udplite",
         Nothing("messages of TCP and UDP alone are measured"),
     ),
 ];
