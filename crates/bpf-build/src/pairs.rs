@@ -315,3 +315,73 @@ fn the_way_of_a_packet_is_whole_once_it_is_over() {
         });
     }
 }
+
+/// `SLOT_BUSY`
+const BUSY: u64 = 1;
+
+/// `struct told`, whose owner is `queue`
+#[derive(Default)]
+struct Told {
+    queue: AtomicU64,
+    receiver: AtomicU64,
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Told {
+    /// `pool_note_told()`, with `slot_take_from()`
+    fn note(&self, queue: u64, receiver: u64, arrival: u64) {
+        let before = load(&self.queue);
+        if before == BUSY || !replace(&self.queue, before, BUSY) {
+            return;
+        }
+        let goes_on = before == queue && load(&self.receiver) == receiver;
+        if !goes_on || load(&self.last) + 1 != arrival {
+            store(&self.receiver, receiver);
+            store(&self.first, arrival);
+        }
+        store(&self.last, arrival);
+        order();
+        store(&self.queue, queue);
+    }
+
+    /// `pool_was_told()`
+    fn was_told(&self, queue: u64, receiver: u64, arrival: u64) -> bool {
+        if load(&self.queue) != queue {
+            return false;
+        }
+        order();
+        let numbers = || (load(&self.first), load(&self.last));
+        let (first, last) = numbers();
+        let covers = arrival.wrapping_sub(first) <= last.wrapping_sub(first);
+        let told = load(&self.receiver) == receiver && covers;
+        order();
+        told && load(&self.queue) == queue && numbers() == (first, last)
+    }
+}
+
+/// `slot_take()`: `got_cpu`, `sleepers`, `tolds`
+#[test]
+fn a_slot_that_others_take_is_extended_by_its_owner_alone() {
+    const NEVER: u64 = 1 << 20;
+    let told = Told::default();
+    thread::scope(|scope| {
+        for pair in 1..3 {
+            let told = &told;
+            scope.spawn(move || {
+                // Each pair is told of arrivals below the other's, or above.
+                for turn in 1..TURNS {
+                    told.note(10 * pair, 20 * pair, turn + (pair - 1) * NEVER / 2);
+                    thread::yield_now();
+                }
+            });
+        }
+        for _ in 0..TURNS {
+            for pair in 1..3 {
+                assert!(!told.was_told(10 * pair, 20 * pair, NEVER));
+                assert!(!told.was_told(10 * pair, 20 * pair, NEVER / 4));
+            }
+            thread::yield_now();
+        }
+    });
+}

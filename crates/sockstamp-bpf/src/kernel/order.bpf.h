@@ -97,14 +97,21 @@ static __always_inline void store_in_order(__u64 *word, __u64 value)
 /*
  * Take a slot that programs on several CPUs share, to write it: until its owner is written, last
  * and behind order_stores(), nobody else writes it, and a reader sees that it has no owner. Return
- * false if another program has taken it just now.
+ * whose it was; SLOT_BUSY if another program has taken it just now.
  */
-static __always_inline bool slot_take(__u64 *owner)
+static __always_inline __u64 slot_take_from(__u64 *owner)
 {
 	__u64 before = *(volatile __u64 *)owner;
 
-	return before != SLOT_BUSY &&
-	       __sync_val_compare_and_swap(owner, before, SLOT_BUSY) == before;
+	if (before != SLOT_BUSY && __sync_val_compare_and_swap(owner, before, SLOT_BUSY) == before)
+		return before;
+	return SLOT_BUSY;
+}
+
+/* Take a slot, whoever had it. Return false if another program has taken it just now. */
+static __always_inline bool slot_take(__u64 *owner)
+{
+	return slot_take_from(owner) != SLOT_BUSY;
 }
 
 /*

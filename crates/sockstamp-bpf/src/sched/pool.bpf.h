@@ -81,15 +81,15 @@ static __always_inline void pool_note_sleeper(const struct task_struct *task, __
 static __always_inline void pool_note_told(__u64 queue, __u64 receiver, __u32 arrival)
 {
 	struct told *slot = told_slot(queue, receiver);
+	__u64 before = slot_take_from(&slot->queue);
 
-	if (slot->queue == queue && slot->receiver == receiver && slot->last + 1 == arrival) {
-		slot->last = arrival;
+	if (before == SLOT_BUSY)
 		return;
+	/* Compare while it is ours: before, another program could make it that of others. */
+	if (before != queue || slot->receiver != receiver || slot->last + 1 != arrival) {
+		slot->receiver = receiver;
+		slot->first = arrival;
 	}
-	if (!slot_take(&slot->queue))
-		return;
-	slot->receiver = receiver;
-	slot->first = arrival;
 	slot->last = arrival;
 	order_stores();
 	slot->queue = queue;
@@ -99,17 +99,18 @@ static __always_inline void pool_note_told(__u64 queue, __u64 receiver, __u32 ar
 static __always_inline bool pool_was_told(__u64 queue, __u64 receiver, __u32 arrival)
 {
 	const volatile struct told *slot = told_slot(queue, receiver);
-	__u32 first;
+	__u32 first, last;
 	bool told;
 
 	if (slot->queue != queue)
 		return false;
 	order_loads();
 	first = slot->first;
-	told = slot->receiver == receiver && arrival - first <= slot->last - first;
-	/* A program that takes the slot changes `queue` first. */
+	last = slot->last;
+	told = slot->receiver == receiver && arrival - first <= last - first;
+	/* A program that takes the slot changes `queue` first, and the numbers for the same one. */
 	order_loads();
-	return told && slot->queue == queue;
+	return told && slot->queue == queue && slot->first == first && slot->last == last;
 }
 
 static __always_inline void pool_note_instance(const struct wait_queue_entry *entry, __u64 receiver,
