@@ -1,7 +1,11 @@
 //! Check the verifier's cost of the programs on this kernel. Root.
 
+use std::collections::BTreeSet;
+
 use sockstamp_bpf::completions::Publisher;
-use sockstamp_bpf::{Grouped, Options, Packets, Session, packets};
+use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::programs::PROGRAMS;
+use sockstamp_bpf::{Grouped, Options, Packets, Session, packets, probe};
 
 /// Half of the kernel's million: another compiler's or kernel's path through the same program may
 /// be twice as long.
@@ -27,6 +31,13 @@ fn every_program_is_far_from_the_verifiers_limit() {
     println!("clang {}", env!("CLANG_VERSION"));
     let verified =
         [session.verified(), publisher.verified(), packets.verified()].map(Result::unwrap);
+    // A start does without a program that the verifier refuses, where another one serves as well.
+    let facts = probe::try_what_is_used(probe::facts(), &options).unwrap();
+    let plan = Plan::new(&facts, &options.request()).unwrap();
+    let needed = PROGRAMS.iter().filter(|program| program.is_needed(&plan));
+    let needed: BTreeSet<_> = needed.map(|program| program.name).collect();
+    let loaded: BTreeSet<_> = verified[0].iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(loaded, needed);
     for (program, instructions) in verified.concat() {
         println!("verified {program} {instructions}");
         assert!(
