@@ -120,7 +120,7 @@ static __always_inline void service_settles(const struct sock *sk, const struct 
 /*
  * Return true if the peer closed a connection that this end has opened after it has said something,
  * and before anything was asked; or if a reset came right after that, or for a question of which
- * nothing was acknowledged.
+ * nothing was acknowledged. By then the program may have read the end, and closed, too.
  */
 static __always_inline bool peer_turns_away(const struct sock *sk, int before, int state)
 {
@@ -133,7 +133,7 @@ static __always_inline bool peer_turns_away(const struct sock *sk, int before, i
 		return !tp->data_segs_out;
 	if (state != TCP_CLOSE || !sk->sk_err || tp->data_segs_in > 1 || tp->data_segs_out > 1)
 		return false;
-	if (before == TCP_CLOSE_WAIT)
+	if (before == TCP_CLOSE_WAIT || before == TCP_LAST_ACK)
 		return tp->bytes_acked <= 1;
 	flow = flow_lookup(sk);
 	return before == TCP_ESTABLISHED && flow && !flow->exchange.open;
@@ -172,12 +172,13 @@ static __always_inline void turned_away_settles(const struct sock *sk, int befor
 	const struct mark *mark;
 	__u64 ago;
 
-	if (!setting_waits || stopping || (before != TCP_ESTABLISHED && before != TCP_CLOSE_WAIT))
+	if (!setting_waits || stopping ||
+	    (before != TCP_ESTABLISHED && before != TCP_CLOSE_WAIT && before != TCP_LAST_ACK))
 		return;
 	mark = flow_mark_lookup(sk);
 	if (!mark || !mark_measures(mark, DIRECTION_RX))
 		return;
-	if (mark->opened_by == OPENED_BY_PEER)
+	if (mark->opened_by == OPENED_BY_PEER && before != TCP_LAST_ACK)
 		service_settles(sk, mark, before, state);
 	if (before == TCP_ESTABLISHED)
 		rejected_settles(sk, mark);
