@@ -91,7 +91,9 @@ smallest group that carries it. A fault that nobody thought of ends at the right
 - *Looks*: sockets are looked at when a measurement begins, 1.2 s before its end, and at its end.
   Bytes that were queued at one look and have not left at the next wait at least that long, and TCP's
   own clocks tell for what. Data that has timed out and is never acknowledged is a wait that failed
-  when its program, or the peer, ends the connection. While answers of others are late, the queues of this host's devices are
+  when its program, or the peer, ends the connection. Bytes that were unread at one look, and still
+  are at the next while others were read or no room is left, wait at least that long, too: who reads
+  late all the time may be on a connection whose messages are not in the figures (`adopted`). While answers of others are late, the queues of this host's devices are
   looked at, in every namespace; one on the way to the peer has the time that it needs for its bytes.
 - *Bounds*: if the tasks of a process have run and waited for a CPU for a quarter of the time in which
   it had requests, they slept; if they ran for four fifths, the CPU is what it needs. Such work for

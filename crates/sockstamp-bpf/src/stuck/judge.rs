@@ -16,7 +16,7 @@ const SYN_SENT: u8 = 2;
 const FIN_WAIT1: u8 = 4;
 const LISTEN: u8 = 10;
 
-const RCV_SHUTDOWN: u8 = 1;
+pub(super) const RCV_SHUTDOWN: u8 = 1;
 
 /// `RTT_UNKNOWN` of abi.h; bindgen does not evaluate its `~`.
 const RTT_UNKNOWN: u32 = u32::MAX;

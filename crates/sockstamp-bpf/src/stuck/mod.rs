@@ -149,7 +149,8 @@ impl Stuck {
             };
             look.sending.extend(history.sending(socket, opened));
             let verdict = seen.verdict().and_then(|verdict| history.judge(verdict));
-            if let Some(verdict) = verdict.or_else(|| history.unsent()) {
+            let verdict = verdict.or_else(|| history.unsent());
+            if let Some(verdict) = verdict.or_else(|| history.unread(socket)) {
                 look.has_least_ages |= verdict.at_least;
                 look.has_unwatched_requests |= verdict.is_owed();
                 look.open

@@ -4,7 +4,7 @@ use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Opened};
 use sockstamp_model::wait::{End, Evidence, Kind, Sending, Wait};
 
-use super::judge::{Look, Verdict};
+use super::judge::{Look, RCV_SHUTDOWN, Verdict};
 use crate::abi;
 use crate::abi::raw::stuck_socket;
 use crate::wait::record;
@@ -35,6 +35,11 @@ pub(super) struct History {
     unread_since: u64,
     /// The end of what was queued at an earlier look and has not left since.
     unsent: Option<Mark>,
+    /// The end of what was unread at an earlier look and has not been read since: who reads late
+    /// all the time may never have read all.
+    unread: Option<Mark>,
+    /// Some has been read since the last look.
+    reads: bool,
     /// TCP's clocks at the first look.
     first: Clocks,
     /// The socket was the last to speak.
@@ -119,6 +124,17 @@ fn unsent(socket: &stuck_socket, before: Option<&History>) -> Option<Mark> {
     stays.or_else(|| (socket.connection.unsent > 0).then_some(now))
 }
 
+/// Return the mark of what is unread: that of an earlier look, while it has not been read.
+fn unread(socket: &stuck_socket, before: Option<&History>) -> Option<Mark> {
+    let earlier = before.and_then(|before| before.unread);
+    let stays = earlier.filter(|mark| mark.is_behind(socket.copied_seq));
+    let now = Mark {
+        seq: socket.copied_seq.wrapping_add(socket.connection.unread),
+        since: socket.now,
+    };
+    stays.or_else(|| (socket.connection.unread > 1).then_some(now))
+}
+
 impl History {
     pub(super) fn of(look: &Look<'_>, before: Option<&Self>) -> Self {
         let socket = look.socket;
@@ -151,6 +167,8 @@ impl History {
             was_read: was_read || look.is_read(),
             unread_since,
             unsent: unsent(socket, before),
+            unread: unread(socket, before),
+            reads: before.is_some_and(|before| before.copied_seq != socket.copied_seq),
             first: before.map_or_else(|| Clocks::of(socket), |before| before.first),
             spoke_last: look.spoke_last(),
             one_way: goes_on && !look.is_slept_for(),
@@ -172,6 +190,22 @@ impl History {
             at_least: true,
             or_pushed_to: false,
             bytes: 0,
+        })
+    }
+
+    /// Return the wait of bytes that have not been read since an earlier look, where others have
+    /// been, or where there is no room for more. Few that stay may be of no interest: tickets of
+    /// TLS, or notices that are read with the next answer.
+    pub(super) fn unread(&self, socket: &stuck_socket) -> Option<Verdict> {
+        let age = self.now.saturating_sub(self.unread?.since);
+        let is_full = socket.connection.own_window < socket.connection.segment;
+        let is_late = age > 0 && socket.shutdown & RCV_SHUTDOWN == 0 && (self.reads || is_full);
+        is_late.then_some(Verdict {
+            kind: Kind::Read,
+            age: Nanos(age),
+            at_least: true,
+            or_pushed_to: false,
+            bytes: socket.connection.unread,
         })
     }
 
@@ -204,10 +238,14 @@ impl History {
                 or_pushed_to: self.was_read,
                 ..verdict
             }),
-            Kind::Read => Some(Verdict {
-                age: Nanos(self.now.saturating_sub(self.unread_since)),
-                ..verdict
-            }),
+            Kind::Read => {
+                let marked = self.unread.map_or(self.now, |mark| mark.since);
+                let since = self.unread_since.min(marked);
+                Some(Verdict {
+                    age: Nanos(self.now.saturating_sub(since)),
+                    ..verdict
+                })
+            }
             _ => Some(verdict),
         }
     }
@@ -313,9 +351,19 @@ mod tests {
         let second = history(&socket, Some(&first));
         let judged = second.judge(verdict(Kind::Read)).unwrap();
         assert_eq!(judged.age, Nanos(2_000_100));
+        // A part of it was read, and the rest was there at the first look.
         socket.copied_seq = 6;
         let third = history(&socket, Some(&second));
-        assert_eq!(third.judge(verdict(Kind::Read)).unwrap().age, Nanos(10));
+        assert_eq!(
+            third.judge(verdict(Kind::Read)).unwrap().age,
+            Nanos(2_000_000)
+        );
+        assert_eq!(third.unread(&socket).unwrap().age, Nanos(2_000_000));
+        assert_eq!(second.unread(&socket), None);
+        socket.copied_seq = 14;
+        let last = history(&socket, Some(&third));
+        assert_eq!(last.judge(verdict(Kind::Read)).unwrap().age, Nanos(10));
+        assert_eq!(last.unread(&socket), None);
     }
 
     /// A socket that was the last to speak.

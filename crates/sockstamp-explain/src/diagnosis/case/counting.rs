@@ -172,7 +172,8 @@ impl Case {
         let is_readers = pace::is_readers_own(account, finding)
             || pace::keeps_a_tick(account, finding)
             || (self.scope.is_command && pace::is_late_by_itself(finding))
-            || pace::reads_when_it_likes(account, finding);
+            || pace::reads_when_it_likes(account, finding)
+            || (!self.scope.is_program && pace::lags(account, finding));
         is_own || is_readers || (is_work && !self.scope.is_program)
     }
 

@@ -118,6 +118,13 @@ pub(in crate::diagnosis) fn is_late_by_itself(finding: &Finding) -> bool {
     is_own && finding.role == Role::Asks
 }
 
+/// Return true if a program that asks has not read what was there at an earlier look, as who is
+/// sent more than it reads (a subscription), or who plays what it gets.
+pub(in crate::diagnosis) fn lags(account: &Account<'_>, finding: &Finding) -> bool {
+    let mut waits = account.counted.iter().map(|counted| counted.wait);
+    is_late_by_itself(finding) && waits.all(|wait| wait.how == End::Open)
+}
+
 /// Return true if a program that asks reads the rest of its answers late, and nothing but itself
 /// was seen to keep it from that.
 pub(in crate::diagnosis) fn reads_when_it_likes(account: &Account<'_>, finding: &Finding) -> bool {

@@ -51,7 +51,7 @@ pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
     if account.failure == Some(End::GivenUp) {
         return format!("{sentence}; it may have cancelled them, as who asks two services at once");
     }
-    if pace::reads_when_it_likes(account, finding) {
+    if pace::reads_when_it_likes(account, finding) || pace::lags(account, finding) {
         return format!("{sentence}; it may read at a pace of its own, as players do");
     }
     sentence.clone()

@@ -126,3 +126,34 @@ fn nobody_waits_on_a_pair_by_which_a_program_wakes_itself() {
     let own = told(Some(flow));
     assert!(own.findings.is_empty() && own.notes.is_empty(), "{own:?}");
 }
+
+/// As of a subscriber whose callback sleeps: a look at its socket shows bytes that an earlier one
+/// saw. A player looks the same.
+#[test]
+fn who_has_not_read_what_was_there_before_is_a_finding_if_it_was_asked_about() {
+    let told = |is_program| {
+        let mut late = wait(Kind::Read, End::Open, 6_700, 1_300);
+        late.opened = Some(Opened::Connected);
+        let mut case = Case::new(Scope {
+            is_program,
+            ..Scope::default()
+        });
+        case.waits(&Waits {
+            list: vec![late],
+            ..Waits::default()
+        });
+        case.diagnose(&summary())
+    };
+    let asked = told(true);
+    let sentence = &asked.findings[0].sentence;
+    assert!(
+        sentence.starts_with("app has not read data of 10.0.0.2:6379 for at least 1.30 s"),
+        "{sentence}"
+    );
+    let noted = told(false);
+    assert_eq!(noted.findings, []);
+    assert!(
+        noted.notes[0].contains("it may read at a pace of its own"),
+        "{noted:?}"
+    );
+}
