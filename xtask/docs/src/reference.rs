@@ -64,6 +64,14 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   and sends as many bytes to the same service by a new one has asked again.
 - *Look-ups*: three questions of a process to a name server or more, each sent within SLOW after the
   answer to the one before, are one wait with their number, up to 16 of them.
+- *One after the other*: ten questions on a connection or more, each sent within SLOW after the
+  answer to the one before, are one wait with their number if the smallest round trip is three
+  quarters of them, a pause of the connection that is longer than one of them ends them, and such
+  waits have half of the time, three times at least. Without pauses it may be a consumer that fetches
+  news, and is a note.
+- *Order*: the worst comes first, but what was never acknowledged comes before what waits for the
+  recovery from losses of the same service. What a program asks comes before its own service if of
+  that nothing was seen but tasks that wait for any event, or for each other.
 - *A reader's own pace*: who asks a service and then reads its answer slowly waits for itself, as a
   player does, or a program that compresses what it gets. That is a note, unless the peer takes
   most of a window in each round trip (its buffer is small), differs from most that the service sends
@@ -150,6 +158,18 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   three connections or more that end within a tenth of their time show a program that stood still as
   a whole, if nine waits in ten are so.
 - *Free*: time on a full path, and slow start of a new connection, are nobody's loss.
+
+**Not told**, since from here healthy programs look the same:
+
+- Requests over TCP that are acknowledged and never answered, on a connection that carries other
+  answers: a message that needs none.
+- An answer in pieces whose program asks again less than a pause after the last one: the next answer
+  looks like more that is pushed (`stream`), which is in no figure.
+- Streams of HTTP/2, their windows and their number, and small answers behind a large one on the
+  same connection: all is one stream of bytes, often encrypted.
+- A service, or a proxy, that ends quiet connections after a time of its own: that is what becomes
+  of connections that are kept for another request.
+- An answer that says no (HTTP 429, 503), and data that a program keeps back in its own memory.
 
 ";
 

@@ -16,7 +16,7 @@ use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
 use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, resolving, theirs, unheard};
 use crate::diagnosis::request::{
-    asking, away, flows, held, lookups, pushes, services, turn, unserved, workers, yielding,
+    asking, away, flows, held, lookups, pushes, services, trips, turn, unserved, workers, yielding,
 };
 use crate::diagnosis::service_time::ServiceTime;
 use crate::diagnosis::slow::{Key, Slow};
@@ -134,6 +134,7 @@ impl Case {
     /// take, and let waits yield to those below them.
     fn settle(&self, mut waits: Vec<Slow>) -> Settled {
         lookups::join(&mut waits, self.scope.slow);
+        trips::join(&mut waits, self.scope.slow);
         let rtt = |wait: &Slow| self.round_trip(wait);
         flows::join(&mut waits, self.scope, self.end, &self.sending, rtt);
         let mut open = flows::always_open(&waits);

@@ -246,6 +246,7 @@ pub(in crate::diagnosis) fn always_open(waits: &[Slow]) -> Vec<bool> {
             let of_root: Vec<_> = of_root
                 .filter(|&of| waits[of].key.root == root && !waits[of].is_failure())
                 .filter(|&of| !waits[of].is_unacknowledged() && !waits[of].asks_name())
+                .filter(|&of| waits[of].seen.questions == 0)
                 .collect();
             if is_always(waits, &of_root) && !is_on_demand(&of_root) {
                 if let [first, _, ..] = of_root[..] {

@@ -10,6 +10,7 @@ pub(super) mod openings;
 mod pieces;
 pub(super) mod pushes;
 pub(super) mod services;
+pub(super) mod trips;
 pub(super) mod turn;
 pub(super) mod unserved;
 pub(super) mod workers;

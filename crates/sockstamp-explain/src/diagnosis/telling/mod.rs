@@ -69,6 +69,11 @@ pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos, asked: Option
     is_given_up && account.root() == Some(Node::Answer) && longest < slow.0.saturating_mul(SOON)
 }
 
+/// Return true for waits that are several questions each: single ones are counted apart.
+const fn is_of_several(node: Node) -> bool {
+    matches!(node, Node::AnswerChain | Node::AnswerTrips)
+}
+
 /// Form the finding of an account.
 pub(super) fn finding(
     account: &Account<'_>,
@@ -99,7 +104,7 @@ pub(super) fn finding(
         count: account.counted.len() as u64,
         tried: account
             .tried
-            .filter(|_| deepest.node != Node::AnswerChain)
+            .filter(|_| !is_of_several(deepest.node))
             .map(|tried| tried.count),
         occasions: account.occasions().len(),
         lost: Nanos(account.lost()),
@@ -108,7 +113,7 @@ pub(super) fn finding(
         parts: parts.iter().collect(),
         unlike: match (role, account.failure) {
             // Names are asked of nobody else.
-            (Role::Asks, None) if deepest.node != Node::AnswerChain => {
+            (Role::Asks, None) if !is_of_several(deepest.node) => {
                 contrast::unlike(typical, siblings)
             }
             _ => None,

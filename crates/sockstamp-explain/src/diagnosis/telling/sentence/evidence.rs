@@ -59,6 +59,7 @@ pub(super) fn more(
             Some(format!(", of which the path is at least {}", Nanos(path)))
         }
         Node::AnswerChain => questions(account),
+        Node::AnswerTrips => trips(account),
         Node::RestPeer => {
             let most = seen().map(|seen| seen.members + 1).max()?;
             let delayed = if are_of_delayed_acks(account) {
@@ -241,6 +242,18 @@ fn questions(account: &Account<'_>) -> Option<String> {
     let count = counts.get(counts.len() / 2)?;
     let each = Nanos(times[times.len() / 2]);
     Some(format!(": {count} questions, of {each} each"))
+}
+
+/// Questions of a series, and their round trip.
+fn trips(account: &Account<'_>) -> Option<String> {
+    let questions = questions(account)?;
+    let chains = account.counted.iter().map(|counted| counted.wait);
+    let chains = chains.filter(|wait| wait.seen.questions > 0);
+    let rtt = chains.filter_map(|wait| wait.seen.rtt).min()?;
+    Some(format!(
+        "{questions}; a round trip takes {} at least: fewer questions, or several at once, save them",
+        Nanos(rtt)
+    ))
 }
 
 /// Why the table of stages names another limit.

@@ -72,6 +72,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         (Node::Answer, Role::Asks) if finding.node == Node::AnswerChain => {
             format!("{asker} waits {time} for each name from {service}")
         }
+        (Node::Answer, Role::Asks) if finding.node == Node::AnswerTrips => {
+            format!("{asker} waits {time} for each series of questions to {service}")
+        }
         (Node::Connect, _) if is_chain(account) => {
             format!("{asker} takes {time} for each request to {service}, a new connection included")
         }
