@@ -11,6 +11,10 @@ pub const DNS: u16 = 53;
 /// nobody.
 pub const ANSWERING_EACH: [u16; 5] = [123, 161, 1812, 1813, 11211];
 
+/// Ports of services over TCP that speak first, and of no use to a client to whom they say no more:
+/// FTP, SSH, SMTP, POP3, IMAP, MySQL, VNC.
+pub const SPEAKING_FIRST: [u16; 8] = [21, 22, 25, 110, 143, 587, 3306, 5900];
+
 /// An address and, if its port is known, the protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Service(pub SocketAddr);

@@ -111,6 +111,8 @@ pub(super) struct Seen {
     /// The service had a question of the connection and closed it, or the peer closed it before
     /// there was one.
     pub(super) is_dismissed: bool,
+    /// The peer said its first words at most, and then wanted no question of its connection.
+    pub(super) is_untaken: bool,
     /// Something was sent on its connection before.
     pub(super) has_answered: bool,
     /// The program watches its connection for more: it may push, or owe no answer.

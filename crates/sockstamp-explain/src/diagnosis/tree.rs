@@ -238,7 +238,7 @@ tree! {
     };
     AcceptAway in Some(Accept), "accept.away" = Words {
         is: "the service has as many connections as it may, or does not want these clients",
-        proof: "It closed an accepted connection first, and had read none of its bytes: within a second, while others of the port are served, or with a question unread; or its first answer was a fatal error (PostgreSQL). At the client: the peer closed a new connection within a second, before anything was asked or with a reset right after its first bytes, while it answers others.",
+        proof: "It closed an accepted connection first, and had read none of its bytes: within a second, while others of the port are served, or with a question unread; or its first answer was a fatal error (PostgreSQL). At the client: the peer closed a new connection within a second, before anything was asked or with a reset right after its first bytes, while it answers others; those of a service that speaks first (FTP, SSH, SMTP, POP3, IMAP, MySQL, VNC), and then says no more, need no others; nor do those whose question it has not taken.",
         alike: "A limit of connections, a list of addresses or a rate limit of the program's own, a login that fails (PostgreSQL), and a service that fails at once.",
         check: "Its log; its limit (memcached -c, max_connections, maxclients, maxconn, worker_connections) against `ss -Hnt state established sport = :PORT | wc -l`.",
         cure: "A higher limit; fewer connections: a pool, idle ones closed; otherwise that of the program's log.",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::flow::Opened;
+use sockstamp_model::service::SPEAKING_FIRST;
 use sockstamp_model::wait::{End, Sending};
 
 use crate::diagnosis::slow::{Key, Role, Slow, Socket};
@@ -40,6 +41,11 @@ impl Served {
         }
     }
 
+    /// Return true if others of its service have answers on connections that stay.
+    fn stays(&self, wait: &Slow) -> bool {
+        self.staying.contains(&(wait.key.role, wait.key.service))
+    }
+
     /// Return true if that shows the connection to be one that the service does not want.
     fn shows(&self, wait: &Slow) -> bool {
         let service = (wait.key.role, wait.key.service);
@@ -70,8 +76,10 @@ pub(in crate::diagnosis) fn settle(
 ) {
     let served = Served::new(tried, sending);
     let greets = |key: &Key| tried.get(key).is_some_and(|of| of.count > of.failed);
-    for wait in waits.iter_mut().filter(|wait| is_silent(wait)) {
-        if !greets(&wait.key) && served.shows(wait) {
+    for wait in waits.iter_mut() {
+        wait.seen.is_untaken |= is_greeted(wait) && !served.stays(wait);
+        let is_away = wait.seen.is_untaken || served.shows(wait);
+        if is_silent(wait) && !greets(&wait.key) && is_away {
             wait.key.root = Node::AcceptAway;
             wait.how = End::TurnedAway;
         }
@@ -80,7 +88,8 @@ pub(in crate::diagnosis) fn settle(
     // One that the peer closed may be reset afterwards.
     let mut told = BTreeSet::new();
     waits.retain(|wait| {
-        wait.how != End::TurnedAway || (served.shows(wait) && told.insert(wait.socket()))
+        let is_away = wait.seen.is_untaken || served.shows(wait);
+        wait.how != End::TurnedAway || (is_away && told.insert(wait.socket()))
     });
 }
 
@@ -89,6 +98,14 @@ pub(in crate::diagnosis) fn settle(
 fn is_unused(wait: &Slow, tried: &BTreeMap<Key, Tried>) -> bool {
     let closes = tried.get(&wait.key).is_some_and(|of| of.count == of.failed);
     wait.key.root == Node::Greeting && wait.how == End::Open && closes
+}
+
+/// Return true for a connection to a service that speaks first, and needs no others to show that
+/// it says more to clients that it wants.
+fn is_greeted(wait: &Slow) -> bool {
+    let is_away = wait.how == End::TurnedAway || is_silent(wait);
+    let port = wait.key.service.port();
+    is_away && wait.key.role == Role::Asks && SPEAKING_FIRST.contains(&port)
 }
 
 /// Return true for a connection that the peer closed at once, and without a word of either.
@@ -242,6 +259,37 @@ mod tests {
             );
             assert_eq!(told(away, vec![connects.clone()], vec![]), [""; 0]);
         }
+    }
+
+    /// As of an SSH server with as many handshakes as it may have.
+    #[test]
+    fn who_speaks_first_and_says_no_more_wants_none() {
+        let told = |port: u16, kind, end, sends, receives, unacknowledged| {
+            let service = format!("10.0.0.2:{port}");
+            let to = flow("10.0.0.1:40000", &service);
+            let mut away = ended(kind, end, to, sends, receives);
+            for wait in &mut away {
+                let connection = wait.evidence.connection.as_mut().unwrap();
+                connection.unacknowledged = unacknowledged;
+            }
+            told(away, vec![attempts(Kind::Connect, &service, 4, 0)], vec![])
+        };
+        let said = told(22, Kind::Greeting, End::TurnedAway, 1, 1, 0);
+        assert_eq!(
+            said,
+            [
+                "4 of 4 connections of app to 10.0.0.2:22 were closed by the peer at once, after its \
+                 first words or without any: the service has as many connections as it may, or does not \
+                 want these clients"
+            ]
+        );
+        let silent = told(22, Kind::Greeting, End::ClosedByPeer, 0, 0, 0);
+        assert!(silent[0].contains("4 of 4 connections"), "{silent:?}");
+        let untaken = told(7000, Kind::Greeting, End::TurnedAway, 1, 1, 21);
+        assert!(untaken[0].contains("4 of 4 connections"), "{untaken:?}");
+        // One that answers a question, and resets its connection.
+        let answered = told(8000, Kind::Greeting, End::TurnedAway, 1, 1, 0);
+        assert_eq!(answered, [""; 0]);
     }
 
     /// As of clients that do not trust a certificate.

@@ -103,6 +103,8 @@ fn seen(wait: &Wait) -> Seen {
             true => connection.receives > 0,
             false => connection.sends == 0,
         }),
+        is_untaken: wait.end == End::TurnedAway
+            && connection.is_some_and(|connection| connection.unacknowledged > 0),
         is_large: connection.is_some_and(|connection| {
             let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);
             connection.segment > 0 && wait.bytes.max(queued) > u64::from(connection.segment)

@@ -98,6 +98,9 @@ fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
             "were answered with a fatal error at once"
         }
         Role::Serves => "were closed by it at once, without a read",
+        Role::Asks if seen.all(|seen| seen.is_untaken) => {
+            "were closed by the peer at once, after its first words or without any"
+        }
         Role::Asks => "were closed by the peer at once, while it answers others",
     }
 }
