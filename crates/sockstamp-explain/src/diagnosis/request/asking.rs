@@ -88,12 +88,30 @@ pub(in crate::diagnosis) fn pauses(waits: &mut Vec<Slow>, sends: &Sends) -> Vec<
 /// of its own tells of one that has waited for the peer.
 pub(in crate::diagnosis) fn keep_alike(waits: &mut Vec<Slow>) {
     let mut asked = BTreeMap::<Key, Vec<(Socket, u64)>>::new();
-    for wait in waits.iter().filter(|wait| is_sent_in_parts(wait)) {
+    let cut = begun_before(waits);
+    let is_known =
+        |wait: &Slow| is_sent_in_parts(wait) && !cut.contains(&(wait.socket(), wait.begin));
+    for wait in waits.iter().filter(|wait| is_known(wait)) {
         let of = asked.entry(wait.key.clone()).or_default();
         of.push((wait.socket(), wait.time()));
     }
     asked.retain(|_, asked| are_alike(asked));
-    waits.retain(|wait| !is_sent_in_parts(wait) || asked.contains_key(&wait.key));
+    let is_kept = |wait: &Slow| is_known(wait) && asked.contains_key(&wait.key);
+    waits.retain(|wait| !is_sent_in_parts(wait) || is_kept(wait));
+}
+
+/// Return the first question of each connection that is older than the measurement, by its begin:
+/// only a part of it may have been seen.
+fn begun_before(waits: &[Slow]) -> BTreeSet<(Socket, Moment)> {
+    let mut firsts = BTreeMap::<Socket, Moment>::new();
+    for wait in waits
+        .iter()
+        .filter(|wait| is_sent_in_parts(wait) && !wait.is_new)
+    {
+        let first = firsts.entry(wait.socket()).or_insert(wait.begin);
+        *first = wait.begin.min(*first);
+    }
+    firsts.into_iter().collect()
 }
 
 fn are_alike(asked: &[(Socket, u64)]) -> bool {
@@ -157,8 +175,7 @@ mod tests {
     }
 
     /// Requests that last so long, of a program that nobody waits for, on so many connections.
-    fn unasked(times: &[u64], connections: u16) -> Diagnosis {
-        let mut case = Case::new(Scope::default());
+    fn unasked_of(times: &[u64], connections: u16) -> Waits {
         let asked = times.iter().zip(0_u16..).map(|(&time, of)| {
             let begin = u64::from(of) * 2_000;
             let mut asking = wait(Kind::Request, End::Data, begin, time);
@@ -167,11 +184,20 @@ mod tests {
             asking.opened = Some(Opened::Connected);
             asking
         });
-        case.waits(&Waits {
+        Waits {
             list: asked.collect(),
             ..Waits::default()
-        });
+        }
+    }
+
+    fn diagnosed(waits: Waits) -> Diagnosis {
+        let mut case = Case::new(Scope::default());
+        case.waits(&waits);
         case.diagnose(&summary())
+    }
+
+    fn unasked(times: &[u64], connections: u16) -> Diagnosis {
+        diagnosed(unasked_of(times, connections))
     }
 
     /// As of curl, which waits a second for `100 Continue`. Others send at a pace of their own.
@@ -183,6 +209,17 @@ mod tests {
             sentence.contains("pauses for 1.00 s") && sentence.contains("100-continue"),
             "{sentence}"
         );
+        // One began before the measurement, and ended in it.
+        let mut asked = unasked_of(&[24, 1_001, 1_000, 1_004], 4);
+        asked.older.push(asked.list[0].flow.cookie);
+        assert_eq!(diagnosed(asked).findings.len(), 1);
+        // Who keeps a connection uploads at a pace of its own.
+        let mut kept = unasked_of(&[24, 1_001, 1_000, 1_004, 1_002, 1_003], 5);
+        kept.older.push(kept.list[0].flow.cookie);
+        assert_eq!(diagnosed(kept).findings.len(), 1);
+        let mut kept = unasked_of(&[24, 1_001, 1_000, 500, 600], 3);
+        kept.older.push(kept.list[0].flow.cookie);
+        assert_eq!(diagnosed(kept).findings, []);
         for (times, connections) in [
             (&[1_001, 1_700, 1_004, 1_002][..], 4),
             (&[1_001, 1_000], 4),
