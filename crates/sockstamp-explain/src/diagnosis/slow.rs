@@ -205,6 +205,8 @@ pub(super) struct Seen {
     pub(super) workers: usize,
     /// The most questions of its process to others that were under way at once.
     pub(super) questions_at_once: u64,
+    /// The service that most of them were for, and the usual time of its answers.
+    pub(super) asked: Option<(SocketAddr, u64)>,
 }
 
 impl Slow {

@@ -5,6 +5,7 @@
 //! the process has as many questions under way as it ever has.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use super::flows::Served;
 use crate::diagnosis::slow::Slow;
@@ -36,6 +37,7 @@ pub(in crate::diagnosis) fn divide(waits: &mut [Slow], served: &Served) {
         .into_iter()
         .map(|(pid, changes)| (pid, Clock::new(changes)))
         .collect();
+    let asked = asked(waits, served);
     for wait in waits
         .iter_mut()
         .filter(|wait| wait.key.root == Node::Service)
@@ -45,6 +47,7 @@ pub(in crate::diagnosis) fn divide(waits: &mut [Slow], served: &Served) {
         };
         let spent = clock.between(wait.begin, wait.end);
         wait.seen.questions_at_once = clock.most;
+        wait.seen.asked = asked.get(&wait.pid).copied();
         for (node, time) in [
             (Node::ServiceAsks, spent.asks),
             (Node::ServiceTurn, spent.turn),
@@ -58,6 +61,26 @@ pub(in crate::diagnosis) fn divide(waits: &mut [Slow], served: &Served) {
             }
         }
     }
+}
+
+/// Return the service that has four fifths of the time of each process' questions, and the usual
+/// time of its answers.
+fn asked(waits: &[Slow], served: &Served) -> BTreeMap<u32, (SocketAddr, u64)> {
+    let mut processes = BTreeMap::<u32, BTreeMap<SocketAddr, Vec<u64>>>::new();
+    let asks = |wait: &&Slow| wait.key.root == Node::Answer && served.waits_for(wait);
+    for wait in waits.iter().filter(asks) {
+        let services = processes.entry(wait.pid).or_default();
+        let times = services.entry(wait.key.service).or_default();
+        times.push(wait.time());
+    }
+    let most = |(pid, services): (u32, BTreeMap<SocketAddr, Vec<u64>>)| {
+        let whole: u64 = services.values().flatten().sum();
+        let carries = |times: &[u64]| times.iter().sum::<u64>() * 5 >= whole * 4;
+        let (service, mut times) = services.into_iter().find(|(_, times)| carries(times))?;
+        times.sort_unstable();
+        Some((pid, (service, times[times.len() / 2])))
+    };
+    processes.into_iter().filter_map(most).collect()
 }
 
 /// More or fewer open requests and questions of a process.

@@ -232,7 +232,9 @@ fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     assert_eq!(turn.node, Node::ServiceTurn, "{one_by_one:#?}");
     assert!(
         turn.sentence.contains("queue inside it")
-            && turn.sentence.contains("at most 1 question at"),
+            && turn.sentence.contains(
+                "at most 1 question at once, to 10.0.0.2:6379, which takes 24.0 ms for each"
+            ),
         "{turn:?}"
     );
     assert_eq!(one_by_one.notes, [""; 0]);

@@ -21,7 +21,7 @@ use crate::diagnosis::slow::{Seen, Slow};
 use crate::diagnosis::tally::{Account, Tried};
 use crate::diagnosis::telling::asleep;
 use crate::diagnosis::tree::Node;
-use crate::diagnosis::words::counted;
+use crate::diagnosis::words::{counted, service};
 
 /// So many questions for one request are worth a word.
 const MANY: u64 = 3;
@@ -111,7 +111,18 @@ pub(super) fn more(
         }
         Node::ServiceTurn => {
             let most = seen().map(|seen| seen.questions_at_once).max()?;
-            Some(format!("; at most {} at once", counted(most, "question")))
+            let asked = seen().find_map(|seen| seen.asked);
+            let asked = asked.map_or_else(String::new, |(peer, time)| {
+                format!(
+                    ", to {}, which takes {} for each",
+                    service(peer),
+                    Nanos(time)
+                )
+            });
+            Some(format!(
+                "; at most {} at once{asked}",
+                counted(most, "question")
+            ))
         }
         Node::AnswerDevice => {
             let backlog = seen().find_map(|seen| seen.backlog.clone())?;
