@@ -54,6 +54,30 @@ fn joined(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
     vec![first]
 }
 
+/// Put what tells more of the same before what tells less: what was lost and never acknowledged
+/// before what waits for the recovery from losses of the same service; and what a program asks
+/// before its `vague` services, of which nothing was seen but that they wait for something, if that
+/// has a tenth of their time.
+pub(super) fn deepened(findings: Vec<Finding>, vague: &BTreeSet<Vec<SocketAddr>>) -> Vec<Finding> {
+    let is_loss = |finding: &Finding| matches!(finding.node, Node::AnswerLoss | Node::DeliveryLoss);
+    let tells_more = |finding: &Finding, than: &Finding| {
+        let is_never = finding.failure.is_some() && is_loss(finding);
+        let recovers = than.failure.is_none() && is_loss(than);
+        let is_same = than.services == finding.services && than.role == finding.role;
+        let is_vague = than.role == Role::Serves && vague.contains(&than.services);
+        let is_asked = finding.role == Role::Asks
+            && finding.programs == than.programs
+            && finding.lost.0.saturating_mul(10) >= than.lost.0;
+        (is_never && recovers && is_same) || (is_vague && is_asked)
+    };
+    let mut ordered = Vec::<Finding>::new();
+    for finding in findings {
+        let before = ordered.iter().position(|than| tells_more(&finding, than));
+        ordered.insert(before.unwrap_or(ordered.len()), finding);
+    }
+    ordered
+}
+
 /// Put what is said of a service first before what else is said of the same: with two faults at
 /// once each is among the first.
 pub(super) fn varied(findings: Vec<Finding>) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! The order in which the evidence of a measurement is given to its waits, and findings are made
 //! of them: each pass relies on those before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
@@ -9,7 +9,7 @@ use sockstamp_model::wait::End;
 
 use super::Case;
 use super::counting::attempts_of;
-use super::merging::{merged, varied};
+use super::merging::{deepened, merged, varied};
 use crate::diagnosis::connection::loss::Fates;
 use crate::diagnosis::connection::{large, pace, readers, unscaled};
 use crate::diagnosis::descent::deepest;
@@ -233,6 +233,7 @@ impl Case {
         let (little, rare): (Vec<_>, Vec<_>) = merged(little).into_iter().partition(is_worth);
         let worth = merged(much).into_iter().chain(little);
         let (mut findings, mut notes) = (Vec::new(), Vec::new());
+        let mut vague = BTreeSet::new();
         for account in worth {
             let account = focused(account, is_worth);
             let siblings = self.siblings(&account);
@@ -240,7 +241,13 @@ impl Case {
                 Some(finding) if self.is_note(&account, &finding) => {
                     notes.push(telling::doubted(&account, &finding));
                 }
-                finding => findings.extend(finding),
+                Some(finding) => {
+                    if telling::is_vague(&account, &finding) {
+                        vague.insert(finding.services.clone());
+                    }
+                    findings.push(finding);
+                }
+                None => {}
             }
         }
         let tails = rare
@@ -258,7 +265,7 @@ impl Case {
         let kept_out = drops::kept_out(&self.dropped, &findings, serves);
         findings.extend(kept_out);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost));
-        (varied(findings), notes)
+        (varied(deepened(findings, &vague)), notes)
     }
 }
 

@@ -15,8 +15,9 @@ use sockstamp_model::wait::{End, Wait};
 use super::connection::pace;
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
+use super::evidence::sleep::Sleep;
 use super::finding::{Finding, Grade, Why};
-use super::slow::{Role, Slow};
+use super::slow::{Role, Seen, Slow};
 use super::source::of_wait;
 use super::tally::{Account, Tried};
 use super::tree::Node;
@@ -72,6 +73,20 @@ pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos, asked: Option
 /// Return true for waits that are several questions each: single ones are counted apart.
 const fn is_of_several(node: Node) -> bool {
     matches!(node, Node::AnswerChain | Node::AnswerTrips)
+}
+
+/// Return true for a service of whose tasks nothing was seen but that they wait for any event, or
+/// for each other.
+pub(super) fn is_vague(account: &Account<'_>, finding: &Finding) -> bool {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let is_idle = |seen: &Seen| {
+        let slept = seen.slept.as_ref().map(|slept| &slept.sleep);
+        slept.is_none_or(|sleep| sleep.is_idle() || *sleep == Sleep::Lock)
+            && seen.ran.is_none()
+            && seen.asleep_in.is_empty()
+    };
+    let is_asleep = matches!(finding.node, Node::ServiceAsleep | Node::ServiceUnknown);
+    is_asleep && finding.failure.is_none() && seen.all(is_idle)
 }
 
 /// Form the finding of an account.

@@ -428,3 +428,43 @@ fn tasks_that_may_not_be_looked_at_are_noted() {
         "{many:?}"
     );
 }
+
+/// As of a tunnel: its tasks wait for any event, and packets to it are lost.
+#[test]
+fn what_a_program_asks_comes_before_its_service_of_which_nothing_is_known() {
+    let told = |late| {
+        let mut list = Vec::new();
+        for of in 0..8 {
+            let mut request = wait(Kind::Service, End::Data, of * 900, 400);
+            request.flow = flow("10.0.0.1:9000", "10.0.0.9:50000");
+            request.opened = Some(Opened::Accepted);
+            list.push(request);
+        }
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list,
+            ..Waits::default()
+        });
+        for of in 0..8 {
+            let mut read = answer(
+                flow("10.0.0.1:40000", "10.0.0.2:22"),
+                "app",
+                of * 900 + 300,
+                1,
+            );
+            (read.pid, read.weight) = (7, 1);
+            read.stages[Stage::RxHol] = Some(Nanos(late * MS));
+            read.stages[Stage::RxApp] = Some(Nanos(10_000));
+            read.stamps.read = at(of * 900 + 300);
+            case.message(&read);
+        }
+        let findings = case.diagnose(&summary()).findings;
+        findings
+            .into_iter()
+            .map(|found| found.node)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(60), [Node::ReadMissing, Node::ServiceUnknown]);
+    // Too little to be what it waits for.
+    assert_eq!(told(15), [Node::ServiceUnknown]);
+}

@@ -308,3 +308,32 @@ fn failures_of_one_service_stand_on_one_side() {
     let by_service = [(Role::Serves, Some(End::GivenUp), 3)];
     assert_eq!(told([14, 15, 16]), by_service);
 }
+
+#[test]
+fn what_never_arrived_comes_before_what_is_still_sent_again() {
+    let lost = |end, of: u64, lasted| {
+        let mut wait = wait(Kind::Answer, end, of * 10, lasted);
+        wait.opened = Some(Opened::Connected);
+        wait.flow.cookie = SocketCookie(of + 1);
+        wait.evidence.resent = Some(4);
+        wait.evidence.connection = Some(Connection {
+            unacknowledged: 20,
+            backoff: 3,
+            ..Connection::default()
+        });
+        wait
+    };
+    let given_up = (0..3).map(|of| lost(End::GivenUp, of, 1_500));
+    let late = (10..16).map(|of| lost(End::Open, of, 3_000));
+    let told = told_of(given_up.chain(late).collect(), Vec::new());
+    let [never, late] = &told.findings[..] else {
+        panic!("{told:#?}");
+    };
+    assert!(never.lost < late.lost);
+    assert!(
+        never.sentence.contains("never acknowledged"),
+        "{}",
+        never.sentence
+    );
+    assert_eq!(late.failure, None);
+}
