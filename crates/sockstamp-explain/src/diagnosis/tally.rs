@@ -66,6 +66,8 @@ pub(super) struct Account<'a> {
     pub(super) tried: Option<Tried>,
     /// Answers of its services that came otherwise.
     pub(super) answered: u64,
+    /// The hosts of its peers have answered something.
+    pub(super) host_answers: bool,
     /// Questions to the peer for whose data its tasks sleep.
     pub(super) asked: Option<Tried>,
 }
@@ -92,6 +94,7 @@ impl<'a> Account<'a> {
         self.programs.extend(other.programs);
         self.services.extend(other.services);
         self.answered = self.answered.saturating_add(other.answered);
+        self.host_answers &= other.host_answers;
         self.tried = match (self.tried, other.tried) {
             (Some(mine), Some(more)) => Some(mine.and(more)),
             _ => None,

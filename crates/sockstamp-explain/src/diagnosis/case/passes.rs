@@ -216,6 +216,7 @@ impl Case {
             };
             account.try_again();
             account.answered = self.answered(key, account);
+            account.host_answers = self.has_answered(key.service.ip());
             account.asked = self.asked_meanwhile(key, account);
         }
     }

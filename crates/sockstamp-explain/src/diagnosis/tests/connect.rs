@@ -313,3 +313,32 @@ fn connects_that_all_come_through_with_their_second_syn_say_so() {
     let some = told([1_003, 1_010, 3_040, 1_001, 1_003, 1_020]);
     assert!(!some.contains("second SYN"), "{some}");
 }
+
+/// As by a firewall that lets a client have so many connections.
+#[test]
+fn connects_that_are_refused_beside_connections_that_are_answered_meet_a_limit() {
+    let told = |end, answers: &str, lasted| {
+        let refused = (0..4).map(|of| {
+            let mut wait = wait(Kind::Connect, end, of * 500, lasted);
+            wait.flow.cookie = SocketCookie(of + 1);
+            wait
+        });
+        let connects = tried(Kind::Connect, "10.0.0.2:6379", 4, 4);
+        let answers = tried(Kind::Answer, answers, 9, 0);
+        let told = told_of(refused.collect(), vec![connects, answers]);
+        told.findings[0].sentence.clone()
+    };
+    let limited = told(End::Refused, "10.0.0.2:6379", 2);
+    assert!(
+        limited.contains("4 of 4 connects") && limited.contains("service limits them"),
+        "{limited}"
+    );
+    let nobody = told(End::Refused, "10.0.0.2:80", 2);
+    assert!(nobody.contains("nothing listens there"), "{nobody}");
+    let rejected = told(End::Unreachable, "10.0.0.2:80", 6);
+    assert!(rejected.contains("rejects them (ICMP)"), "{rejected}");
+    for (answers, lasted) in [("10.0.0.3:80", 6), ("10.0.0.2:80", 3_060)] {
+        let gone = told(End::Unreachable, answers, lasted);
+        assert!(!gone.contains("ICMP"), "{gone}");
+    }
+}

@@ -16,6 +16,9 @@ use crate::diagnosis::tree::Node;
 /// A connection that nobody used for so long was idle.
 const IDLE: u64 = 200_000_000;
 
+/// So many answers show that a service is there.
+const ANSWERED: u64 = 3;
+
 pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) -> String {
     let what = match finding.node.root() {
         Node::Connect => "connects",
@@ -157,17 +160,36 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         (End::GivenUp, Node::AnswerPeer) if are_alike(account) => {
             ", as by a timeout of its own".to_owned()
         }
-        (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding),
+        (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding, account),
+        (End::Unreachable, _) if are_rejected(account) => {
+            ", within a moment, while others are answered there: a firewall on the way or at the host \
+             rejects them (ICMP)"
+                .to_owned()
+        }
         _ => String::new(),
     }
 }
 
-/// Where a part of the connects is refused, more may be so than where all are.
-fn came_through(finding: &Finding) -> String {
+/// Return true for connects to hosts that answer others, which failed before a neighbour or a
+/// router could have given them up.
+fn are_rejected(account: &Account<'_>) -> bool {
+    const SOON: u64 = 500_000_000;
+    let longest = account.times().last().copied().unwrap_or(0);
+    account.root() == Some(Node::Connect) && account.host_answers && longest < SOON
+}
+
+/// Where a part of the connects is refused, or others are answered meanwhile, more may be so than
+/// where all are.
+fn came_through(finding: &Finding, account: &Account<'_>) -> String {
     match finding
         .tried
         .map_or(0, |all| all.saturating_sub(finding.count))
     {
+        0 if account.answered >= ANSWERED => {
+            ", while connections that it has are answered: a firewall or the service limits them, or \
+             takes no new ones"
+                .to_owned()
+        }
         0 => ": nothing listens there, or a firewall rejects them".to_owned(),
         others => format!(
             ", and {others} came through: the service is down at times, a firewall rejects some, or \
