@@ -3,7 +3,7 @@
  * Find what prompted a task to send. In a chat, or where one client brings news for others, a task
  * wakes for one client's message, reads it, and sends to another client at once: what it sends is
  * no answer to what that other one had sent before. So is what a task sends that has slept, read
- * from another socket, and neither slept nor read since.
+ * from another socket, once or in parts, and neither slept nor read from a third since.
  */
 #ifndef SOCKSTAMP_SCHED_PROMPTED_BPF_H
 #define SOCKSTAMP_SCHED_PROMPTED_BPF_H
@@ -17,7 +17,7 @@ struct last_read {
 	__u64 read; /* when it ended */
 	__u32 sleeps; /* how often the task had slept by then */
 	__u16 serves; /* the peer has opened the connection */
-	__u16 first; /* since the task slept */
+	__u16 first; /* no other was read from since the task slept */
 };
 
 /* Slots are shared by hash and written without a lock, as those of services: 64 kB. */
@@ -35,7 +35,10 @@ __noinline int prompted_note_read(__u64 socket, __u64 now, bool serves)
 	struct last_read *last = &last_reads[service_slot(task)];
 	__u32 sleeps = task_sleeps();
 
-	last->first = last->task != task || last->sleeps != sleeps;
+	if (last->task != task || last->sleeps != sleeps)
+		last->first = true;
+	else if (last->socket != socket)
+		last->first = false;
 	last->task = task;
 	last->socket = socket;
 	last->read = now;
