@@ -118,9 +118,21 @@ impl Case {
 
     /// Return the answers of services that were not slow, by key.
     pub(super) fn quick(&self, waits: &[Slow]) -> BTreeMap<Key, u64> {
+        self.besides(waits.iter())
+    }
+
+    /// Return the answers of services that were not too slow to count, by key.
+    pub(super) fn in_time(&self, waits: &[Slow]) -> BTreeMap<Key, u64> {
+        let slow = self.scope.slow;
+        let is_late = |wait: &&Slow| wait.lost(slow, self.round_trip(wait)).whole() >= slow.0;
+        self.besides(waits.iter().filter(is_late))
+    }
+
+    /// Return the answers of services besides these, by key.
+    fn besides<'a>(&self, waits: impl Iterator<Item = &'a Slow>) -> BTreeMap<Key, u64> {
         let mut slow = BTreeMap::<Key, u64>::new();
         let roots = [Node::Answer, Node::Service];
-        for wait in waits.iter().filter(|wait| roots.contains(&wait.key.root)) {
+        for wait in waits.filter(|wait| roots.contains(&wait.key.root)) {
             *slow.entry(wait.key.clone()).or_default() += u64::from(wait.weight);
         }
         let quick = |(key, slow): (Key, u64)| {

@@ -11,12 +11,13 @@ use super::Case;
 use super::counting::attempts_of;
 use super::merging::{deepened, merged, varied};
 use crate::diagnosis::connection::loss::Fates;
-use crate::diagnosis::connection::{large, pace, readers, unscaled};
+use crate::diagnosis::connection::{clocks, large, pace, readers, unscaled};
 use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
 use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, resolving, theirs, unheard};
 use crate::diagnosis::request::{
-    asking, away, flows, held, lookups, pushes, services, trips, turn, unserved, workers, yielding,
+    asking, away, flows, held, lookups, passed, pushes, services, trips, turn, unserved, workers,
+    yielding,
 };
 use crate::diagnosis::service_time::ServiceTime;
 use crate::diagnosis::slow::{Key, Slow};
@@ -140,8 +141,22 @@ impl Case {
         let mut open = flows::always_open(&waits);
         let quick = self.quick(&waits);
         flows::irregular(&waits, &mut open, &self.sending, &quick);
-        pushes::mark(&waits, &mut open, &self.questions, self.scope.slow);
+        pushes::mark(
+            &mut waits,
+            &mut open,
+            &self.questions,
+            self.scope.slow,
+            &self.sending,
+        );
         held::mark(&waits, &mut open, &quick);
+        let in_time = self.in_time(&waits);
+        passed::mark(
+            &mut waits,
+            &mut open,
+            &self.sending,
+            &in_time,
+            self.scope.slow,
+        );
         flows::work(&waits, &mut open);
         let served = flows::Served::new(&waits, &open);
         turn::divide(&mut waits, &served);
@@ -155,6 +170,7 @@ impl Case {
         held::alike(&waits, &mut open, &quick);
         held::polls(&mut waits, &mut open, &quick);
         held::prompted(&mut waits, &mut open, &self.tried);
+        clocks::mark(&mut waits, &mut open);
         unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
@@ -242,12 +258,17 @@ impl Case {
                 Some(finding) if self.is_note(&account, &finding) => {
                     notes.push(telling::doubted(&account, &finding));
                 }
-                Some(finding) => {
-                    if telling::is_vague(&account, &finding) {
-                        vague.insert(finding.services.clone());
+                Some(finding) => match clocks::seldom_opens(&account, &finding) {
+                    Some(percent) if !self.scope.is_command => {
+                        notes.push(telling::seldom_opened(&finding, percent));
                     }
-                    findings.push(finding);
-                }
+                    _ => {
+                        if telling::is_vague(&account, &finding) {
+                            vague.insert(finding.services.clone());
+                        }
+                        findings.push(finding);
+                    }
+                },
                 None => {}
             }
         }

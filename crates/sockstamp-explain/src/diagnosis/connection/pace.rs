@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use sockstamp_model::flow::Protocol;
 use sockstamp_model::wait::{Connection, End, Sending};
 
+use super::clocks;
 use crate::diagnosis::evidence::sleep::{Sleep, Slept};
 use crate::diagnosis::finding::Finding;
 use crate::diagnosis::host::cpu::union;
@@ -93,22 +93,16 @@ pub(in crate::diagnosis) fn is_readers_own(account: &Account<'_>, finding: &Find
     finding.node == Node::DeliveryWindow && finding.role == Role::Serves && are_own
 }
 
-/// A loop that reads what has come at a tick of its own, as of a game, does so twenty times a
-/// second at least.
-const TICK: u64 = 50_000_000;
-
-/// Return true if a service reads datagrams at such a tick: it sleeps for a timer between reads.
+/// Return true if a service reads what came at a tick of its own: it sleeps for a timer between
+/// reads.
 pub(in crate::diagnosis) fn keeps_a_tick(account: &Account<'_>, finding: &Finding) -> bool {
     let for_timer = |slept: &Slept| slept.sleep == Sleep::Timer && slept.looks * 5 >= slept.of * 4;
-    let ticks = |wait: &Slow| {
-        let slept = wait.seen.slept.as_ref();
-        wait.flow.protocol == Protocol::Udp && slept.is_some_and(for_timer)
-    };
+    let ticks = |wait: &Slow| wait.seen.slept.as_ref().is_some_and(for_timer);
     let mut waits = account.counted.iter().map(|counted| counted.wait);
     account.root() == Some(Node::Read)
         && finding.role == Role::Serves
-        && finding.worst.0 <= TICK
         && waits.all(ticks)
+        && clocks::are_read_at_ticks(account)
 }
 
 /// Return true if a command reads its answers late, and does or waits for something of its own

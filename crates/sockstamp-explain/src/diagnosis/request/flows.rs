@@ -266,13 +266,23 @@ pub(in crate::diagnosis) fn always_open(waits: &[Slow]) -> Vec<bool> {
 }
 
 /// Connections of a service that mostly wait, for times of all lengths, while it answers others at
-/// once: they take work from a queue, or poll for news. `quick`: its other answers, by key.
+/// once: they take work from a queue, or poll for news. Those that wait seldom are held together.
+/// `quick`: its other answers, by key.
 pub(in crate::diagnosis) fn irregular(
     waits: &[Slow],
     open: &mut [bool],
     sending: &BTreeMap<Socket, Sending>,
     quick: &BTreeMap<Key, u64>,
 ) {
+    const LEAST: usize = 3;
+    let mut seldom = BTreeMap::<&Key, Vec<Vec<usize>>>::new();
+    let mut mark = |key: &Key, connections: &[Vec<usize>]| {
+        let count = connections.iter().map(Vec::len).sum::<usize>();
+        let is_quick = quick.get(key).is_some_and(|quick| *quick >= count as u64);
+        if count >= LEAST && is_quick && is_irregular(waits, connections) {
+            connections.iter().flatten().for_each(|&of| open[of] = true);
+        }
+    };
     for found in by_flow(waits).values() {
         for root in [Node::Answer, Node::Service] {
             let of_root = found
@@ -280,7 +290,7 @@ pub(in crate::diagnosis) fn irregular(
                 .copied()
                 .filter(|&of| waits[of].key.root == root && !waits[of].is_failure());
             let of_root: Vec<_> = of_root.collect();
-            let Some(&first) = of_root.first().filter(|_| of_root.len() >= 3) else {
+            let Some(&first) = of_root.first() else {
                 continue;
             };
             let asked = sending.get(&waits[first].socket()).map(|one| match root {
@@ -288,25 +298,31 @@ pub(in crate::diagnosis) fn irregular(
                 _ => one.sends,
             });
             let slow = of_root.len() as u64;
-            if asked.is_some_and(|asked| slow * 2 >= u64::from(asked))
-                && quick
-                    .get(&waits[first].key)
-                    .is_some_and(|quick| *quick >= slow)
-                && is_irregular(waits, &of_root)
-            {
-                of_root.into_iter().for_each(|of| open[of] = true);
+            if !asked.is_some_and(|asked| slow * 2 >= u64::from(asked)) {
+                continue;
+            }
+            match of_root.len() < LEAST {
+                true => seldom.entry(&waits[first].key).or_default().push(of_root),
+                false => mark(&waits[first].key, &[of_root]),
             }
         }
+    }
+    for (key, connections) in seldom {
+        mark(key, &connections);
     }
 }
 
 /// Open for half of the time, and one three times as long as another.
-fn is_irregular(waits: &[Slow], found: &[usize]) -> bool {
-    let times = || found.iter().map(|&of| waits[of].time());
+fn is_irregular(waits: &[Slow], connections: &[Vec<usize>]) -> bool {
+    let times = || connections.iter().flatten().map(|&of| waits[of].time());
     let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
-    let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
-    times().sum::<u64>() * 2 >= end.saturating_sub(begin) && least.saturating_mul(3) <= most
+    let whole = |found: &Vec<usize>| {
+        let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
+        let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
+        end.saturating_sub(begin)
+    };
+    let whole: u64 = connections.iter().map(whole).sum();
+    times().sum::<u64>() * 2 >= whole && least.saturating_mul(3) <= most
 }
 
 /// Nine tenths of the time from the first to the last; one alone, if nothing shows its connection
@@ -351,6 +367,8 @@ pub(in crate::diagnosis) fn work(waits: &[Slow], open: &mut [bool]) {
     for (of, wait) in waits.iter().enumerate().filter(|(_, wait)| wait.pid != 0) {
         let [requests, questions] = processes.entry(wait.pid).or_default();
         match wait.key.root {
+            // What a proxy passes on is no work.
+            _ if wait.seen.for_news => {}
             Node::Service if open[of] => requests.push(of),
             Node::Answer if !wait.how.is_failure() => questions.push(of),
             _ => {}

@@ -7,6 +7,7 @@ pub(super) mod flows;
 pub(super) mod held;
 pub(super) mod lookups;
 pub(super) mod openings;
+pub(super) mod passed;
 mod pieces;
 pub(super) mod pushes;
 pub(super) mod services;

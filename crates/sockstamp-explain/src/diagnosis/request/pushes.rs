@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::wait::{End, Sending};
 
 use crate::diagnosis::slow::{self, Key, Moment, Slow, Socket};
 use crate::diagnosis::tree::Node;
@@ -87,25 +88,48 @@ impl Questions {
     }
 
     /// Return the pause between what came in this wait and the next question, 0 if that came at
-    /// once; `None` where no later question is known.
-    fn pause_after(&self, wait: &Slow, goes_on: bool, slow: Nanos) -> Option<u64> {
-        let mut later = self.of(wait).iter().filter(|one| one.asked > wait.end);
+    /// once; `None` where no later question is known. `next`: when the next wait of its connection
+    /// began. Where most questions of its connection are known, or nothing is of those in a longer
+    /// pause, more came meanwhile that was no rest.
+    fn pause_after(
+        &self,
+        wait: &Slow,
+        next: Option<Moment>,
+        asked: u64,
+        slow: Nanos,
+    ) -> Option<u64> {
+        let questions = self.of(wait);
+        let mut later = questions.iter().filter(|one| one.asked > wait.end);
         let until = wait.end.saturating_add(slow.0);
-        let next = later.clone().find(|one| one.read <= until);
-        match next {
-            Some(next) => Some(next.asked - wait.end),
-            None => (goes_on || later.next().is_some()).then_some(0),
+        let of_rest = later.clone().find(|one| one.read <= until);
+        let are_most = asked > 0 && questions.len() as u64 * 2 >= asked;
+        match (of_rest, later.next()) {
+            (Some(question), _) => Some(question.asked - wait.end),
+            (None, Some(question)) if are_most => Some(question.pause()),
+            (None, Some(_)) => Some(0),
+            (None, None) => {
+                let pause = next?.saturating_sub(wait.end);
+                Some(if pause <= slow.0 * 2 { 0 } else { pause })
+            }
         }
     }
 
     /// Return true if the time of a service's next question does not show that its programs wait
     /// for these rests of answers, the only ones of its answers.
-    fn are_pushes(&self, rests: &[&Slow], slow: Nanos) -> bool {
+    fn are_pushes(
+        &self,
+        rests: &[&Slow],
+        beside: &Rests<'_>,
+        sending: &BTreeMap<Socket, Sending>,
+        slow: Nanos,
+    ) -> bool {
         let sockets = by_socket(rests);
         let pause = |rest: &&Slow| {
-            let last = sockets[&rest.socket()].last();
-            let goes_on = last.is_some_and(|last| last.begin > rest.end);
-            let pause = self.pause_after(rest, goes_on, slow)?;
+            let mut later = beside[&rest.socket()].iter();
+            let next = later.find(|wait| wait.begin >= rest.end);
+            let asked = sending.get(&rest.socket());
+            let asked = asked.map_or(0, |one| u64::from(one.sends));
+            let pause = self.pause_after(rest, next.map(|wait| wait.begin), asked, slow)?;
             Some((rest.time(), pause))
         };
         let known: Vec<_> = rests.iter().filter_map(pause).collect();
@@ -140,12 +164,14 @@ impl Questions {
     }
 }
 
-/// Mark as `open` what may be pushed on connections that ask, too.
+/// Mark as `open` what may be pushed on connections that ask, too, and note what looks like answers
+/// of a service that pushes so.
 pub(in crate::diagnosis) fn mark(
-    waits: &[Slow],
+    waits: &mut [Slow],
     open: &mut [bool],
     questions: &Questions,
     slow: Nanos,
+    sending: &BTreeMap<Socket, Sending>,
 ) {
     let mut keys = BTreeMap::<&Key, Vec<usize>>::new();
     for (of, wait) in waits.iter().enumerate() {
@@ -153,12 +179,58 @@ pub(in crate::diagnosis) fn mark(
             keys.entry(&wait.key).or_default().push(of);
         }
     }
-    for found in keys.into_values() {
+    let mut pushing = Vec::new();
+    for (key, found) in keys {
         let rests: Vec<_> = found.iter().map(|&of| &waits[of]).collect();
-        if questions.are_pushes(&rests, slow) {
-            found.into_iter().for_each(|of| open[of] = true);
+        let beside = beside(waits, &rests);
+        let are_pushes = questions.are_pushes(&rests, &beside, sending, slow);
+        if !are_pushes && !are_few(&rests) {
+            continue;
+        }
+        let answers = Key {
+            root: Node::Answer,
+            ..key.clone()
+        };
+        if are_pushes && are_long_beside(waits, &rests, &answers) {
+            pushing.push(answers);
+        }
+        found.into_iter().for_each(|of| open[of] = true);
+    }
+    let is_pushed = |wait: &Slow| wait.how == End::Data && pushing.contains(&wait.key);
+    for (wait, open) in waits.iter_mut().zip(open) {
+        if is_pushed(wait) {
+            *open = true;
+            wait.seen.for_news = true;
         }
     }
+}
+
+/// Return true if these have a third of the time of slow answers: short pauses within those are
+/// none between news.
+fn are_long_beside(waits: &[Slow], rests: &[&Slow], answers: &Key) -> bool {
+    let answers = waits.iter().filter(|wait| wait.key == *answers);
+    let waited: u64 = answers.map(Slow::time).sum();
+    let more: u64 = rests.iter().map(|rest| rest.time()).sum();
+    more.saturating_mul(3) >= waited
+}
+
+/// Return true for less than can be told apart, on connections that were there before.
+fn are_few(rests: &[&Slow]) -> bool {
+    rests.len() < LEAST && rests.iter().all(|rest| !rest.is_new)
+}
+
+/// Return the answers and their rests on connections with these rests, in order.
+fn beside<'a>(waits: &'a [Slow], rests: &[&'a Slow]) -> Rests<'a> {
+    let mut sockets = by_socket(rests);
+    for answer in waits.iter().filter(|wait| wait.key.root == Node::Answer) {
+        if let Some(found) = sockets.get_mut(&answer.socket()) {
+            found.push(answer);
+        }
+    }
+    for found in sockets.values_mut() {
+        found.sort_unstable_by_key(|wait| wait.begin);
+    }
+    sockets
 }
 
 /// Three quarters of these lie within a tenth.

@@ -58,6 +58,12 @@ pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
     sentence.clone()
 }
 
+/// Return the note of connections that programs open seldom.
+pub(super) fn seldom_opened(finding: &Finding, percent: u64) -> String {
+    let Finding { sentence, .. } = finding;
+    format!("{sentence}; that is {percent} % of the time from the first to the last")
+}
+
 /// Return true for requests that were given up sooner than programs lose patience: a few times what
 /// is slow. Who asks several services at once has an answer of one of them, so that a third of all
 /// that it `asked` was answered.

@@ -5,11 +5,16 @@ use super::*;
 /// Connections with so many questions, one after the other, each a round trip of 40 ms; the answer
 /// to the last takes `work` more.
 fn opened(connections: u64, questions: u64, work: u64) -> Diagnosis {
+    opened_each(1_000, connections, questions, work)
+}
+
+/// The same, so long after each other.
+fn opened_each(step: u64, connections: u64, questions: u64, work: u64) -> Diagnosis {
     let mut case = Case::new(Scope::default());
     for of in 0..connections {
         let mut to = flow("10.0.0.1:40000", "10.0.0.2:80");
         to.cookie = SocketCookie(of + 1);
-        let begin = 100 + of * 1_000;
+        let begin = 100 + of * step;
         let mut connect = fixture::message(Direction::Tx);
         connect.flow = to;
         connect.comm = "ab".into();
@@ -31,7 +36,7 @@ fn opened(connections: u64, questions: u64, work: u64) -> Diagnosis {
 
 #[test]
 fn a_connection_for_each_request_costs_a_handshake() {
-    let told = opened(5, 1, 0);
+    let told = opened_each(300, 5, 1, 0);
     assert_eq!(
         told.findings[0].sentence,
         "ab takes 80.0 ms for each request to 10.0.0.2:80, a new connection included (5 waits, at \
@@ -41,10 +46,21 @@ fn a_connection_for_each_request_costs_a_handshake() {
     );
 }
 
+/// As of a timer that asks for a page each second: that costs it little.
+#[test]
+fn a_connection_now_and_then_costs_little() {
+    let seldom = opened(5, 1, 0);
+    assert_eq!(seldom.findings, []);
+    assert!(
+        seldom.notes[0].ends_with("that is 4 % of the time from the first to the last"),
+        "{seldom:?}"
+    );
+}
+
 /// As TLS has it, over a long path: no subscription, although a question is always open.
 #[test]
 fn a_handshake_of_several_questions_belongs_to_its_connection() {
-    let told = opened(5, 2, 0);
+    let told = opened_each(300, 5, 2, 0);
     assert_eq!(told.notes, [""; 0]);
     let sentence = &told.findings[0].sentence;
     assert!(

@@ -1,6 +1,7 @@
 mod answer;
 mod connect;
 mod delivery;
+mod healthy;
 mod read;
 mod service;
 mod subscription;

@@ -217,10 +217,14 @@ fn connects(account: &Account<'_>) -> String {
     questions.sort_unstable();
     let handshakes = match questions[questions.len() / 2] {
         0 | 1 => String::new(),
+        // Each version of TLS has three at most, with the request.
         asked => {
-            format!(
-                " and asks {asked} questions, one after the other (TLS asks before the request)"
-            )
+            let why = if asked <= 3 {
+                " (TLS asks before the request)"
+            } else {
+                ""
+            };
+            format!(" and asks {asked} questions, one after the other{why}")
         }
     };
     format!(
