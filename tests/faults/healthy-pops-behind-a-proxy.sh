@@ -4,7 +4,8 @@
 # Needs: redis-server haproxy
 . ./lib.sh || exit 1
 pair --delay 0.003
-start there redis-server --bind 10.77.0.2 --port 6379 --save '' --protected-mode no; listening there 6379
+start there redis-server --bind 10.77.0.2 --save '' --protected-mode no
+listening there 6379
 program haproxy.cfg <<'CFG'
 defaults
  mode tcp
