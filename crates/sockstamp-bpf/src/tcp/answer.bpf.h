@@ -14,17 +14,6 @@
 
 /* Bytes that come sooner after a question than by a round trip less this left before it. */
 #define ANSWER_SLACK_NS 100000
-/* A gap between arrivals is a pause of the sender only if it is longer than a round trip and this.
- */
-#define PAUSE_NS 1000000
-/* So many pauses without a question between them: the peer speaks at a pace of its own. */
-#define PAUSES	    3
-#define MOST_PAUSES (4 * PAUSES) /* that are counted */
-/* A question was repeated if it came later by these octaves than an answer takes, */
-#define AGAIN_OCTAVES 2
-/* ... and later than this octave: 17 ms; where no answer has told its time, 1 s. */
-#define AGAIN_LEAST  23
-#define AGAIN_UNTOLD 29
 
 /* Return true if bytes were received and not read: a FIN, which has a number too, is none. */
 static __always_inline bool tcp_has_unread(const struct sock *sk, const struct tcp_sock *tp)
@@ -32,132 +21,6 @@ static __always_inline bool tcp_has_unread(const struct sock *sk, const struct t
 	__u32 unread = tp->rcv_nxt - tp->copied_seq;
 
 	return unread && (unread > 1 || !(sk->sk_shutdown & RCV_SHUTDOWN));
-}
-
-/* Return the octave of a time; 0 for those below a microsecond. */
-static __always_inline __u8 octave(__u64 ns)
-{
-	return ns >> 10 ? log2_floor(ns) : 0;
-}
-
-/* Return true if a question that is like the open one comes too late to be another. */
-static __always_inline bool exchange_asked_again(const struct exchange *exchange, __u64 now)
-{
-	__u8 least = exchange->usual ? exchange->usual + AGAIN_OCTAVES : AGAIN_UNTOLD;
-
-	if (least < AGAIN_LEAST)
-		least = AGAIN_LEAST;
-	return exchange->asked && octave(now - exchange->asked) > least;
-}
-
-/* Questions that are counted: more are as many. */
-#define IN_FLIGHT_MOST 31
-
-/* A question begins, beside those that are in flight. */
-static __always_inline void exchange_add(struct exchange *exchange)
-{
-	if (exchange->in_flight)
-		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
-	if (exchange->in_flight < IN_FLIGHT_MOST)
-		exchange->in_flight++;
-}
-
-/* An answer, or a part of one, has come to some question. */
-static __always_inline void exchange_take(struct exchange *exchange)
-{
-	if (exchange->in_flight)
-		exchange->in_flight--;
-}
-
-/* After so much time without a message no question is in flight: some have no answer. */
-static __always_inline void exchange_rest(struct exchange *exchange, __u64 quiet)
-{
-	if (octave(quiet) > (exchange->usual ? exchange->usual + AGAIN_OCTAVES : AGAIN_UNTOLD))
-		exchange->in_flight = 0;
-}
-
-/*
- * Return true if a short part of the open question may be one of its own: another task sends it, or
- * it comes later than an answer to the part before could.
- */
-static __always_inline bool exchange_overlaps(const struct exchange *exchange, __u32 rtt,
-					      __u32 length, __u64 now, bool another)
-{
-	if (length >= QUESTION_MOST || exchange->length >= QUESTION_MOST)
-		return false;
-	if (another)
-		return true;
-	if (!exchange->asked || now < exchange->asked + PAUSE_NS)
-		return false;
-	now -= exchange->asked + PAUSE_NS;
-	return rtt == RTT_UNKNOWN || now > 1000ULL * (rtt + rtt / 8);
-}
-
-/*
- * A part of a question: a send at the end that asks, by `another` task than that of the part
- * before, or an arrival at the other. `rtt`: the least round trip. Locked.
- */
-static __always_inline void exchange_asked(struct exchange *exchange, __u32 rtt, __u32 length,
-					   __u64 now, bool another)
-{
-	if (!exchange->open) {
-		exchange->open = true;
-		exchange->unpaired = 0;
-		exchange_add(exchange);
-	} else if (questions_alike(length, exchange->length)) {
-		exchange->unpaired = exchange_asked_again(exchange, now) ? NO_PAIR(ASKED_AGAIN) :
-									   NO_PAIR(PIPELINED);
-		exchange->doubts = MOST_DOUBTS;
-		exchange_add(exchange);
-	} else if (exchange_overlaps(exchange, rtt, length, now, another)) {
-		exchange->unpaired = exchange->unpaired ?: NO_PAIR(PIPELINED);
-		/* One thread may have come late to a part of a question, which has one answer. */
-		if (another)
-			exchange_add(exchange);
-	}
-	exchange->length = length < QUESTION_MOST ? length : QUESTION_MOST;
-}
-
-/*
- * Return the pauses that count after a question was answered. What a service sends unasked must
- * come more often than its answers; its peer sees pauses within answers, too.
- */
-static __always_inline __u8 pauses_after(const struct exchange *exchange)
-{
-	if (exchange->asks)
-		return exchange->pauses / 2;
-	return exchange->pauses ? exchange->pauses - 1 : 0;
-}
-
-/*
- * The open question is answered after `ns`. Return NO_PAIR() of the reason why that is not the time
- * of an answer, or 0; `reason`: such a reason that is known already. A global function, so that the
- * verifier walks it once, and what follows not once per way through it.
- */
-__noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u64 ns)
-{
-	bool crowded, several;
-	__u8 time = octave(ns);
-
-	if (!exchange)
-		return reason;
-	crowded = exchange->doubts >= DOUBTS;
-	several = exchange->unpaired;
-	exchange->open = false;
-	exchange_take(exchange);
-	/* Tickets come when the handshake ends, whatever was asked with its end. */
-	if (exchange->handshake && !--exchange->handshake && !reason)
-		reason = NO_PAIR(PUSHED);
-	/* Where several questions were in flight, an answer that takes far less time is another's.
-	 */
-	if (!reason && crowded && time + 1 < exchange->usual)
-		reason = NO_PAIR(MULTIPLEXED);
-	exchange->doubts = doubts_after(exchange->doubts, reason);
-	if (several || !crowded)
-		exchange->usual = time;
-	if (!reason)
-		exchange->pauses = pauses_after(exchange);
-	return reason ?: exchange->doubts >= DOUBTS ? NO_PAIR(MULTIPLEXED) : 0;
 }
 
 /*
@@ -193,24 +56,6 @@ static __always_inline void answer_asked(const struct sock *sk, struct flow *flo
 
 	if (flow->exchange.asks)
 		flow_asked(flow, tp->rtt_min.s[0].v, length, now, tcp_has_unread(sk, tp));
-}
-
-/* The end that answers sends more, and nothing was asked since its last bytes, `gap` ago. */
-static __always_inline void answer_goes_on(const struct tcp_sock *tp, struct exchange *exchange,
-					   __u64 gap)
-{
-	__u32 rtt = tp->rtt_min.s[0].v;
-	__u8 pace;
-
-	if (gap < PAUSE_NS || (rtt != RTT_UNKNOWN && gap < 1000ULL * (rtt + rtt / 8)))
-		return;
-	pace = octave(gap);
-	if (!exchange->pauses || pace > exchange->pace)
-		exchange->pace = pace;
-	else if (pace < exchange->pace)
-		exchange->pace--;
-	if (exchange->pauses < MOST_PAUSES)
-		exchange->pauses++;
 }
 
 /*
@@ -356,7 +201,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	if (!exchange->open) {
 		exchange_take(exchange);
 		answer_rest(tp, flow, start, gap);
-		answer_goes_on(tp, exchange, gap);
+		exchange_goes_on(exchange, tp->rtt_min.s[0].v, gap);
 		return;
 	}
 	if (!exchange->asked) {
@@ -463,7 +308,7 @@ static __always_inline void service_goes_on(const struct sock *sk, struct exchan
 	exchange->open = false;
 	exchange_take(exchange);
 	if (exchange->serves && exchange->answered && now > exchange->answered)
-		answer_goes_on(tcp_of(sk), exchange, now - exchange->answered);
+		exchange_goes_on(exchange, tcp_of(sk)->rtt_min.s[0].v, now - exchange->answered);
 }
 
 /* Called when that send is queued. Return `reason`, or NO_PAIR() of one that shows now. */

@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_TCP_FLOW_BPF_H
 #define SOCKSTAMP_TCP_FLOW_BPF_H
 
+#include "answer/exchange.bpf.h"
 #include "kernel/kernel.bpf.h"
 #include "record/identity.bpf.h"
 #include "sample/sample.bpf.h"
@@ -19,35 +20,6 @@ const volatile bool setting_entry_callback; /* ... by the callback for header op
 /* In the upper half of `state` of an exchange. */
 #define EXCHANGE_ANSWERED	(1ULL << 32)
 #define EXCHANGE_UNPAIRED_SHIFT 33 /* NO_PAIR() of the answer */
-
-/*
- * The last question of a flow, and its answer. Written with the socket locked, except `state`,
- * which a reader clears.
- */
-struct exchange {
-	__u64 asked; /* when its last part was; 0: it has been answered, or was not measured */
-	union {
-		__u64 ns; /* how long its answer took, at the end that asks */
-		__u64 answered; /* at the other: when the last send was queued; 0: not known */
-	};
-	__u64 state; /* sequence number of the answer's first byte; 0: it was read */
-	__u8 asks : 1; /* this end is the one that asks */
-	__u8 open : 1; /* it is not answered */
-	__u8 unpaired : 6; /* NO_PAIR() of what is known to be wrong with it */
-	__u8 doubts : 5; /* answer/answer.bpf.h */
-	__u8 greetings : 2; /* sends whose first bytes were looked at */
-	__u8 multiplexed : 1; /* it has said so itself */
-	__u8 pauses : 4; /* of an end that answers and speaks without a question */
-	__u8 handshake : 2; /* pairs until that of the end of a handshake in TLS; 0: none is ahead
-			     */
-	__u8 paired : 1; /* the last answer is known to be its question's */
-	__u8 serves : 1; /* the peer has opened the connection */
-	__u8 pace; /* the octave of these pauses */
-	__u8 usual; /* the octave of an answer's time */
-	__u8 task; /* low bits of the thread that sent the last part, at the end that asks */
-	__u16 length : 11; /* of its last part, up to QUESTION_MOST */
-	__u16 in_flight : 5; /* questions without an answer, as far as they look like some */
-};
 
 /* Everything is written under the socket lock, except as noted. */
 struct flow {
